@@ -10,33 +10,64 @@ __version__ = "0.2.0"
 
 # %% ../nbs/results/09_root.ipynb #fd1c2aa0
 _NAMES = {
-    "Question": "core.types", "Answer": "core.types", "Option": "core.types", "Document": "core.documents",
-          "Span": "core.types", "Prf": "core.types",
+    "Question": "core.types",
+    "Answer": "core.types",
+    "Option": "core.types",
+    "Document": "core.documents",
+    "Span": "core.types",
+    "Prf": "core.types",
     # names of 0.1
     "part_questions": "benchmarks.tasks:task_questions",
-    "settings": "core.settings:load_settings", "get": "core.upstream", "find_runs": "core.runs",
-          "load_run": "core.runs",
-    "outcomes": "metrics.choice", "accuracy": "metrics.choice", "score": "results.scores", "compare": "results.scores",
-          "power": "results.scores",
-          "cluster_bootstrap": "metrics.uncertainty",
-    "load": "core.corpora", "read_documents": "core.reading", "write_documents": "core.reading",
-          "score_coref": "metrics.matching", "read_annotators": "core.reading", "chain_agreement": "metrics.chain_agreement",
-    "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card",
-          "train": "models.coreference.systems", "resolve": "models.coreference.systems",
-          "view": "results.pages.book_view:view_any", "report": "results.pages.report", "view_book": "results.pages.book_view",
-    "task": "benchmarks.tasks:as_task", "tasks": "benchmarks.tasks", "find_system": "models.registry",
-          "System": "models.systems", "BaseSystem": "models.systems", "Failure": "models.systems",
-          "annotate": "models.annotation.stages", "reproduce": "results.reproduce", "board": "results.board",
+    "settings": "core.settings:load_settings",
+    "get": "core.upstream",
+    "find_runs": "core.runs",
+    "load_run": "core.runs",
+    "outcomes": "metrics.choice",
+    "accuracy": "metrics.choice",
+    "score": "results.scores",
+    "compare": "results.scores",
+    "power": "results.scores",
+    "cluster_bootstrap": "metrics.uncertainty",
+    "load": "core.corpora",
+    "read_documents": "core.reading",
+    "write_documents": "core.reading",
+    "score_coref": "metrics.matching",
+    "read_annotators": "core.reading",
+    "chain_agreement": "metrics.chain_agreement",
+    "build": "benchmarks.identifyme.building",
+    "run": "models.running",
+    "run_all": "results.pages.system_card",
+    "train": "models.coreference.systems",
+    "resolve": "models.coreference.systems",
+    "view": "results.pages.book_view:view_any",
+    "report": "results.pages.report",
+    "view_book": "results.pages.book_view",
+    "task": "benchmarks.tasks:as_task",
+    "tasks": "benchmarks.tasks",
+    "find_system": "models.registry",
+    "System": "models.systems",
+    "BaseSystem": "models.systems",
+    "Failure": "models.systems",
+    "annotate": "models.annotation.stages",
+    "reproduce": "results.reproduce",
+    "board": "results.board",
 }
 __all__ = ["__version__", *_NAMES]
 
+
 def __getattr__(name: str):
     "Load a name on its first use."
-    if name not in _NAMES: raise AttributeError(f"module 'refnb' has no attribute {name!r}")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'refnb' has no attribute {name!r}")
     import importlib
+
     module, _, attr = _NAMES[name].partition(":")
     from refnb.core.extensions import with_parameters
-    return with_parameters(getattr(importlib.import_module(f"refnb.{module}"), attr or name))
+
+    return with_parameters(
+        getattr(importlib.import_module(f"refnb.{module}"), attr or name)
+    )
 
 # %% ../nbs/results/09_root.ipynb #b11c4d33
-def __dir__(): return sorted(__all__)
+def __dir__():
+    return sorted(__all__)

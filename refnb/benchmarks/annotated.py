@@ -24,44 +24,61 @@ def _is_here(task: str, s: Settings) -> bool:
     "Tell whether all files of a task are on this machine."
     return _are_here(chain.from_iterable(map(files_of, the_card(task, s).inputs)), s)
 
-def litbank_documents(s: Settings|None = None, fold: str = "0", split: str = "test") -> list[Document]:
+
+def litbank_documents(
+    s: Settings | None = None, fold: str = "0", split: str = "test"
+) -> list[Document]:
     "Read a split of LitBank without gold, as a system's input."
     return [Document(d.doc_key, d.sentences) for d in litbank(split, s, int(fold))]
 
-def litbank_gold(task: str, s: Settings|None = None) -> dict[str, Document]:
+
+def litbank_gold(task: str, s: Settings | None = None) -> dict[str, Document]:
     "Read its documents with gold clusters, by key; none if the files are not here."
     s = s or load_settings()
     values = the_card(task, s).values
-    return {d.doc_key: d for d in litbank(values["split"], s, int(values["fold"]))} if _is_here(task, s) else {}
+    return (
+        {d.doc_key: d for d in litbank(values["split"], s, int(values["fold"]))}
+        if _is_here(task, s)
+        else {}
+    )
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #f885cde3
-def _recalls(mentions: Sequence[Span], home: Mapping[Span, int]) -> list[tuple[float, float]]:
+def _recalls(
+    mentions: Sequence[Span], home: Mapping[Span, int]
+) -> list[tuple[float, float]]:
     """Return for each mention of a chain whether it was found, and the share of the chain that is in one cluster with
     it; `home` maps mentions to the clusters that they were found in."""
     found = list(map(home.get, mentions))
     sizes = Counter(found)
-    return [(0., 0.) if k is None else (1., sizes[k]/len(mentions)) for k in found]
+    return [(0.0, 0.0) if k is None else (1.0, sizes[k] / len(mentions)) for k in found]
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #b445639d
-KINDS = {"PROP": "names", "NOM": "nouns", "PRON": "pronouns"}  # LitBank's own words, and ours
+# LitBank's own words, and ours
+KINDS = {"PROP": "names", "NOM": "nouns", "PRON": "pronouns"}
 
-def recall_by_kind(gold: Document, predicted: Document) -> dict[str, dict[str, list[float]]]:
+
+def recall_by_kind(
+    gold: Document, predicted: Document
+) -> dict[str, dict[str, list[float]]]:
     """Count what is found of each kind of mention: the mentions, and what B3 recalls of them, the share of a mention's
     true company that is in one cluster with it. What is found has no kind, so there is no precision."""
-    if "kind" not in gold.labels: return {}
+    if "kind" not in gold.labels:
+        return {}
     home: dict[Span, int] = {}
-    for i, c in enumerate(predicted.clusters): home |= dict.fromkeys(c, i)
+    for i, c in enumerate(predicted.clusters):
+        home |= dict.fromkeys(c, i)
     out: dict[str, dict[str, list[float]]] = {}
     for c, kinds in zip(gold.clusters, gold.labels["kind"], strict=True):
         for kind, credits in zip(kinds, _recalls(c, home), strict=True):
-            counted = out.setdefault(KINDS[kind], {"mentions": [0.]*4, "b3": [0.]*4})
+            counted = out.setdefault(KINDS[kind], {"mentions": [0.0] * 4, "b3": [0.0] * 4})
             for name, credit in zip(counted, credits):
-                counted[name] = list(map(add, counted[name], (credit, 1., credit, 1.)))
+                counted[name] = list(map(add, counted[name], (credit, 1.0, credit, 1.0)))
     return out
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #47a5dd5c
-def score_documents(task: str, predicted: Iterable[Document],
-                    s: Settings) -> tuple[dict[str, dict[str, dict[str, list[float]]]], dict[str, str]]:
+def score_documents(
+    task: str, predicted: Iterable[Document], s: Settings
+) -> tuple[dict[str, dict[str, dict[str, list[float]]]], dict[str, str]]:
     "Count a run's clusters against the gold that is here: counts by document, and the ids of the gold."
     gold, by_key = find_task(task, s).annotated, {d.doc_key: d for d in predicted}
     counts = {}
@@ -70,9 +87,13 @@ def score_documents(task: str, predicted: Iterable[Document],
         counts[key] = {"full": _counts(g, p)} | recall_by_kind(g, p)
     return counts, gold_ids_here(task, s)
 
+
 def _counts(gold: Document, predicted: Document) -> dict[str, list[float]]:
     "Return the numerators and denominators of each metric."
-    return {m: list(map(float, c)) for m, c in score_coref([gold], [predicted]).sums().items()}
+    return {
+        m: list(map(float, c)) for m, c in score_coref([gold], [predicted]).sums().items()
+    }
+
 
 def gold_ids_here(task: str, s: Settings) -> dict[str, str]:
     "Tell which gold is here, without counting."

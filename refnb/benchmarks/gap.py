@@ -14,6 +14,7 @@ from ..core.upstream import get
 # %% ../../nbs/benchmarks/02_gap.ipynb #dd5646fa
 _SHE = frozenset(("she", "her", "hers"))
 
+
 def _gender_of(pronoun: str) -> str:
     "Return the gender of a pronoun of GAP, which has two."
     return "feminine" if pronoun.lower() in _SHE else "masculine"
@@ -21,17 +22,34 @@ def _gender_of(pronoun: str) -> str:
 # %% ../../nbs/benchmarks/02_gap.ipynb #15634447
 def gap_question(row: GapRow) -> Question:
     "Make a question of a row."
-    _, names, meant = zip(*sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)]))
+    _, names, meant = zip(
+        *sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)])
+    )
     right = (*meant, True).index(True)
     place = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
     options = (*map(Option, names), Option(NONE))
-    return Question(row.id, row.id, row.text, place, options, (right,),
-                    {"gender": _gender_of(row.pronoun), "answer": ("first", "second", "neither")[right]})
+    return Question(
+        row.id,
+        row.id,
+        row.text,
+        place,
+        options,
+        (right,),
+        {
+            "gender": _gender_of(row.pronoun),
+            "answer": ("first", "second", "neither")[right],
+        },
+    )
 
 # %% ../../nbs/benchmarks/02_gap.ipynb #3e7bc95a
-FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
+FILES = {
+    "dev": "gap-development.tsv",
+    "test": "gap-test.tsv",
+    "validation": "gap-validation.tsv",
+}
 
-def gap_questions(s: Settings|None = None, split: str = "test") -> list[Question]:
+
+def gap_questions(s: Settings | None = None, split: str = "test") -> list[Question]:
     "Make questions of the passages of a split."
     file = FILES[split]
     data = get(f"google-research-datasets/gap-coreference/{file}", s or load_settings())

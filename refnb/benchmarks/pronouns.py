@@ -15,7 +15,17 @@ from functools import cache
 from itertools import chain, starmap
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
-from ..core.types import NONE, CallError, DataError, Meta, Option, Question, Record, Span, nearest
+from refnb.core.types import (
+    NONE,
+    CallError,
+    DataError,
+    Meta,
+    Option,
+    Question,
+    Record,
+    Span,
+    nearest,
+)
 from ..core.documents import Document, sentence_of, sentence_starts
 from ..core.settings import packaged
 from ..core.files import read_yaml
@@ -23,7 +33,8 @@ from ..core.files import read_yaml
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0006
 class Words(Record):
     "The word lists of a language."
-    masculine: str    # words with spaces between them
+
+    masculine: str  # words with spaces between them
     feminine: str
     determiners: str
     either: str = ""
@@ -37,6 +48,7 @@ def languages() -> dict[str, Words]:
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9c2abb1d
 class _Lexicon(NamedTuple):
     "Pronouns with their gender, and words that begin no name."
+
     gender: dict[str, str]
     no_name: frozenset[str]
 
@@ -44,7 +56,8 @@ class _Lexicon(NamedTuple):
 def _pronouns_of(words: Words) -> Iterator[tuple[str, str]]:
     "Yield the pronouns of a language with their gender."
     for kind in ("masculine", "feminine", "either"):
-        for word in getattr(words, kind).split(): yield word, kind
+        for word in getattr(words, kind).split():
+            yield word, kind
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #6df1b8f3
 def _lexicon(language: str) -> _Lexicon:
@@ -53,14 +66,19 @@ def _lexicon(language: str) -> _Lexicon:
     no_name: set[str] = set()
     for code in language.split(","):
         if code not in languages():
-            raise CallError(f"unknown language {code!r}", "language", nearest(code, languages()))
+            raise CallError(
+                f"unknown language {code!r}", "language", nearest(code, languages())
+            )
         words = languages()[code]
-        for w, kind in _pronouns_of(words): gender[w] = kind if gender.get(w, kind) == kind else "either"
+        for w, kind in _pronouns_of(words):
+            gender[w] = kind if gender.get(w, kind) == kind else "either"
         no_name |= {*words.determiners.split(), *gender}
     return _Lexicon(gender, frozenset(no_name))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #812224dd
-_INSIDE = frozenset("of de da di du van von der den la le del y et und and".split())  # small words in names
+# small words in names
+_INSIDE = frozenset("of de da di du van von der den la le del y et und and".split())
+
 
 class _Mention(NamedTuple):
     start: int
@@ -71,72 +89,95 @@ class _Mention(NamedTuple):
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #704fddd3
 def _is_name(tokens: Sequence[str], words: _Lexicon) -> bool:
     "Tell whether the words of a mention look like a name."
-    if not 1 <= len(tokens) <= 6 or tokens[0].casefold() in words.no_name: return False
+    if not 1 <= len(tokens) <= 6 or tokens[0].casefold() in words.no_name:
+        return False
     fits = all(t[:1].isupper() or t in _INSIDE or not t[:1].isalpha() for t in tokens)
     return fits and tokens[0][:1].isupper() and len("".join(tokens)) <= 60
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #1f66c8f7
 def _own_words(tokens: Sequence[str], span: Span) -> Sequence[str]:
     "Return the words of a mention, without a possessive 's at its end."
-    words = tokens[span.start:span.end + 1]
+    words = tokens[span.start : span.end + 1]
     return words[:-1] if words[-1] in ("'s", "’s") else words
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #d9e74eda
-def _single_mentions(d: Document) -> Iterator[tuple[int, Span, str|None]]:
+def _single_mentions(d: Document) -> Iterator[tuple[int, Span, str | None]]:
     "Yield the mentions that are short and of one cluster, with this cluster and their kind; None: it is not annotated."
     often, kinds = Counter(chain.from_iterable(map(set, d.clusters))), d.labels.get("kind")
     for k, c in enumerate(d.clusters):
         for i, span in enumerate(c):
-            if often[span] == 1 and span.end - span.start <= 6: yield k, span, kinds[k][i] if kinds else None
+            if often[span] == 1 and span.end - span.start <= 6:
+                yield k, span, kinds[k][i] if kinds else None
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #954ff09d
-def _mentions(d: Document, words: _Lexicon, tokens: list[str]) -> tuple[list[_Mention], list[_Mention]]:
+def _mentions(
+    d: Document, words: _Lexicon, tokens: list[str]
+) -> tuple[list[_Mention], list[_Mention]]:
     "List a document's names and pronouns, each in the order of the text; a span of two clusters is neither."
     names, pronouns = set(), set()
     for cluster, span, kind in _single_mentions(d):
         own = _own_words(tokens, span)
         m = _Mention(span.start, span.end, cluster, " ".join(own))
-        if m.text.casefold() in words.gender: pronouns.add(m)
-        elif kind in (None, "PROP") and _is_name(own, words): names.add(m)
+        if m.text.casefold() in words.gender:
+            pronouns.add(m)
+        elif kind in (None, "PROP") and _is_name(own, words):
+            names.add(m)
     return sorted(names), sorted(pronouns)
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0008
 def named_characters(d: Document, language: str = "en") -> Document:
     "Name each cluster after its most frequent name, if it has one; a document that has names keeps them."
-    if any(d.names): return d
+    if any(d.names):
+        return d
     found: list[Counter[str]] = [Counter() for _ in d.clusters]
-    for m in _mentions(d, _lexicon(language), d.tokens)[0]: found[m.cluster][m.text] += 1
+    for m in _mentions(d, _lexicon(language), d.tokens)[0]:
+        found[m.cluster][m.text] += 1
     return d.changed(names=tuple(c.most_common(1)[0][0] if c else "" for c in found))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0011
 class PronounRules(Record):
     "The content and difficulty of the questions."
-    language: str = "en"   # en, de, fr, es, or several with commas
-    nearest: int = 0       # tokens between a pronoun and a name, at least
-    farthest: int = 60     # at most
-    options: int = 2       # names offered, beside neither
-    neither: float = .1    # share of questions without the right name
-    before: int = 1        # sentences of context before the first of them
-    most: int = 2000       # questions; 0: all
-    seed: int = 0          # random seed
+
+    language: str = "en"  # en, de, fr, es, or several with commas
+    nearest: int = 0  # tokens between a pronoun and a name, at least
+    farthest: int = 60  # at most
+    options: int = 2  # names offered, beside neither
+    neither: float = 0.1  # share of questions without the right name
+    before: int = 1  # sentences of context before the first of them
+    most: int = 2000  # questions; 0: all
+    seed: int = 0  # random seed
+
     def fault(self) -> str:
         if not 0 <= self.nearest <= self.farthest <= 2000:
             return "nearest and farthest must be 0 to 2000, in this order"
-        if not 2 <= self.options <= 20: return "options must be 2 to 20"
-        if not 0 <= self.neither <= 1: return "neither must be 0 to 1"
-        return "before, most and seed cannot be negative" if min(self.before, self.most, self.seed) < 0 else ""
+        if not 2 <= self.options <= 20:
+            return "options must be 2 to 20"
+        if not 0 <= self.neither <= 1:
+            return "neither must be 0 to 1"
+        return (
+            "before, most and seed cannot be negative"
+            if min(self.before, self.most, self.seed) < 0
+            else ""
+        )
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #c192d245
 T = TypeVar("T")
 
+
 def drawn_share(seed: int, id: str) -> float:
     "Draw a number from 0 to 1 for an id: the same for everybody, whatever else is drawn."
-    return int.from_bytes(hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest()[:7]) / 2**56
+    return (
+        int.from_bytes(
+            hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest()[:7]
+        )
+        / 2**56
+    )
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #801cdeb4
 def drawn_of(items: Sequence[tuple[str, T]], most: int, seed: int) -> list[T]:
     "Choose items by their ids, at most so many (0: all), in their order."
-    if not most or len(items) <= most: return list(map(itemgetter(1), items))
+    if not most or len(items) <= most:
+        return list(map(itemgetter(1), items))
     rank = sorted(range(len(items)), key=lambda i: drawn_share(seed, items[i][0]))
     return [items[i][1] for i in sorted(rank[:most])]
 
@@ -149,38 +190,56 @@ def _clash(a: str, b: str) -> bool:
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #a3057995
 def _gap(p: _Mention, m: _Mention) -> int:
     "Count the tokens between a pronoun and a name; -1: they overlap."
-    if m.end < p.start: return p.start - m.end - 1
+    if m.end < p.start:
+        return p.start - m.end - 1
     return m.start - p.end - 1 if p.end < m.start else -1
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #8afff706
-def _near(p: _Mention, names: list[_Mention], starts: list[int], r: PronounRules) -> list[tuple[int, _Mention]]:
+def _near(
+    p: _Mention, names: list[_Mention], starts: list[int], r: PronounRules
+) -> list[tuple[int, _Mention]]:
     "Find the nearest name of each cluster within reach of a pronoun, with its distance, nearest first."
     best: dict[int, tuple[int, _Mention]] = {}
-    first, last = bisect_left(starts, p.start - r.farthest - 8), bisect_right(starts, p.end + r.farthest + 1)
+    first = bisect_left(starts, p.start - r.farthest - 8)
+    last = bisect_right(starts, p.end + r.farthest + 1)
     for m in names[first:last]:
         gap = _gap(p, m)
-        if r.nearest <= gap <= r.farthest: best[m.cluster] = min(best.get(m.cluster, (gap, m)), (gap, m))
+        if r.nearest <= gap <= r.farthest:
+            best[m.cluster] = min(best.get(m.cluster, (gap, m)), (gap, m))
     return sorted(best.values())
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #d2b019fe
-def _wrong_names(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], most: int) -> list[tuple[int, _Mention]]:
+def _wrong_names(
+    p: _Mention, near: list[tuple[int, _Mention]], own: set[str], most: int
+) -> list[tuple[int, _Mention]]:
     "Choose wrong names, the nearest first, each of which is clearly of somebody else."
     wrong: list[tuple[int, _Mention]] = []
     known = set(own)
     for gap, m in near:
-        if len(wrong) == most: break
-        if m.cluster == p.cluster or any(_clash(m.text, name) for name in known): continue
+        if len(wrong) == most:
+            break
+        if m.cluster == p.cluster or any(_clash(m.text, name) for name in known):
+            continue
         wrong.append((gap, m))
         known.add(m.text)
     return wrong
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #a8025270
-def _offered(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], r: PronounRules,
-             draw: float) -> list[tuple[int, _Mention]]:
+def _offered(
+    p: _Mention,
+    near: list[tuple[int, _Mention]],
+    own: set[str],
+    r: PronounRules,
+    draw: float,
+) -> list[tuple[int, _Mention]]:
     "Choose the names that a question offers; none if there are too few."
-    right, wrong = [x for x in near if x[1].cluster == p.cluster], _wrong_names(p, near, own, r.options)
-    if len(wrong) == r.options and draw < r.neither: return wrong
-    return [*right, *wrong[:r.options - 1]] if right and len(wrong) >= r.options - 1 else []
+    right = [x for x in near if x[1].cluster == p.cluster]
+    wrong = _wrong_names(p, near, own, r.options)
+    if len(wrong) == r.options and draw < r.neither:
+        return wrong
+    return (
+        [*right, *wrong[: r.options - 1]] if right and len(wrong) >= r.options - 1 else []
+    )
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #8e9877ac
 def _id_of(d: Document, p: _Mention) -> str:
@@ -191,23 +250,28 @@ def _id_of(d: Document, p: _Mention) -> str:
 def _distance(gap: int) -> str:
     "Put a distance into words."
     for most in (10, 30, 100):
-        if gap <= most: return f"up to {most}"
+        if gap <= most:
+            return f"up to {most}"
     return "over 100"
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #e9aa7c78
 class _Text(NamedTuple):
     "A document's tokens and sentences."
+
     doc: Document
     tokens: list[str]
     starts: list[int]
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #009f906b
-def _context(t: _Text, p: _Mention, ordered: list[_Mention], before: int) -> tuple[int, int]:
+def _context(
+    t: _Text, p: _Mention, ordered: list[_Mention], before: int
+) -> tuple[int, int]:
     "Find the first token of a question's text and the one behind its last: whole sentences, or 200 tokens on a side."
     low, high = min(p.start, ordered[0].start), max(p.end, ordered[-1].end)
     first, behind = sentence_of(t.starts, low) - before, sentence_of(t.starts, high) + 1
     end = t.starts[behind] if behind < len(t.starts) else len(t.tokens)
-    return max(t.starts[max(0, first)], low - 200), min(end, high + 200)  # a document may be one sentence
+    # a document may be one sentence
+    return max(t.starts[max(0, first)], low - 200), min(end, high + 200)
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #11f89a29
 def _about(ordered: list[tuple[int, _Mention]], right: int, gender: str) -> Meta:
@@ -215,26 +279,40 @@ def _about(ordered: list[tuple[int, _Mention]], right: int, gender: str) -> Meta
     closest = min(range(len(ordered)), key=lambda n: ordered[n])
     named = right < len(ordered)
     distance, _ = ordered[right if named else closest]
-    return {"gender": gender, "answer": str(right + 1) if named else "neither", "distance": _distance(distance),
-            "nearest_mention": closest}
+    return {
+        "gender": gender,
+        "answer": str(right + 1) if named else "neither",
+        "distance": _distance(distance),
+        "nearest_mention": closest,
+    }
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #b66f6649
 def _chars(t: _Text, p: _Mention, begin: int) -> tuple[int, int]:
     "Find the pronoun in the text that begins at a token."
-    before = t.tokens[begin:p.start]
+    before = t.tokens[begin : p.start]
     at = len("".join(before)) + len(before)  # a space follows each
-    return at, at + len(" ".join(t.tokens[p.start:p.end + 1]))
+    return at, at + len(" ".join(t.tokens[p.start : p.end + 1]))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0014
-def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules) -> Question:
+def _question(
+    t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules
+) -> Question:
     "Make a question about the meaning of a pronoun, from the sentences that hold it and the names."
     ordered = sorted(offered, key=lambda x: x[1].start)
     names = list(map(itemgetter(1), ordered))
     begin, end = _context(t, p, names, r.before)
-    right = [*map(attrgetter("cluster"), names), p.cluster].index(p.cluster)  # behind the names: neither
+    # behind the names: neither
+    right = [*map(attrgetter("cluster"), names), p.cluster].index(p.cluster)
     options = (*(Option(m.text) for m in names), Option(NONE))
-    return Question(_id_of(t.doc, p), t.doc.doc_key, " ".join(t.tokens[begin:end]),
-                    _chars(t, p, begin), options, (right,), _about(ordered, right, gender))
+    return Question(
+        _id_of(t.doc, p),
+        t.doc.doc_key,
+        " ".join(t.tokens[begin:end]),
+        _chars(t, p, begin),
+        options,
+        (right,),
+        _about(ordered, right, gender),
+    )
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0016
 def with_text(docs: Iterable[Document]) -> list[Document]:
@@ -242,35 +320,47 @@ def with_text(docs: Iterable[Document]) -> list[Document]:
     docs = list(docs)
     found = [d for d in docs if d.size and d.clusters]
     if not found:
-        raise DataError(f"none of {len(docs)} documents has text and clusters",
-                        do="questions are made of annotated documents")
+        raise DataError(
+            f"none of {len(docs)} documents has text and clusters",
+            do="questions are made of annotated documents",
+        )
     return found
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #cde68359
-def _possible(t: _Text, names: list[_Mention], pronouns: list[_Mention], r: PronounRules) -> Iterator[tuple]:
+def _possible(
+    t: _Text, names: list[_Mention], pronouns: list[_Mention], r: PronounRules
+) -> Iterator[tuple]:
     "Find a document's pronouns with enough names near them: each with the names that its question offers."
     starts = list(map(attrgetter("start"), names))
     own = [set[str]() for _ in t.doc.clusters]
-    for m in names: own[m.cluster].add(m.text)
+    for m in names:
+        own[m.cluster].add(m.text)
     for p in pronouns:
         draw = drawn_share(r.seed, f"neither:{_id_of(t.doc, p)}")
         offered = _offered(p, _near(p, names, starts, r), own[p.cluster], r, draw)
-        if offered: yield p, offered
+        if offered:
+            yield p, offered
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #200459cb
 def _refuse_none(counts: Mapping[str, int], r: PronounRules) -> None:
     "Explain why there is no question."
     for what in ("pronouns", "names"):
-        if counts[what]: continue
-        raise DataError(f"no mention is one of the {what} of language {r.language}", do="set another language")
-    raise DataError(f"no pronoun has {r.options} names of different clusters near it",
-                    do="set a larger farthest, or fewer options")
+        if counts[what]:
+            continue
+        raise DataError(
+            f"no mention is one of the {what} of language {r.language}",
+            do="set another language",
+        )
+    raise DataError(
+        f"no pronoun has {r.options} names of different clusters near it",
+        do="set a larger farthest, or fewer options",
+    )
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0025
 def build_pronouns(
-    docs: Iterable[Document], # with clusters
-    **rules: Any,             # such as language="de", farthest=30, options=3
-) -> list[Question]:          # in the order of the documents
+    docs: Iterable[Document],  # with clusters
+    **rules: Any,  # such as language="de", farthest=30, options=3
+) -> list[Question]:  # in the order of the documents
     "Build questions about pronouns from documents: which of the nearby names does a pronoun mean, or none of them?"
     r = PronounRules(**rules)
     words, asked = _lexicon(r.language), []
@@ -280,8 +370,11 @@ def build_pronouns(
         names, pronouns = _mentions(d, words, t.tokens)
         counts += Counter(names=len(names), pronouns=len(pronouns))
         for p, offered in _possible(t, names, pronouns, r):
-            asked.append((_id_of(d, p), (t, p, offered, words.gender[p.text.casefold()], r)))
-    if not asked: _refuse_none(counts, r)
+            asked.append(
+                (_id_of(d, p), (t, p, offered, words.gender[p.text.casefold()], r))
+            )
+    if not asked:
+        _refuse_none(counts, r)
     return list(starmap(_question, drawn_of(asked, r.most, r.seed)))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #c4a70868
@@ -294,7 +387,15 @@ def audit(questions: Sequence[Question]) -> dict[str, Any]:
     "Count questions and right answers, and what choosing without reading gets: at random, or the nearest name."
     n = len(questions)
     right = Counter(map(_answer_of, questions))
-    near = [q.meta["nearest_mention"] in q.right for q in questions if "nearest_mention" in q.meta]
-    return {"questions": n, "documents": len(set(map(attrgetter("doc_key"), questions))), "right": dict(sorted(right.items())),
-            "random": sum(1/len(q.options) for q in questions)/n if n else None,
-            **({"nearest-mention": sum(near)/len(near)} if near else {})}
+    near = [
+        q.meta["nearest_mention"] in q.right
+        for q in questions
+        if "nearest_mention" in q.meta
+    ]
+    return {
+        "questions": n,
+        "documents": len(set(map(attrgetter("doc_key"), questions))),
+        "right": dict(sorted(right.items())),
+        "random": sum(1 / len(q.options) for q in questions) / n if n else None,
+        **({"nearest-mention": sum(near) / len(near)} if near else {}),
+    }

@@ -23,13 +23,22 @@ def is_altentities(data: bytes) -> bool:
 
 # %% ../../nbs/benchmarks/04_question_files.ipynb #18f007d6
 def as_questions(
-    path: str|Path,     # a file, plain or .gz
-) -> list[Question]:    # in its order
+    path: str | Path,  # a file, plain or .gz
+) -> list[Question]:  # in its order
     "Read a file as questions: refnb's, those of another benchmark, KITMUS's texts, GAP's table, or AltEntities' form."
     data, where = read_bytes(path), str(path)
-    if is_altentities(data): return named_object("refnb.benchmarks.altentities.questions:questions_in")(data, where)
+    if is_altentities(data):
+        return named_object("refnb.benchmarks.altentities.questions:questions_in")(
+            data, where
+        )
     form = format_of(data)
-    if form == "gap": return list(map(gap_question, parse_gap_rows(data, where)))
-    if form == "conll" or form == "jsonl" and b'"sentences"' in data[:100_000] and b'"options"' not in data[:100_000]:
+    if form == "gap":
+        return list(map(gap_question, parse_gap_rows(data, where)))
+    if (
+        form == "conll"
+        or form == "jsonl"
+        and b'"sentences"' in data[:100_000]
+        and b'"options"' not in data[:100_000]
+    ):
         return named_object("refnb.benchmarks.kitmus.tasks:questions_in")(data, where)
     return read_questions(path)

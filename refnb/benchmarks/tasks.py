@@ -29,37 +29,48 @@ from ..core.extensions import named_cards, named_object
 # %% ../../nbs/benchmarks/00_tasks.ipynb #a97421db
 Shape = Literal["choice", "clusters"]
 
+
 class TaskCard(Record):
     "One task, or a family of them, as a card describes it."
-    about: str              # description
-    make: str               # module:function that returns its questions or documents; called with the settings
-    shape: Shape = "choice" # questions, or documents for coreference systems
+
+    about: str  # description
+    # module:function that returns its questions or documents; called with the settings
+    make: str
+    shape: Shape = "choice"  # questions, or documents for coreference systems
     inputs: list[str] = []  # upstream names it is made from
-    pieces: list[str] = []  # tasks that together ask the same and have the files that this one lacks
-    like: str = ""          # a task with the same questions, whose options are described differently
-    prompts: str = ""       # the benchmark whose prompts fit; "": its own
-    score: str = ""         # of documents: module:function that counts a run's clusters against the gold
-    gold: str = ""          # of documents: module:function that lists the gold that is here
-    annotated: str = ""     # of documents: module:function that returns those with gold that is here, by key
-    fields: dict[str, list[str|int]|dict[str, str]] = {} # of a family: each field's values
-    values: dict[str, str] = {} # of one task of a family: its fields; set when the card is read
-    without: list[str] = [] # of a family: names that it does not have
+    # tasks that together ask the same and have the files that this one lacks
+    pieces: list[str] = []
+    # a task with the same questions, whose options are described differently
+    like: str = ""
+    prompts: str = ""  # the benchmark whose prompts fit; "": its own
+    # of documents: module:function that counts a run's clusters against the gold
+    score: str = ""
+    gold: str = ""  # of documents: module:function that lists the gold that is here
+    # of documents: module:function that returns those with gold that is here, by key
+    annotated: str = ""
+    # of a family: each field's values
+    fields: dict[str, list[str | int] | dict[str, str]] = {}
+    # of one task of a family: its fields; set when the card is read
+    values: dict[str, str] = {}
+    without: list[str] = []  # of a family: names that it does not have
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #99385fdb
 class Benchmark(Record):
     "A card."
-    benchmark: str             # short name
-    about: str                 # its description
-    licence: str               # of its data
-    tasks: dict[str, TaskCard] # by name or by pattern
-    board: list[str] = []      # the tasks that `refnb run all` asks
-    wish: str = ""             # of its authors
-    defects: list[str] = []    # known ones
+
+    benchmark: str  # short name
+    about: str  # its description
+    licence: str  # of its data
+    tasks: dict[str, TaskCard]  # by name or by pattern
+    board: list[str] = []  # the tasks that `refnb run all` asks
+    wish: str = ""  # of its authors
+    defects: list[str] = []  # known ones
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #355d02d5
 def _filled(text: str, values: dict[str, str]) -> str:
     "Put the values of fields into a text."
-    for field, value in values.items(): text = text.replace(f"{{{field}}}", value)
+    for field, value in values.items():
+        text = text.replace(f"{{{field}}}", value)
     return text
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #94ff7d95
@@ -75,56 +86,76 @@ def _words_for(card: TaskCard, values: dict[str, str]) -> dict[str, str]:
 def _member(name: str, card: TaskCard, values: dict[str, str]) -> TaskCard:
     "Make the task of a family that has these values."
     like = _filled(card.like, values)
-    return card.changed(about=_filled(card.about, _words_for(card, values)), values=values, fields={}, without=[],
-                        inputs=[_filled(x, values) for x in card.inputs], like="" if like == name else like)
+    return card.changed(
+        about=_filled(card.about, _words_for(card, values)),
+        values=values,
+        fields={},
+        without=[],
+        inputs=[_filled(x, values) for x in card.inputs],
+        like="" if like == name else like,
+    )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #d06607b7
 def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
     "Make all tasks of a pattern."
     made = {}
     if (n := math.prod(map(len, card.fields.values()))) > 10_000:
-        raise FormatError(f"its fields make {n:,} tasks", pattern, "ten thousand are enough")
+        raise FormatError(
+            f"its fields make {n:,} tasks", pattern, "ten thousand are enough"
+        )
     for chosen in itertools.product(*card.fields.values()):
         values = dict(zip(card.fields, map(str, chosen), strict=True))
         name = _filled(pattern, values)
-        if name not in card.without: made[name] = _member(name, card, values)
+        if name not in card.without:
+            made[name] = _member(name, card, values)
     return made
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4fa71a6f
 def _unfolded(tasks: Mapping[str, TaskCard]) -> dict[str, TaskCard]:
     "Put the tasks of each family in the place of its pattern."
     found: dict[str, TaskCard] = {}
-    for name, task in tasks.items(): found |= _family(name, task) if task.fields else {name: task}
+    for name, task in tasks.items():
+        found |= _family(name, task) if task.fields else {name: task}
     return found
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
 def _read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card; `parts`, as tasks were called in 0.1, is still read."
     data = read_yaml(path, dict[str, Any])
-    if "parts" in data: data["tasks"] = data.pop("parts")
-    try: card = msgspec.convert(data, Benchmark)
-    except msgspec.ValidationError as e: raise FormatError(str(e), path.name) from None
+    if "parts" in data:
+        data["tasks"] = data.pop("parts")
+    try:
+        card = msgspec.convert(data, Benchmark)
+    except msgspec.ValidationError as e:
+        raise FormatError(str(e), path.name) from None
     tasks = _unfolded(card.tasks)
     for name, task in tasks.items():
-        if ":" in task.make: continue
-        raise FormatError("field make is not module:function", f"{path.name}, card {card.benchmark}, {name}")
+        if ":" in task.make:
+            continue
+        raise FormatError(
+            "field make is not module:function",
+            f"{path.name}, card {card.benchmark}, {name}",
+        )
     return card.benchmark, card.changed(tasks=tasks)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
-def _all_cards(s: Settings|None) -> dict[str, tuple[Benchmark, Path]]:
+def _all_cards(s: Settings | None) -> dict[str, tuple[Benchmark, Path]]:
     "Return all cards with their files."
     return named_cards("benchmark", "data/cards", _read_card, your_folder("benchmarks", s))
 
-def benchmarks(s: Settings|None = None) -> dict[str, Benchmark]:
+
+def benchmarks(s: Settings | None = None) -> dict[str, Benchmark]:
     "List all benchmarks by short name, the package's and yours."
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
+
 def tasks(
-    s: Settings|None = None, # where your own cards are
+    s: Settings | None = None,  # where your own cards are
 ) -> dict[str, TaskCard]:
     "List all tasks by name."
     found: dict[str, TaskCard] = {}
-    for card in benchmarks(s).values(): found |= card.tasks
+    for card in benchmarks(s).values():
+        found |= card.tasks
     return found
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #46a495f7
@@ -132,75 +163,107 @@ def _whole_documents(groups: Mapping[str, list[str]], wanted: float) -> set[str]
     "Choose the ids of whole documents, in the order of hashes, as long as that brings their number nearer."
     found: set[str] = set()
     for key in _in_hash_order(groups):
-        if found and abs(len(found) + len(groups[key]) - wanted) >= abs(len(found) - wanted): break
+        if found and abs(len(found) + len(groups[key]) - wanted) >= abs(
+            len(found) - wanted
+        ):
+            break
         found |= set(groups[key])
     return found
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
-def sample_of(name: str) -> tuple[str, int|float]:
+def sample_of(name: str) -> tuple[str, int | float]:
     "Split the name of a sample into the whole task and how many of its questions, or below 1 which share; 0: all."
     m = re.fullmatch(r"(.+)/sample(?:([1-9]\d*)|(0\.\d*[1-9]))", name)
     return (m[1], int(m[2]) if m[2] else float(m[3])) if m else (name, 0)
 
-def sample_name(task: str, n: int|float) -> str:
+
+def sample_name(task: str, n: int | float) -> str:
     "Name a sample of a task: so many of its questions, or below 1 such a share."
-    if not (n > 0 and (n < 1 or n == int(n))): raise CallError(f"{n} is neither a number of questions nor a share", "sample", "say a share such as 0.1")
+    if not (n > 0 and (n < 1 or n == int(n))):
+        raise CallError(
+            f"{n} is neither a number of questions nor a share",
+            "sample",
+            "say a share such as 0.1",
+        )
     return f"{task}/sample" + (f"{n:.6f}".rstrip("0") if n < 1 else f"{n:.0f}")
 
-def is_task(name: str, s: Settings|None = None) -> bool:
+
+def is_task(name: str, s: Settings | None = None) -> bool:
     "Tell whether a card names this task, or the one that it is a sample of."
     return sample_of(name)[0] in tasks(s)
+
 
 def _in_hash_order(ids: Iterable[str]) -> list[str]:
     "Sort ids by their hashes."
     return sorted(ids, key=lambda i: hashlib.sha256(i.encode()).digest())
 
-def drawn_ids(ids: Iterable[str], n: int|float, docs: Iterable[str] = ()) -> set[str]:
+
+def drawn_ids(ids: Iterable[str], n: int | float, docs: Iterable[str] = ()) -> set[str]:
     """Choose `n` ids of a task: those with the smallest hashes. Below 1 `n` is a share, and `docs`, the document of each
     id, are drawn whole, as long as that brings the share nearer."""
-    if n >= 1: return set(_in_hash_order(ids)[:int(n)])
+    if n >= 1:
+        return set(_in_hash_order(ids)[: int(n)])
     of: dict[str, list[str]] = {}
-    for i, d in zip(ids, docs, strict=True): of.setdefault(d, []).append(i)
-    return _whole_documents(of, n*sum(map(len, of.values())))
+    for i, d in zip(ids, docs, strict=True):
+        of.setdefault(d, []).append(i)
+    return _whole_documents(of, n * sum(map(len, of.values())))
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f23143
-def _drawn(questions: Sequence[Question], n: int|float) -> list[Question]:
+def _drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
     "Draw some questions, in their order."
     if n > len(questions):
-        raise CallError(f"{n} questions of {len(questions)}", f"sample{n}", "ask for fewer, or for the whole task")
-    chosen = drawn_ids(map(attrgetter("id"), questions), n, map(attrgetter("doc_key"), questions))
+        raise CallError(
+            f"{n} questions of {len(questions)}",
+            f"sample{n}",
+            "ask for fewer, or for the whole task",
+        )
+    chosen = drawn_ids(
+        map(attrgetter("id"), questions), n, map(attrgetter("doc_key"), questions)
+    )
     return [q for q in questions if q.id in chosen]
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #222ff474
-def _how_many(n: int|float) -> str:
+def _how_many(n: int | float) -> str:
     "Put the size of a sample into words."
-    return f"{n} questions" if n >= 1 else f"{100*n:g} % of the questions, by document,"
+    return f"{n} questions" if n >= 1 else f"{100 * n:g} % of the questions, by document,"
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #11fd2687
-def the_card(name: str, s: Settings|None = None) -> TaskCard:
+def the_card(name: str, s: Settings | None = None) -> TaskCard:
     "Look a task up in the cards, the package's and yours."
     whole, n = sample_of(name)
-    if whole not in (known := tasks(s)): raise CallError(f"unknown task {name!r}", do=nearest(name, known))
+    if whole not in (known := tasks(s)):
+        raise CallError(f"unknown task {name!r}", do=nearest(name, known))
     card = known[whole]
     if n and card.shape != "choice":
-        raise CallError(f"{whole} has documents, not questions", name, "only questions are sampled")
-    return card.changed(about=f"{_how_many(n)} of {whole}", pieces=[], like="") if n else card
+        raise CallError(
+            f"{whole} has documents, not questions", name, "only questions are sampled"
+        )
+    return (
+        card.changed(about=f"{_how_many(n)} of {whole}", pieces=[], like="") if n else card
+    )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
 def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
     "List the ids of an input's files; of more than twenty files of documents one id for all."
     files = files_of(inputs)
-    if shape == "choice" or len(files) <= 20: return {f.key: f.blob for f in files}
-    return {inputs: hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files).encode()).hexdigest()[:16]}
+    if shape == "choice" or len(files) <= 20:
+        return {f.key: f.blob for f in files}
+    return {
+        inputs: hashlib.sha256(
+            "".join(f"{f.path} {f.blob}\n" for f in files).encode()
+        ).hexdigest()[:16]
+    }
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #857c6acc
 def _arguments(make: Callable, name: str, fields: Mapping[str, str]) -> dict[str, str]:
     "Choose of a task's name and fields what the function that makes it takes."
     takes = inspect.signature(make).parameters
-    return {k: v for k, v in ({"task": name, "part": name} | dict(fields)).items() if k in takes}
+    return {
+        k: v for k, v in ({"task": name, "part": name} | dict(fields)).items() if k in takes
+    }
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #ef98c37c
-def _key_of(item: Question|Document) -> str:
+def _key_of(item: Question | Document) -> str:
     "Return the id of a question or the key of a document."
     return item.doc_key if isinstance(item, Document) else item.id
 
@@ -212,31 +275,41 @@ def _are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
     "A unit of running and scoring: its name, its card, its questions or documents."
-    def __init__(self, name: str, card: TaskCard, settings: Settings, given: list[Any]|None = None):
+
+    def __init__(
+        self, name: str, card: TaskCard, settings: Settings, given: list[Any] | None = None
+    ):
         "Accept a task's full name; `given` are its items, if no card makes them."
         self.name, self.card, self.settings, self.given = name, card, settings, given
         self.whole, self.drawn = sample_of(name)
 
-    def __repr__(self) -> str: return f"Task({self.name!r}: {self.card.about})"
+    def __repr__(self) -> str:
+        return f"Task({self.name!r}: {self.card.about})"
+
     def __getstate__(self) -> dict:
         "Drop items that can be made again before pickling."
         return {k: v for k, v in self.__dict__.items() if k != "items"}
 
     @property
-    def shape(self) -> Shape: return self.card.shape
+    def shape(self) -> Shape:
+        return self.card.shape
+
     @property
     def known(self) -> bool:
         "Tell whether a card names it: only such tasks have summaries among the reports."
         return self.given is None
+
     @property
     def benchmark(self) -> str:
         "Return the benchmark that it belongs to, or is a sample of."
         first, _, rest = self.name.partition("/")
         return rest.partition("/")[0] if first == "sample" else first
+
     @property
     def prompts(self) -> str:
         "Return the benchmark whose prompts fit."
         return self.card.prompts or self.benchmark
+
     @property
     def fields(self) -> dict[str, str]:
         "Return the fields in its name, for a family of tasks."
@@ -245,7 +318,8 @@ class Task:
     @cached_property
     def items(self) -> list[Any]:
         "Return its questions or documents, in order."
-        if self.given is not None: return self.given
+        if self.given is not None:
+            return self.given
         make = named_object(self.card.make, _card_path(self.whole, self.settings))
         made = make(self.settings, **_arguments(make, self.whole, self.fields))
         return _drawn(made, self.drawn) if self.drawn else made
@@ -254,21 +328,31 @@ class Task:
     def questions(self) -> list[Question]:
         "Return its questions, in order."
         if self.shape != "choice":
-            raise CallError(f"{self.name} has documents, not questions",
-                            do="coreference systems answer it; Task.documents gives them")
+            raise CallError(
+                f"{self.name} has documents, not questions",
+                do="coreference systems answer it; Task.documents gives them",
+            )
         return self.items
+
     @property
     def documents(self) -> list[Document]:
         "Return its documents, in order, without clusters: the input of a coreference system."
         if self.shape != "clusters":
-            raise CallError(f"{self.name} has questions, not documents", do="Task.questions gives them")
+            raise CallError(
+                f"{self.name} has questions, not documents", do="Task.questions gives them"
+            )
         return self.items
+
     @property
     def annotated(self) -> dict[str, Document]:
         """Return its documents with gold clusters, by key, as far as they are here; systems never see these unless they
         ask."""
-        if not self.card.annotated: raise DataError("its gold clusters are not known as documents", self.name)
-        return named_object(self.card.annotated, _card_path(self.whole, self.settings))(self.name, self.settings)
+        if not self.card.annotated:
+            raise DataError("its gold clusters are not known as documents", self.name)
+        return named_object(self.card.annotated, _card_path(self.whole, self.settings))(
+            self.name, self.settings
+        )
+
     @property
     def ids(self) -> list[str]:
         "List the ids of its questions, or the keys of its documents."
@@ -277,127 +361,180 @@ class Task:
     @cached_property
     def id(self) -> str:
         "Hash the questions or documents."
-        return questions_id(self.items) if self.shape == "choice" else documents_id(self.items)
+        return (
+            questions_id(self.items) if self.shape == "choice" else documents_id(self.items)
+        )
+
     @property
     def files(self) -> list[UpstreamFile]:
         "List the upstream files that it is made from."
         return list(itertools.chain.from_iterable(map(files_of, self.card.inputs)))
+
     @property
     def blobs(self) -> dict[str, str]:
         "Return the ids of these files."
         found: dict[str, str] = {}
-        for name in self.card.inputs: found |= _ids_of(name, self.shape)
+        for name in self.card.inputs:
+            found |= _ids_of(name, self.shape)
         return found
+
     @property
     def data(self) -> dict[str, str]:
         "Return the ids of a run's data: of its files, and the hash of the questions or documents."
         return self.blobs | {"questions": self.id}
+
     @property
     def here(self) -> bool:
         "Tell whether all its files are on this machine."
         return _are_here(self.files, self.settings)
+
     @property
     def lacks(self) -> str:
         "Name missing files, and the command that fetches them; empty if all are here or can be downloaded."
-        if self.here: return ""
+        if self.here:
+            return ""
         return f"its files are not here: refnb fetch {' '.join(self.card.inputs)}"
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #c269e6c5
-def _check_once(items: Sequence[Question|Document]) -> None:
+def _check_once(items: Sequence[Question | Document]) -> None:
     "Refuse an item that appears twice."
     for key, n in Counter(map(_key_of, items)).items():
-        if n == 1: continue
-        raise DataError(f"a {'document' if isinstance(items[0], Document) else 'question'} appears twice", key)
+        if n == 1:
+            continue
+        raise DataError(
+            f"a {'document' if isinstance(items[0], Document) else 'question'} appears twice",
+            key,
+        )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #23564451
-def _card_path(name: str, s: Settings) -> Path|None:
+def _card_path(name: str, s: Settings) -> Path | None:
     "Find the card of a task."
     for card, path in _all_cards(s).values():
-        if name in card.tasks: return path
+        if name in card.tasks:
+            return path
     return None
 
-def find_task(name: str, s: Settings|None = None) -> Task:
+# %% ../../nbs/benchmarks/00_tasks.ipynb #c510e1c7
+def find_task(name: str, s: Settings | None = None) -> Task:
     "Resolve a task's name, such as identifyme/test; the settings name the folders of files and of your own cards."
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #82e9608c
 def _given_id(docs: list[Document]) -> str:
     "Hash documents, and the names that a system may look for in them."
     words, names = documents_id(docs), [d.names for d in docs]
-    return hashlib.sha256(msgspec.json.encode((words, names))).hexdigest()[:16] if any(names) else words
+    return (
+        hashlib.sha256(msgspec.json.encode((words, names))).hexdigest()[:16]
+        if any(names)
+        else words
+    )
 
-def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> Task:
+# %% ../../nbs/benchmarks/00_tasks.ipynb #444adde6
+def given_task(items: Iterable[Question | Document], s: Settings | None = None) -> Task:
     "Make a task of questions or documents at hand; its name is their hash."
     found = list(items)
-    if not found: raise DataError("there are no questions")
+    if not found:
+        raise DataError("there are no questions")
     documents = isinstance(found[0], Document)
     _check_once(found)
-    hash_ = _given_id(cast(list[Document], found)) if documents else questions_id(cast(list[Question], found))
-    card = TaskCard("questions or documents of your own", "given", "clusters" if documents else "choice")
+    hash_ = (
+        _given_id(cast(list[Document], found))
+        if documents
+        else questions_id(cast(list[Question], found))
+    )
+    card = TaskCard(
+        "questions or documents of your own", "given", "clusters" if documents else "choice"
+    )
     return Task(f"given/{hash_}", card, s or load_settings(), found)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #6de52a1a
 def _with_files(task: Task) -> Task:
     "Return a task; refuse one whose questions cannot be made without a network."
     if task.settings.offline and task.lacks and task.shape == "choice":
-        raise DataError(task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name)
+        raise DataError(
+            task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name
+        )
     return task
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #84961415
 def as_task(
-    what: "Task|str|Path|Iterable[Question|Document]", # a task or its name, a file, questions or documents
-    s: Settings|None = None,                           # where to look
-    shapes: Iterable[str] = ("choice", "clusters"),    # what is wanted of a file that can be read as both
+    what: "Task|str|Path|Iterable[Question|Document]",  # a task or its name, a file,
+    # questions or documents
+    s: Settings | None = None,  # where to look
+    shapes: Iterable[str] = ("choice", "clusters"),  # what is wanted of a file that can
+    # be read as both
 ) -> Task:
     """Resolve whatever names a task.
 
     >>> refnb.task("sample/identifyme").questions[0]
     """
-    if isinstance(what, Task): return what
+    if isinstance(what, Task):
+        return what
     s = s or load_settings()
-    if not isinstance(what, (str, Path)): return given_task(what, s)
-    if is_task(str(what), s): return _with_files(find_task(str(what), s))
+    if not isinstance(what, (str, Path)):
+        return given_task(what, s)
+    if is_task(str(what), s):
+        return _with_files(find_task(str(what), s))
     if not Path(what).exists():
-        raise CallError(f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s)))
+        raise CallError(
+            f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s))
+        )
     return given_task(_read_items(Path(what), shapes), s)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #70a7e664
 def share_of(
-    what: "str|Path",        # a task's name, or a file
-    share: float,            # of the questions, between 0 and 1
-    s: Settings|None = None, # where to look
-    shapes: Iterable[str] = ("choice", "clusters"), # what is wanted of a file that can be read as both
+    what: "str|Path",  # a task's name, or a file
+    share: float,  # of the questions, between 0 and 1
+    s: Settings | None = None,  # where to look
+    shapes: Iterable[str] = ("choice", "clusters"),  # what is wanted of a file that can
+    # be read as both
 ) -> Task:
     "Take a fixed share of a task's questions, as whole documents."
-    if not 0 < share < 1: raise CallError(f"{share:g} is not a share", "fraction", "say a number between 0 and 1, such as 0.1")
-    if is_task(str(what), s): return as_task(sample_name(str(what), share), s)
+    if not 0 < share < 1:
+        raise CallError(
+            f"{share:g} is not a share",
+            "fraction",
+            "say a number between 0 and 1, such as 0.1",
+        )
+    if is_task(str(what), s):
+        return as_task(sample_name(str(what), share), s)
     whole = as_task(what, s, shapes)
     return given_task(_drawn(whole.questions, share), s)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #24db968b
 def _begins_as_documents(head: bytes) -> bool:
     "Tell from the beginning of a file whether it may hold documents."
-    return b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{"))
+    return b'"options"' not in head and (
+        b'"sentences"' in head or not head.lstrip().startswith(b"{")
+    )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f227e9
 def _read_items(path: Path, shapes: Iterable[str]) -> list:
     "Read questions (JSONL, or a file of another benchmark), or documents in any format that refnb reads."
     from refnb.benchmarks.question_files import as_questions, is_altentities
+
     data = read_bytes(path)
-    if choice_form(data): return parse_choice(data, str(path))
-    if is_altentities(data): return as_questions(path)
+    if choice_form(data):
+        return parse_choice(data, str(path))
+    if is_altentities(data):
+        return as_questions(path)
     if path.is_file() and _begins_as_documents(data[:100_000]):
-        try: return read_documents(path) if "clusters" in shapes else as_questions(path)
-        except DataError: return read_documents(path)  # documents that hold no question
+        try:
+            return read_documents(path) if "clusters" in shapes else as_questions(path)
+        except DataError:
+            return read_documents(path)  # documents that hold no question
     return list(read_jsonl(path, Question))
 
-def task_is_here(name: str, s: Settings|None = None) -> bool:
+
+def task_is_here(name: str, s: Settings | None = None) -> bool:
     "Tell whether all files of a task are in the cache or the local copy."
     return find_task(name, s).here
 
+
 def task_questions(
-    name: str,               # of a task
-    s: Settings|None = None, # where to look
+    name: str,  # of a task
+    s: Settings | None = None,  # where to look
 ) -> list[Question]:
     "Make the questions of a task."
     return find_task(name, s).questions
@@ -405,6 +542,7 @@ def task_questions(
 # %% ../../nbs/benchmarks/00_tasks.ipynb #941e8dd3
 SAMPLE, FERRYMAN = "sample/identifyme", "sample/ferryman"
 
-def ferryman_questions(s: Settings|None = None) -> list[Question]:
+
+def ferryman_questions(s: Settings | None = None) -> list[Question]:
     "Read the questions about one short story that refnb carries in a file."
     return list(read_jsonl(packaged("data/sample/ferryman.jsonl"), Question))

@@ -19,7 +19,8 @@ def _stages_json(done: Any) -> dict[str, Any]:
     out = {}
     for name, stage in done.stages.items():
         out[name] = {"counts": stage.counts}
-        if name in done.scores: out[name]["scores"] = done.scores[name]
+        if name in done.scores:
+            out[name]["scores"] = done.scores[name]
     return out
 
 # %% ../../nbs/commands/07_annotating.ipynb #0ab946ca
@@ -27,46 +28,76 @@ def _score_row(stage: str, scores: dict[str, float]) -> dict[str, str]:
     "Make the row of a stage, with the F1 of each metric."
     return {"F1 (%)": stage} | {m: f"{v:.2f}" for m, v in scores.items()}
 
+
 def _report_annotation(done: Any, out: str, characters: int, json: bool):
     "Print how many mentions of how many characters were found, and the scores of each stage."
-    clusters, file = list(filter(None, done.document.clusters)), Path(out)/"annotation.jsonl"
+    clusters = list(filter(None, done.document.clusters))
+    file = Path(out) / "annotation.jsonl"
     found, mentions = len(clusters), sum(map(len, clusters))
     if json:
-        return print_json({"folder": out, "characters": characters, "found": found, "mentions": mentions,
-                          "unit": "percent", "stages": _stages_json(done)})
+        return print_json(
+            {
+                "folder": out,
+                "characters": characters,
+                "found": found,
+                "mentions": mentions,
+                "unit": "percent",
+                "stages": _stages_json(done),
+            }
+        )
     print_table(list(map(_score_row, done.scores, done.scores.values())))
-    echo(f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}")
+    echo(
+        f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}"
+    )
 
 # %% ../../nbs/commands/07_annotating.ipynb #e4d6575e
 def annotate_(
-    book: str, /,             # .txt, .html, .epub, a file with one document, or animal-farm
-    characters: str = "",     # a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default:
-                              # propose a list for you to edit
-    out: str = "",            # output folder, with the files of each stage
-    linker: str = "linker-minilm", # a trained linker; rules; pattern: full names only; or a system that
-                              # gets names, such as gliner
-    filter: str = "",         # a language model that confirms or rejects each link
-    group: int = 10,          # windows merged in a second round; 0: no second round
-    window: int = 1500,       # approximate length of a window in words
-    seeding: str = "constrained", # constrained; released: a mention may get a second character, as in the authors' code
-    system: str = "coref-minilm", # the coreference system of windows and groups; maverick asks its package
-    json: bool = False,       # print one JSON object
+    book: str,
+    /,  # .txt, .html, .epub, a file with one document, or animal-farm
+    characters: str = "",  # a YAML file of names, or liscu:TITLE,
+    # TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default: propose a list for you to edit
+    out: str = "",  # output folder, with the files of each stage
+    linker: str = "linker-minilm",  # a trained linker; rules; pattern: full names only;
+    # or a system that gets names, such as gliner
+    filter: str = "",  # a language model that confirms or rejects each link
+    group: int = 10,  # windows merged in a second round; 0: no second round
+    window: int = 1500,  # approximate length of a window in words
+    seeding: str = "constrained",  # constrained; released: a mention may get a second
+    # character, as in the authors' code
+    system: str = "coref-minilm",  # the coreference system of windows and groups;
+    # maverick asks its package
+    json: bool = False,  # print one JSON object
 ):
     "Annotate a book: find every mention of its characters. Interrupted work resumes."
     from refnb.models.annotation.character_lists import named_characters
     from refnb.models.annotation.stages import annotate
+
     s, read = load_settings(), _a_book(book)
-    if not out: raise CallError("no folder for the files", "annotate", "name one with --out DIR")
-    if not characters and not read.document.names: return _propose(read.document, Path(out), system, s, json)
+    if not out:
+        raise CallError("no folder for the files", "annotate", "name one with --out DIR")
+    if not characters and not read.document.names:
+        return _propose(read.document, Path(out), system, s, json)
     who = named_characters(characters, s) if characters else list(read.document.names)
-    done = annotate(read, who, out, s, messages(json), linker=linker, filter=filter, group=group, window=window,
-                    seeding=seeding, system=system)
+    done = annotate(
+        read,
+        who,
+        out,
+        s,
+        messages(json),
+        linker=linker,
+        filter=filter,
+        group=group,
+        window=window,
+        seeding=seeding,
+        system=system,
+    )
     _report_annotation(done, out, len(who), json)
 
 # %% ../../nbs/commands/07_annotating.ipynb #5fd8091d
 def _only_one(docs: list, name: str, do: str) -> Any:
     "Return the one document of a file; refuse several, and none."
-    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, do)
+    if len(docs) != 1:
+        raise DataError(f"holds {len(docs)} documents", name, do)
     return docs[0]
 
 # %% ../../nbs/commands/07_annotating.ipynb #8916ae84
@@ -74,24 +105,30 @@ def _a_book(name: str):
     "Read a book from a file, or a corpus of one book."
     from refnb.core.corpora import corpora, load
     from refnb.models.annotation.books import Book, read_book
-    if Path(name).exists() or name not in corpora(): return read_book(name)
+
+    if Path(name).exists() or name not in corpora():
+        return read_book(name)
     return Book(_only_one(load(name), name, "annotate one book at a time"), [], "")
 
 # %% ../../nbs/commands/07_annotating.ipynb #d994f30a
 def _proposed_json(found: Any) -> list[dict[str, Any]]:
     "Convert proposed characters to JSON, with the number of their mentions."
     out = []
-    for c, n in zip(found.characters, found.mentions): out.append({"name": c.name, "variants": c.variants, "mentions": n})
+    for c, n in zip(found.characters, found.mentions):
+        out.append({"name": c.name, "variants": c.variants, "mentions": n})
     return out
+
 
 def _propose(document: Any, out: Path, system: str, s: Settings, json: bool):
     "Propose the characters of a book for you to edit."
     from refnb.core.files import make_folder, write_atomic
     from refnb.models.annotation.stages import propose_characters
+
     found = propose_characters(document, 40, system, s)
     make_folder(out)
-    path = write_atomic(out/"proposed.yaml", found.yaml)
-    if json: return print_json({"proposed": str(path), "characters": _proposed_json(found)})
+    path = write_atomic(out / "proposed.yaml", found.yaml)
+    if json:
+        return print_json({"proposed": str(path), "characters": _proposed_json(found)})
     echo(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #c0ffee01
@@ -99,27 +136,42 @@ def _make_page(book: Any, name: str, window: int, length: int, out: str, json: b
     "Write the page for one window of a book."
     from refnb.core.files import write_atomic
     from refnb.models.annotation.checking import correction_page
+
     path = write_atomic(out, correction_page(book, window, length))
-    if json: return print_json({"page": str(path), "window": window})
-    echo(f"{path}: open it in a browser; read what people hand in with refnb correct {name} FILE...")
+    if json:
+        return print_json({"page": str(path), "window": window})
+    echo(
+        f"{path}: open it in a browser; read what people hand in with refnb correct {name} FILE..."
+    )
 
 # %% ../../nbs/commands/07_annotating.ipynb #7052c832
 def correct_(
-    book: str,                # one document with clusters: annotation.jsonl of `refnb annotate`, or any readable file
-    files: list[str] = [], /, # files that annotators returned; without any, a page is made
-    window: int = 1,          # for the page: number of the window, from 1
-    length: int = 1500,       # for the page: approximate length of a window in words
-    out: str = "",            # the page to make (.html); with FILES: output file of the corrected windows (.jsonl,
-                              # .conll)
-    by: str = "",             # with --out: whose corrections to write, if several people corrected one window
-    json: bool = False,       # print one JSON object
+    book: str,  # one document with clusters: annotation.jsonl of `refnb annotate`,
+    # or any readable file
+    files: list[str] = [],
+    /,  # files that annotators returned; without any, a page is made
+    window: int = 1,  # for the page: number of the window, from 1
+    length: int = 1500,  # for the page: approximate length of a window in words
+    out: str = "",  # the page to make (.html); with FILES:
+    # output file of the corrected windows (.jsonl, .conll)
+    by: str = "",  # with --out: whose corrections to write,
+    # if several people corrected one window
+    json: bool = False,  # print one JSON object
 ):
     "Correct clusters by hand: make a page for one window, or read corrections and their agreement."
     from refnb.models.annotation.checking import read_corrections
+
     d = _annotated(book)
-    if files: return _corrections(read_corrections(files, d), out, by, json)
-    if not out: raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
-    if by: raise CallError("a new page has no corrections yet", "--by", "name the files that people handed in")
+    if files:
+        return _corrections(read_corrections(files, d), out, by, json)
+    if not out:
+        raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
+    if by:
+        raise CallError(
+            "a new page has no corrections yet",
+            "--by",
+            "name the files that people handed in",
+        )
     _make_page(d, book, window, length, out, json)
 
 # %% ../../nbs/commands/07_annotating.ipynb #675ea774
@@ -127,13 +179,18 @@ def _annotated(name: str):
     "Read the one document of a file, with its clusters."
     from refnb.core.corpora import corpora, load
     from refnb.core.reading import read_documents
-    docs = load(name) if name in corpora() and not Path(name).exists() else read_documents(name)
+
+    docs = (
+        load(name)
+        if name in corpora() and not Path(name).exists()
+        else read_documents(name)
+    )
     return _only_one(docs, name, "correct one book at a time")
 
 # %% ../../nbs/commands/07_annotating.ipynb #4379bbbf
 def _percents(a: Any) -> dict[str, float]:
     "Return the F1 of two annotators: of mentions, and by each metric of clusters."
-    return {"mentions": 100*a.mentions.f1} | {m: 100*v for m, v in a.scores.items()}
+    return {"mentions": 100 * a.mentions.f1} | {m: 100 * v for m, v in a.scores.items()}
 
 # %% ../../nbs/commands/07_annotating.ipynb #87568a6d
 def _compared(a: Any) -> dict[str, Any]:
@@ -143,25 +200,36 @@ def _compared(a: Any) -> dict[str, Any]:
 # %% ../../nbs/commands/07_annotating.ipynb #6725642e
 def _agreement_json(a: Any) -> dict[str, Any]:
     "Convert the agreement of two annotators to JSON."
-    return _compared(a) | _percents(a) | {"differences": list(map(_difference, a.differences))}
+    return (
+        _compared(a) | _percents(a) | {"differences": list(map(_difference, a.differences))}
+    )
+
 
 def _agreement_row(a: Any) -> dict[str, Any]:
     "Make the row of two annotators, with the number of mentions that they see differently."
-    return _compared(a) | {m: f"{v:.2f}" for m, v in _percents(a).items()} | {"differ": len(a.differences)}
+    return (
+        _compared(a)
+        | {m: f"{v:.2f}" for m, v in _percents(a).items()}
+        | {"differ": len(a.differences)}
+    )
 
 # %% ../../nbs/commands/07_annotating.ipynb #39ba8901
 def _differing(agreements: Iterable[Any]) -> list[dict[str, Any]]:
     "Make a row for each mention that two people see differently; what was given is no person."
     rows = []
     for a in agreements:
-        if a.first != "given": rows += [_compared(a) | _difference(x) for x in a.differences]
+        if a.first != "given":
+            rows += [_compared(a) | _difference(x) for x in a.differences]
     return rows
+
 
 def _corrections(got: Any, out: str, by: str, json: bool):
     "Print the agreement of annotators, and write their corrections."
     from refnb.core.reading import write_documents
+
     docs = got.documents(by) if out else []
-    if docs: write_documents(out, docs)
+    if docs:
+        write_documents(out, docs)
     if json:
         agreement = list(map(_agreement_json, got.agreements))
         return print_json({"unit": "percent", "written": len(docs), "agreement": agreement})
@@ -169,9 +237,16 @@ def _corrections(got: Any, out: str, by: str, json: bool):
     if rows := _differing(got.agreements):
         echo("", "what people see differently")
         print_table([r | {"words": r["words"][:60]} for r in rows])
-    if docs: echo(f"{len(docs)} corrected window{'s'*(len(docs) > 1)} in {out}")
+    if docs:
+        echo(f"{len(docs)} corrected window{'s' * (len(docs) > 1)} in {out}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #c0ffee02
 def _difference(x) -> dict[str, Any]:
     "Describe a mention that two people see differently."
-    return {"start": x.at.start, "end": x.at.end, "words": x.words, "first says": x.first, "second says": x.second}
+    return {
+        "start": x.at.start,
+        "end": x.at.end,
+        "words": x.words,
+        "first says": x.first,
+        "second says": x.second,
+    }

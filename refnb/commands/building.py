@@ -11,102 +11,159 @@ from pathlib import Path
 from typing import Any, cast
 from ..core.types import CallError, DataError
 from ..core.settings import load_settings
-from .terminal import as_rules, busy, echo, given_settings, print_json, print_table, split_names, whole_number
+from refnb.commands.terminal import (
+    as_rules,
+    busy,
+    echo,
+    given_settings,
+    print_json,
+    print_table,
+    split_names,
+    whole_number,
+)
 
 # %% ../../nbs/commands/03_building.ipynb #64adf9ce
 def _authors_build(mode: str, corpus: str, of: str, rules: dict):
     "Build IdentifyMe with the names that its authors gave to entities."
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
+
     known = dict(zip(DATASETS.values(), DATASETS))
     if corpus not in known or of not in ("", "train"):
-        raise CallError("the authors named the training splits of litbank and fantasycoref", "--names",
-                        "say --corpus litbank, and no other split")
-    return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
+        raise CallError(
+            "the authors named the training splits of litbank and fantasycoref",
+            "--names",
+            "say --corpus litbank, and no other split",
+        )
+    return rebuilt(
+        mode=mode,
+        corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS),
+        **rules,
+    )
 
 # %% ../../nbs/commands/03_building.ipynb #898e6020
 def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
     "Build IdentifyMe from a corpus."
     from refnb.benchmarks.identifyme.building import build_benchmark
-    if names == "authors": return _authors_build(mode, corpus, of, rules)
+
+    if names == "authors":
+        return _authors_build(mode, corpus, of, rules)
     return build_benchmark("identifyme", corpus, mode, names, of, **rules)
 
 # %% ../../nbs/commands/03_building.ipynb #6a62fc56
 def _show_build(b: Any, questions: int, out: str):
     "Print what became of each document, and how many questions there are."
     print_table(b.table().to_dict("records"))
-    for key, why in b.pool.rejected.items(): echo(f"left out: {key}: {why}")
-    echo(f"{questions} questions in {out}" if out else f"{questions} questions; --out FILE writes them")
+    for key, why in b.pool.rejected.items():
+        echo(f"left out: {key}: {why}")
+    echo(
+        f"{questions} questions in {out}"
+        if out
+        else f"{questions} questions; --out FILE writes them"
+    )
 
 # %% ../../nbs/commands/03_building.ipynb #fe4b70c0
 def build_identifyme_(
-    out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
-    corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
-    of: str = "",            # a split of the corpus, such as train
-    names: str = "",         # names of entities: given, auto (by rule) or authors (LitBank, FantasyCoref); default:
-                             # given, if the documents have any
-    split: str = "test",     # questions to write: test, dev, all (both), or random0 to random9
-    mode: str = "released",  # released: as the authors' code, random streams included; paper: as the paper's text,
-                             # where they differ
-    seed: int = 0,           # random seed
-    set_: list[str] = [],    # change a rule: window=5, options=4, context=200, …; repeatable
-    json: bool = False,      # print one JSON object
+    out: str = "",  # output file of questions (JSONL); without it,
+    # only statistics are printed
+    corpus: str = "sample",  # a corpus (`refnb list corpora`),
+    # or a file of documents with clusters
+    of: str = "",  # a split of the corpus, such as train
+    names: str = "",  # names of entities: given, auto (by rule) or authors (LitBank,
+    # FantasyCoref); default: given, if the documents have any
+    split: str = "test",  # questions to write: test, dev, all (both), or random0 to random9
+    mode: str = "released",  # released: as the authors' code, random streams included;
+    # paper: as the paper's text, where they differ
+    seed: int = 0,  # random seed
+    set_: list[str] = [],  # change a rule: window=5, options=4, context=200, …; repeatable
+    json: bool = False,  # print one JSON object
 ):
     "Build IdentifyMe's questions from documents with clusters, and report what became of each document."
     from refnb.benchmarks.identifyme.builder import Rules
     from refnb.core.files import write_jsonl
+
     with busy(json, "building"):
-        b = _built(mode, corpus, of, names, {"seed": seed} | as_rules(given_settings(set_), Rules))
-        questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []))
-        if out: write_jsonl(out, questions, canary=True)
+        b = _built(
+            mode, corpus, of, names, {"seed": seed} | as_rules(given_settings(set_), Rules)
+        )
+        questions = b.questions(
+            split,
+            *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []),
+        )
+        if out:
+            write_jsonl(out, questions, canary=True)
     if json:
-        return print_json({"questions": len(questions), "file": out, "stories": len(b.pool.stories),
-                          "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
+        return print_json(
+            {
+                "questions": len(questions),
+                "file": out,
+                "stories": len(b.pool.stories),
+                "rejected": b.pool.rejected,
+                "pool": b.table().to_dict("records"),
+            }
+        )
     _show_build(b, len(questions), out)
 
 # %% ../../nbs/commands/03_building.ipynb #9a0c0024
 def _show_audit(result: dict[str, Any], questions: int, out: str):
     "Print what the right answers are, what guessing scores, and how many questions there are."
     right = ", ".join(f"{v:,} {k}" for k, v in result["right"].items())
-    guesses = ", ".join(f"{k} {100*result[k]:.1f} %" for k in ("random", "nearest-mention") if k in result)
-    echo(f"right answers: {right}; without reading: {guesses}",
-         f"{questions:,} questions of {result['documents']:,} documents" + (f" in {out}" if out else "; --out FILE writes them"))
+    guesses = ", ".join(
+        f"{k} {100 * result[k]:.1f} %" for k in ("random", "nearest-mention") if k in result
+    )
+    echo(
+        f"right answers: {right}; without reading: {guesses}",
+        f"{questions:,} questions of {result['documents']:,} documents"
+        + (f" in {out}" if out else "; --out FILE writes them"),
+    )
 
 # %% ../../nbs/commands/03_building.ipynb #f27a5209
-def _build_other(benchmark: str, out: str, seed: int, corpus: str, of: str, set_: list[str], json: bool):
+def _build_other(
+    benchmark: str, out: str, seed: int, corpus: str, of: str, set_: list[str], json: bool
+):
     "Build questions in GAP's or BookCoref's form, write them, and print what guessing scores."
     from refnb.benchmarks.bookcoref.questions import FilterRules
     from refnb.benchmarks.identifyme.building import build_other
     from refnb.benchmarks.pronouns import PronounRules, audit
     from refnb.core.files import write_jsonl
-    rules = as_rules(given_settings(set_), PronounRules if benchmark == "pronouns" else FilterRules)
+
+    rules = as_rules(
+        given_settings(set_), PronounRules if benchmark == "pronouns" else FilterRules
+    )
     with busy(json, "building"):
         questions = build_other(benchmark, corpus, of, **{"seed": seed} | rules)
-        if out: write_jsonl(out, questions, canary=True)
+        if out:
+            write_jsonl(out, questions, canary=True)
     result = audit(questions)
-    if json: print_json({"file": out, "unit": "fraction"} | result)
-    else: _show_audit(result, len(questions), out)
+    if json:
+        print_json({"file": out, "unit": "fraction"} | result)
+    else:
+        _show_audit(result, len(questions), out)
 
 # %% ../../nbs/commands/03_building.ipynb #f9b4ba0a
 def build_pronouns_(
-    out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
-    corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
-    of: str = "",            # a split of the corpus, such as train
-    seed: int = 0,           # random seed
-    set_: list[str] = [],    # change a rule: language=de, nearest=5, farthest=60, options=3, neither=0.1, most=2000, …;
-                             # repeatable
-    json: bool = False,      # print one JSON object
+    out: str = "",  # output file of questions (JSONL); without it,
+    # only statistics are printed
+    corpus: str = "sample",  # a corpus (`refnb list corpora`),
+    # or a file of documents with clusters
+    of: str = "",  # a split of the corpus, such as train
+    seed: int = 0,  # random seed
+    set_: list[str] = [],  # change a rule: language=de, nearest=5, farthest=60, options=3,
+    # neither=0.1, most=2000, …; repeatable
+    json: bool = False,  # print one JSON object
 ):
     "Build questions about pronouns, in GAP's form, from documents with clusters."
     _build_other("pronouns", out, seed, corpus, of, set_, json)
 
 # %% ../../nbs/commands/03_building.ipynb #912191be
 def build_filter_(
-    out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
-    corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
-    of: str = "",            # a split of the corpus, such as train
-    seed: int = 0,           # random seed
-    set_: list[str] = [],    # change a rule: words=400, language=de, most=2000, …; repeatable
-    json: bool = False,      # print one JSON object
+    out: str = "",  # output file of questions (JSONL); without it,
+    # only statistics are printed
+    corpus: str = "sample",  # a corpus (`refnb list corpora`),
+    # or a file of documents with clusters
+    of: str = "",  # a split of the corpus, such as train
+    seed: int = 0,  # random seed
+    set_: list[str] = [],  # change a rule: words=400, language=de, most=2000, …; repeatable
+    json: bool = False,  # print one JSON object
 ):
     "Build Yes/No questions in the form of BookCoref's filter: does this mention refer to this character?"
     _build_other("filter", out, seed, corpus, of, set_, json)
@@ -114,7 +171,9 @@ def build_filter_(
 # %% ../../nbs/commands/03_building.ipynb #5a16f56a
 def _check_out(out: str, example: str = "FOLDER"):
     "Refuse a call without an output folder."
-    if not out: raise CallError("no folder is named", "--out", f"say --out {example}")
+    if not out:
+        raise CallError("no folder is named", "--out", f"say --out {example}")
+
 
 def _whole_numbers(text: str, what: str) -> list[int]:
     "Read whole numbers between commas; `what` names them in the error."
@@ -124,75 +183,100 @@ def _whole_numbers(text: str, what: str) -> list[int]:
 def _size_of(folder: Path) -> dict[str, Any]:
     "Count the files in a folder, and their bytes."
     files = list(filter(Path.is_file, folder.rglob("*")))
-    return {"folder": str(folder), "files": len(files), "bytes": sum(p.stat().st_size for p in files)}
+    return {
+        "folder": str(folder),
+        "files": len(files),
+        "bytes": sum(p.stat().st_size for p in files),
+    }
 
 # %% ../../nbs/commands/03_building.ipynb #77b63792
 def build_kitmus_(
-    out: str = "",            # output folder (new); its name begins every id
-    resources: str = "own",   # own, released (refnb fetch kitmus-resources), or a folder
-    variants: str = "",       # comma-separated; default: all eight
+    out: str = "",  # output folder (new); its name begins every id
+    resources: str = "own",  # own, released (refnb fetch kitmus-resources), or a folder
+    variants: str = "",  # comma-separated; default: all eight
     entities: str = "2,3,4",  # numbers of entities, from 2 to 8
-    sizes: str = "2000,400,2000", # number of texts in train, validation and test
-    form: str = "files",      # files (the release's formats), or dataset (a folder with a card, for dataset libraries)
-    mode: str = "released",   # released: as the authors' code, random streams included; paper: as the paper's text,
-                              # where they differ
-    seed: int = 42,           # random seed
-    jobs: int = 1,            # parallel processes
-    json: bool = False,       # print one JSON object
+    sizes: str = "2000,400,2000",  # number of texts in train, validation and test
+    form: str = "files",  # files (the release's formats), or dataset (a folder with a card,
+    # for dataset libraries)
+    mode: str = "released",  # released: as the authors' code, random streams included;
+    # paper: as the paper's text, where they differ
+    seed: int = 42,  # random seed
+    jobs: int = 1,  # parallel processes
+    json: bool = False,  # print one JSON object
 ):
     "Generate KITMUS' texts into a folder of files."
     from refnb.benchmarks.kitmus.sampler import VARIANTS, Sampler
     from refnb.benchmarks.kitmus.dataset_card import export_dataset
     from refnb.benchmarks.kitmus.files import build_files
     from refnb.benchmarks.kitmus.tasks import the_resources
+
     _check_out(out, "kitmus")
-    sampler = Sampler(the_resources(resources), cast(Any, mode), _whole_numbers(entities, "--entities"),
-                      _whole_numbers(sizes, "--sizes"), seed)
-    if form not in ("files", "dataset"): raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
+    sampler = Sampler(
+        the_resources(resources),
+        cast(Any, mode),
+        _whole_numbers(entities, "--entities"),
+        _whole_numbers(sizes, "--sizes"),
+        seed,
+    )
+    if form not in ("files", "dataset"):
+        raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
     chosen = split_names(variants) or list(VARIANTS)
     with busy(json, "building") as say:
-        if form == "files": folder = build_files(sampler, out, chosen, say, jobs)
-        else: folder = export_dataset(sampler, out, variants=chosen)
+        if form == "files":
+            folder = build_files(sampler, out, chosen, say, jobs)
+        else:
+            folder = export_dataset(sampler, out, variants=chosen)
     result = _size_of(folder)
-    if json: return print_json(result)
-    echo(f"{result['files']} files, {result['bytes']/1e6:.1f} MB, in {folder}")
+    if json:
+        return print_json(result)
+    echo(f"{result['files']} files, {result['bytes'] / 1e6:.1f} MB, in {folder}")
 
 # %% ../../nbs/commands/03_building.ipynb #e2f50001
 def build_study_(
-    out: str = "",           # output folder for questions.jsonl and page.html
-    each: int = 10,          # texts with, and as many without, given knowledge, for each of 2, 3 and 4 names; 10 gives
-                             # 60 questions, as in the paper
+    out: str = "",  # output folder for questions.jsonl and page.html
+    each: int = 10,  # texts with, and as many without, given knowledge, for each of 2,
+    # 3 and 4 names; 10 gives 60 questions, as in the paper
     resources: str = "own",  # own, released (refnb fetch kitmus-resources), or a folder
-    seed: int = 0,           # random seed
-    send: str = "",          # a line that tells participants where to send their file
-    json: bool = False,      # print one JSON object
+    seed: int = 0,  # random seed
+    send: str = "",  # a line that tells participants where to send their file
+    json: bool = False,  # print one JSON object
 ):
     "Build the questionnaire of KITMUS' human study; `refnb score study` scores the files that participants return."
     from refnb.benchmarks.kitmus.human_study import build_study, study_questions
+
     _check_out(out)
     questions = study_questions(each, resources, seed)
     files = build_study(out, questions, send)
-    if json: return print_json({"questions": len(questions), "files": list(map(str, files))})
-    echo(f"{len(questions)} questions: give people {files[1]}, and read their files with refnb score study {out} FILE...")
+    if json:
+        return print_json({"questions": len(questions), "files": list(map(str, files))})
+    echo(
+        f"{len(questions)} questions: give people {files[1]}, and read their files with refnb score study {out} FILE..."
+    )
 
 # %% ../../nbs/commands/03_building.ipynb #6bde8281
 def _encoder(name: str):
     "Load an encoder with weights as a function from texts to rows."
     import numpy as np
     from refnb.models.pairs.encoders import load_encoder, the_pair_model
+
     e = load_encoder(m := the_pair_model(name))
+
     def rows(texts):
         prefixed = [m.text_prefix + t for t in texts]
         e.embed(prefixed)
         return np.stack(list(map(e.known.__getitem__, prefixed)))
+
     return rows
 
 # %% ../../nbs/commands/03_building.ipynb #fb3ef539
 def _alt_rules(given: dict[str, str], seed: int):
     "Read the rules of AltEntities' builder."
     from refnb.benchmarks.altentities.builder import AltRules
-    try: return AltRules(**{"seed": seed} | as_rules(given, AltRules))
-    except ValueError as e: raise CallError(str(e), "--set") from None
+
+    try:
+        return AltRules(**{"seed": seed} | as_rules(given, AltRules))
+    except ValueError as e:
+        raise CallError(str(e), "--set") from None
 
 # %% ../../nbs/commands/03_building.ipynb #e2f21273
 def _show_tables(result: dict[str, Any], names: list[str]):
@@ -203,61 +287,98 @@ def _show_tables(result: dict[str, Any], names: list[str]):
 
 # %% ../../nbs/commands/03_building.ipynb #af419697
 def build_altentities_(
-    table: str, /,         # a table of entities (JSONL or CSV)
-    out: str = "",         # output folder (new) for questions and annotation pages
-    seed: int = 0,         # random seed
-    set_: list[str] = [],  # change a rule: questions=100, apart=entities, denylist=FILE, encoder=minilm, each=25, …;
-                           # repeatable
-    json: bool = False,    # print one JSON object
+    table: str,
+    /,  # a table of entities (JSONL or CSV)
+    out: str = "",  # output folder (new) for questions and annotation pages
+    seed: int = 0,  # random seed
+    set_: list[str] = [],  # change a rule: questions=100, apart=entities, denylist=FILE,
+    # encoder=minilm, each=25, …; repeatable
+    json: bool = False,  # print one JSON object
 ):
     "Sample AltEntities' questions from a table of entities, and make pages for collecting expressions."
     from refnb.benchmarks.altentities.builder import build_altentities, tfidf_vectors
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
+
     _check_out(out)
     given = given_settings(set_)
     each = whole_number(given.pop("each", "50"), "--set each")
     send, encoder = given.pop("send", ""), given.pop("encoder", "")
     rules = _alt_rules(given, seed)
     with busy(json, "building"):
-        built = build_altentities(read_entities(table), rules, encoder=_encoder(encoder) if encoder else tfidf_vectors)
+        built = build_altentities(
+            read_entities(table),
+            rules,
+            encoder=_encoder(encoder) if encoder else tfidf_vectors,
+        )
         made = write_to_annotate(out, built, each, send)
-    result: dict[str, Any] = {"questions": len(built.drafts), "pages": len(made) - 2, "folder": out,
-                            "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(),
-                            "leaks": built.leaks()}
-    if json: return print_json(result)
+    result: dict[str, Any] = {
+        "questions": len(built.drafts),
+        "pages": len(made) - 2,
+        "folder": out,
+        "filters": built.candidates.table(),
+        "pairs": built.table(),
+        "groups": built.groups(),
+        "leaks": built.leaks(),
+    }
+    if json:
+        return print_json(result)
     _show_tables(result, ["filters", "pairs", "groups", "leaks"])
-    echo(f"{result['questions']} questions and {result['pages']} pages in {out}; refnb collect joins what people hand in")
+    echo(
+        f"{result['questions']} questions and {result['pages']} pages in {out}; refnb collect joins what people hand in"
+    )
 
 # %% ../../nbs/commands/03_building.ipynb #b4edf0c7
 def _refuse_short(joined: Any, folder: str, least: int):
     "Fail where no question has enough expressions, with what was handed in and set aside."
     from refnb.benchmarks.altentities.builder import FLAGGED, REFUSED
-    lost = ", ".join(f"{words} {joined.counts[k]}" for k, words in (REFUSED | FLAGGED).items() if k in joined.counts)
+
+    lost = ", ".join(
+        f"{words} {joined.counts[k]}"
+        for k, words in (REFUSED | FLAGGED).items()
+        if k in joined.counts
+    )
     of_those = f"; of those handed in: {lost}" if lost else ""
-    raise DataError(f"none of {len(joined.short)} questions has {least} expressions{of_those}", folder,
-                    "collect more files, or say --least 1 or --keep")
+    raise DataError(
+        f"none of {len(joined.short)} questions has {least} expressions{of_those}",
+        folder,
+        "collect more files, or say --least 1 or --keep",
+    )
 
 # %% ../../nbs/commands/03_building.ipynb #0fdbed21
 def collect_(
-    folder: str,          # folder made by `refnb build altentities`
-    files: list[str], /,  # files that annotators returned
-    out: str = "",        # output folder; default: FOLDER/data
-    keep: bool = False,   # keep expressions that name the target or its position, repeat, or copy, as the release does
-    least: int = 3,       # minimum number of expressions per question
-    json: bool = False,   # print one JSON object
+    folder: str,  # folder made by `refnb build altentities`
+    files: list[str],
+    /,  # files that annotators returned
+    out: str = "",  # output folder; default: FOLDER/data
+    keep: bool = False,  # keep expressions that name the target or its position, repeat,
+    # or copy, as the release does
+    least: int = 3,  # minimum number of expressions per question
+    json: bool = False,  # print one JSON object
 ):
     "Collect the expressions from AltEntities' annotation pages into the release's format, domain/split.json."
     from refnb.benchmarks.altentities.builder import read_drafts
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
-    joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
-    if not joined.files: _refuse_short(joined, folder, least)
-    made = write_collected(out or Path(folder)/"data", joined)
+
+    joined = collect(files, read_drafts(Path(folder) / "questions.jsonl"), keep, least)
+    if not joined.files:
+        _refuse_short(joined, folder, least)
+    made = write_collected(out or Path(folder) / "data", joined)
     by_file = dict(zip(map(str, made), joined.files.values()))
     if json:
-        return print_json({"files": {file: len(qs) for file, qs in by_file.items()},
-                          "expressions": joined.counts, "short": list(joined.short)})
+        return print_json(
+            {
+                "files": {file: len(qs) for file, qs in by_file.items()},
+                "expressions": joined.counts,
+                "short": list(joined.short),
+            }
+        )
     print_table(joined.table())
     for file, qs in by_file.items():
-        echo(f"{file}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
-    if joined.short: echo(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")
+        echo(
+            f"{file}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions"
+        )
+    if joined.short:
+        echo(
+            f"{len(joined.short)} questions have fewer than {least} expressions and were left out"
+        )

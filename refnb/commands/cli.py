@@ -13,32 +13,87 @@ import typer
 from .terminal import add_commands, echo, fault_line, let_go
 from .listing import list_
 from .installing import doctor_, fetch, setup
-from .building import build_altentities_, build_filter_, build_identifyme_, build_kitmus_, build_pronouns_, build_study_, collect_
+from refnb.commands.building import (
+    build_altentities_,
+    build_filter_,
+    build_identifyme_,
+    build_kitmus_,
+    build_pronouns_,
+    build_study_,
+    collect_,
+)
 from .annotating import annotate_, correct_
 from .training import train_
 from .running import run_
-from .scoring import score_agreement, score_choice, score_coref_, score_kitmus, score_study_
+from refnb.commands.scoring import (
+    score_agreement,
+    score_choice,
+    score_coref_,
+    score_kitmus,
+    score_study_,
+)
 from .comparing import compare_, power_, report_, view_
 from .reproducing import reproduce_
 from .exporting import export_
 
 # %% ../../nbs/commands/11_cli.ipynb #f09b5cb4
-build_app = typer.Typer(rich_markup_mode=None, help="Build a benchmark from its sources; see for example refnb build identifyme --help.")
-score_app = typer.Typer(rich_markup_mode=None, help="Score answers, clusters or annotations.")
+build_app = typer.Typer(
+    rich_markup_mode=None,
+    help="Build a benchmark from its sources; see for example refnb build identifyme --help.",
+)
+score_app = typer.Typer(
+    rich_markup_mode=None, help="Score answers, clusters or annotations."
+)
 
-Commands = dict[str, Callable|typer.Typer]
-COMMANDS: Commands = {"doctor": doctor_, "list": list_, "fetch": fetch, "setup": setup, "build": build_app, "collect": collect_,
-            "annotate": annotate_, "correct": correct_, "train": train_, "run": run_, "score": score_app, "view": view_,
-            "report": report_, "compare": compare_, "power": power_, "reproduce": reproduce_, "export": export_}
-BUILD: Commands = {"identifyme": build_identifyme_, "pronouns": build_pronouns_, "filter": build_filter_, "kitmus": build_kitmus_,
-         "study": build_study_, "altentities": build_altentities_}
-SCORE: Commands = {"choice": score_choice, "coref": score_coref_, "agreement": score_agreement, "kitmus": score_kitmus, "study": score_study_}
+Commands = dict[str, Callable | typer.Typer]
+COMMANDS: Commands = {
+    "doctor": doctor_,
+    "list": list_,
+    "fetch": fetch,
+    "setup": setup,
+    "build": build_app,
+    "collect": collect_,
+    "annotate": annotate_,
+    "correct": correct_,
+    "train": train_,
+    "run": run_,
+    "score": score_app,
+    "view": view_,
+    "report": report_,
+    "compare": compare_,
+    "power": power_,
+    "reproduce": reproduce_,
+    "export": export_,
+}
+BUILD: Commands = {
+    "identifyme": build_identifyme_,
+    "pronouns": build_pronouns_,
+    "filter": build_filter_,
+    "kitmus": build_kitmus_,
+    "study": build_study_,
+    "altentities": build_altentities_,
+}
+SCORE: Commands = {
+    "choice": score_choice,
+    "coref": score_coref_,
+    "agreement": score_agreement,
+    "kitmus": score_kitmus,
+    "study": score_study_,
+}
+
 
 class _InOrder(typer.core.TyperGroup):
-    def list_commands(self, ctx) -> list[str]: return list(COMMANDS)
+    def list_commands(self, ctx) -> list[str]:
+        return list(COMMANDS)
 
-app = typer.Typer(cls=_InOrder, add_completion=True, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
-                  help="Do language models and coreference systems know who or what an expression refers to?")
+
+app = typer.Typer(
+    cls=_InOrder,
+    add_completion=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Do language models and coreference systems know who or what an expression refers to?",
+)
 add_commands(app, COMMANDS)
 add_commands(build_app, BUILD)
 add_commands(score_app, SCORE)
@@ -48,31 +103,54 @@ def _version(wanted: bool):
     "Print the version, and end."
     if wanted:
         from importlib.metadata import version
+
         echo(f"refnb {version('refnb')}")
         raise typer.Exit()
 
+
 @app.callback(invoke_without_command=True)
-def _root(context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False):
-    if context.invoked_subcommand is None: echo(*context.get_help().split("\n"))
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
+):
+    if context.invoked_subcommand is None:
+        echo(*context.get_help().split("\n"))
 
 # %% ../../nbs/commands/11_cli.ipynb #a2e7453d
 def _traceback(e: BaseException) -> int:
     "Print where an exception came from; return the exit status."
     import traceback
+
     echo(*"".join(traceback.format_exception(e)).rstrip().split("\n"), to=sys.stderr)
     return 1
 
 # %% ../../nbs/commands/11_cli.ipynb #910db884
-def main(args: list[str]|None = None) -> int:
+def main(args: list[str] | None = None) -> int:
     "Run a command line, without the program's name: 0 done, 1 the work failed, 2 the call was wrong."
     args = sys.argv[1:] if args is None else list(args)
     debug = "--debug" in args
-    try: return int(app([a for a in args if a != "--debug"], prog_name="refnb", standalone_mode=False) or 0)
-    except typer.Exit as e: return e.exit_code
+    try:
+        return int(
+            app(
+                [a for a in args if a != "--debug"],
+                prog_name="refnb",
+                standalone_mode=False,
+            )
+            or 0
+        )
+    except typer.Exit as e:
+        return e.exit_code
     except (Exception, KeyboardInterrupt) as e:
-        if debug: return _traceback(e)
+        if debug:
+            return _traceback(e)
         line, status = fault_line(e)
         echo(f"refnb: {line}", to=sys.stderr)
         return status
@@ -81,7 +159,8 @@ def main(args: list[str]|None = None) -> int:
 def _ready():
     "Make standard output and error take any text: closed, they swallow it; without a letter, they write its escape."
     for name in ("stdout", "stderr"):
-        if not getattr(sys, name): setattr(sys, name, open(os.devnull, "w"))
+        if not getattr(sys, name):
+            setattr(sys, name, open(os.devnull, "w"))
         getattr(sys, name).reconfigure(errors="backslashreplace")
 
 # %% ../../nbs/commands/11_cli.ipynb #9b199f9f
@@ -89,8 +168,12 @@ def run():
     "Run the command line of this process, and end it with the exit status."
     _ready()
     status = main()
-    try: sys.stdout.flush()
-    except OSError: let_go(sys.stdout)  # a full disk: what is still held would fail again when Python ends
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # a full disk: what is still held would fail again when Python ends
+        let_go(sys.stdout)
     if status == 130:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would show a traceback of Python's own end
+        # a second Ctrl-C would show a traceback of Python's own end
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

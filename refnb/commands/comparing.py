@@ -16,19 +16,24 @@ from .scoring import check_name, outcomes_of
 
 # %% ../../nbs/commands/08_comparing.ipynb #5f45cd49
 def view_(
-    run: str, /,         # a run (folder, task:system or file:system), or a file of documents with clusters
-    other: str = "",     # a second run or file on the same questions or documents, side by side
-    out: str = "",       # output file; default: view.html
+    run: str,
+    /,  # a run (folder, task:system or file:system), or a file of documents with clusters
+    other: str = "",  # a second run or file on the same questions or documents,
+    # side by side
+    out: str = "",  # output file; default: view.html
     json: bool = False,  # print one JSON object
 ):
     "Browse answers and errors, or a book with its clusters, on one page that needs no network. It contains the task's text: do not publish it."
     from refnb.results.pages.book_view import view_any
+
     path = out or "view.html"
-    with busy(json, "making the page"): page = view_any(run, other or None, path)
+    with busy(json, "making the page"):
+        page = view_any(run, other or None, path)
     ((what, n),) = page.counts.items()
     result: dict[str, Any] = {"file": path, what: n, "bytes": Path(path).stat().st_size}
-    if json: return print_json(result)
-    echo(f"{n:,} {what}, {result['bytes']/1e6:.1f} MB, in {path}")
+    if json:
+        return print_json(result)
+    echo(f"{n:,} {what}, {result['bytes'] / 1e6:.1f} MB, in {path}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #80e30c6f
 def _show_boards(made: Any):
@@ -36,28 +41,34 @@ def _show_boards(made: Any):
     for b in made.boards:
         echo("", f"{b.task}: {b.metric} (%)")
         print_table([r.row() for r in b.ranked])
-    for x in made.left: echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
+    for x in made.left:
+        echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
 
 # %% ../../nbs/commands/08_comparing.ipynb #8865bd0d
 def report_(
-    runs: str = "", /,   # a folder of runs; default: the configured one
-    out: str = "",       # output file; default: report.html
-    task: str = "",      # a task, a prefix, or a pattern such as 'altentities/*'; default: all
-    seed: int = 0,       # random seed of bootstrap and permutation
+    runs: str = "",
+    /,  # a folder of runs; default: the configured one
+    out: str = "",  # output file; default: report.html
+    task: str = "",  # a task, a prefix, or a pattern such as 'altentities/*'; default: all
+    seed: int = 0,  # random seed of bootstrap and permutation
     json: bool = False,  # print one JSON object
 ):
     "Rank systems by their runs, on one page with intervals, tie groups, costs, and any two side by side. It contains no text but the sample's."
     from refnb.results.pages.report import report
+
     path = out or "report.html"
-    with busy(json, "ranking"): made = report(runs, task, path, load_settings(), seed)
-    if json: return print_json({"file": path, "unit": "fraction"} | made.summary())
+    with busy(json, "ranking"):
+        made = report(runs, task, path, load_settings(), seed)
+    if json:
+        return print_json({"file": path, "unit": "fraction"} | made.summary())
     _show_boards(made)
     echo("", f"{made} in {path}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #9fbc6fbd
-def _points(value: float|None) -> str:
+def _points(value: float | None) -> str:
     "Write a difference in percentage points, with its sign; nothing where there is none."
-    return "" if value is None else f"{100*value:+.1f}"
+    return "" if value is None else f"{100 * value:+.1f}"
+
 
 def _p(test: Any) -> str:
     "Write the p of a test; nothing where there is no test."
@@ -67,79 +78,134 @@ def _p(test: Any) -> str:
 def _compared(c: Any) -> dict[str, Any]:
     "Make the row of a comparison: the difference with its interval, tests, and numbers of questions."
     d, m = c.difference, c.mcnemar
-    return {"difference (points)": _points(d.value), "low": _points(d.low), "high": _points(d.high),
-            "detectable": "" if c.detectable is None else f"{100*c.detectable:.1f}",
-            "p (permutation)": _p(d), "p (McNemar)": _p(m),
-            "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b,
-            "questions": d.n, "documents": d.clusters}
+    return {
+        "difference (points)": _points(d.value),
+        "low": _points(d.low),
+        "high": _points(d.high),
+        "detectable": "" if c.detectable is None else f"{100 * c.detectable:.1f}",
+        "p (permutation)": _p(d),
+        "p (McNemar)": _p(m),
+        "only first right": "" if m is None else m.only_a,
+        "only second right": "" if m is None else m.only_b,
+        "questions": d.n,
+        "documents": d.clusters,
+    }
 
 # %% ../../nbs/commands/08_comparing.ipynb #85b9c2f4
 def compare_(
-    first: str,            # a run (folder, task:system or file:system), or a file of answers
-    second: str, /,        # another run on the same task
-    gold: str = "",        # the questions (a file or a task) of files of answers
-    mode: str = "strict",  # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                           # authors' code
-    seed: int = 0,         # random seed of bootstrap and permutation
-    json: bool = False,    # print one JSON object
+    first: str,  # a run (folder, task:system or file:system), or a file of answers
+    second: str,
+    /,  # another run on the same task
+    gold: str = "",  # the questions (a file or a task) of files of answers
+    mode: str = "strict",  # strict: a missing answer is wrong; released:
+    # missing answers are excluded, as in the authors' code
+    seed: int = 0,  # random seed of bootstrap and permutation
+    json: bool = False,  # print one JSON object
 ):
     "Test whether the first system answers better than the second: paired, over documents."
     from refnb.results.scores import compare
+
     s = load_settings()
-    c = compare(outcomes_of(first, gold, s), outcomes_of(second, gold, s), cast(Any, mode), seed=seed)
+    c = compare(
+        outcomes_of(first, gold, s),
+        outcomes_of(second, gold, s),
+        cast(Any, mode),
+        seed=seed,
+    )
     m = c.mcnemar
     if json:
-        return print_json({"unit": "fraction", "mode": mode, "first": first, "second": second,
-                          "difference": c.difference._asdict(), "mcnemar": m and m._asdict(),
-                          "detectable": c.detectable, "only_first": c.only_a, "only_second": c.only_b})
+        return print_json(
+            {
+                "unit": "fraction",
+                "mode": mode,
+                "first": first,
+                "second": second,
+                "difference": c.difference._asdict(),
+                "mcnemar": m and m._asdict(),
+                "detectable": c.detectable,
+                "only_first": c.only_a,
+                "only_second": c.only_b,
+            }
+        )
     print_table([_compared(c)])
 
 # %% ../../nbs/commands/08_comparing.ipynb #d223cb84
 def _power_json(task: str, systems: list[str], found: Any) -> dict[str, Any]:
     "Convert the power of a task to JSON."
     noise = found.noise
-    return {"unit": "fraction", "task": task, "systems": systems, "assumed": noise.assumed or None,
-            "questions": noise.n, "documents": noise.clusters, "samples": noise.samples, "standard_error": noise.error,
-            "power": found.power, "level": found.level, "detectable": found.detectable,
-            "needs": [x._asdict() for x in found.needs]}
+    return {
+        "unit": "fraction",
+        "task": task,
+        "systems": systems,
+        "assumed": noise.assumed or None,
+        "questions": noise.n,
+        "documents": noise.clusters,
+        "samples": noise.samples,
+        "standard_error": noise.error,
+        "power": found.power,
+        "level": found.level,
+        "detectable": found.detectable,
+        "needs": [x._asdict() for x in found.needs],
+    }
 
 # %% ../../nbs/commands/08_comparing.ipynb #96d279b4
 def _need(x: Any, samples: bool) -> dict[str, Any]:
     "Write how many questions, or samples of each, a difference needs."
-    row = {"to see (points)": f"{100*x.difference:g}", "questions": f"{x.questions:,}", "documents": f"{x.clusters:,}"}
+    row = {
+        "to see (points)": f"{100 * x.difference:g}",
+        "questions": f"{x.questions:,}",
+        "documents": f"{x.clusters:,}",
+    }
     return row | ({"samples of each question": x.samples or "no number"} if samples else {})
 
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
 def _two_systems(task: str, system: list[str]) -> list[Any]:
     "Find the two systems that were named: by their runs' folders, or by names that answered the task."
     from refnb.core.runs import load_run
+
     if len(system) not in (0, 2):
-        raise CallError(f"{len(system)} given, not two", "--system", "name two that answered the task, or none")
+        raise CallError(
+            f"{len(system)} given, not two",
+            "--system",
+            "name two that answered the task, or none",
+        )
     for x in system:
-        if not Path(x).is_dir(): check_name(f"{task}:{x}")
+        if not Path(x).is_dir():
+            check_name(f"{task}:{x}")
     return [load_run(Path(x)) if Path(x).is_dir() else x for x in system]
 
 # %% ../../nbs/commands/08_comparing.ipynb #194e4d30
 def _show_power(task: str, system: list[str], found: Any):
     "Print the smallest difference that a task can show, and what smaller ones need."
     noise = found.noise
-    basis = f"assumed: {noise.assumed}" if noise.assumed else f"measured on the answers of {system[0]} and {system[1]}"
-    echo(f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {basis}",
-         f"minimum detectable difference: {100*found.detectable:.1f} points "
-         f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)")
+    basis = (
+        f"assumed: {noise.assumed}"
+        if noise.assumed
+        else f"measured on the answers of {system[0]} and {system[1]}"
+    )
+    echo(
+        f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {basis}",
+        f"minimum detectable difference: {100 * found.detectable:.1f} points "
+        f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)",
+    )
     print_table([_need(x, bool(noise.draw)) for x in found.needs])
 
+
 def power_(
-    task: str, /,            # a task (`refnb list benchmarks`)
-    system: list[str] = [],  # a system that answered the task, or its run's folder: give two; default: assume typical
-                             # answers
-    mode: str = "strict",    # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                             # authors' code
-    json: bool = False,      # print one JSON object
+    task: str,
+    /,  # a task (`refnb list benchmarks`)
+    system: list[str] = [],  # a system that answered the task, or its run's folder:
+    # give two; default: assume typical answers
+    mode: str = "strict",  # strict: a missing answer is wrong; released:
+    # missing answers are excluded, as in the authors' code
+    json: bool = False,  # print one JSON object
 ):
     "Compute the smallest difference between two systems that a task can show, and the questions or samples that smaller ones need."
     from refnb.results.scores import power
+
     a, b = _two_systems(task, system) or ("", "")
     found = power(task, a, b, cast(Any, mode), load_settings())
-    if json: print_json(_power_json(task, system, found))
-    else: _show_power(task, system, found)
+    if json:
+        print_json(_power_json(task, system, found))
+    else:
+        _show_power(task, system, found)

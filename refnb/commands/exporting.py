@@ -18,63 +18,98 @@ from .scoring import print_notes, questions_asked
 def _check_tool(to: str, known: list[str], out: str):
     "Refuse an unknown tool, and a call without a folder."
     if to not in known:
-        raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to",
-                        f"say {', '.join(known[:-1])} or {known[-1]}")
-    if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
+        raise CallError(
+            f"unknown tool {to!r}" if to else "no tool is named",
+            "--to",
+            f"say {', '.join(known[:-1])} or {known[-1]}",
+        )
+    if not out:
+        raise CallError("no folder is named", "--out", "say --out FOLDER")
 
 # %% ../../nbs/commands/10_exporting.ipynb #e37ebd35
 def export_(
-    task: str, /,          # a task (`refnb list benchmarks`) or a file of questions (JSONL); for records a run (folder
-                           # or task:system); for a crate a table (identifyme/table_3) or a paper; for documents a
-                           # corpus or any readable file
-    to: str = "",          # inspect (a task of inspect_ai), harness (of lm_eval), every-eval-ever (records of a run),
-                           # ro-crate (reports and their provenance), documents (clusters in another format), or gap (a
-                           # run's answers for GAP's scorer)
-    out: str = "",         # output folder; for documents a file: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; for
-                           # gap: .tsv
-    system: str = "",      # for a task: the language model whose prompts are exported; default: smollm2-135m
-    form: str = "",        # for a task: prompt form; default: the model's form for the benchmark
+    task: str,
+    /,  # a task (`refnb list benchmarks`) or a file of questions (JSONL);
+    # for records a run (folder or task:system); for a crate a table (identifyme/table_3) or
+    # a paper; for documents a corpus or any readable file
+    to: str = "",  # inspect (a task of inspect_ai), harness (of lm_eval),
+    # every-eval-ever (records of a run), ro-crate (reports and their provenance), documents
+    # (clusters in another format), or gap (a run's answers for GAP's scorer)
+    out: str = "",  # output folder; for documents a file: .conllu (CorefUD),
+    # .conll (CoNLL-2012) or .jsonl; for gap: .tsv
+    system: str = "",  # for a task: the language model whose prompts are exported; default:
+    # smollm2-135m
+    form: str = "",  # for a task: prompt form; default: the model's form for the benchmark
     order: str = "given",  # for a task: option order, given or reversed
-    limit: int = 0,        # for a task: number of questions, from the first; default: all
-    set_: list[str] = [],  # change a setting: of the model, such as way=reply; of records organization=NAME,
-                           # relationship=third_party or text=true (include the questions' text); of documents
-                           # by=ANNOTATOR or layer=NAME; repeatable
-    json: bool = False,    # print one JSON object
+    limit: int = 0,  # for a task: number of questions, from the first; default: all
+    set_: list[str] = [],  # change a setting: of the model, such as way=reply;
+    # of records organization=NAME, relationship=third_party or text=true (include the
+    # questions' text); of documents by=ANNOTATOR or layer=NAME; repeatable
+    json: bool = False,  # print one JSON object
 ):
     "Export a task to another evaluation tool, or results in formats that others read. The folder of a task contains its text: do not publish it."
     from refnb.models.language.other_harnesses import TOOLS
-    results = {"every-eval-ever": _export_run, "ro-crate": _export_report, "documents": _export_documents,
-               "gap": _export_gap}
+
+    results = {
+        "every-eval-ever": _export_run,
+        "ro-crate": _export_report,
+        "documents": _export_documents,
+        "gap": _export_gap,
+    }
     _check_tool(to, [*TOOLS, *results], out)
     changed = given_settings(set_)
-    if to not in results: return _export_task(TOOLS[to], task, to, out, system, form, order, limit, changed, json)
+    if to not in results:
+        return _export_task(
+            TOOLS[to], task, to, out, system, form, order, limit, changed, json
+        )
     if system or form or order != "given" or limit:
-        raise CallError("results are exported as they are", f"--to {to}",
-                        "leave out --system, --form, --order and --limit")
-    with busy(json, "writing the files"): result = results[to](task, out, changed)
-    if json: return print_json(result | {"to": to})
+        raise CallError(
+            "results are exported as they are",
+            f"--to {to}",
+            "leave out --system, --form, --order and --limit",
+        )
+    with busy(json, "writing the files"):
+        result = results[to](task, out, changed)
+    if json:
+        return print_json(result | {"to": to})
     echo(", ".join(f"{k} {v}" for k, v in result.items()))
 
 # %% ../../nbs/commands/10_exporting.ipynb #41dbf753
 def _refuse_options(changed: dict[str, str]):
     "Refuse settings that have an option of their own."
     own = sorted({"system", "form", "order", "limit"} & set(changed))
-    if own: raise CallError(f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}")
+    if own:
+        raise CallError(
+            f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}"
+        )
 
-def _export_task(write: Callable, task: str, to: str, out: str, system: str, form: str, order: str, limit: int,
-                 changed: dict[str, str], json: bool):
+
+def _export_task(
+    write: Callable,
+    task: str,
+    to: str,
+    out: str,
+    system: str,
+    form: str,
+    order: str,
+    limit: int,
+    changed: dict[str, str],
+    json: bool,
+):
     "Export a task to an evaluation tool."
     _refuse_options(changed)
     with busy(json, "writing the folder"):
         folder = write(task, out, system or "smollm2-135m", form, order, limit, **changed)
-    questions = len((folder/"questions.jsonl").read_bytes().splitlines())
-    if json: return print_json({"folder": str(folder), "to": to, "questions": questions})
+    questions = len((folder / "questions.jsonl").read_bytes().splitlines())
+    if json:
+        return print_json({"folder": str(folder), "to": to, "questions": questions})
     echo(f"{questions:,} questions in {folder}; its README.md says how to run them")
 
 # %% ../../nbs/commands/10_exporting.ipynb #38d82b81
 def _export_run(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write a run as records of Every Eval Ever."
     from refnb.results.every_eval_ever import export_run
+
     check_settings(changed, ["organization", "relationship", "text"])
     path = export_run(run, out, **cast(dict[str, Any], changed))
     return {"record": str(path)}
@@ -85,17 +120,27 @@ def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     from refnb.core.answer_files import gap_answers_text
     from refnb.core.files import write_atomic
     from refnb.results.every_eval_ever import find_run
+
     check_settings(changed, [])
     s = load_settings()
     found = find_run(run, s).run
-    if not found: raise DataError("the run's answers are not here, only their summary", run, "run the system again")
+    if not found:
+        raise DataError(
+            "the run's answers are not here, only their summary",
+            run,
+            "run the system again",
+        )
     questions = questions_asked(found, s)
-    return {"file": str(write_atomic(out, gap_answers_text(questions, found.answers()))), "answers": len(questions)}
+    return {
+        "file": str(write_atomic(out, gap_answers_text(questions, found.answers()))),
+        "answers": len(questions),
+    }
 
 # %% ../../nbs/commands/10_exporting.ipynb #2f2e59a6
 def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write reports as an RO-Crate."
     from refnb.results.research_crate import export_crate
+
     check_settings(changed, [])
     folder = export_crate(name, out)
     return {"folder": str(folder), "files": sum(map(Path.is_file, folder.rglob("*")))}
@@ -105,7 +150,9 @@ def _export_documents(name: str, out: str, changed: dict[str, str]) -> dict[str,
     "Write a corpus, or a file of documents, in another format."
     from refnb.core.corpora import load
     from refnb.core.reading import read_documents, write_documents
+
     check_settings(changed, ["by", "layer"])
     docs = read_documents(name, **changed) if Path(name).exists() else load(name)
-    for d in docs: print_notes(f"{name}, {d.doc_key}", d)
+    for d in docs:
+        print_notes(f"{name}, {d.doc_key}", d)
     return {"file": str(write_documents(out, docs)), "documents": len(docs)}

@@ -19,7 +19,10 @@ from .terminal import busy, echo, messages, new_bar, print_json, print_table
 def _refuse_faults(faults: Sequence[Any]):
     "Fail where refnb cannot work on this machine."
     if faults:
-        raise DataError(f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}: refnb cannot work here", do="see above")
+        raise DataError(
+            f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}: refnb cannot work here",
+            do="see above",
+        )
 
 # %% ../../nbs/commands/02_installing.ipynb #66d26b95
 def doctor_(
@@ -27,25 +30,32 @@ def doctor_(
 ):
     "Check this installation: packages, settings, keys, files and servers."
     from refnb.results.doctor import examine
-    with busy(json, "looking at this machine"): found = examine()
+
+    with busy(json, "looking at this machine"):
+        found = examine()
     faults = list(filter(attrgetter("fault"), found))
-    if json: print_json({"works": not faults, "findings": [f._asdict() for f in found]})
-    else: print_table([f.row() for f in found])
+    if json:
+        print_json({"works": not faults, "findings": [f._asdict() for f in found]})
+    else:
+        print_table([f.row() for f in found])
     _refuse_faults(faults)
 
 # %% ../../nbs/commands/02_installing.ipynb #a33ee816
 def _moves(bar: Any, task: Any) -> Callable[[Any, int], None]:
     "Make the function that moves a bar: it gets a file, and how much of it is here."
     done: dict[str, int] = {}
+
     def moved(f: Any, size: int):
         done[f.key] = size
         bar.update(task, completed=sum(done.values()))
+
     return moved
 
 # %% ../../nbs/commands/02_installing.ipynb #db75d13e
 def _bar(total: int):
     "Make a progress bar on a terminal, and the function that moves it."
-    if not sys.stderr.isatty(): return contextlib.nullcontext(), None
+    if not sys.stderr.isatty():
+        return contextlib.nullcontext(), None
     bar = new_bar(of_bytes=True)
     return bar, _moves(bar, bar.add_task("fetching", total=total or None))
 
@@ -53,6 +63,7 @@ def _bar(total: int):
 def _check(files, s) -> list:
     "Verify local files, and download nothing."
     from refnb.core.upstream import fetch_files, where
+
     return fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
 
 # %% ../../nbs/commands/02_installing.ipynb #a30d80bc
@@ -60,8 +71,10 @@ def _fetch_hub(name: str, s, check: bool, say):
     "Download a file of a hub; it has no known checksum, so a check reads it."
     from refnb.core.corpora import gold_clusters
     from refnb.core.hub import fetch_hub, hub_path, lacks, the_hub_file
+
     f = the_hub_file(name)
-    if check and not hub_path(name, s): raise DataError(lacks(name), name)
+    if check and not hub_path(name, s):
+        raise DataError(lacks(name), name)
     path = hub_path(name, s) or fetch_hub(name, s)
     say(f"{name}: {len(gold_clusters(path))} books, counted as published ({f.licence})")
 
@@ -69,6 +82,7 @@ def _fetch_hub(name: str, s, check: bool, say):
 def _surveyed(names: list[str], s: Settings) -> list[Any]:
     "Look which files of some sets are here; of all sets that are not fetched by name only, if none is named."
     from refnb.core.upstream import set_names, survey
+
     found = [survey(n, s) for n in names or set_names()]
     return found if names else [g for g in found if not g.opt_in]
 
@@ -76,50 +90,71 @@ def _surveyed(names: list[str], s: Settings) -> list[Any]:
 def _fetched(got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool) -> list:
     "Download files with a bar of progress, or only verify those that are here; return what failed."
     from refnb.core.upstream import fetch_files
-    if check: return _check(files, s)
+
+    if check:
+        return _check(files, s)
     bar, moved = _bar(sum(map(attrgetter("to_come"), got)))
-    with bar: return fetch_files(files, s, moved)
+    with bar:
+        return fetch_files(files, s, moved)
 
 # %% ../../nbs/commands/02_installing.ipynb #9077177d
 def _report_faults(faults: Sequence[Exception], files: int, check: bool):
     "Print the first faults, and fail if there are any."
-    for e in faults[:20]: echo(f"refnb: {e}", to=sys.stderr)
+    for e in faults[:20]:
+        echo(f"refnb: {e}", to=sys.stderr)
     if faults:
         not_done = "verified" if check else "downloaded"
-        raise DataError(f"{len(faults)} of {files} files could not be {not_done}", do="see above")
+        raise DataError(
+            f"{len(faults)} of {files} files could not be {not_done}", do="see above"
+        )
 
 # %% ../../nbs/commands/02_installing.ipynb #f6e8bed8
 def fetch(
-    names: list[str] = [], /, # sets, repositories or files (`refnb list upstream`); default: all that are not marked
-                              # "by name only"
-    check: bool = False,      # only verify local files; download nothing
-    json: bool = False,       # print one JSON object
+    names: list[str] = [],
+    /,  # sets, repositories or files (`refnb list upstream`); default:
+    # all that are not marked "by name only"
+    check: bool = False,  # only verify local files; download nothing
+    json: bool = False,  # print one JSON object
 ):
     "Download upstream files and verify their checksums."
     from refnb.core.upstream import files_of
     from refnb.core.hub import hub_files
+
     s, say, known = load_settings(), messages(json), hub_files()
     hub = list(filter(known.__contains__, names))
-    for n in hub: _fetch_hub(n, s, check, say)
-    if hub and len(hub) == len(names): return print_json({"files": len(hub), "failed": []}) if json else None
+    for n in hub:
+        _fetch_hub(n, s, check, say)
+    if hub and len(hub) == len(names):
+        return print_json({"files": len(hub), "failed": []}) if json else None
     got = _surveyed([n for n in names if n not in known], s)
     files = list(dict.fromkeys(chain.from_iterable(files_of(g.name) for g in got)))
-    for g in got: say(f"{g.name}: {g.files} files, {g.here} here, {g.to_come/1e6:.1f} MB to download ({g.licence})")
+    for g in got:
+        say(
+            f"{g.name}: {g.files} files, {g.here} here, {g.to_come / 1e6:.1f} MB to download ({g.licence})"
+        )
     faults = _fetched(got, files, s, check)
-    if json: print_json({"files": len(files), "failed": list(map(str, faults))})
+    if json:
+        print_json({"files": len(files), "failed": list(map(str, faults))})
     _report_faults(faults, len(files), check)
-    say("all local files verified" if check else f"{len(files)} files are here and verified")
+    say(
+        "all local files verified" if check else f"{len(files)} files are here and verified"
+    )
 
 # %% ../../nbs/commands/02_installing.ipynb #72aa446d
 def setup(
-    names: list[str] = [], /, # environments, or systems that need one; default: list them
-    wheels: str = "",         # install from this folder of wheels instead of an index
-    json: bool = False,       # print one JSON object
+    names: list[str] = [],
+    /,  # environments, or systems that need one; default: list them
+    wheels: str = "",  # install from this folder of wheels instead of an index
+    json: bool = False,  # print one JSON object
 ):
     "Create environments for other coreference packages, from pinned and hashed requirements."
     from refnb.models.live.environments import listed_environments, set_up
+
     s, say = load_settings(), messages(json)
-    for n in names: set_up(n, s, wheels, say)
+    for n in names:
+        set_up(n, s, wheels, say)
     rows = [line._asdict() for line in listed_environments(s)]
-    if json: return print_json({"environments": rows})
-    if not names: print_table(rows)
+    if json:
+        return print_json({"environments": rows})
+    if not names:
+        print_table(rows)

@@ -15,122 +15,211 @@ from .terminal import echo, print_json, print_table
 # %% ../../nbs/commands/01_listing.ipynb #7122f3b0
 def _table_row(line: Any) -> dict[str, Any]:
     "Make the row of a table of the status board."
-    return {"table": line.name, "kind": line.kind, "state": line.state, "printed": line.printed, "match": line.match,
-            "differ": line.differ, "unexplained": line.unexplained, "missing": line.missing, "report": line.report,
-            "made from": line.needs, "cost": line.cost}
+    return {
+        "table": line.name,
+        "kind": line.kind,
+        "state": line.state,
+        "printed": line.printed,
+        "match": line.match,
+        "differ": line.differ,
+        "unexplained": line.unexplained,
+        "missing": line.missing,
+        "report": line.report,
+        "made from": line.needs,
+        "cost": line.cost,
+    }
+
 
 def _tables(s: Settings) -> list[dict]:
     "List the tables, with the state of their reports."
     from refnb.results.board import board
+
     return list(map(_table_row, board(s).lines))
 
 # %% ../../nbs/commands/01_listing.ipynb #8ef11b32
 def _has_summary(system: str, task: str, s: Settings) -> bool:
     "Tell whether the reports, or those in the package, have a summary of the system's answers."
     from refnb.core.runs import find_summaries
-    if find_summaries(s.reports, task, system): return True
-    try: return bool(find_summaries(packaged("reports"), task, system))
-    except DataError: return False
+
+    if find_summaries(s.reports, task, system):
+        return True
+    try:
+        return bool(find_summaries(packaged("reports"), task, system))
+    except DataError:
+        return False
 
 # %% ../../nbs/commands/01_listing.ipynb #1d40973f
 def _needs(line: Any, s: Settings) -> str:
     "Word what a system needs; of published answers that are not here, whether their summary is."
-    if not line.needs.endswith("(not here)") or not line.system.startswith("published/"): return line.needs
-    summary = "a summary is" if _has_summary(line.system, line.answers.split(", ")[0], s) else "nor is a summary"
+    if not line.needs.endswith("(not here)") or not line.system.startswith("published/"):
+        return line.needs
+    summary = (
+        "a summary is"
+        if _has_summary(line.system, line.answers.split(", ")[0], s)
+        else "nor is a summary"
+    )
     return f"{line.needs[:-1]}; {summary})"
+
 
 def _systems(s: Settings) -> list[dict]:
     "List the systems, and what each needs."
     from refnb.models.registry import listed_systems
+
     return [line._asdict() | {"needs": _needs(line, s)} for line in listed_systems(s)]
 
 # %% ../../nbs/commands/01_listing.ipynb #fe4f3812
 def _brief(names: list[str], most: int = 12) -> str:
     "Join the first names, and count the others."
-    return ", ".join(names[:most]) + (f", and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:most]) + (
+        f", and {len(names) - most} more" if len(names) > most else ""
+    )
 
 # %% ../../nbs/commands/01_listing.ipynb #0b98a376
 def _benchmark_row(name: str, card: Any, paper: Any, s: Settings) -> dict[str, Any]:
     "Make the row of a benchmark; there is no card before it is built, and not every benchmark has a paper here."
     from refnb.benchmarks.tasks import task_is_here
     from refnb.results.board import notebook_of
+
     tables = [f"{name}/{t}" for t in paper.tables] if paper else []
-    tasks = [f"{x}{'' if task_is_here(x, s) else ' (not here)'}" for x in (card.tasks if card else ())]
-    return {"benchmark": name, "paper": paper.cite if paper else "", "tasks of it": _brief(tasks) or "not built yet",
-            "licence": card.licence if card else "", "tables": len(tables),
-            "with a notebook": len(list(filter(None, map(notebook_of, tables))))}
+    tasks = [
+        f"{x}{'' if task_is_here(x, s) else ' (not here)'}"
+        for x in (card.tasks if card else ())
+    ]
+    return {
+        "benchmark": name,
+        "paper": paper.cite if paper else "",
+        "tasks of it": _brief(tasks) or "not built yet",
+        "licence": card.licence if card else "",
+        "tables": len(tables),
+        "with a notebook": len(list(filter(None, map(notebook_of, tables)))),
+    }
 
 # %% ../../nbs/commands/01_listing.ipynb #332ea7d4
 def _benchmarks(s: Settings) -> list[dict]:
     "List the benchmarks, with their tasks and tables."
     from refnb.benchmarks.tasks import benchmarks
     from refnb.results.tables import papers
+
     cards, known = benchmarks(s), papers()
-    return [_benchmark_row(n, cards.get(n), known.get(n), s) for n in dict.fromkeys([*known, *cards])]
+    return [
+        _benchmark_row(n, cards.get(n), known.get(n), s)
+        for n in dict.fromkeys([*known, *cards])
+    ]
 
 # %% ../../nbs/commands/01_listing.ipynb #9a9e9e1b
 def _is_here(c: Any, s: Settings) -> bool:
     "Tell whether all files of a corpus are here."
     from refnb.core.hub import hub_path
     from refnb.core.upstream import survey
+
     for name in c.inputs:
         found = survey(name, s)
-        if found.here != found.files: return False
+        if found.here != found.files:
+            return False
     return all(hub_path(name, s) for name in c.hub)
 
 # %% ../../nbs/commands/01_listing.ipynb #efce7eb4
 def _corpus_row(c: Any, s: Settings) -> dict[str, Any]:
     "Make the row of a corpus."
-    counts = {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
+    counts = {
+        k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")
+    }
     here = "yes" if _is_here(c, s) else "needs " + ", ".join([*c.inputs, *c.hub])
-    return {"corpus": c.corpus, "about": c.about, **counts, "splits": ", ".join(c.splits), "licence": c.licence, "here": here}
+    return {
+        "corpus": c.corpus,
+        "about": c.about,
+        **counts,
+        "splits": ", ".join(c.splits),
+        "licence": c.licence,
+        "here": here,
+    }
 
 # %% ../../nbs/commands/01_listing.ipynb #c9d2649a
 def _corpora(s: Settings) -> list[dict]:
     "List the corpora, and whether their files are here."
     from refnb.core.corpora import corpora
+
     return [_corpus_row(c, s) for c in corpora(s).values()]
 
 # %% ../../nbs/commands/01_listing.ipynb #986dec5c
 def _set_row(found: Any) -> dict[str, Any]:
     "Make the row of a set of upstream files."
-    return {"name": found.name, "about": found.about, "files": found.files, "here": found.here,
-            "MB": round(found.size/1e6, 1), "MB to download": round(found.to_come/1e6, 1), "licence": found.licence,
-            "by name only": "yes" if found.opt_in else ""}
+    return {
+        "name": found.name,
+        "about": found.about,
+        "files": found.files,
+        "here": found.here,
+        "MB": round(found.size / 1e6, 1),
+        "MB to download": round(found.to_come / 1e6, 1),
+        "licence": found.licence,
+        "by name only": "yes" if found.opt_in else "",
+    }
+
 
 def _hub_row(name: str, f: Any, s: Settings) -> dict[str, Any]:
     "Make the row of a file of a hub, whose size nobody knows before."
     from refnb.core.hub import hub_path
-    return {"name": name, "about": f.about, "files": 1, "here": int(bool(hub_path(name, s))), "MB": "",
-            "MB to download": "", "licence": f.licence, "by name only": "yes"}
+
+    return {
+        "name": name,
+        "about": f.about,
+        "files": 1,
+        "here": int(bool(hub_path(name, s))),
+        "MB": "",
+        "MB to download": "",
+        "licence": f.licence,
+        "by name only": "yes",
+    }
 
 # %% ../../nbs/commands/01_listing.ipynb #3d4ae48a
 def _upstream(s: Settings) -> list[dict]:
     "List the sets of upstream files and the files of a hub."
     from refnb.core.upstream import set_names, survey
     from refnb.core.hub import hub_files
+
     sets = [_set_row(survey(n, s)) for n in set_names()]
     return sets + [_hub_row(n, f, s) for n, f in hub_files().items()]
 
 # %% ../../nbs/commands/01_listing.ipynb #4d632df6
-LISTS = {"tables": _tables, "systems": _systems, "benchmarks": _benchmarks, "corpora": _corpora, "upstream": _upstream}
+LISTS = {
+    "tables": _tables,
+    "systems": _systems,
+    "benchmarks": _benchmarks,
+    "corpora": _corpora,
+    "upstream": _upstream,
+}
+
 
 def list_(
-    what: str = "",      # tables, systems, benchmarks, corpora, upstream, runs, or elsewhere (scores that other papers
-                         # report); default: all but the last two
-    task: str = "", /,   # for runs and elsewhere: a task, a prefix, or a pattern such as 'altentities/*'; default: all
+    what: str = "",  # tables, systems, benchmarks, corpora, upstream, runs,
+    # or elsewhere (scores that other papers report); default: all but the last two
+    task: str = "",
+    /,  # for runs and elsewhere: a task, a prefix, or a pattern such as 'altentities/*';
+    # default: all
     json: bool = False,  # print one JSON object
 ):
     "List tables, systems, benchmarks, corpora, upstream files and runs, and what each still needs."
-    if what == "runs": return _list_runs(task, json)
-    if what == "elsewhere": return _list_elsewhere(task, json)
-    if what and what not in LISTS: raise CallError(f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs", "elsewhere"]))
-    if task: raise CallError(f"unexpected extra argument {task!r}", f"list {what}", "only runs are listed by task")
+    if what == "runs":
+        return _list_runs(task, json)
+    if what == "elsewhere":
+        return _list_elsewhere(task, json)
+    if what and what not in LISTS:
+        raise CallError(
+            f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs", "elsewhere"])
+        )
+    if task:
+        raise CallError(
+            f"unexpected extra argument {task!r}",
+            f"list {what}",
+            "only runs are listed by task",
+        )
     s = load_settings()
     result = {w: LISTS[w](s) for w in ([what] if what else LISTS)}
-    if json: return print_json(result)
+    if json:
+        return print_json(result)
     for w, rows in result.items():
-        if not what: echo("", w)
+        if not what:
+            echo("", w)
         print_table(rows)
 
 # %% ../../nbs/commands/01_listing.ipynb #d0c90001
@@ -138,24 +227,37 @@ def _list_runs(task: str, json: bool):
     "List the runs of the runs folder, of one task or of all."
     from refnb.benchmarks.tasks import tasks
     from refnb.results.run_list import listed_runs, matches
+
     s = load_settings()
     found = listed_runs(task, s)
     if not found and not any(matches(t, task) for t in tasks(s)):
         raise CallError(f"there is no run and no task {task!r}", do=nearest(task, tasks(s)))
-    if json: return print_json({"unit": "percent", "runs": [r._asdict() for r in found]})
+    if json:
+        return print_json({"unit": "percent", "runs": [r._asdict() for r in found]})
     print_table([r.row() for r in found])
-    if not found: echo(f"no runs{f' of {task}' if task else ''} in {s.runs}")
+    if not found:
+        echo(f"no runs{f' of {task}' if task else ''} in {s.runs}")
 
 # %% ../../nbs/commands/01_listing.ipynb #b0160ddf
 def _elsewhere_row(e: Any) -> dict[str, str]:
     "Make the row of a score that another paper prints."
-    return {"task": e.task, "system": e.system, "metric": e.metric, "percent": f"{e.score:.1f}",
-            "source": f"{e.source} {e.year}", "differs": e.differs}
+    return {
+        "task": e.task,
+        "system": e.system,
+        "metric": e.metric,
+        "percent": f"{e.score:.1f}",
+        "source": f"{e.source} {e.year}",
+        "differs": e.differs,
+    }
 
 # %% ../../nbs/commands/01_listing.ipynb #d11f440f
 def _list_elsewhere(task: str, json: bool):
     "List scores that other papers print, which are never mixed with ours."
     from refnb.results.elsewhere import reported_elsewhere
+
     found = reported_elsewhere(task)
-    if json: return print_json({"unit": "percent", "elsewhere": list(map(msgspec.structs.asdict, found))})
+    if json:
+        return print_json(
+            {"unit": "percent", "elsewhere": list(map(msgspec.structs.asdict, found))}
+        )
     print_table(list(map(_elsewhere_row, found)))

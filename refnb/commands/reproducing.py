@@ -10,78 +10,131 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import methodcaller
 from typing import Any
 from ..core.types import DataError
-from .terminal import busy, echo, given_settings, messages, print_json, print_table
+from refnb.commands.terminal import (
+    busy,
+    echo,
+    given_settings,
+    messages,
+    print_json,
+    print_table,
+)
 
 # %% ../../nbs/commands/09_reproducing.ipynb #7408d541
 def _refuse_failed(steps: Sequence[Any], failed: Sequence[Any]):
     "Fail where tables failed, and name the first."
     if failed:
-        raise DataError(f"{len(failed)} of {len(steps)} tables failed, the first is {failed[0].name}: {failed[0].said}")
+        raise DataError(
+            f"{len(failed)} of {len(steps)} tables failed, the first is {failed[0].name}: {failed[0].said}"
+        )
 
 # %% ../../nbs/commands/09_reproducing.ipynb #b1954a6d
 def reproduce_(
-    tables: list[str] = [], /, # papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours;
-                               # default: all
-    jobs: int = 0,            # parallel notebooks; default: as configured
-    ray: str = "",            # address of a Ray cluster, or `local`
-    sample: bool = False,     # use refnb's own sample; reports go to reports/sample
-    set_: list[str] = [],     # set a parameter of a notebook; repeatable
-    out: str = "",            # output folder; default: as configured
-    force: bool = False,      # regenerate unchanged tables and pictures, too
-    plan: bool = False,       # only list what would fill the missing numbers: commands, downloads, hours
-    everything: bool = False, # first run all commands of that list that this machine can run
-    json: bool = False,       # print one JSON object
+    tables: list[str] = [],
+    /,  # papers or tables, such as identifyme or identifyme/table_3,
+    # or a notebook of yours; default: all
+    jobs: int = 0,  # parallel notebooks; default: as configured
+    ray: str = "",  # address of a Ray cluster, or `local`
+    sample: bool = False,  # use refnb's own sample; reports go to reports/sample
+    set_: list[str] = [],  # set a parameter of a notebook; repeatable
+    out: str = "",  # output folder; default: as configured
+    force: bool = False,  # regenerate unchanged tables and pictures, too
+    plan: bool = False,  # only list what would fill the missing numbers: commands,
+    # downloads, hours
+    everything: bool = False,  # first run all commands of that list
+    # that this machine can run
+    json: bool = False,  # print one JSON object
 ):
     "Regenerate tables into reports/, and print the status board."
     from refnb.results.reproduce import choose, reproduce
-    if plan: return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
-    if everything: _fill(tables and choose(tables), ray, json)
+
+    if plan:
+        return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
+    if everything:
+        _fill(tables and choose(tables), ray, json)
     with busy(json, "regenerating tables") as say:
-        done = reproduce(tables, jobs, ray, sample, given_settings(set_), out, force, text=True, say=say)
-    if json: print_json({"steps": [x._asdict() for x in done.steps], "summary": done.board.summary(), "hints": done.hints})
-    else: _report(done, messages(json))
+        done = reproduce(
+            tables, jobs, ray, sample, given_settings(set_), out, force, text=True, say=say
+        )
+    if json:
+        print_json(
+            {
+                "steps": [x._asdict() for x in done.steps],
+                "summary": done.board.summary(),
+                "hints": done.hints,
+            }
+        )
+    else:
+        _report(done, messages(json))
     _refuse_failed(done.steps, done.failed)
 
 # %% ../../nbs/commands/09_reproducing.ipynb #39885c40
 def _way_lines(x: Any) -> list[str]:
     "Word a way to fill missing numbers: its title and tables, what is done by hand, commands and hours."
     lines = [f"{x.way.title} ({', '.join(f'{t}: {n}' for t, n in x.cells.items())})"]
-    if x.way.by_hand: lines.append(f"  by hand: {x.way.by_hand}")
-    for command in x.way.commands: lines.append(f"  {command}")
-    if x.way.hours: lines.append(f"  about {x.way.hours:g} hours: {x.way.basis}")
+    if x.way.by_hand:
+        lines.append(f"  by hand: {x.way.by_hand}")
+    for command in x.way.commands:
+        lines.append(f"  {command}")
+    if x.way.hours:
+        lines.append(f"  about {x.way.hours:g} hours: {x.way.basis}")
     return lines
 
 # %% ../../nbs/commands/09_reproducing.ipynb #de5db21b
 def _show_plan(tables: list[str], json: bool):
     "Print what would fill the missing numbers."
     from refnb.results.plan import plan
+
     found = plan(tables)
-    if json: return print_json({"ways": list(map(methodcaller("json"), found)), "summary": found.summary(), "missing": found.total})
+    if json:
+        return print_json(
+            {
+                "ways": list(map(methodcaller("json"), found)),
+                "summary": found.summary(),
+                "missing": found.total,
+            }
+        )
     print_table(list(map(methodcaller("row"), found)))
-    for x in found: echo("", *_way_lines(x))
+    for x in found:
+        echo("", *_way_lines(x))
     echo("", found.summary())
 
 # %% ../../nbs/commands/09_reproducing.ipynb #18f292e4
 def _fill(tables: list[str], ray: str, json: bool):
     "Run what this machine can run of the plan."
     from refnb.results.plan import everything
-    with busy(json, "running the plan") as say: failed = everything(tables, ray, say)
+
+    with busy(json, "running the plan") as say:
+        failed = everything(tables, ray, say)
     if failed:
-        raise DataError(f"{len(failed)} ways failed, the first is {failed[0].way.title}", do="rerun the command to resume")
+        raise DataError(
+            f"{len(failed)} ways failed, the first is {failed[0].way.title}",
+            do="rerun the command to resume",
+        )
 
 # %% ../../nbs/commands/09_reproducing.ipynb #116305d7
 def _board_row(line: Any) -> dict[str, Any]:
     "Make the row of a table of the status board."
-    return {"table": line.name, "report": line.report, "state": line.state, "match": line.match, "differ": line.differ,
-            "unexplained": line.unexplained, "missing": line.missing, "beyond": line.beyond}
+    return {
+        "table": line.name,
+        "report": line.report,
+        "state": line.state,
+        "match": line.match,
+        "differ": line.differ,
+        "unexplained": line.unexplained,
+        "missing": line.missing,
+        "beyond": line.beyond,
+    }
+
 
 def _unchanged(steps: Iterable[Any]) -> int:
     "Count the tables that had nothing to do."
     return sum(not x.seconds and x.state in ("unchanged", "kept") for x in steps)
 
+
 def _report(done: Any, say: Callable[[str], None]):
     "Print the end of a batch."
-    if idle := _unchanged(done.steps): say(f"{idle} tables: nothing changed")
+    if idle := _unchanged(done.steps):
+        say(f"{idle} tables: nothing changed")
     say("")
     print_table([_board_row(l) for l in done.board.lines if l.report != "not built yet"])
     for paragraph in [done.board.summary(), *done.hints]:

@@ -17,13 +17,30 @@ from typing import Any, cast
 import msgspec
 from ..core.types import CallError, DataError, nearest, safe_path
 from ..core.settings import Settings, load_settings
-from .terminal import echo, fault_line, given_settings, messages, print_json, print_table, progress, split_names
-from .scoring import coref_json, group_json, print_groups, print_samples, questions_asked, samples_json
+from refnb.commands.terminal import (
+    echo,
+    fault_line,
+    given_settings,
+    messages,
+    print_json,
+    print_table,
+    progress,
+    split_names,
+)
+from refnb.commands.scoring import (
+    coref_json,
+    group_json,
+    print_groups,
+    print_samples,
+    questions_asked,
+    samples_json,
+)
 
 # %% ../../nbs/commands/05_running.ipynb #5b0e7c1d
 def _is_given(name: str, value: Any) -> bool:
     "Tell whether an option was given; a budget of 0 is one."
     return value not in ("", 0, False, None) or (name == "budget" and value is not None)
+
 
 def _chosen(set_: list[str], **options: Any) -> dict[str, Any]:
     "Join the settings of a system: those of `--set`, and the options that were given."
@@ -34,41 +51,77 @@ def _documents_of(task: Any) -> str:
     "Count the documents that the questions of a task are from."
     return f"{len({q.doc_key for q in task.questions}):,}"
 
-def _share(task: str, fraction: float, system: str, settings: dict, s: Settings, say: Callable[[str], None]) -> Any:
+
+def _share(
+    task: str,
+    fraction: float,
+    system: str,
+    settings: dict,
+    s: Settings,
+    say: Callable[[str], None],
+) -> Any:
     "Take a share of a task's questions, and print its size."
     from refnb.benchmarks.tasks import as_task, share_of
     from refnb.models.registry import find_system
+
     shapes = find_system(system, s, **settings).shapes
     taken, whole = share_of(task, fraction, s, shapes), as_task(task, s, shapes)
-    say(f"{len(taken.items):,} of {len(whole.items):,} questions, in {_documents_of(taken)} of {_documents_of(whole)} documents: {taken.name}")
+    say(
+        f"{len(taken.items):,} of {len(whole.items):,} questions, in {_documents_of(taken)} of {_documents_of(whole)} documents: {taken.name}"
+    )
     return taken
 
 # %% ../../nbs/commands/05_running.ipynb #662a05ba
-def _answered(task: Any, system: str, limit: int, s: Settings, json: bool, tolerate: float,
-              cluster: tuple[str, int, float], settings: dict) -> tuple[Any, list[Any]]:
+def _answered(
+    task: Any,
+    system: str,
+    limit: int,
+    s: Settings,
+    json: bool,
+    tolerate: float,
+    cluster: tuple[str, int, float],
+    settings: dict,
+) -> tuple[Any, list[Any]]:
     "Run on this machine or a Ray cluster; returns the run and its costs."
     from refnb.models.running import run
+
     (bar, moved), came = progress(json), cast(list[Any], [])
-    if cluster[0]: return _run_sharded(task, system, *cluster, s, bar, moved, limit or tolerate, settings), came
-    with bar: return run(task, system, limit, s, moved, came.append, tolerate, **settings), came
+    if cluster[0]:
+        return _run_sharded(
+            task, system, *cluster, s, bar, moved, limit or tolerate, settings
+        ), came
+    with bar:
+        return run(task, system, limit, s, moved, came.append, tolerate, **settings), came
 
 # %% ../../nbs/commands/05_running.ipynb #340d51a0
-def _show_run(done: Any, came: list[Any], task: Any, by: str, mode: str, s: Settings, json: bool):
+def _show_run(
+    done: Any, came: list[Any], task: Any, by: str, mode: str, s: Settings, json: bool
+):
     "Print the result of a run; `came` has the costs, of a server or of this machine."
-    paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}
-    if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
+    paid = (
+        {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])}
+        if came
+        else {}
+    )
+    if not done.sealed:
+        return _unfinished(done, task, paid, mode, s, json)
     (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
 
 # %% ../../nbs/commands/05_running.ipynb #d0c90005
-_WHOLE_NAMES = ("command/", "local/", "inspect/", "harness/")  # commas in these systems are theirs
+# commas in these systems are theirs
+_WHOLE_NAMES = ("command/", "local/", "inspect/", "harness/")
+
 
 def _systems_named(system: str, s: Settings) -> list[str]:
     "Split systems at the commas between them; commas in brackets, and those of a program or a path, are theirs."
     from refnb.models.registry import find_system, is_system, system_names
-    if system.startswith(_WHOLE_NAMES) or "," not in system or system in system_names(s): return [system]
+
+    if system.startswith(_WHOLE_NAMES) or "," not in system or system in system_names(s):
+        return [system]
     names = list(map(str.strip, re.split(r",(?![^\[]*\])", system)))
     for name in names:
-        if not is_system(name, s): find_system(name, s)  # says which name was meant
+        if not is_system(name, s):
+            find_system(name, s)  # says which name was meant
     return list(dict.fromkeys(names))
 
 # %% ../../nbs/commands/05_running.ipynb #1e7c20c3
@@ -76,18 +129,24 @@ def _is_pattern(task: str) -> bool:
     "Tell whether a task is a pattern of names, and not a file whose name has such signs."
     return not set("*?[").isdisjoint(task) and not Path(task).exists()
 
+
 def _matching(pattern: str, s: Settings) -> list[str]:
     "Find the tasks that match a pattern."
     from fnmatch import fnmatchcase
     from refnb.benchmarks.tasks import tasks
-    if found := [t for t in tasks(s) if fnmatchcase(t, pattern)]: return found
-    raise CallError(f"no task matches {pattern!r}", do="refnb list benchmarks names the tasks")
+
+    if found := [t for t in tasks(s) if fnmatchcase(t, pattern)]:
+        return found
+    raise CallError(
+        f"no task matches {pattern!r}", do="refnb list benchmarks names the tasks"
+    )
 
 # %% ../../nbs/commands/05_running.ipynb #d845edfb
 def _that_fit(pairs: list[tuple[str, str]], s: Settings) -> list[tuple[str, str]]:
     "Choose the pairs of a task and a system that can answer it; all of them where none can."
     from refnb.benchmarks.tasks import the_card
     from refnb.models.registry import find_system
+
     shapes = {x: find_system(x, s).shapes for _, x in pairs}
     return [(t, x) for t, x in pairs if the_card(t, s).shape in shapes[x]] or pairs
 
@@ -96,24 +155,30 @@ def _several(task: str, system: str, s: Settings) -> list[tuple[str, str]]:
     """List the runs that a pattern of tasks and names of systems stand for; nothing where they name one. Of a pattern
     each system gets the tasks that it can answer."""
     systems, pattern = _systems_named(system, s), _is_pattern(task)
-    if not pattern and len(systems) == 1 and systems[0] == system: return []
+    if not pattern and len(systems) == 1 and systems[0] == system:
+        return []
     pairs = list(product(_matching(task, s) if pattern else [task], systems))
     return _that_fit(pairs, s) if pattern else pairs
 
 # %% ../../nbs/commands/05_running.ipynb #9ee9a9ee
-def _object_of(one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool) -> dict:
+def _object_of(
+    one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool
+) -> dict:
     "Run once, and return the JSON object that would be printed; quiet, progress is left out."
     out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(io.StringIO()) if quiet else nullcontext(): one(task, system, True)
+    with redirect_stdout(out), redirect_stderr(io.StringIO()) if quiet else nullcontext():
+        one(task, system, True)
     return msgspec.json.decode(out.getvalue())
 
 # %% ../../nbs/commands/05_running.ipynb #29a94a94
 def _scores_in_a_line(result: dict) -> str:
     "Word the scores of a run, each with a semicolon behind it."
     out, group = "", result.get("groups", {}).get("all", {})
-    if group.get("accuracy") is not None: out = f"accuracy {100*group['accuracy']:.1f} % of {group['n']:,}; "
+    if group.get("accuracy") is not None:
+        out = f"accuracy {100 * group['accuracy']:.1f} % of {group['n']:,}; "
     for setting, m in result.get("scores", {}).items():
-        if "conll" in m: out += f"CoNLL F1, {setting}: {m['conll']['f1']:.1f} %; "
+        if "conll" in m:
+            out += f"CoNLL F1, {setting}: {m['conll']['f1']:.1f} %; "
     return out
 
 # %% ../../nbs/commands/05_running.ipynb #d0c90006
@@ -121,7 +186,8 @@ def _state_in_words(result: dict) -> str:
     "Word how far a run is, what stopped it, and how many questions failed."
     state = "complete" if result["sealed"] else f"{result['answered']:,} answered"
     stopped = result.get("server", {}).get("stopped")
-    if stopped and not result["sealed"]: state += f", stopped: {stopped}"
+    if stopped and not result["sealed"]:
+        state += f", stopped: {stopped}"
     return state + (f", {result['failed']:,} failed" if result["failed"] else "")
 
 # %% ../../nbs/commands/05_running.ipynb #14c8179e
@@ -133,104 +199,174 @@ def _plan_in_a_line(plan: dict, task: str, system: str) -> str:
 # %% ../../nbs/commands/05_running.ipynb #4cb00c8f
 def _in_a_line(result: dict, task: str, system: str) -> str:
     "Word the result of a run, a card or a dry run in a line."
-    if "page" in result: return f"{system} on all: the card is {result['page']}"
-    if "prompt" in result: return _plan_in_a_line(result, task, system)
+    if "page" in result:
+        return f"{system} on all: the card is {result['page']}"
+    if "prompt" in result:
+        return _plan_in_a_line(result, task, system)
     return f"{result['system']} on {result['task']}: {_scores_in_a_line(result)}{_state_in_words(result)}: {result['run']}"
 
 # %% ../../nbs/commands/05_running.ipynb #d0c90007
-def _run_each(task: str, system: str, one: Callable[[str, str, bool], None], s: Settings, quiet: bool, json: bool):
+def _run_each(
+    task: str,
+    system: str,
+    one: Callable[[str, str, bool], None],
+    s: Settings,
+    quiet: bool,
+    json: bool,
+):
     "Run what a pattern of tasks and names of systems stand for: several, or one."
-    if pairs := _several(task, system, s): return _run_several(pairs, one, quiet, json)
-    if not quiet: return one(task, system, json)
+    if pairs := _several(task, system, s):
+        return _run_several(pairs, one, quiet, json)
+    if not quiet:
+        return one(task, system, json)
     result = _object_of(one, task, system, quiet)
     print_json(result) if json else echo(_in_a_line(result, task, system))
 
 # %% ../../nbs/commands/05_running.ipynb #65805872
-def _try(one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool) -> dict[str, Any]:
+def _try(
+    one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool
+) -> dict[str, Any]:
     "Run once, and return the JSON object that would be printed, or the error, which is printed, too."
     about: dict[str, Any] = {"task": task, "system": system}
-    try: return about | _object_of(one, task, system, quiet)
+    try:
+        return about | _object_of(one, task, system, quiet)
     except Exception as e:
         error = fault_line(e)[0]
         echo(f"refnb: {system} on {task}: {error}", to=sys.stderr)
         return about | {"error": error}
 
+
 def _refuse_failed(done: list[dict[str, Any]]):
     "Fail where some runs did, and name them."
     failed = [f"{x['system']} on {x['task']}" for x in done if "error" in x]
-    if failed: raise DataError(f"{len(failed)} of {len(done)} failed: {', '.join(failed)}", do="see above")
+    if failed:
+        raise DataError(
+            f"{len(failed)} of {len(done)} failed: {', '.join(failed)}", do="see above"
+        )
 
 # %% ../../nbs/commands/05_running.ipynb #52fcd20f
-def _run_several(pairs: list[tuple[str, str]], one: Callable[[str, str, bool], None], quiet: bool, json: bool):
+def _run_several(
+    pairs: list[tuple[str, str]],
+    one: Callable[[str, str, bool], None],
+    quiet: bool,
+    json: bool,
+):
     "Run several systems or tasks one after the other, and name those that failed."
     done: list[dict[str, Any]] = []
     for task, system in pairs:
         done.append(_try(one, task, system, quiet))
-        if not (quiet or json or "error" in done[-1]): echo(_in_a_line(done[-1], task, system))
-    if json: print_json(done)
+        if not (quiet or json or "error" in done[-1]):
+            echo(_in_a_line(done[-1], task, system))
+    if json:
+        print_json(done)
     _refuse_failed(done)
-    if not json: echo(f"{len(done)} of {len(done)} done")
+    if not json:
+        echo(f"{len(done)} of {len(done)} done")
 
 # %% ../../nbs/commands/05_running.ipynb #b5c6b5b0
 def run_(
-    task: str,                # a task (`refnb list benchmarks`) or a pattern such as 'kitmus/*'; a file of questions
-                              # (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or documents; or all: the four
-                              # benchmarks, with a card of the system
-    system: str, /,           # a system (`refnb list systems`), or several, comma-separated; also NAME[setting=value],
-                              # openai/MODEL, vllm/MODEL@URL, local/FOLDER, command/PROGRAM; inspect/LOG or
-                              # harness/SAMPLES read answers from a log of inspect_ai or lm_eval
-    limit: int = 0,           # answer only the first questions; a later call continues. With all: questions per task,
-                              # the same for all systems
-    fraction: float = 0.,     # answer a fixed share of the questions, such as 0.1, sampled by document and the same for
-                              # all systems (task TASK/sample0.1)
-    by: str = "",             # a field of the questions: accuracy by it
-    mode: str = "strict",     # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                              # authors' code
-    form: str = "",           # prompt form of a language model; default: its form for the benchmark
-    order: str = "given",     # option order: given, reversed, or rotations (each option first once)
-    set_: list[str] = [],     # change a setting of the system, such as constraint=regex or shots=3 (few-shot examples);
-                              # repeatable. Settings that can change answers become part of its name
-    concurrency: int = 0,     # parallel requests to a server; default: 8
-    budget: float|None = None, # maximum API spend of a run in USD, over all calls; default: no limit
-    sample: bool = False,     # with all: use refnb's own questions instead of the benchmarks'
-    ray: str = "",            # address of a Ray cluster, or `local`: answer in shards
-    shards: int = 0,          # number of shards; default: as many as run at the same time
-    gpus: float = 0.,         # GPUs per shard: 1, or a fraction such as 0.5
-    batch: bool = False,      # use the provider's batch API, at its price; each call advances the batches by one step:
-                              # submit, poll or collect. (The batch size of a local model is -p batch=N)
-    tolerate: float = 0.,     # complete the run with up to this number of failed questions (below 1: share); they count
-                              # as wrong
-    gold_mentions: bool = False, # give a coreference system the gold mentions, to link only
-    policy: str = "",         # earlier mentions that a coreference system compares with: local, all, unbounded, lru,
-                              # dual or windows
-    device: str = "",         # device of a local model: cpu, cuda, cuda:1 or mps; default: a GPU if there is one
-    dry_run: bool = False,    # make no API calls: show a prompt, count tokens, estimate the cost
-    quiet: bool = False,      # print only errors and the last line
-    json: bool = False,       # print one JSON object, or a list for several tasks or systems
+    task: str,  # a task (`refnb list benchmarks`) or a pattern such as 'kitmus/*';
+    # a file of questions (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or documents;
+    # or all: the four benchmarks, with a card of the system
+    system: str,
+    /,  # a system (`refnb list systems`), or several, comma-separated;
+    # also NAME[setting=value], openai/MODEL, vllm/MODEL@URL, local/FOLDER, command/PROGRAM;
+    # inspect/LOG or harness/SAMPLES read answers from a log of inspect_ai or lm_eval
+    limit: int = 0,  # answer only the first questions; a later call continues. With all:
+    # questions per task, the same for all systems
+    fraction: float = 0.0,  # answer a fixed share of the questions, such as 0.1,
+    # sampled by document and the same for all systems (task TASK/sample0.1)
+    by: str = "",  # a field of the questions: accuracy by it
+    mode: str = "strict",  # strict: a missing answer is wrong; released:
+    # missing answers are excluded, as in the authors' code
+    form: str = "",  # prompt form of a language model; default: its form for the benchmark
+    order: str = "given",  # option order: given, reversed, or rotations
+    # (each option first once)
+    set_: list[str] = [],  # change a setting of the system, such as constraint=regex or
+    # shots=3 (few-shot examples); repeatable. Settings that can change answers become part
+    # of its name
+    concurrency: int = 0,  # parallel requests to a server; default: 8
+    budget: float | None = None,  # maximum API spend of a run in USD, over all calls;
+    # default: no limit
+    sample: bool = False,  # with all: use refnb's own questions instead of the benchmarks'
+    ray: str = "",  # address of a Ray cluster, or `local`: answer in shards
+    shards: int = 0,  # number of shards; default: as many as run at the same time
+    gpus: float = 0.0,  # GPUs per shard: 1, or a fraction such as 0.5
+    batch: bool = False,  # use the provider's batch API, at its price;
+    # each call advances the batches by one step: submit, poll or collect. (The batch size
+    # of a local model is -p batch=N)
+    tolerate: float = 0.0,  # complete the run with up to this number of failed questions
+    # (below 1: share); they count as wrong
+    gold_mentions: bool = False,  # give a coreference system the gold mentions,
+    # to link only
+    policy: str = "",  # earlier mentions that a coreference system compares with: local,
+    # all, unbounded, lru, dual or windows
+    device: str = "",  # device of a local model: cpu, cuda, cuda:1 or mps; default:
+    # a GPU if there is one
+    dry_run: bool = False,  # make no API calls: show a prompt, count tokens,
+    # estimate the cost
+    quiet: bool = False,  # print only errors and the last line
+    json: bool = False,  # print one JSON object, or a list for several tasks or systems
 ):
     "Evaluate systems on tasks; interrupted runs resume."
     s = load_settings()
-    settings = _chosen(set_, form=form, order="" if order == "given" else order, concurrency=concurrency, budget=budget,
-                       batches=batch, given="gold" if gold_mentions else "", policy=policy, device=device)
+    settings = _chosen(
+        set_,
+        form=form,
+        order="" if order == "given" else order,
+        concurrency=concurrency,
+        budget=budget,
+        batches=batch,
+        given="gold" if gold_mentions else "",
+        policy=policy,
+        device=device,
+    )
+
     def one(task: Any, system: str, json: bool):
-        if fraction and limit: raise CallError("a share is asked whole", "--limit", "say --fraction or --limit")
-        if task == "all": return _run_all(system, fraction or limit, s, sample, json, bool(by or ray or batch or dry_run), **settings)
-        if fraction: task = _share(task, fraction, system, settings, s, messages(json or quiet))
-        if dry_run: return _dry_run(task, system, limit, settings, s, json)
-        if by: _check_fields(task, split_names(by), s)
-        done, came = _answered(task, system, limit, s, json, tolerate, (ray, shards, gpus), settings)
+        if fraction and limit:
+            raise CallError(
+                "a share is asked whole", "--limit", "say --fraction or --limit"
+            )
+        if task == "all":
+            return _run_all(
+                system,
+                fraction or limit,
+                s,
+                sample,
+                json,
+                bool(by or ray or batch or dry_run),
+                **settings,
+            )
+        if fraction:
+            task = _share(task, fraction, system, settings, s, messages(json or quiet))
+        if dry_run:
+            return _dry_run(task, system, limit, settings, s, json)
+        if by:
+            _check_fields(task, split_names(by), s)
+        done, came = _answered(
+            task, system, limit, s, json, tolerate, (ray, shards, gpus), settings
+        )
         _show_run(done, came, task, by, mode, s, json)
+
     _run_each(task, system, one, s, quiet, json)
 
 # %% ../../nbs/commands/05_running.ipynb #4643cb7e
 def _about(done: Any) -> dict[str, Any]:
     "Describe a run as JSON; `part` is the task's name in version 0.1."
-    return {"task": done.info.task, "part": done.info.task, "system": done.info.system, "run": str(done.folder),
-            "sealed": done.sealed, "failed": done.failures() if done.sealed else 0}
+    return {
+        "task": done.info.task,
+        "part": done.info.task,
+        "system": done.info.system,
+        "run": str(done.folder),
+        "sealed": done.sealed,
+        "failed": done.failures() if done.sealed else 0,
+    }
+
 
 def _is_clusters(done: Any) -> bool:
     "Tell whether the answers of a run are clusters."
     from refnb.core.runs import ClusterAnswer
+
     return done.kind is ClusterAnswer
 
 # %% ../../nbs/commands/05_running.ipynb #63ab7dc2
@@ -238,24 +374,38 @@ def _say_complete(done: Any):
     "Print that a run is complete, and how many questions failed."
     echo(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     if failed := done.failures():
-        echo(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
+        echo(
+            f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again"
+        )
+
 
 def _groups(tables: Iterable[Any]) -> dict[str, dict]:
     "Convert the groups of tables of scores to JSON."
     found = {}
     for t in tables:
-        for g, row in t.df.iterrows(): found[g] = group_json(row)
+        for g, row in t.df.iterrows():
+            found[g] = group_json(row)
     return found
 
 # %% ../../nbs/commands/05_running.ipynb #c60ee825
 def _sealed(done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool):
     "Report a complete run of questions."
     from refnb.results.scores import as_outcomes, score
+
     o = as_outcomes(done, s)
     reading: Any = mode  # `score` refuses what is no mode
-    groups = _groups([score(o, mode=reading), *([score(o, split_names(by), reading)] if by else [])])
+    groups = _groups(
+        [score(o, mode=reading), *([score(o, split_names(by), reading)] if by else [])]
+    )
     lost, several = _unread(done, done.answers(), s), samples_json(done, s)
-    if json: return print_json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | several | lost | paid)
+    if json:
+        return print_json(
+            _about(done)
+            | {"unit": "fraction", "mode": mode, "groups": groups}
+            | several
+            | lost
+            | paid
+        )
     _say_complete(done)
     _say_paid(paid)
     _say_unread(lost)
@@ -267,6 +417,7 @@ def _cluster_scores(done: Any, s: Settings) -> tuple[dict, dict[str, dict]]:
     "Count a run of documents against gold, document by document, and score each setting in percent."
     from refnb.core.runs import run_hash
     from refnb.results.cluster_scores import pooled, run_counts
+
     summary = run_counts(f"{done.info.system}@{run_hash(done.info)}", done.info.task, s)
     counts = summary.counts if summary else {}
     settings = dict.fromkeys(chain.from_iterable(counts.values()))
@@ -277,94 +428,189 @@ def _setting_row(setting: str, metrics: dict[str, dict]) -> dict[str, str]:
     "Make the row of a setting, with the F1 of each metric."
     return {"F1 (%)": setting} | {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
 
+
 def _sealed_clusters(done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool):
     "Report a complete run of documents: scores in percent for each setting."
-    if by: raise CallError("documents have no fields", "--by", "leave it out")
+    if by:
+        raise CallError("documents have no fields", "--by", "leave it out")
     task, system, answers = done.info.task, done.info.system, done.answers()
     counts, scores = _cluster_scores(done, s)
     lost = _unread(done, answers, s)
     if json:
-        result = _about(done) | {"unit": "percent", "documents": len(answers), "scored": list(counts), "scores": scores}
-        if list(scores) == ["full"]: result |= scores["full"]
+        result = _about(done) | {
+            "unit": "percent",
+            "documents": len(answers),
+            "scored": list(counts),
+            "scores": scores,
+        }
+        if list(scores) == ["full"]:
+            result |= scores["full"]
         return print_json(result | lost | paid)
     echo(f"{system} on {task}: run complete: {done.folder}")
-    echo(f"{len(answers)} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
+    echo(
+        f"{len(answers)} documents, {len(counts)} with gold clusters here"
+        + ("" if counts else ": nothing to score against")
+    )
     _say_paid(paid)
     _say_unread(lost)
     print_table(list(map(_setting_row, scores, scores.values())))
 
 # %% ../../nbs/commands/05_running.ipynb #435c3312
-def _run_all(system: str, n: int|float, s: Settings, sample: bool, json: bool, other: bool, **settings: Any):
+def _run_all(
+    system: str,
+    n: int | float,
+    s: Settings,
+    sample: bool,
+    json: bool,
+    other: bool,
+    **settings: Any,
+):
     "Run the four benchmarks, and write a card of the system."
     from refnb.results.pages.system_card import run_all
+
     if other:
-        raise CallError("the boards are asked without these options", "all",
-                        "leave out --by, --ray, --batch and --dry-run, or name a task")
+        raise CallError(
+            "the boards are asked without these options",
+            "all",
+            "leave out --by, --ray, --batch and --dry-run, or name a task",
+        )
     bar, moved = progress(json)
-    with bar: card = run_all(system, n, s, sample, settings.pop("budget", None), messages(json), moved, **settings)
-    where = Path(s.reports)/("sample" if sample else "")/"systems"/f"{safe_path(card.system)}.md"
-    if json: return print_json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
+    with bar:
+        card = run_all(
+            system,
+            n,
+            s,
+            sample,
+            settings.pop("budget", None),
+            messages(json),
+            moved,
+            **settings,
+        )
+    where = (
+        Path(s.reports)
+        / ("sample" if sample else "")
+        / "systems"
+        / f"{safe_path(card.system)}.md"
+    )
+    if json:
+        return print_json(
+            msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)}
+        )
     echo(f"the card is {where}")
 
 # %% ../../nbs/commands/05_running.ipynb #b9676d6a
-def _run_sharded(task: Any, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, settings: dict):
+def _run_sharded(
+    task: Any,
+    system: str,
+    address: str,
+    shards: int,
+    gpus: float,
+    s,
+    bar,
+    moved,
+    other,
+    settings: dict,
+):
     "Run in shards on a Ray cluster."
     from refnb.models.sharding import run_sharded
+
     if other or {"budget", "batches", "concurrency"} & set(settings):
-        raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
-    with bar: return run_sharded(task, system, address, shards, gpus, s, moved, **settings)
+        raise CallError(
+            "a run in shards takes neither --limit nor what is for servers", "--ray"
+        )
+    with bar:
+        return run_sharded(task, system, address, shards, gpus, s, moved, **settings)
 
 # %% ../../nbs/commands/05_running.ipynb #e51d8d8c
-def _usd(value: float|None) -> str:
+def _usd(value: float | None) -> str:
     "Write a price; it may be unknown."
     return "unknown" if value is None else f"{value:.4g}"
+
 
 def _dry_run(task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool):
     "Print what a run would send and cost."
     from refnb.models.running import planned
+
     plan = planned(task, system, limit, s, **settings)
-    sizes = {"form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in, "tokens_out": plan.tokens_out}
+    sizes = {
+        "form": plan.form,
+        "questions": plan.items,
+        "tokens_in": plan.tokens_in,
+        "tokens_out": plan.tokens_out,
+    }
     if json:
-        return print_json({"prompt": plan.prompt} | sizes | {"usd": plan.usd, "usd_likely": plan.usd_likely,
-                                                             "too_long": plan.too_long})
-    if plan.prompt: echo(*str(plan.prompt).split("\n"), "")
-    print_table([sizes | {"too_long": plan.too_long, "USD, likely": _usd(plan.usd_likely), "USD, at most": _usd(plan.usd)}])
+        return print_json(
+            {"prompt": plan.prompt}
+            | sizes
+            | {"usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
+        )
+    if plan.prompt:
+        echo(*str(plan.prompt).split("\n"), "")
+    print_table(
+        [
+            sizes
+            | {
+                "too_long": plan.too_long,
+                "USD, likely": _usd(plan.usd_likely),
+                "USD, at most": _usd(plan.usd),
+            }
+        ]
+    )
 
 # %% ../../nbs/commands/05_running.ipynb #4bf4e58c
 def _check_fields(task: Any, by: list[str], s: Settings):
     "Refuse a field that the questions lack, before anything is asked."
     from refnb.benchmarks.tasks import as_task
+
     t = as_task(task, s)
-    if t.shape != "choice" or not t.here: return
+    if t.shape != "choice" or not t.here:
+        return
     known = {"doc_key", "options", "reason"}.union(*map(attrgetter("meta"), t.questions))
     for field in by:
-        if field not in known: raise CallError(f"unknown field {field!r}", "--by", nearest(field, known))
+        if field not in known:
+            raise CallError(f"unknown field {field!r}", "--by", nearest(field, known))
 
 # %% ../../nbs/commands/05_running.ipynb #4c4bf112
 def _say_unfinished(done: Any, answered: int, of: int, paid: dict):
     "Print how much of a run is answered, and why not more."
     stopped = paid.get("server", {}).get("stopped")
-    why = f"stopped: {stopped}; rerun the command to resume" if stopped else "rerun without --limit to continue"
-    echo(f"{done.info.system} on {done.info.task}: {answered:,} of {of:,} answered in {done.folder}; {why}")
+    why = (
+        f"stopped: {stopped}; rerun the command to resume"
+        if stopped
+        else "rerun without --limit to continue"
+    )
+    echo(
+        f"{done.info.system} on {done.info.task}: {answered:,} of {of:,} answered in {done.folder}; {why}"
+    )
+
 
 def _unfinished(done: Any, task: Any, paid: dict, mode: str, s: Settings, json: bool):
     "Report an incomplete run: how much is answered, and its score so far."
     from refnb.benchmarks.tasks import as_task
+
     t, got, groups = as_task(task, s), done.answered(), {}
-    if t.shape == "choice" and got: groups = _scored_so_far(t, got, mode)
+    if t.shape == "choice" and got:
+        groups = _scored_so_far(t, got, mode)
     lost = _unread(done, got, s)
-    if json: return print_json(_about(done) | {"answered": len(got), "groups": groups} | lost | paid)
+    if json:
+        return print_json(
+            _about(done) | {"answered": len(got), "groups": groups} | lost | paid
+        )
     _say_unfinished(done, len(got), len(t.items), paid)
     _say_paid(paid)
     _say_unread(lost)
-    if groups: print_groups(groups)
+    if groups:
+        print_groups(groups)
 
 # %% ../../nbs/commands/05_running.ipynb #703b701c
 def _scored_so_far(t: Any, got: dict, mode: Any) -> dict[str, dict]:
     "Score the questions that are answered so far."
     from refnb.metrics.choice import outcomes
     from refnb.results.scores import score
-    return _groups([score(outcomes([q for q in t.questions if q.id in got], got), mode=mode)])
+
+    return _groups(
+        [score(outcomes([q for q in t.questions if q.id in got], got), mode=mode)]
+    )
 
 # %% ../../nbs/commands/05_running.ipynb #63278117
 def _unread(done: Any, got: dict, s: Settings) -> dict[str, dict[str, int]]:
@@ -372,36 +618,53 @@ def _unread(done: Any, got: dict, s: Settings) -> dict[str, dict[str, int]]:
     if _is_clusters(done):
         whys = Counter(chain.from_iterable(map(attrgetter("unread"), got.values())))
         return {"not_read": dict(whys.most_common())} if whys else {}
-    if "form" not in done.info.settings or not any(map(attrgetter("reason"), got.values())): return {}
+    if "form" not in done.info.settings or not any(map(attrgetter("reason"), got.values())):
+        return {}
     from refnb.models.language.answering import unread
-    try: asked = {q.id: q for q in questions_asked(done, s)}
-    except DataError: asked = {}
+
+    try:
+        asked = {q.id: q for q in questions_asked(done, s)}
+    except DataError:
+        asked = {}
     return {"not_read": unread(got.values(), asked, done.info.settings)}
 
 # %% ../../nbs/commands/05_running.ipynb #88543ff3
 def _say_unread(lost: dict[str, dict[str, int]]):
     "Print how many replies were not read, and why."
     for whys in lost.values():
-        echo(f"{sum(whys.values()):,} not read: " + ", ".join(f"{n:,} {why}" for why, n in whys.items()))
+        echo(
+            f"{sum(whys.values()):,} not read: "
+            + ", ".join(f"{n:,} {why}" for why, n in whys.items())
+        )
 
 # %% ../../nbs/commands/05_running.ipynb #08381069
 def _price(server: dict) -> str:
     "Word what a server's replies cost, at most if some were lost."
-    if server["usd"] is None: return "at an unknown price"
-    most = f" (at most {server['usd_at_most']:.4g}, if {server['lost']} lost requests were billed)" if server["lost"] else ""
+    if server["usd"] is None:
+        return "at an unknown price"
+    most = (
+        f" (at most {server['usd_at_most']:.4g}, if {server['lost']} lost requests were billed)"
+        if server["lost"]
+        else ""
+    )
     return f"for {server['usd']:.4g} USD{most}"
 
 # %% ../../nbs/commands/05_running.ipynb #286f81d1
 def _server_in_words(server: dict) -> str:
     "Word what a server replied, and for how much."
-    line = (f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
-            f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written")
-    if server["tokens_reasoning"]: line += f", {server['tokens_reasoning']:,} of them reasoning"
+    line = (
+        f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
+        f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written"
+    )
+    if server["tokens_reasoning"]:
+        line += f", {server['tokens_reasoning']:,} of them reasoning"
     return line + (f"; versions: {', '.join(server['models'])}" if server["models"] else "")
 
 # %% ../../nbs/commands/05_running.ipynb #8225d5c8
 def _say_paid(paid: dict):
     "Print the costs of a run in a line."
     spent, server = paid.get("spent"), paid.get("server")
-    if spent: echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
-    if server: echo(_server_in_words(server))
+    if spent:
+        echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
+    if server:
+        echo(_server_in_words(server))

@@ -21,6 +21,7 @@ from .terminal import echo, messages, print_json, print_table, split_names
 def questions_asked(run: Any, s: Settings) -> list:
     "Read the questions that a run answered."
     from refnb.results.scores import questions_of
+
     return questions_of(run, s, "name the questions with --gold FILE")
 
 # %% ../../nbs/commands/04_scoring.ipynb #0ac11d6d
@@ -28,7 +29,11 @@ def _outcomes_of_file(path: Path, what: str, gold: str, s: Settings):
     "Read the outcomes of a file of answers, whose questions must be named."
     from refnb.core.answer_files import read_answers
     from refnb.metrics.choice import outcomes
-    if not gold: raise CallError("answers alone cannot be scored", what, "name the questions with --gold FILE")
+
+    if not gold:
+        raise CallError(
+            "answers alone cannot be scored", what, "name the questions with --gold FILE"
+        )
     questions = _gold(gold, s)
     return outcomes(questions, read_answers(path, questions), what)
 
@@ -37,7 +42,9 @@ def _gold(name: str, s: Settings) -> list[Question]:
     "Read the questions of a task, or of a file."
     from refnb.benchmarks.question_files import as_questions
     from refnb.benchmarks.tasks import as_task, is_task
+
     return as_task(name, s).questions if is_task(name, s) else as_questions(name)
+
 
 def check_name(what: str):
     "Refuse an unknown task or system: the call was wrong."
@@ -45,8 +52,10 @@ def check_name(what: str):
     from refnb.benchmarks.tasks import the_card
     from refnb.core.runs import split_hash
     from refnb.models.registry import is_system, system_names
+
     task, system = split_name(what)
-    if not task.startswith("given/"): the_card(task)
+    if not task.startswith("given/"):
+        the_card(task)
     if not is_system(split_hash(system)[0]):
         raise CallError(f"unknown system {system!r}", do=nearest(system, system_names()))
 
@@ -56,15 +65,23 @@ def outcomes_of(what: str, gold: str, s: Settings):
     from refnb.core.runs import load_run
     from refnb.metrics.choice import outcomes
     from refnb.results.scores import as_outcomes
+
     path = Path(what)
-    if path.is_file(): return _outcomes_of_file(path, what, gold, s)
+    if path.is_file():
+        return _outcomes_of_file(path, what, gold, s)
     if path.is_dir():
         run = load_run(path)
-        return outcomes(_gold(gold, s) if gold else questions_asked(run, s), run.answers(), what)
+        return outcomes(
+            _gold(gold, s) if gold else questions_asked(run, s), run.answers(), what
+        )
     if ":" not in what:
-        raise CallError("is neither a file, a run's folder nor a name", what,
-                        "name a run as task:system, such as identifyme/test:published/gpt-4o")
-    try: return as_outcomes(what, s)
+        raise CallError(
+            "is neither a file, a run's folder nor a name",
+            what,
+            "name a run as task:system, such as identifyme/test:published/gpt-4o",
+        )
+    try:
+        return as_outcomes(what, s)
     except DataError:
         check_name(what)
         raise
@@ -72,33 +89,39 @@ def outcomes_of(what: str, gold: str, s: Settings):
 # %% ../../nbs/commands/04_scoring.ipynb #9a8572ce
 _WHOLE = frozenset(("n", "documents", "missing", "without choice"))
 
-def _json_number(name: str, value: Any) -> int|float|None:
+
+def _json_number(name: str, value: Any) -> int | float | None:
     "Convert a value of a row of scores: counts are integers, missing values null."
-    if value is None or value != value: return None
+    if value is None or value != value:
+        return None
     return int(value) if name in _WHOLE else float(value)
+
 
 def group_json(row: Any) -> dict:
     "Convert a row of scores to JSON: counts are integers, missing values null."
     return {k.replace(" ", "_"): _json_number(k, v) for k, v in row.items()}
 
 # %% ../../nbs/commands/04_scoring.ipynb #9f21a453
-def _percent(value: float|None) -> str:
+def _percent(value: float | None) -> str:
     "Write a fraction in percent; nothing where there is none."
-    return "" if value is None else f"{100*value:.1f}"
+    return "" if value is None else f"{100 * value:.1f}"
+
 
 def _group_row(group: str, scores: dict[str, Any]) -> dict[str, Any]:
     "Make the row of a group of questions."
     row: dict[str, Any] = {"group": group, "accuracy (%)": _percent(scores["accuracy"])}
-    for end in ("low", "high"): row[end] = _percent(scores[end])
+    for end in ("low", "high"):
+        row[end] = _percent(scores[end])
     return row | {k: scores[k] for k in ("n", "documents", "missing", "without_choice")}
 
 # %% ../../nbs/commands/04_scoring.ipynb #c9a79a77
-def print_groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] = {}):
+def print_groups(groups: dict[str, dict], metrics: dict[str, dict[str, float | None]] = {}):
     "Print scores by group as a table in percent; your own metrics are printed unchanged."
     rows = []
     for g, scores in groups.items():
         row = _group_row(g, scores)
-        for m, values in metrics.items(): row[m] = "" if (v := values[g]) is None else f"{v:.6g}"
+        for m, values in metrics.items():
+            row[m] = "" if (v := values[g]) is None else f"{v:.6g}"
         rows.append(row)
     print_table(rows)
 
@@ -106,73 +129,106 @@ def print_groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|Non
 def samples_json(done: Any, s: Settings) -> dict[str, dict[str, Any]]:
     "Describe how the answers to one question agree, in a run with several samples."
     from refnb.results.scores import sampled_of
+
     several = sampled_of(done, s)
     return {"samples": several._asdict()} if several else {}
+
 
 def print_samples(several: dict[str, dict[str, Any]]):
     "Print the agreement of samples in a line."
     from refnb.metrics.samples import Sampled
     from refnb.results.scores import sampled_words
-    for x in several.values(): echo(sampled_words(Sampled(**x)))
+
+    for x in several.values():
+        echo(sampled_words(Sampled(**x)))
+
 
 def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
     "Find a run by its folder or name, and describe its samples."
     from refnb.core.runs import find_runs, load_run, split_hash
     from refnb.results.scores import split_name
-    if Path(what).is_dir(): return samples_json(load_run(what), s)
+
+    if Path(what).is_dir():
+        return samples_json(load_run(what), s)
     task, system = split_name(what, s)
-    found = find_runs(s.runs, task, split_hash(system)[0]) if system and not Path(what).is_file() else []
+    found = (
+        find_runs(s.runs, task, split_hash(system)[0])
+        if system and not Path(what).is_file()
+        else []
+    )
     return samples_json(found[0], s) if found else {}
 
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed
-def _by_group(tables: Iterable[Any], metric: list[str]) -> tuple[dict[str, dict], dict[str, dict]]:
+def _by_group(
+    tables: Iterable[Any], metric: list[str]
+) -> tuple[dict[str, dict], dict[str, dict]]:
     "Collect from tables of scores those of each group, and the values of each metric of yours."
     groups: dict[str, dict] = {}
     metrics: dict[str, dict] = {m: {} for m in metric}
     for t in tables:
-        for g, row in t.df.drop(columns=metric).iterrows(): groups[g] = group_json(row)
+        for g, row in t.df.drop(columns=metric).iterrows():
+            groups[g] = group_json(row)
         for m in metric:
-            for g, v in t.df[m].items(): metrics[m][g] = v if math.isfinite(v) else None
+            for g, v in t.df[m].items():
+                metrics[m][g] = v if math.isfinite(v) else None
     return groups, metrics
 
 # %% ../../nbs/commands/04_scoring.ipynb #673a6fa7
 def score_choice(
-    run: str, /,             # a run (folder, task:system or file:system), or a file of answers: JSONL, CSV with columns
-                             # id and answer, or GAP predictions
-    gold: str = "",          # the questions (a file or a task) of a file of answers
-    by: str = "",            # fields of the questions, comma-separated: accuracy by each
-    mode: str = "strict",    # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                             # authors' code
-    seed: int = 0,           # random seed of the bootstrap
-    metric: list[str] = [],  # additional metric, file.py:function or module:function, from outcomes (a DataFrame) to a
-                             # number; repeatable
-    json: bool = False,      # print one JSON object
+    run: str,
+    /,  # a run (folder, task:system or file:system), or a file of answers: JSONL,
+    # CSV with columns id and answer, or GAP predictions
+    gold: str = "",  # the questions (a file or a task) of a file of answers
+    by: str = "",  # fields of the questions, comma-separated: accuracy by each
+    mode: str = "strict",  # strict: a missing answer is wrong; released:
+    # missing answers are excluded, as in the authors' code
+    seed: int = 0,  # random seed of the bootstrap
+    metric: list[str] = [],  # additional metric, file.py:function or module:function,
+    # from outcomes (a DataFrame) to a number; repeatable
+    json: bool = False,  # print one JSON object
 ):
     "Score answers: accuracy with 95 % intervals over documents, by any field."
     from refnb.results.scores import score
+
     s = load_settings()
     o, several = outcomes_of(run, gold, s), {} if gold else samples_of(run, s)
     fields = [None, list(map(str.strip, by.split(",")))] if by else [None]
     tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
     groups, metrics = _by_group(tables, metric)
     if json:
-        return print_json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed,
-                          "groups": groups, "metrics": metrics} | several)
+        return print_json(
+            {
+                "unit": "fraction",
+                "mode": mode,
+                "by": by,
+                "questions": len(o),
+                "failed": tables[0].failed,
+                "groups": groups,
+                "metrics": metrics,
+            }
+            | several
+        )
     print_groups(groups, metrics)
     print_samples(several)
-    if tables[0].failed: echo(tables[0].warning)
+    if tables[0].failed:
+        echo(tables[0].warning)
 
 # %% ../../nbs/commands/04_scoring.ipynb #8bf2d3fb
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"
 
+
 def _documents(path: str, indices: str, matched: bool = False) -> list:
     "Read documents; only JSONL has two kinds of indices, only CoNLL-U has gaps, and heads for `matched`."
     from refnb.core.reading import format_of, read_bytes, read_documents
+
     found = format_of(read_bytes(path))
-    if found == "conllu": return read_documents(path, gaps="keep", heads=matched)
-    if indices != "auto" and found == "jsonl": return read_documents(path, indices=indices)
+    if found == "conllu":
+        return read_documents(path, gaps="keep", heads=matched)
+    if indices != "auto" and found == "jsonl":
+        return read_documents(path, indices=indices)
     docs = read_documents(path)
-    for d in docs: print_notes(f"{path}, {d.doc_key}", d)
+    for d in docs:
+        print_notes(f"{path}, {d.doc_key}", d)
     return docs
 
 # %% ../../nbs/commands/04_scoring.ipynb #a3ed3135
@@ -184,28 +240,37 @@ def _first_three(keys: list[str]) -> str:
 def _say_odd(c: Any, duplicates: str):
     "Print which documents are missing, extra or odd."
     say = messages(json=True)
-    for keys, what in ((c.missing, "have no prediction and count as empty"), (c.extra, "are predicted without gold and are set aside"),
-                       (c.doubled, f"have a mention that appears twice, which counts by --duplicates {duplicates}"),
-                       (c.lone, "have empty nodes on one side only")):
-        if keys: say(f"refnb: {len(keys)} of the documents {what}: {_first_three(keys)}")
+    for keys, what in (
+        (c.missing, "have no prediction and count as empty"),
+        (c.extra, "are predicted without gold and are set aside"),
+        (
+            c.doubled,
+            f"have a mention that appears twice, which counts by --duplicates {duplicates}",
+        ),
+        (c.lone, "have empty nodes on one side only"),
+    ):
+        if keys:
+            say(f"refnb: {len(keys)} of the documents {what}: {_first_three(keys)}")
 
 # %% ../../nbs/commands/04_scoring.ipynb #cc8bee2a
 def coref_json(scores: dict) -> dict:
     "Convert scores to JSON in percent, unrounded; CoNLL has an F1 only."
     result = {}
     for m, s in scores.items():
-        percent = {k: 100*v for k, v in s._asdict().items()}
+        percent = {k: 100 * v for k, v in s._asdict().items()}
         result[m] = {"f1": percent["f1"]} if m == "conll" else percent
     return result
 
 # %% ../../nbs/commands/04_scoring.ipynb #9b22d083
-def _share(right: float, of: float) -> str: return f"{right:.6g} / {of}"
+def _share(right: float, of: float) -> str:
+    return f"{right:.6g} / {of}"
 
 # %% ../../nbs/commands/04_scoring.ipynb #14767bce
 def _metric_row(name: str, scores: dict[str, float], n: Any) -> dict[str, Any]:
     "Make the row of a metric, with the counts behind it if there are any."
     row: dict[str, Any] = {"metric": name}
-    for k in ("precision", "recall", "f1"): row[k] = f"{scores[k]:.2f}" if k in scores else ""
+    for k in ("precision", "recall", "f1"):
+        row[k] = f"{scores[k]:.2f}" if k in scores else ""
     row["right of predicted"] = _share(n.right_predicted, n.predicted) if n else ""
     row["right of gold"] = _share(n.right_gold, n.gold) if n else ""
     return row
@@ -220,19 +285,28 @@ def _coref_rows(c: Any) -> list[dict]:
 # %% ../../nbs/commands/04_scoring.ipynb #a9f3744c
 def print_notes(where: str, d: Any):
     "Print what a reader left out of a document, or changed."
-    if notes := d.meta.get("notes"): messages(json=True)(f"refnb: {where}: {notes}")
+    if notes := d.meta.get("notes"):
+        messages(json=True)(f"refnb: {where}: {notes}")
 
 # %% ../../nbs/commands/04_scoring.ipynb #6749cc8d
 def _check_words(singletons: str, by: str):
     "Refuse words that --singletons and --by do not take."
     if singletons not in ("keep", "drop"):
-        raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
-    if by not in ("", "document"): raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
+        raise CallError(
+            f"unknown value {singletons!r}",
+            "--singletons",
+            nearest(singletons, ["keep", "drop"]),
+        )
+    if by not in ("", "document"):
+        raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
 
 # %% ../../nbs/commands/04_scoring.ipynb #9c321073
-def _coref_metrics(metrics: str, match: str, zeros: str, singletons: str, by: str) -> tuple[list[str], bool]:
+def _coref_metrics(
+    metrics: str, match: str, zeros: str, singletons: str, by: str
+) -> tuple[list[str], bool]:
     "Check a call; return the metrics, and whether they need the heads and empty nodes of CoNLL-U."
     from refnb.metrics.matching import COREFUD, EXTRA
+
     _check_words(singletons, by)
     asked = split_names(metrics) if metrics != _COREF or match == "exact" else list(COREFUD)
     return asked, match != "exact" or bool(zeros or {*asked} & {*EXTRA})
@@ -242,16 +316,33 @@ def _percents(scores: dict, wanted: set[str]) -> dict:
     "Convert those of some scores to JSON in percent that are wanted."
     return {m: s for m, s in coref_json(scores).items() if m in wanted}
 
+
 def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
     "Convert scores to JSON; `each` adds those of every document and their mean."
     wanted, found = {*asked, "conll"}, c.sums().get("mentions")
-    mentions = {"gold_mentions": found.gold if found else 0, "predicted_mentions": found.predicted if found else 0}
-    about = {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled}
-    if c.note: about |= {"match": c.note, "lone": c.lone}
+    mentions = {
+        "gold_mentions": found.gold if found else 0,
+        "predicted_mentions": found.predicted if found else 0,
+    }
+    about = {
+        "setting": c.setting,
+        "mode": c.mode,
+        "units": len(c.counts),
+        "missing": c.missing,
+        "extra": c.extra,
+        "doubled": c.doubled,
+    }
+    if c.note:
+        about |= {"match": c.note, "lone": c.lone}
     if each:
         by_document = {u: _percents(c.one(u), wanted) for u in c.counts}
         about |= {"macro": _percents(c.macro(), wanted), "by_document": by_document}
-    return {"unit": "percent", "documents": c.documents} | mentions | _percents(c.pooled(), wanted) | about
+    return (
+        {"unit": "percent", "documents": c.documents}
+        | mentions
+        | _percents(c.pooled(), wanted)
+        | about
+    )
 
 # %% ../../nbs/commands/04_scoring.ipynb #1fcd5cb8
 def _f1_row(unit: str, scores: dict[str, dict]) -> dict[str, str]:
@@ -261,81 +352,118 @@ def _f1_row(unit: str, scores: dict[str, dict]) -> dict[str, str]:
 # %% ../../nbs/commands/04_scoring.ipynb #56ea5afb
 def _print_coref(c: Any, result: dict[str, Any], by: str):
     "Print the scores of clusters as tables: pooled, and with `by` those of each document and their mean."
-    echo(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
-         f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled")
-    if c.note: echo(c.note)
+    echo(
+        f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
+        f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled"
+    )
+    if c.note:
+        echo(c.note)
     print_table([r for r in _coref_rows(c) if r["metric"] in result])
-    if not by: return
+    if not by:
+        return
     each = result["by_document"] | {"their mean": result["macro"]}
     print_table(list(map(_f1_row, each, each.values())))
 
 # %% ../../nbs/commands/04_scoring.ipynb #bbc8364d
 def score_coref_(
-    gold: str,                # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank, BookNLP, brat,
-                              # or an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
-    predicted: str, /,        # documents with predicted clusters, in any of these formats; matched by doc_key
-    metrics: str = _COREF,    # comma-separated; lea_released is LEA as BookCoref's code computes it; also
-                              # blanc_corefud, mor, zeros
-    match: str = "exact",     # matching of mentions: exact, head or partial (head and partial as in CorefUD's scorer,
-                              # with its metrics)
-    zeros: str = "",          # matching of zeros (empty nodes of CoNLL-U): linear or dependent; default: dependent with
-                              # head and partial
-    setting: str = "full",    # full; split: predictions for windows; window: predictions for books, scored in windows
-    mode: str = "released",   # how windows are cut: released, paper or fixed
-    singletons: str = "keep", # keep, or drop clusters of one mention on both sides
-    duplicates: str = "official", # repeated mentions: official, released (as in BookCoref's code) or error
-    indices: str = "auto",    # offsets of JSONL files with word pieces: auto, subtokens or words
-    by: str = "",             # document: also scores by document (or window), and their mean
-    json: bool = False,       # print one JSON object
+    gold: str,  # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank,
+    # BookNLP, brat, or an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
+    predicted: str,
+    /,  # documents with predicted clusters, in any of these formats; matched by doc_key
+    metrics: str = _COREF,  # comma-separated; lea_released is LEA as BookCoref's code
+    # computes it; also blanc_corefud, mor, zeros
+    match: str = "exact",  # matching of mentions: exact, head or partial (head and partial
+    # as in CorefUD's scorer, with its metrics)
+    zeros: str = "",  # matching of zeros (empty nodes of CoNLL-U): linear or dependent;
+    # default: dependent with head and partial
+    setting: str = "full",  # full; split: predictions for windows; window:
+    # predictions for books, scored in windows
+    mode: str = "released",  # how windows are cut: released, paper or fixed
+    singletons: str = "keep",  # keep, or drop clusters of one mention on both sides
+    duplicates: str = "official",  # repeated mentions: official,
+    # released (as in BookCoref's code) or error
+    indices: str = "auto",  # offsets of JSONL files with word pieces: auto,
+    # subtokens or words
+    by: str = "",  # document: also scores by document (or window), and their mean
+    json: bool = False,  # print one JSON object
 ):
     "Score clusters: MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1, pooled over documents."
     from refnb.metrics.matching import score_coref
+
     asked, matched = _coref_metrics(metrics, match, zeros, singletons, by)
-    c = score_coref(_documents(gold, indices, matched), _documents(predicted, indices, matched), cast(Any, setting),
-                    cast(Any, mode), list(dict.fromkeys([*asked, "mentions"])), singletons == "keep",
-                    cast(Any, duplicates), match=cast(Any, match), zeros=cast(Any, zeros))
+    c = score_coref(
+        _documents(gold, indices, matched),
+        _documents(predicted, indices, matched),
+        cast(Any, setting),
+        cast(Any, mode),
+        list(dict.fromkeys([*asked, "mentions"])),
+        singletons == "keep",
+        cast(Any, duplicates),
+        match=cast(Any, match),
+        zeros=cast(Any, zeros),
+    )
     _say_odd(c, duplicates)
     result = _coref_result(c, asked, bool(by))
-    if json: return print_json(result)
+    if json:
+        return print_json(result)
     _print_coref(c, result, by)
 
 # %% ../../nbs/commands/04_scoring.ipynb #3b75c879
 def _say_notes(versions: dict[str, dict[str, Any]], lone: list[str]):
     "Print what readers left out or changed, and the documents that only one person annotated."
     for by in versions.values():
-        for who, d in by.items(): print_notes(f"{who}, {d.doc_key}", d)
-    if lone: messages(json=True)(f"refnb: {len(lone)} of the documents were annotated by one alone: {', '.join(lone[:3])}")
+        for who, d in by.items():
+            print_notes(f"{who}, {d.doc_key}", d)
+    if lone:
+        messages(json=True)(
+            f"refnb: {len(lone)} of the documents were annotated by one alone: {', '.join(lone[:3])}"
+        )
 
 # %% ../../nbs/commands/04_scoring.ipynb #0d8793c4
 def score_agreement(
-    files: list[str], /,      # annotations by two or more people: files or folders in any readable format, or one file
-                              # with several annotators (Label Studio, INCEpTION)
-    unmarked: str = "alone",  # how alpha counts a mention that an annotator did not mark: alone (a cluster of its own)
-                              # or missing
-    out: str = "",            # output page of the sentences that they read differently (.html)
-    merged: str = "",         # output file merged by majority: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; the
-                              # first annotator decides ties, two annotators must agree
-    json: bool = False,       # print one JSON object
+    files: list[str],
+    /,  # annotations by two or more people: files or folders in any readable format,
+    # or one file with several annotators (Label Studio, INCEpTION)
+    unmarked: str = "alone",  # how alpha counts a mention that an annotator did not mark:
+    # alone (a cluster of its own) or missing
+    out: str = "",  # output page of the sentences that they read differently (.html)
+    merged: str = "",  # output file merged by majority: .conllu (CorefUD),
+    # .conll (CoNLL-2012) or .jsonl; the first annotator decides ties, two annotators must
+    # agree
+    json: bool = False,  # print one JSON object
 ):
     "Measure the agreement of annotators: F1 of mentions and clusters for each pair, and Krippendorff's alpha, with intervals over documents."
     from refnb.core.reading import read_annotators, write_documents
     from refnb.core.files import write_atomic
-    from refnb.metrics.chain_agreement import aligned_versions, chain_agreement, merge_annotations
+    from refnb.metrics.chain_agreement import (
+        aligned_versions,
+        chain_agreement,
+        merge_annotations,
+    )
     from refnb.results.pages.disagreements import agreement_rows, disagreement_page
+
     versions = aligned_versions(read_annotators(files))
     got = chain_agreement(versions, cast(Any, unmarked))
     _say_notes(versions, got.lone)
     docs, ties = merge_annotations(versions) if merged or out else ([], [])
-    if merged: write_documents(merged, docs)
-    if out: write_atomic(out, disagreement_page(versions, got, ties))
+    if merged:
+        write_documents(merged, docs)
+    if out:
+        write_atomic(out, disagreement_page(versions, got, ties))
     if json:
         written = {k: file for k, file in (("page", out), ("merged", merged)) if file}
-        return print_json(_agreement_json(got) | {"ties": [t._asdict() for t in ties]} | written)
-    echo(f"{got.documents:,} document{'s'*(got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals "
-         f"over documents")
+        return print_json(
+            _agreement_json(got) | {"ties": [t._asdict() for t in ties]} | written
+        )
+    echo(
+        f"{got.documents:,} document{'s' * (got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals "
+        f"over documents"
+    )
     print_table(agreement_rows(got))
-    if merged: echo(f"{len(docs):,} merged in {merged}; {len(ties):,} ties")
-    if out: echo(f"{out} shows what they read differently")
+    if merged:
+        echo(f"{len(docs):,} merged in {merged}; {len(ties):,} ties")
+    if out:
+        echo(f"{out} shows what they read differently")
 
 # %% ../../nbs/commands/04_scoring.ipynb #b9618753
 def _pair_json(p: Any) -> dict[str, Any]:
@@ -343,74 +471,123 @@ def _pair_json(p: Any) -> dict[str, Any]:
     about = {"first": p.first, "second": p.second, "documents": p.documents}
     return about | {m: x._asdict() for m, x in p.scores.items()}
 
+
 def _agreement_json(got: Any) -> dict[str, Any]:
     "Convert agreement to JSON, as fractions."
     from refnb.metrics.chain_agreement import DISTANCE
-    return {"unit": "fraction", "annotators": got.annotators, "documents": got.documents,
-            "pairs": list(map(_pair_json, got.pairs)), "alpha": got.alpha._asdict(), "distance": DISTANCE,
-            "lone": got.lone}
+
+    return {
+        "unit": "fraction",
+        "annotators": got.annotators,
+        "documents": got.documents,
+        "pairs": list(map(_pair_json, got.pairs)),
+        "alpha": got.alpha._asdict(),
+        "distance": DISTANCE,
+        "lone": got.lone,
+    }
 
 # %% ../../nbs/commands/04_scoring.ipynb #093a5ac3
 def _kitmus_row(v: Any) -> dict[str, Any]:
     "Make a row of the table of scores for KITMUS, with fractions."
-    scores = {"precision": v.antecedent.precision, "recall": v.antecedent.recall, "f1": v.antecedent.f1,
-              "pronoun accuracy": v.accuracy, "lenient": v.lenient}
+    scores = {
+        "precision": v.antecedent.precision,
+        "recall": v.antecedent.recall,
+        "f1": v.antecedent.f1,
+        "pronoun accuracy": v.accuracy,
+        "lenient": v.lenient,
+    }
     return {"texts": v.texts} | {name: f"{x:.4f}" for name, x in scores.items()}
 
 # %% ../../nbs/commands/04_scoring.ipynb #d2606e5e
 def _say_set_aside(got: Any):
     "Print what of a prediction was passed over or could not be read."
     say = messages(json=True)
-    if got.extra: say(f"refnb: {got.extra} predicted texts are not in the gold file and are passed over")
+    if got.extra:
+        say(
+            f"refnb: {got.extra} predicted texts are not in the gold file and are passed over"
+        )
     if got.odd:
-        say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' "
-            f"evaluator")
+        say(
+            f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' "
+            f"evaluator"
+        )
 
 # %% ../../nbs/commands/04_scoring.ipynb #c35a5b40
 def score_kitmus(
-    gold: str,           # texts with gold clusters: CoNLL-2012, JSON lines or GAP's table; plain or .gz
-    predicted: str, /,   # predictions in any of these formats, matched by id
-    by: str = "",        # pronoun, position or entities: scores by each
+    gold: str,  # texts with gold clusters: CoNLL-2012, JSON lines or GAP's table;
+    # plain or .gz
+    predicted: str,
+    /,  # predictions in any of these formats, matched by id
+    by: str = "",  # pronoun, position or entities: scores by each
     json: bool = False,  # print one JSON object
 ):
     "Score predictions for KITMUS: antecedent precision, recall and F1, and pronoun accuracy, strict and lenient."
     from refnb.benchmarks.kitmus.reading import score_files
+
     got = score_files(gold, predicted)
-    if by and by not in got.fields: raise CallError(f"unknown field {by!r}", "--by", nearest(by, got.fields))
+    if by and by not in got.fields:
+        raise CallError(f"unknown field {by!r}", "--by", nearest(by, got.fields))
     _say_set_aside(got)
     groups = got.fields[by] if by else {}
     if json:
         result = {"unit": "fraction", **_kitmus_json(got.all)}
-        if by: result["by"] = dict(zip(groups, map(_kitmus_json, groups.values())))
+        if by:
+            result["by"] = dict(zip(groups, map(_kitmus_json, groups.values())))
         return print_json(result)
-    print_table([{by or "of": k} | _kitmus_row(v) for k, v in ({"all": got.all} | groups).items()])
+    print_table(
+        [{by or "of": k} | _kitmus_row(v) for k, v in ({"all": got.all} | groups).items()]
+    )
 
 # %% ../../nbs/commands/04_scoring.ipynb #f447a9f8
 def _kitmus_json(c: Any) -> dict:
     "Convert the scores of some texts to JSON, as fractions."
-    return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy,
-            "pronoun_accuracy_lenient": c.lenient,
-            "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
+    return {
+        "texts": c.texts,
+        "antecedent": c.antecedent._asdict(),
+        "pronoun_accuracy": c.accuracy,
+        "pronoun_accuracy_lenient": c.lenient,
+        "counts": {
+            "correct_texts": c.correct,
+            "true_positive_links": c.right,
+            "predicted_links": c.predicted,
+        },
+    }
 
 # %% ../../nbs/commands/04_scoring.ipynb #47333a24
 def _show_study(got: Any):
     "Print the accuracy of each participant, and how far all agree."
-    print_table([{"participant": who, "accuracy (%)": f"{100*x:.1f}"} for who, x in got.people.items()])
-    kappa = "needs two people and a question that all answered" if got.kappa is None else f"{got.kappa:.3f}"
-    by_knowledge = ", ".join(f"{k} knowledge {100*x:.1f} %" for k, x in got.by_knowledge.items())
-    echo(f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}",
-         f"majority: {100*(got.majority or 0):.1f} %; {by_knowledge}")
+    print_table(
+        [
+            {"participant": who, "accuracy (%)": f"{100 * x:.1f}"}
+            for who, x in got.people.items()
+        ]
+    )
+    kappa = (
+        "needs two people and a question that all answered"
+        if got.kappa is None
+        else f"{got.kappa:.3f}"
+    )
+    by_knowledge = ", ".join(
+        f"{k} knowledge {100 * x:.1f} %" for k, x in got.by_knowledge.items()
+    )
+    echo(
+        f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}",
+        f"majority: {100 * (got.majority or 0):.1f} %; {by_knowledge}",
+    )
 
 # %% ../../nbs/commands/04_scoring.ipynb #e2f50002
 def score_study_(
-    folder: str,          # folder made by `refnb build study`
-    files: list[str], /,  # files that participants returned
-    json: bool = False,   # print one JSON object
+    folder: str,  # folder made by `refnb build study`
+    files: list[str],
+    /,  # files that participants returned
+    json: bool = False,  # print one JSON object
 ):
     "Score KITMUS' human study: Fleiss' kappa and the accuracy of participants."
     from refnb.benchmarks.kitmus.human_study import read_study, score_study
     from refnb.core.files import read_jsonl
-    questions = list(read_jsonl(Path(folder)/"questions.jsonl", Question))
+
+    questions = list(read_jsonl(Path(folder) / "questions.jsonl", Question))
     got = score_study(read_study(files, questions), questions)
-    if json: return print_json({"unit": "fraction"} | msgspec.to_builtins(got))
+    if json:
+        return print_json({"unit": "fraction"} | msgspec.to_builtins(got))
     _show_study(got)

@@ -23,29 +23,46 @@ def _known_names(parameter: str) -> list[str]:
     "List the tasks or the systems that there are; none where the settings cannot be read."
     from refnb.benchmarks.tasks import tasks
     from refnb.models.registry import system_names
-    try: return list(tasks(load_settings()) if parameter == "task" else system_names(load_settings()))
-    except RefnbError: return []
+
+    try:
+        return list(
+            tasks(load_settings()) if parameter == "task" else system_names(load_settings())
+        )
+    except RefnbError:
+        return []
 
 # %% ../../nbs/commands/00_terminal.ipynb #59d7870c
-def _completes(parameter: str) -> Callable[[str], list[str]]|None:
+def _completes(parameter: str) -> Callable[[str], list[str]] | None:
     "Find the completion of a parameter in a shell: tasks and systems have one."
-    if parameter not in ("task", "system"): return None
-    def found(incomplete: str) -> list[str]: return [n for n in _known_names(parameter) if n.startswith(incomplete)]
+    if parameter not in ("task", "system"):
+        return None
+
+    def found(incomplete: str) -> list[str]:
+        return [n for n in _known_names(parameter) if n.startswith(incomplete)]
+
     return found
 
 # %% ../../nbs/commands/00_terminal.ipynb #16ddd86f
-def _flag(p: inspect.Parameter, help_: str|None) -> Any:
+def _flag(p: inspect.Parameter, help_: str | None) -> Any:
     "Describe a named parameter to typer. Defaults of nothing are not shown: the help says what they mean."
-    flags = [f"--{p.name.rstrip('_').replace('_', '-')}"] + (["-p"] if p.name == "set_" else [])
-    return typer.Option(*flags, help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name),
-                        show_default=p.default not in (0, "", None))
+    flags = [f"--{p.name.rstrip('_').replace('_', '-')}"] + (
+        ["-p"] if p.name == "set_" else []
+    )
+    return typer.Option(
+        *flags,
+        help=help_,
+        metavar={"set_": "NAME=VALUE"}.get(p.name),
+        show_default=p.default not in (0, "", None),
+    )
 
 # %% ../../nbs/commands/00_terminal.ipynb #2374a7cb
-def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
+def _option(p: inspect.Parameter, help_: str | None) -> inspect.Parameter:
     "Describe a parameter to typer."
     kind = _flag(p, help_)
     if p.kind is p.POSITIONAL_ONLY:
-        kind = typer.Argument(help=help_, metavar=p.name.upper(), autocompletion=_completes(p.name))
+        kind = typer.Argument(
+            help=help_, metavar=p.name.upper(), autocompletion=_completes(p.name)
+        )
     return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, kind])
 
 # %% ../../nbs/commands/00_terminal.ipynb #6b0b51af
@@ -53,37 +70,47 @@ def command(to: typer.Typer, name: str, f: Callable):
     "Add a function to an application as a command."
     sig, comments = inspect.signature(f, eval_str=True), parameter_comments(f)
     in_order = [n for n, p in sig.parameters.items() if p.kind is p.POSITIONAL_ONLY]
-    def call(**given): return f(*list(map(given.pop, in_order)), **given)
+
+    def call(**given):
+        return f(*list(map(given.pop, in_order)), **given)
+
     call.__name__, call.__doc__ = f.__name__, f.__doc__
     shown = list(map(_option, sig.parameters.values(), map(comments.get, sig.parameters)))
     setattr(call, "__signature__", inspect.Signature(shown))  # noqa: B010
     to.command(name)(call)
 
 # %% ../../nbs/commands/00_terminal.ipynb #46bfdb16
-def add_commands(to: typer.Typer, commands: Mapping[str, Callable|typer.Typer]):
+def add_commands(to: typer.Typer, commands: Mapping[str, Callable | typer.Typer]):
     "Add commands, and groups of commands, under their names."
     for name, f in commands.items():
-        if isinstance(f, typer.Typer): to.add_typer(f, name=name)
-        else: command(to, name, f)
+        if isinstance(f, typer.Typer):
+            to.add_typer(f, name=name)
+        else:
+            command(to, name, f)
 
 # %% ../../nbs/commands/00_terminal.ipynb #681a0547
 def echo(*lines: str, to: Any = None):
     "Print lines; words of others cannot steer the terminal or end a line, and a closed pipe is no error."
-    try: print(*(inert(line, keep="\t") for line in lines), sep="\n", file=to, flush=True)
-    except BrokenPipeError: let_go(to or sys.stdout)
+    try:
+        print(*(inert(line, keep="\t") for line in lines), sep="\n", file=to, flush=True)
+    except BrokenPipeError:
+        let_go(to or sys.stdout)
+
 
 def let_go(stream: Any):
     "Send the rest of a stream to nowhere: `| head` has closed the pipe."
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
 
 def messages(json: bool) -> Callable[[str], None]:
     "Choose where messages go: to standard error beside JSON."
     return (lambda line: echo(line, to=sys.stderr)) if json else echo
 
 # %% ../../nbs/commands/00_terminal.ipynb #b9375733
-def print_json(value: dict|list):
+def print_json(value: dict | list):
     "Print an object as JSON in ASCII."
     from json import dumps
+
     text = msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
     echo(*re.sub(r"[^\n -~]", lambda m: dumps(m[0])[1:-1], text).split("\n"))
 
@@ -96,9 +123,12 @@ def busy(json: bool, doing: str):
         yield say
         return
     from rich.console import Console
+
     console = Console(stderr=True)
     with console.status(doing):
-        yield lambda line: console.print(inert(line), markup=False, highlight=False, emoji=False, soft_wrap=True)
+        yield lambda line: console.print(
+            inert(line), markup=False, highlight=False, emoji=False, soft_wrap=True
+        )
 
 # %% ../../nbs/commands/00_terminal.ipynb #5acdc662
 def _print_columns(cells: list[list[str]]):
@@ -106,44 +136,70 @@ def _print_columns(cells: list[list[str]]):
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text  # a string would be read as markup: [link=…]
+
     t = Table(box=None, pad_edge=False)
-    for name in cells[0]: t.add_column(Text(name))
-    for line in cells[1:]: t.add_row(*map(Text, line))
+    for name in cells[0]:
+        t.add_column(Text(name))
+    for line in cells[1:]:
+        t.add_row(*map(Text, line))
     Console().print(t)
 
 # %% ../../nbs/commands/00_terminal.ipynb #414fe982
 def print_table(rows: list[dict[str, Any]]):
     "Print rows as a table; as tab-separated text if it is not a terminal."
-    if not rows: return
-    cells = [list(map(inert, map(str, line))) for line in (rows[0], *map(dict.values, rows))]
-    if sys.stdout.isatty(): _print_columns(cells)
-    else: echo(*map("\t".join, cells))
+    if not rows:
+        return
+    cells = [
+        list(map(inert, map(str, line))) for line in (rows[0], *map(dict.values, rows))
+    ]
+    if sys.stdout.isatty():
+        _print_columns(cells)
+    else:
+        echo(*map("\t".join, cells))
 
 # %% ../../nbs/commands/00_terminal.ipynb #564cd298
 def _line_now_and_then(every: float = 10) -> Callable[[int, int], None]:
     "Make a function that prints progress to standard error, at most once in so many seconds."
     import time
+
     last = time.monotonic()
+
     def line(n: int, of: int):
         nonlocal last
         if time.monotonic() - last > every:
             last = time.monotonic()
             echo(f"{n:,} of {of:,} answered", to=sys.stderr)
+
     return line
 
 # %% ../../nbs/commands/00_terminal.ipynb #18084142
 def new_bar(of_bytes: bool = False) -> Any:
     "Make a progress bar for standard error, which goes away at the end; it counts items, or bytes."
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     counts = DownloadColumn() if of_bytes else MofNCompleteColumn()
-    return Progress(TextColumn("{task.description}"), BarColumn(), counts, TimeRemainingColumn(),
-                    console=Console(stderr=True), transient=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        counts,
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 # %% ../../nbs/commands/00_terminal.ipynb #2dd38c22
 def progress(json: bool):
     "Make a progress bar on a terminal, or a line every ten seconds elsewhere."
-    if not sys.stderr.isatty(): return nullcontext(), _line_now_and_then()
+    if not sys.stderr.isatty():
+        return nullcontext(), _line_now_and_then()
     bar = new_bar()
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
@@ -154,7 +210,8 @@ def given_settings(set_: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in set_:
         name, equals, value = pair.partition("=")
-        if not equals: raise CallError(f"{pair!r} is not NAME=VALUE", "-p")
+        if not equals:
+            raise CallError(f"{pair!r} is not NAME=VALUE", "-p")
         found[name] = value
     return found
 
@@ -166,7 +223,8 @@ def split_names(text: str) -> list[str]:
 # %% ../../nbs/commands/00_terminal.ipynb #2bf12234
 def whole_number(text: str, what: str) -> int:
     "Read a whole number; `what` names it in the error."
-    if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
+    if not text.isascii() or not text.isdigit():
+        raise CallError(f"{text!r} is not a whole number", what)
     return int(text)
 
 # %% ../../nbs/commands/00_terminal.ipynb #3795fcd2
@@ -174,21 +232,25 @@ def field_types(*structs: type) -> dict[str, Any]:
     "Return the types of the fields of some structs, by name."
     found = {}
     for struct in structs:
-        for f in msgspec.structs.fields(struct): found[f.name] = f.type
+        for f in msgspec.structs.fields(struct):
+            found[f.name] = f.type
     return found
 
 # %% ../../nbs/commands/00_terminal.ipynb #d0e11a4e
 def _as_rule(name: str, value: str, kind: Any) -> Any:
     "Convert a rule to its type."
-    try: return msgspec.convert(value, kind, strict=False)
-    except msgspec.ValidationError as e: raise CallError(f"{name} cannot be {value!r} ({e})", "--set") from None
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as e:
+        raise CallError(f"{name} cannot be {value!r} ({e})", "--set") from None
 
 # %% ../../nbs/commands/00_terminal.ipynb #ed02b82a
 def as_rules(given: dict[str, str], rules: type) -> dict:
     "Convert a builder's rules to the types that they have."
     out, kinds = {}, field_types(rules)
     for k, v in given.items():
-        if k not in kinds: raise CallError(f"unknown rule {k!r}", "--set", nearest(k, kinds))
+        if k not in kinds:
+            raise CallError(f"unknown rule {k!r}", "--set", nearest(k, kinds))
         out[k] = _as_rule(k, v, kinds[k])
     return out
 
@@ -196,7 +258,12 @@ def as_rules(given: dict[str, str], rules: type) -> dict:
 def converted(text: str, kind: Any) -> Any:
     "Convert a text to a type; commas separate the values of a list."
     from typing import get_origin
-    value = list(map(str.strip, filter(None, text.split(",")))) if get_origin(kind) is tuple else text
+
+    value = (
+        list(map(str.strip, filter(None, text.split(","))))
+        if get_origin(kind) is tuple
+        else text
+    )
     return msgspec.convert(value, kind, strict=False)
 
 # %% ../../nbs/commands/00_terminal.ipynb #a1ab0c26
@@ -204,22 +271,40 @@ def check_settings(changed: dict[str, str], names: list[str]):
     "Refuse settings that an export of results does not have."
     for name in changed:
         if name not in names:
-            raise CallError(f"there is no setting {name!r}", "-p", nearest(name, names) if names else "leave it out")
+            raise CallError(
+                f"there is no setting {name!r}",
+                "-p",
+                nearest(name, names) if names else "leave it out",
+            )
 
 # %% ../../nbs/commands/00_terminal.ipynb #39ed7a6b
 def _usage(e: Any) -> str:
     "Word typer's message about a wrong call, with the nearest command or a way to the help."
-    text, path = " ".join(e.format_message().split()), getattr(e.ctx, "command_path", "refnb") if getattr(e, "ctx", None) else "refnb"
-    text = re.sub(r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$", r"; did you mean \1?", text).rstrip(".")
-    if "did you mean" in text: return text
-    if m := re.match(r"No such command '(.*)'", text): return f"{text}; {nearest(m[1], e.ctx.command.list_commands(e.ctx))}"
+    text = " ".join(e.format_message().split())
+    path = getattr(e.ctx, "command_path", "refnb") if getattr(e, "ctx", None) else "refnb"
+    text = re.sub(
+        r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$",
+        r"; did you mean \1?",
+        text,
+    ).rstrip(".")
+    if "did you mean" in text:
+        return text
+    if m := re.match(r"No such command '(.*)'", text):
+        return f"{text}; {nearest(m[1], e.ctx.command.list_commands(e.ctx))}"
     return f"{text}; see {path} --help"
 
 # %% ../../nbs/commands/00_terminal.ipynb #0840b3b0
 def fault_line(e: BaseException) -> tuple[str, int]:
     "Word an exception as one line, with the exit status."
-    if (status := getattr(e, "status", None)) is not None: return str(e), status
-    if hasattr(e, "format_message"): return _usage(e), 2
-    if isinstance(e, KeyboardInterrupt): return "interrupted; results so far are kept, and the same command resumes", 130
-    if isinstance(e, OSError): return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}", 1
-    return f"unexpected {type(e).__name__}: {' '.join(str(e).split())[:300]}; --debug shows where", 1
+    if (status := getattr(e, "status", None)) is not None:
+        return str(e), status
+    if hasattr(e, "format_message"):
+        return _usage(e), 2
+    if isinstance(e, KeyboardInterrupt):
+        return "interrupted; results so far are kept, and the same command resumes", 130
+    if isinstance(e, OSError):
+        return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}", 1
+    return (
+        f"unexpected {type(e).__name__}: {' '.join(str(e).split())[:300]}; --debug shows where",
+        1,
+    )

@@ -10,81 +10,139 @@ from typing import Any
 import msgspec
 from ..core.types import CallError, nearest
 from ..core.settings import load_settings
-from .terminal import converted, echo, field_types, given_settings, messages, print_json
+from refnb.commands.terminal import (
+    converted,
+    echo,
+    field_types,
+    given_settings,
+    messages,
+    print_json,
+)
 
 # %% ../../nbs/commands/06_training.ipynb #7297be3d
 def _folds(fold: str, ray: str) -> dict[str, Any]:
     "Check which folds are trained, and where; return it as `train` takes it."
-    if fold == "all": return {"fold": "all", "ray": ray}
-    if not (fold.isdecimal() and len(fold) == 1): raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
-    if ray: raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
+    if fold == "all":
+        return {"fold": "all", "ray": ray}
+    if not (fold.isdecimal() and len(fold) == 1):
+        raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
+    if ray:
+        raise CallError(
+            "one fold is trained here", "--ray", "say --fold all, or leave it out"
+        )
     return {"fold": int(fold)}
 
 # %% ../../nbs/commands/06_training.ipynb #b34c40be
 def _as_trained(x: Any) -> dict[str, Any]:
     "Describe a trained coreference system as JSON."
-    cost = {"folder": str(x.folder), "unit": "fraction", "cpu_seconds": x.cpu_seconds, "peak_mb": x.peak_mb}
+    cost = {
+        "folder": str(x.folder),
+        "unit": "fraction",
+        "cpu_seconds": x.cpu_seconds,
+        "peak_mb": x.peak_mb,
+    }
     return cost | msgspec.to_builtins(x.seal) | {"documents": len(x.seal.documents)}
 
 # %% ../../nbs/commands/06_training.ipynb #291c2eb6
 def _trained_line(x: Any, system: str) -> str:
     "Word what was trained, where it is, and what it cost."
-    held = "" if x.seal.held_out is None else f"; on the development documents {100*x.seal.held_out:.1f} %"
+    held = (
+        ""
+        if x.seal.held_out is None
+        else f"; on the development documents {100 * x.seal.held_out:.1f} %"
+    )
     return f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB"
 
 # %% ../../nbs/commands/06_training.ipynb #9a549e25
-def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool):
+def _train_coref(
+    system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool
+):
     "Train a coreference system on one fold or all, and print scores and costs."
     from refnb.models.coreference.systems import train
+
     of = _folds(fold, ray)
     done = train(system, what, out=out, say=messages(json), **of, **changed)
-    if json: return print_json({"folds": list(map(_as_trained, done))} if fold == "all" else _as_trained(done))
-    for x in done if fold == "all" else [done]: echo(_trained_line(x, system))
+    if json:
+        return print_json(
+            {"folds": list(map(_as_trained, done))} if fold == "all" else _as_trained(done)
+        )
+    for x in done if fold == "all" else [done]:
+        echo(_trained_line(x, system))
 
 # %% ../../nbs/commands/06_training.ipynb #b9bd9e47
 def _training_settings(set_: list[str]) -> dict:
     "Read settings of a recipe or a pair model from NAME=VALUE pairs."
     from refnb.models.pairs.encoders import PairModel
     from refnb.models.pairs.heads import Recipe
+
     kinds, out = field_types(PairModel, Recipe), {}
     for k, v in given_settings(set_).items():
-        if k not in kinds: raise CallError(f"a trained system has no setting {k!r}", "--set", nearest(k, kinds))
-        try: out[k] = converted(v, kinds[k])
-        except (msgspec.ValidationError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
+        if k not in kinds:
+            raise CallError(
+                f"a trained system has no setting {k!r}", "--set", nearest(k, kinds)
+            )
+        try:
+            out[k] = converted(v, kinds[k])
+        except (msgspec.ValidationError, TypeError):
+            raise CallError(f"{k} cannot be {v!r}", "--set") from None
     return out
 
 # %% ../../nbs/commands/06_training.ipynb #7dfffed0
 def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
     "Refuse options of coreference systems for another one."
     if out or ray or fold != "0":
-        raise CallError(f"{system} is not a coreference system", "--out, --ray and --fold", "leave them out")
+        raise CallError(
+            f"{system} is not a coreference system",
+            "--out, --ray and --fold",
+            "leave them out",
+        )
 
 # %% ../../nbs/commands/06_training.ipynb #6d906e14
 def train_(
-    system: str,            # a trainable system (`refnb list systems`), such as bi-encoder or coref-minilm
-    task: str, /,           # training data: a task such as altentities/books/oracle/train, or a corpus such as litbank;
-                            # several joined by +
-    fold: str = "0",        # fold of LitBank for a coreference system, 0 to 9, or all
-    out: str = "",          # output folder of a coreference system; default: a new one in runs/trained
-    ray: str = "",          # with --fold all: train the folds in parallel on this Ray cluster; `local` starts one
-    folds: int = 5,         # folds of cross-validation if there is no development set; 0: none
-    epochs: int = 0,        # number of epochs; default: the system's
-    seed: int|None = None,  # random seed; default: the system's
-    grid: str = "",         # recipes to try: full, selected (the paper's choice), or for example "lr=1e-5,1e-4
-                            # batch=8,16"
-    limit: int = 0,         # number of expressions, the first of each task; default: all
-    set_: list[str] = [],   # change a setting of the recipe or the model, such as together=false; repeatable
-    json: bool = False,     # print one JSON object
+    system: str,  # a trainable system (`refnb list systems`),
+    # such as bi-encoder or coref-minilm
+    task: str,
+    /,  # training data: a task such as altentities/books/oracle/train,
+    # or a corpus such as litbank; several joined by +
+    fold: str = "0",  # fold of LitBank for a coreference system, 0 to 9, or all
+    out: str = "",  # output folder of a coreference system; default:
+    # a new one in runs/trained
+    ray: str = "",  # with --fold all: train the folds in parallel on this Ray cluster;
+    # `local` starts one
+    folds: int = 5,  # folds of cross-validation if there is no development set; 0: none
+    epochs: int = 0,  # number of epochs; default: the system's
+    seed: int | None = None,  # random seed; default: the system's
+    grid: str = "",  # recipes to try: full, selected (the paper's choice),
+    # or for example "lr=1e-5,1e-4 batch=8,16"
+    limit: int = 0,  # number of expressions, the first of each task; default: all
+    set_: list[str] = [],  # change a setting of the recipe or the model,
+    # such as together=false; repeatable
+    json: bool = False,  # print one JSON object
 ):
     "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
     from refnb.models.pairs.trained import train_system
     from refnb.models.coreference.recipes import coref_systems
-    given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
-    if system in coref_systems(): return _train_coref(system, task, fold, out, ray, {**given_settings(set_), **given}, json)
+
+    given = ({"epochs": epochs} if epochs else {}) | (
+        {} if seed is None else {"seed": seed}
+    )
+    if system in coref_systems():
+        return _train_coref(
+            system, task, fold, out, ray, {**given_settings(set_), **given}, json
+        )
     _refuse_coref_options(system, fold, out, ray)
     changed = _training_settings(set_) | given
-    done = train_system(system, task, folds, grid, limit, load_settings(), messages(json), **changed)
-    if json: return print_json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
-    held = ("" if done.seal.held_out is None
-            else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %")
+    done = train_system(
+        system, task, folds, grid, limit, load_settings(), messages(json), **changed
+    )
+    if json:
+        return print_json(
+            {"folder": str(done.folder), "unit": "fraction"}
+            | msgspec.to_builtins(done.seal)
+        )
+    held = (
+        ""
+        if done.seal.held_out is None
+        else f"; accuracy on {done.seal.held_out_on}: {100 * done.seal.held_out:.1f} %"
+    )
     echo(f"{system}, {done.seal.told}: complete: {done.folder}{held}")

@@ -16,12 +16,16 @@ from .gap import parse_gap_rows
 _IDS = ("id", "question_id", "question id", "item")
 _ANSWERS = ("answer", "chosen", "choice", "prediction", "option", "response")
 
+
 def _column(heads: list[str], known: Iterable[str], where: str) -> int:
     "Find the one column with one of the known names; -1 if there is none."
     found = [i for i, h in enumerate(heads) if h.strip().lower() in known]
     if len(found) > 1:
-        raise FormatError(f"columns {heads[found[0]]!r} and {heads[found[1]]!r} could both be meant",
-                          at_line(where, 1), "keep one of them")
+        raise FormatError(
+            f"columns {heads[found[0]]!r} and {heads[found[1]]!r} could both be meant",
+            at_line(where, 1),
+            "keep one of them",
+        )
     return found[0] if found else -1
 
 # %% ../../nbs/core/19_answer_files.ipynb #a2090076
@@ -29,18 +33,25 @@ def _columns(heads: list[str], where: str) -> tuple[int, int]:
     "Find the columns of ids and answers."
     ids, answers = _column(heads, _IDS, where), _column(heads, _ANSWERS, where)
     if min(ids, answers) < 0:
-        raise FormatError(f"the header has no column {'id' if ids < 0 else 'answer'}", at_line(where, 1),
-                          "the first line names the columns: id,answer")
+        raise FormatError(
+            f"the header has no column {'id' if ids < 0 else 'answer'}",
+            at_line(where, 1),
+            "the first line names the columns: id,answer",
+        )
     return ids, answers
 
 # %% ../../nbs/core/19_answer_files.ipynb #24cdaa44
-def _option(cell: str, q: Question) -> int|None:
+def _option(cell: str, q: Question) -> int | None:
     "Find the option that a cell names: by name, letter, or number from 0."
     names = [" ".join(o.name.split()).casefold() for o in q.options]
-    if names.count(cell.casefold()) == 1: return names.index(cell.casefold())
-    if len(cell) == 1 and "A" <= cell.upper() <= "Z": k = ord(cell.upper()) - ord("A")
-    elif cell.isascii() and cell.isdigit(): k = int(cell[:9])
-    else: return None
+    if names.count(cell.casefold()) == 1:
+        return names.index(cell.casefold())
+    if len(cell) == 1 and "A" <= cell.upper() <= "Z":
+        k = ord(cell.upper()) - ord("A")
+    elif cell.isascii() and cell.isdigit():
+        k = int(cell[:9])
+    else:
+        return None
     return k if k < len(names) else None
 
 # %% ../../nbs/core/19_answer_files.ipynb #357442da
@@ -48,20 +59,28 @@ def _csv_answer(q: Question, cell: str, at: str) -> Answer:
     "Read a cell as an answer to a question."
     chosen = _option(cell, q)
     if chosen is None:
-        raise FormatError(f"{cell[:60]!r} is none of the options of {q.id!r}", at,
-                          "give an option's name, its letter, or its number from 0")
+        raise FormatError(
+            f"{cell[:60]!r} is none of the options of {q.id!r}",
+            at,
+            "give an option's name, its letter, or its number from 0",
+        )
     return Answer(q.id, (chosen,))
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10006
 def _cells_of(cells: list[str], heads: list[str], at: str) -> list[str]:
     "Refuse a row that has not the header's columns."
     if len(cells) != len(heads):
-        raise FormatError(f"{len(cells)} columns instead of {len(heads)}", at,
-                          "put a cell that holds the delimiter in quotes")
+        raise FormatError(
+            f"{len(cells)} columns instead of {len(heads)}",
+            at,
+            "put a cell that holds the delimiter in quotes",
+        )
     return cells
 
 # %% ../../nbs/core/19_answer_files.ipynb #e07c535d
-def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "") -> list[Answer]:
+def parse_csv_answers(
+    data: bytes, questions: Iterable[Question], where: str = ""
+) -> list[Answer]:
     "Read answers from a table with a header; `where` is its name, for errors."
     head = utf8(data, where).lstrip("\ufeff").split("\n", 1)[0]
     asked, out, seen = {q.id: q for q in questions}, [], set[str]()
@@ -71,17 +90,24 @@ def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "
     for n, cells in rows:
         at = at_line(where, n)
         id_, cell = _cells_of(cells, heads, at)[i].strip(), " ".join(cells[j].split())
-        if id_ not in asked: raise DataError(f"{id_!r} is not a question", at, "are the answers of other questions?")
-        if id_ in seen: raise FormatError(f"{id_!r} appears twice", at, "keep one of the two answers")
+        if id_ not in asked:
+            raise DataError(
+                f"{id_!r} is not a question", at, "are the answers of other questions?"
+            )
+        if id_ in seen:
+            raise FormatError(f"{id_!r} appears twice", at, "keep one of the two answers")
         seen.add(id_)
-        if cell: out.append(_csv_answer(asked[id_], cell, at))
+        if cell:
+            out.append(_csv_answer(asked[id_], cell, at))
     return out
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10009
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _GAP_HEADS = ["id", "a-coref", "b-coref"]
 
-def _plain_cells(cells: Iterable[str]) -> list[str]: return [c.strip().lower() for c in cells]
+
+def _plain_cells(cells: Iterable[str]) -> list[str]:
+    return [c.strip().lower() for c in cells]
 
 # %% ../../nbs/core/19_answer_files.ipynb #5f737d39
 def is_gap_answers(data: bytes) -> bool:
@@ -89,22 +115,35 @@ def is_gap_answers(data: bytes) -> bool:
     text = data[:10_000].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     for line in filter(str.strip, text.splitlines()):
         cells = _plain_cells(line.split("\t"))
-        return len(cells) == 3 and (cells == _GAP_HEADS or (cells[1] in _FLAGS and cells[2] in _FLAGS))
+        return len(cells) == 3 and (
+            cells == _GAP_HEADS or (cells[1] in _FLAGS and cells[2] in _FLAGS)
+        )
     return False
 
 # %% ../../nbs/core/19_answer_files.ipynb #2a1bd7e8
-def _gap_answer(id_: str, a: bool, b: bool) -> Answer: return Answer(id_, ((0,) if a else ()) + ((1,) if b else ()) or (2,))
+def _gap_answer(id_: str, a: bool, b: bool) -> Answer:
+    return Answer(id_, ((0,) if a else ()) + ((1,) if b else ()) or (2,))
 
 # %% ../../nbs/core/19_answer_files.ipynb #eb6023d8
 def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
     "Read GAP's predictions: three columns, with or without a header, or a whole table of GAP."
-    if not is_gap_answers(data): return [_gap_answer(r.id, r.a_coref, r.b_coref) for r in parse_gap_rows(data, where)]
+    if not is_gap_answers(data):
+        return [
+            _gap_answer(r.id, r.a_coref, r.b_coref) for r in parse_gap_rows(data, where)
+        ]
     out, seen = [], set[str]()
     for n, cells in table_rows(data, where, "\t"):
-        if (plain := _plain_cells(cells)) == _GAP_HEADS: continue
+        if (plain := _plain_cells(cells)) == _GAP_HEADS:
+            continue
         flags = list(map(_FLAGS.get, plain[1:]))
-        if len(flags) != 2 or None in flags: raise FormatError("is not an id and two of TRUE and FALSE", at_line(where, n))
-        if cells[0] in seen: raise FormatError(f"{cells[0]!r} appears twice", at_line(where, n), "keep one of the two answers")
+        if len(flags) != 2 or None in flags:
+            raise FormatError("is not an id and two of TRUE and FALSE", at_line(where, n))
+        if cells[0] in seen:
+            raise FormatError(
+                f"{cells[0]!r} appears twice",
+                at_line(where, n),
+                "keep one of the two answers",
+            )
         seen.add(cells[0])
         out.append(_gap_answer(cells[0], bool(flags[0]), bool(flags[1])))
     return out
@@ -112,7 +151,8 @@ def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
 # %% ../../nbs/core/19_answer_files.ipynb #e2c1000a
 def _decided(a: Answer) -> tuple[int, ...]:
     "Return the chosen options, or the one with the best score."
-    if a.chosen or a.reason or not a.scores: return a.chosen
+    if a.chosen or a.reason or not a.scores:
+        return a.chosen
     best = [i for i, x in enumerate(a.scores) if x == max(a.scores)]
     return tuple(best) if len(best) == 1 else ()
 
@@ -120,9 +160,13 @@ def _decided(a: Answer) -> tuple[int, ...]:
 def _check_gap(q: Question):
     "Refuse a question that GAP's form of predictions has no place for."
     if len(q.options) != 3 or q.options[-1].name != NONE:
-        raise DataError("is not asked as GAP asks: two names, or none of them", f"question {q.id!r}",
-                        "name a run on gap/test, gap/dev or gap/validation")
-    if "\t" in q.id or "\n" in q.id: raise DataError("the id holds a tab or a line break", f"question {q.id!r}")
+        raise DataError(
+            "is not asked as GAP asks: two names, or none of them",
+            f"question {q.id!r}",
+            "name a run on gap/test, gap/dev or gap/validation",
+        )
+    if "\t" in q.id or "\n" in q.id:
+        raise DataError("the id holds a tab or a line break", f"question {q.id!r}")
 
 # %% ../../nbs/core/19_answer_files.ipynb #2cc93deb
 def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer]) -> str:
@@ -137,12 +181,14 @@ def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c1000d
 def read_answers(
-    path: str|Path,                 # JSON lines, CSV, or GAP's predictions; plain or .gz
+    path: str | Path,  # JSON lines, CSV, or GAP's predictions; plain or .gz
     questions: Iterable[Question],  # what they answer
-) -> list[Answer]:                  # in the file's order
+) -> list[Answer]:  # in the file's order
     "Read answers from a file."
     data = read_bytes(path)
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not head or head[:1] == b"{": return list(read_jsonl(path, Answer))
-    if is_gap_answers(data) or head.startswith(b"ID\tText\t"): return parse_gap_answers(data, str(path))
+    if not head or head[:1] == b"{":
+        return list(read_jsonl(path, Answer))
+    if is_gap_answers(data) or head.startswith(b"ID\tText\t"):
+        return parse_gap_answers(data, str(path))
     return parse_csv_answers(data, questions, str(path))

@@ -18,25 +18,32 @@ from .files import at_line, once, read_bytes, read_jsonl, utf8
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e506
 class _Entry(msgspec.Struct):
     "An entry of a file."
-    at: str                   # file and line, for errors
-    text: str                 # without marks
-    chars: tuple[int, int]    # the expression
-    options: list[str]        # the candidates
-    right: int|None           # which is right; None: the file does not tell
-    id: str = ""              # the file's own
-    doc_key: str = ""         # the group that it belongs to
-    meta: Meta = {}           # for breakdowns
+
+    at: str  # file and line, for errors
+    text: str  # without marks
+    chars: tuple[int, int]  # the expression
+    options: list[str]  # the candidates
+    right: int | None  # which is right; None: the file does not tell
+    id: str = ""  # the file's own
+    doc_key: str = ""  # the group that it belongs to
+    meta: Meta = {}  # for breakdowns
 
 # %% ../../nbs/core/18_choice_files.ipynb #24630417
 def _checked(e: _Entry) -> _Entry:
     "Refuse an entry that cannot be asked."
     if e.right is None:
-        raise DataError("has no answer, as in a test set without labels", e.at,
-                        "take the development file, or add the answers")
+        raise DataError(
+            "has no answer, as in a test set without labels",
+            e.at,
+            "take the development file, or add the answers",
+        )
     names = [" ".join(o.split()).casefold() for o in e.options]
-    if len(names) < 2 or "" in names: raise FormatError("needs two candidates that are not empty", e.at)
-    if len(set(names)) < len(names): raise FormatError("a candidate appears twice", e.at)
-    if not 0 <= e.right < len(names): raise FormatError(f"the answer is none of the {len(names)} candidates", e.at)
+    if len(names) < 2 or "" in names:
+        raise FormatError("needs two candidates that are not empty", e.at)
+    if len(set(names)) < len(names):
+        raise FormatError("a candidate appears twice", e.at)
+    if not 0 <= e.right < len(names):
+        raise FormatError(f"the answer is none of the {len(names)} candidates", e.at)
     return e
 
 # %% ../../nbs/core/18_choice_files.ipynb #5e16950e
@@ -48,8 +55,10 @@ def _hash(e: _Entry) -> str:
 def _question(e: _Entry, id_: str, doc_key: str, form: str) -> Question:
     "Make the question of an entry."
     options, meta = tuple(map(Option, e.options)), {"set": form} | e.meta
-    try: return Question(id_, doc_key, e.text, e.chars, options, (e.right or 0,), meta)
-    except ValueError as x: raise FormatError(str(x), e.at) from None
+    try:
+        return Question(id_, doc_key, e.text, e.chars, options, (e.right or 0,), meta)
+    except ValueError as x:
+        raise FormatError(str(x), e.at) from None
 
 # %% ../../nbs/core/18_choice_files.ipynb #6c90a720
 def _questions(entries: Iterable[_Entry], form: str) -> list[Question]:
@@ -60,9 +69,12 @@ def _questions(entries: Iterable[_Entry], form: str) -> list[Question]:
     for e in map(_checked, entries):
         id_ = e.id or f"{form}:{_hash(e)}"
         seen[id_] += 1
-        if e.id and seen[id_] > 1: raise FormatError(f"{id_!r} appears twice", e.at)
-        if seen[id_] > 1: id_ += f":{seen[id_]}"
-        if last[0] != sorted(e.options): last = sorted(e.options), id_
+        if e.id and seen[id_] > 1:
+            raise FormatError(f"{id_!r} appears twice", e.at)
+        if seen[id_] > 1:
+            id_ += f":{seen[id_]}"
+        if last[0] != sorted(e.options):
+            last = sorted(e.options), id_
         out.append(_question(e, id_, e.doc_key or last[1], form))
     return out
 
@@ -70,7 +82,8 @@ def _questions(entries: Iterable[_Entry], form: str) -> list[Question]:
 def _word(text: str, words: Iterable[str], at: str) -> tuple[int, int]:
     "Find where the first of some words is in a text."
     m = re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", text, re.I)
-    if not m: raise FormatError("the pronoun is not in the sentence", at)
+    if not m:
+        raise FormatError("the pronoun is not in the sentence", at)
     return m.span()
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e509
@@ -78,57 +91,85 @@ class _WinoGrande(msgspec.Struct):
     sentence: str
     option1: str
     option2: str
-    answer: str|int|None = None  # 1 or 2
+    answer: str | int | None = None  # 1 or 2
     qID: str = ""
+
 
 class _Winograd(msgspec.Struct):
     text: str
     pronoun: str
     pronoun_loc: int
     options: list[str]
-    label: int|None = None       # from 0; -1 where it is withheld
+    label: int | None = None  # from 0; -1 where it is withheld
+
 
 class _KnowRef(msgspec.Struct):
     sentence_with_pronoun: str
-    candidate0: str|list[str]
-    candidate1: str|list[str]
-    correct_candidate_idx: int|None = None
+    candidate0: str | list[str]
+    candidate1: str | list[str]
+    correct_candidate_idx: int | None = None
 
 # %% ../../nbs/core/18_choice_files.ipynb #aaed14cd
 def _winogrande(r: _WinoGrande, at: str) -> _Entry:
     place = r.sentence.find("_")
-    if place < 0: raise FormatError("the sentence has no blank (_)", at)
-    if str(r.answer or "") not in ("", "1", "2"): raise FormatError(f"the answer {r.answer!r} is neither 1 nor 2", at)
+    if place < 0:
+        raise FormatError("the sentence has no blank (_)", at)
+    if str(r.answer or "") not in ("", "1", "2"):
+        raise FormatError(f"the answer {r.answer!r} is neither 1 nor 2", at)
     right = int(r.answer) - 1 if r.answer else None
     pair = re.sub(r"-[12]$", "", r.qID)  # the two sentences of a pair end in -1 and -2
-    return _Entry(at, r.sentence, (place, place + 1), [r.option1, r.option2], right, r.qID, pair)
+    return _Entry(
+        at, r.sentence, (place, place + 1), [r.option1, r.option2], right, r.qID, pair
+    )
 
 # %% ../../nbs/core/18_choice_files.ipynb #78f20e80
 def _winograd(r: _Winograd, at: str) -> _Entry:
     end = r.pronoun_loc + len(r.pronoun)
-    if not r.pronoun.strip() or r.pronoun_loc < 0 or r.text[r.pronoun_loc:end] != r.pronoun:
-        raise FormatError(f"{r.pronoun!r} is not at character {r.pronoun_loc} of the text", at)
-    return _Entry(at, r.text, (r.pronoun_loc, end), r.options, None if r.label in (None, -1) else r.label)
+    if (
+        not r.pronoun.strip()
+        or r.pronoun_loc < 0
+        or r.text[r.pronoun_loc : end] != r.pronoun
+    ):
+        raise FormatError(
+            f"{r.pronoun!r} is not at character {r.pronoun_loc} of the text", at
+        )
+    return _Entry(
+        at,
+        r.text,
+        (r.pronoun_loc, end),
+        r.options,
+        None if r.label in (None, -1) else r.label,
+    )
 
 # %% ../../nbs/core/18_choice_files.ipynb #f8956558
 def _knowref(r: _KnowRef, at: str) -> _Entry:
     m = re.search(r"\[([^\s\[\]]+)\]", r.sentence_with_pronoun)
-    if not m: raise FormatError("the sentence has no pronoun in brackets", at)
-    text = r.sentence_with_pronoun[:m.start()] + m[1] + r.sentence_with_pronoun[m.end():]
-    names = [" ".join(c if isinstance(c, list) else [c]) for c in (r.candidate0, r.candidate1)]
-    return _Entry(at, text, (m.start(), m.start() + len(m[1])), names, r.correct_candidate_idx)
+    if not m:
+        raise FormatError("the sentence has no pronoun in brackets", at)
+    text = r.sentence_with_pronoun[: m.start()] + m[1] + r.sentence_with_pronoun[m.end() :]
+    names = [
+        " ".join(c if isinstance(c, list) else [c]) for c in (r.candidate0, r.candidate1)
+    ]
+    return _Entry(
+        at, text, (m.start(), m.start() + len(m[1])), names, r.correct_candidate_idx
+    )
 
 # %% ../../nbs/core/18_choice_files.ipynb #4981619e
 _JSON: dict[str, tuple[type[msgspec.Struct], Callable[[Any, str], _Entry]]] = {
-    "winogrande": (_WinoGrande, _winogrande), "wsc": (_Winograd, _winograd), "knowref": (_KnowRef, _knowref)}
+    "winogrande": (_WinoGrande, _winogrande),
+    "wsc": (_Winograd, _winograd),
+    "knowref": (_KnowRef, _knowref),
+}
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e511
 def _lines(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     "Give the lines that are not empty, each with its place; a canary in the first one is left out."
     first = True
     for n, line in enumerate(data.splitlines(), 1):
-        if not line.strip(): continue
-        if not first or not line.startswith(b'{"canary"'): yield at_line(where, n), line
+        if not line.strip():
+            continue
+        if not first or not line.startswith(b'{"canary"'):
+            yield at_line(where, n), line
         first = False
 
 # %% ../../nbs/core/18_choice_files.ipynb #0c78bfff
@@ -138,39 +179,51 @@ def _objects(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     if not data.lstrip().startswith(b"["):
         yield from _lines(data, where)
         return
-    try: found = msgspec.json.decode(data, type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as e: raise FormatError(str(e), where) from None
-    for n, raw in enumerate(found, 1): yield f"{where}, entry {n}", bytes(raw)
+    try:
+        found = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as e:
+        raise FormatError(str(e), where) from None
+    for n, raw in enumerate(found, 1):
+        yield f"{where}, entry {n}", bytes(raw)
 
 # %% ../../nbs/core/18_choice_files.ipynb #6b7c7942
 def _parse_json(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     kind, entry = _JSON[form]
     from json import JSONDecoder
+
     strict = JSONDecoder(object_pairs_hook=once).decode
     for at, raw in _objects(data, where):
         try:
             record = msgspec.json.decode(raw, type=kind)
             strict(raw.decode())
-        except UnicodeDecodeError: raise FormatError("not UTF-8", at) from None
-        except RecursionError: raise FormatError("nested too deep", at) from None
-        except (msgspec.MsgspecError, ValueError) as e: raise FormatError(str(e), at) from None
+        except UnicodeDecodeError:
+            raise FormatError("not UTF-8", at) from None
+        except RecursionError:
+            raise FormatError("nested too deep", at) from None
+        except (msgspec.MsgspecError, ValueError) as e:
+            raise FormatError(str(e), at) from None
         yield entry(record, at)
 
 # %% ../../nbs/core/18_choice_files.ipynb #230ee2db
-def _text_of(schema: Any, path: str) -> str: return " ".join((schema.findtext(path) or "").split())
+def _text_of(schema: Any, path: str) -> str:
+    return " ".join((schema.findtext(path) or "").split())
 
 # %% ../../nbs/core/18_choice_files.ipynb #00128bf3
-def _right_of(schema: Any, at: str) -> int|None:
+def _right_of(schema: Any, at: str) -> int | None:
     "Read the letter of a schema's answer as a number from 0."
     answer = _text_of(schema, "correctAnswer").rstrip(".")
-    if len(answer) > 1: raise FormatError(f"the answer {answer!r} is not one letter", at)
+    if len(answer) > 1:
+        raise FormatError(f"the answer {answer!r} is not one letter", at)
     return ord(answer) - ord("A") if answer else None
 
 # %% ../../nbs/core/18_choice_files.ipynb #0d1e5fef
 def _schema(schema: Any, at: str) -> _Entry:
     "Read a schema: the text before its pronoun, the pronoun, the text behind, and the answers with their letters."
-    before, pronoun, after = (_text_of(schema, f"text/{part}") for part in ("txt1", "pron", "txt2"))
-    if not pronoun: raise FormatError("has no pronoun", at)
+    before, pronoun, after = (
+        _text_of(schema, f"text/{part}") for part in ("txt1", "pron", "txt2")
+    )
+    if not pronoun:
+        raise FormatError("has no pronoun", at)
     place = len(before) + 1 if before else 0
     options = [" ".join((a.text or "").split()) for a in schema.iterfind("answers/answer")]
     text = " ".join(filter(None, [before, pronoun, after]))
@@ -180,14 +233,23 @@ def _schema(schema: Any, at: str) -> _Entry:
 def _parse_xml(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     "Read the schemas of an XML file."
     from xml.etree import ElementTree
-    if b"<!ENTITY" in data: raise FormatError("declares entities, which no file of schemas does", where)
-    try: root = ElementTree.fromstring(data)  # noqa: S314 (without entities it cannot grow)
-    except ElementTree.ParseError as e: raise FormatError(f"not XML ({e})", where) from None
-    for n, schema in enumerate(root.iter("schema"), 1): yield _schema(schema, f"{where}, schema {n}")
+
+    if b"<!ENTITY" in data:
+        raise FormatError("declares entities, which no file of schemas does", where)
+    try:
+        root = ElementTree.fromstring(data)  # noqa: S314 (without entities it cannot grow)
+    except ElementTree.ParseError as e:
+        raise FormatError(f"not XML ({e})", where) from None
+    for n, schema in enumerate(root.iter("schema"), 1):
+        yield _schema(schema, f"{where}, schema {n}")
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e519
-_GENDERS = {"male": "he him his himself".split(), "female": "she her hers herself".split(),
-            "neutral": "they them their theirs themselves themself".split()}
+_GENDERS = {
+    "male": "he him his himself".split(),
+    "female": "she her hers herself".split(),
+    "neutral": "they them their theirs themselves themself".split(),
+}
+
 
 def _winogender(name: str, sentence: str, at: str) -> _Entry:
     "Read a sentence by its name: occupation, participant, which of them is meant, and gender."
@@ -195,13 +257,22 @@ def _winogender(name: str, sentence: str, at: str) -> _Entry:
     if len(parts) != 4 or parts[2] not in ("0", "1") or parts[3] not in _GENDERS:
         raise FormatError(f"{name!r} is not occupation.participant.0 or 1.gender.txt", at)
     occupation, participant, means, gender = parts
-    return _Entry(at, sentence, _word(sentence, _GENDERS[gender], at), [occupation, participant], int(means), name,
-                  occupation, {"gender": gender})
+    return _Entry(
+        at,
+        sentence,
+        _word(sentence, _GENDERS[gender], at),
+        [occupation, participant],
+        int(means),
+        name,
+        occupation,
+        {"gender": gender},
+    )
 
 # %% ../../nbs/core/18_choice_files.ipynb #97726a30
 def _parse_winogender(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     for n, line in enumerate(utf8(data, where).splitlines()[1:], 2):
-        if not line.strip(): continue
+        if not line.strip():
+            continue
         name, _, sentence = line.partition("\t")
         yield _winogender(name, sentence, at_line(where, n))
 
@@ -210,7 +281,8 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
     "Give the runs of lines that are not empty, each with the number of its first line."
     block: list[str] = []
     for n, line in enumerate([*text.splitlines(), ""], 1):
-        if line.strip(): block.append(line.strip())
+        if line.strip():
+            block.append(line.strip())
         elif block:
             yield n - len(block), block
             block = []
@@ -220,49 +292,79 @@ def _parse_dpr(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     for n, block in _blocks(utf8(data, where)):
         at = at_line(where, n)
         if len(block) not in (3, 4):
-            raise FormatError(f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer", at)
+            raise FormatError(
+                f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer",
+                at,
+            )
         names = list(map(str.strip, block[2].split(",")))
-        right = list(map(str.casefold, names + block[3:])).index(block[3].casefold()) if block[3:] else None
+        right = (
+            list(map(str.casefold, names + block[3:])).index(block[3].casefold())
+            if block[3:]
+            else None
+        )
         yield _Entry(at, block[0], _word(block[0], [block[1]], at), names, right)
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e515
-_TEXT: dict[str, Callable[[bytes, str, str], Iterator[_Entry]]] = {"winogender": _parse_winogender, "dpr": _parse_dpr}
+_TEXT: dict[str, Callable[[bytes, str, str], Iterator[_Entry]]] = {
+    "winogender": _parse_winogender,
+    "dpr": _parse_dpr,
+}
+
 
 def _json_form(data: bytes) -> str:
     "Tell by the keys of the first object which set a file of JSON is of."
-    try: record = msgspec.json.decode(next(_objects(data, ""))[1])
-    except (FormatError, msgspec.MsgspecError, ValueError, RecursionError, StopIteration): return ""
-    if not isinstance(record, dict): return ""
+    try:
+        record = msgspec.json.decode(next(_objects(data, ""))[1])
+    except (FormatError, msgspec.MsgspecError, ValueError, RecursionError, StopIteration):
+        return ""
+    if not isinstance(record, dict):
+        return ""
     for form, (kind, _) in _JSON.items():
         needed = {f.name for f in msgspec.structs.fields(kind) if f.required}
-        if needed <= set(record): return form
+        if needed <= set(record):
+            return form
     return ""
 
 # %% ../../nbs/core/18_choice_files.ipynb #391de960
 def choice_form(
-    data: bytes, # of the whole file
-) -> str:        # winogrande, wsc, knowref, xml (of WSC), winogender, dpr, or "" for none of them
+    data: bytes,  # of the whole file
+) -> str:  # winogrande, wsc, knowref, xml (of WSC), winogender, dpr, or "" for none of them
     "Recognise a file of another benchmark by its content."
     head = data[:100_000].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if head.startswith((b"{", b"[")): return _json_form(data)
-    if head.startswith(b"<"): return "xml" if b"<schema" in head else ""
-    if re.match(rb"sentid\tsentence\r?\n", head): return "winogender"
+    if head.startswith((b"{", b"[")):
+        return _json_form(data)
+    if head.startswith(b"<"):
+        return "xml" if b"<schema" in head else ""
+    if re.match(rb"sentid\tsentence\r?\n", head):
+        return "winogender"
     lines = data[:4_000_000].decode("utf-8-sig", "replace").lstrip().splitlines()[:4]
-    if len(lines) < 3 or "," not in lines[2]: return ""
-    return "dpr" if re.fullmatch(r"\w+\s*", lines[1]) and lines[1].strip().casefold() in lines[0].casefold() else ""
+    if len(lines) < 3 or "," not in lines[2]:
+        return ""
+    return (
+        "dpr"
+        if re.fullmatch(r"\w+\s*", lines[1])
+        and lines[1].strip().casefold() in lines[0].casefold()
+        else ""
+    )
 
 # %% ../../nbs/core/18_choice_files.ipynb #8ef4c178
 def parse_choice(data: bytes, where: str = "") -> list[Question]:
     "Read the questions of a file that `choice_form` recognises; `where` is its name, for errors."
     form = choice_form(data)
-    if not form: raise FormatError("is none of WinoGrande, WSC, KnowRef, Winogender and DPR", where)
+    if not form:
+        raise FormatError("is none of WinoGrande, WSC, KnowRef, Winogender and DPR", where)
     parse = _parse_json if form in _JSON else _TEXT.get(form, _parse_xml)
     return _questions(parse(data, where, form), "wsc" if form == "xml" else form)
 
 # %% ../../nbs/core/18_choice_files.ipynb #e2bb83bd
 def read_questions(
-    path: str|Path, # JSON lines of refnb, or a file of WinoGrande, WSC, KnowRef, Winogender or DPR; plain or .gz
+    path: str | Path,  # JSON lines of refnb, or a file of WinoGrande, WSC, KnowRef,
+    # Winogender or DPR; plain or .gz
 ) -> list[Question]:
     "Read the questions of a file, in its order."
     data = read_bytes(path)
-    return parse_choice(data, str(path)) if choice_form(data) else list(read_jsonl(path, Question))
+    return (
+        parse_choice(data, str(path))
+        if choice_form(data)
+        else list(read_jsonl(path, Question))
+    )

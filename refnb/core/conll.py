@@ -25,24 +25,30 @@ def _name_and_part(text: str) -> tuple[str, str]:
 # %% ../../nbs/core/04_conll.ipynb #0eafd301
 def _key(line: str, where: str) -> str:
     "Read the doc_key of a begin line."
-    text = line.removeprefix("#begin document").rstrip("; ")  # by hand: a pattern tries each split of a run of blanks
+    # by hand: a pattern tries each split of a run of blanks
+    text = line.removeprefix("#begin document").rstrip("; ")
     name, number = _name_and_part(text)
     name, begins = name.strip(" ;"), line.startswith("#begin document ")
-    if name[:1] == "(" and name[-1:] == ")": name = name[1:-1]
-    elif "(" in name or ")" in name: begins = False
-    if not begins or len(number) > 9: raise FormatError("is not `#begin document (name); part 000`", where)
+    if name[:1] == "(" and name[-1:] == ")":
+        name = name[1:-1]
+    elif "(" in name or ")" in name:
+        begins = False
+    if not begins or len(number) > 9:
+        raise FormatError("is not `#begin document (name); part 000`", where)
     return f"{name}_{int(number)}" if number else name
 
 # %% ../../nbs/core/04_conll.ipynb #67c27140
 def _begin(doc_key: str) -> str:
     "Write the begin line that reads as this key."
     m = re.fullmatch(r"(.*)_(0|[1-9]\d{0,8})", doc_key)
-    if m and m[2].isascii(): return f"#begin document ({m[1]}); part {int(m[2]):03d}"
+    if m and m[2].isascii():
+        return f"#begin document ({m[1]}); part {int(m[2]):03d}"
     return f"#begin document ({doc_key});"
 
 # %% ../../nbs/core/04_conll.ipynb #20a1ac4b
 EMPTY = frozenset(("-", "_", "", "*"))
 _BRACKET = re.compile(r"\(([^()|\s]+)(\)?)|([^()|\s]+)\)|\|")
+
 
 def _rank(entity: str) -> tuple[int, int, str]:
     "Rank ids: numbers in their order, whatever zeros they begin with, before names."
@@ -52,30 +58,46 @@ def _rank(entity: str) -> tuple[int, int, str]:
 # %% ../../nbs/core/04_conll.ipynb #289bba2d
 class _Mentions:
     "The mentions of one document while it is read."
+
     def __init__(self) -> None:
         self.open: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self.clusters: defaultdict[str, list[Span]] = defaultdict(list)
+
     def read(self, cell: str, token: int, where: str, line: int):
         "Take in a cell of the last column."
         at = 0
         while at < len(cell):
             if not (m := _BRACKET.match(cell, at)):
-                raise FormatError(f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)",
-                                  at_line(where, line))
+                raise FormatError(
+                    f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)",
+                    at_line(where, line),
+                )
             at = m.end()
-            if m[1] and m[2]: self.clusters[m[1]].append(Span(token, token))
-            elif m[1]: self.open[m[1]].append((token, line))
-            elif m[3]: self.close(m[3], token, at_line(where, line))
+            if m[1] and m[2]:
+                self.clusters[m[1]].append(Span(token, token))
+            elif m[1]:
+                self.open[m[1]].append((token, line))
+            elif m[3]:
+                self.close(m[3], token, at_line(where, line))
+
     def close(self, entity: str, token: int, where: str):
-        if not self.open[entity]: raise FormatError(f"{entity}) closes a mention that was not opened", where)
+        if not self.open[entity]:
+            raise FormatError(f"{entity}) closes a mention that was not opened", where)
         self.clusters[entity].append(Span(self.open[entity].pop()[0], token))
+
     def done(self, where: str) -> tuple:
         "Return the clusters in the order of their ids, numbers before names."
-        if any(self.open.values()): raise self.unclosed(where)
-        return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=_rank))
+        if any(self.open.values()):
+            raise self.unclosed(where)
+        return tuple(
+            tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=_rank)
+        )
+
     def unclosed(self, where: str) -> FormatError:
         "Report the first mention that is open."
-        line, entity = min((stack[0][1], entity) for entity, stack in self.open.items() if stack)
+        line, entity = min(
+            (stack[0][1], entity) for entity, stack in self.open.items() if stack
+        )
         return FormatError(f"({entity} is never closed", at_line(where, line))
 
 # %% ../../nbs/core/04_conll.ipynb #ca33194e
@@ -92,30 +114,49 @@ def _speaker(fields: list[str]) -> str:
 # %% ../../nbs/core/04_conll.ipynb #2e8b1ac2
 class _Reader:
     "Takes lines in, gives documents out."
+
     def __init__(self, where: str):
         self.where = where
         self.documents: list[Document] = []
         self.lines: dict[str, int] = {}  # where each document began
-        self.key: str|None = None        # of the document that is open
-    def at(self, n: int) -> str: return at_line(self.where, n)
+        self.key: str | None = None  # of the document that is open
+
+    def at(self, n: int) -> str:
+        return at_line(self.where, n)
+
     def begin(self, line: str, n: int):
         if self.key is not None:
-            raise FormatError(f"document {self.key!r} has no `#end document` before the next begins", self.at(n))
+            raise FormatError(
+                f"document {self.key!r} has no `#end document` before the next begins",
+                self.at(n),
+            )
         self.key = key = _key(line, self.at(n))
         if key in self.lines:
-            raise FormatError(f"document {key!r} is in this file for the second time, first in line "
-                              f"{self.lines[key]}", self.at(n))
+            raise FormatError(
+                f"document {key!r} is in this file for the second time, first in line "
+                f"{self.lines[key]}",
+                self.at(n),
+            )
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
         self.speakers: list[str] = []  # of each sentence
         self.words: list[str] = []
+
     def sentence(self):
-        if self.words: self.sentences.append(tuple(self.words))
+        if self.words:
+            self.sentences.append(tuple(self.words))
         self.words = []
+
     def end(self):
         self.sentence()
-        self.documents.append(Document(self.key or "", tuple(self.sentences), self.mentions.done(self.where),
-                                       speakers=told_apart(self.speakers)))
+        self.documents.append(
+            Document(
+                self.key or "",
+                tuple(self.sentences),
+                self.mentions.done(self.where),
+                speakers=told_apart(self.speakers),
+            )
+        )
         self.key = None
 
 # %% ../../nbs/core/04_conll.ipynb #be392401
@@ -125,49 +166,73 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
     known: dict[str, str] = {}  # one string for each word
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
         if not line or line.isspace():
-            if r.key is not None: r.sentence()
+            if r.key is not None:
+                r.sentence()
         elif line[0] == "#" and line.startswith(("#begin document", "#end document")):
-            if line[1] == "b": r.begin(line, n)
-            elif r.key is None: raise FormatError("`#end document` without a beginning", r.at(n))
-            else: r.end()
+            if line[1] == "b":
+                r.begin(line, n)
+            elif r.key is None:
+                raise FormatError("`#end document` without a beginning", r.at(n))
+            else:
+                r.end()
         elif r.key is None:
             if line[0] != "#":
-                raise FormatError("a token outside of any document", r.at(n),
-                                  "begin the document with `#begin document (name); part 000`")
-        else: _token(r, line, n, known)
+                raise FormatError(
+                    "a token outside of any document",
+                    r.at(n),
+                    "begin the document with `#begin document (name); part 000`",
+                )
+        else:
+            _token(r, line, n, known)
     if r.key is not None:
-        raise FormatError(f"document {r.key!r} has no `#end document`", r.at(n),
-                          "the file may be cut off: get it again, or add the line")
+        raise FormatError(
+            f"document {r.key!r} has no `#end document`",
+            r.at(n),
+            "the file may be cut off: get it again, or add the line",
+        )
     return r.documents
 
 # %% ../../nbs/core/04_conll.ipynb #4c673dea
 def _token(r: _Reader, line: str, n: int, known: dict):
     "Take in the line of a token."
-    fields = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]  # tabs, or any number of spaces
+    # tabs, or any number of spaces
+    fields = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]
     if len(fields) < 2:
-        raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
+        raise FormatError(
+            "a line of one column",
+            r.at(n),
+            "the last column holds the brackets of coreference, or -",
+        )
     word, cell = _word(fields), fields[-1].strip()
-    if not word: raise FormatError("the word is empty", r.at(n))
-    if not r.words: r.speakers.append(_speaker(fields))
+    if not word:
+        raise FormatError("the word is empty", r.at(n))
+    if not r.words:
+        r.speakers.append(_speaker(fields))
     r.words.append(known.setdefault(word, word))
-    if cell not in EMPTY: r.mentions.read(cell, r.token, r.where, n)
+    if cell not in EMPTY:
+        r.mentions.read(cell, r.token, r.where, n)
     r.token += 1
 
 # %% ../../nbs/core/04_conll.ipynb #49656d19
 def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
     "Report two mentions of one entity that cross."
-    return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}",
-                       where, "CoNLL's brackets cannot say which of them ends; write JSONL")
+    return FormatError(
+        f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}",
+        where,
+        "CoNLL's brackets cannot say which of them ends; write JSONL",
+    )
 
 # %% ../../nbs/core/04_conll.ipynb #f41fb603
 _Edges = defaultdict[int, list[tuple[Span, int]]]  # token -> mentions with their entities
+
 
 def _starts_and_ends(d: Document) -> tuple[_Edges, _Edges, defaultdict[int, list[int]]]:
     "List the mentions that start and those that end at each token, and the entities of those that are one token."
     starts, ends, alone = _Edges(list), _Edges(list), defaultdict[int, list[int]](list)
     for entity, cluster in enumerate(d.clusters):
         for s in cluster:
-            if s.start == s.end: alone[s.start].append(entity)
+            if s.start == s.end:
+                alone[s.start].append(entity)
             else:
                 starts[s.start].append((s, entity))
                 ends[s.end].append((s, entity))
@@ -178,7 +243,8 @@ def _close(d: Document, ending: list[tuple[Span, int]], opened: dict[int, list[i
     "Take the mentions that end here off their stacks."
     for s, entity in ending:
         start = opened[entity].pop()
-        if start != s.start: raise _crossing(entity, s, start, d.doc_key)
+        if start != s.start:
+            raise _crossing(entity, s, start, d.doc_key)
 
 # %% ../../nbs/core/04_conll.ipynb #e8cda83f
 def _cells(d: Document) -> dict[int, str]:
@@ -190,30 +256,45 @@ def _cells(d: Document) -> dict[int, str]:
         closed = sorted(ends[token], reverse=True)
         _close(d, closed, opened)
         longer = sorted(starts[token], key=lambda x: (-x[0].end, x[1]))
-        for s, e in longer: opened[e].append(s.start)
-        brackets = [f"{e})" for _, e in closed] + [f"({e})" for e in alone[token]] + [f"({e}" for _, e in longer]
+        for s, e in longer:
+            opened[e].append(s.start)
+        brackets = (
+            [f"{e})" for _, e in closed]
+            + [f"({e})" for e in alone[token]]
+            + [f"({e}" for _, e in longer]
+        )
         out[token] = "|".join(brackets)
     return out
 
 # %% ../../nbs/core/04_conll.ipynb #c5bdea48
 def _written(word: str, blank: str, where: str) -> str:
     "Write a word as a column can hold it."
-    if word.split() == [word]: return word
-    if blank.split() == [blank]: return blank
-    raise FormatError(f"the token {word!r} is empty or holds whitespace", where,
-                      "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
+    if word.split() == [word]:
+        return word
+    if blank.split() == [blank]:
+        return blank
+    raise FormatError(
+        f"the token {word!r} is empty or holds whitespace",
+        where,
+        "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL",
+    )
 
 # %% ../../nbs/core/04_conll.ipynb #43499731
 def _holdable(d: Document):
     "Refuse a document that the format cannot hold, except for its tokens and crossing mentions."
-    if "\n" in d.doc_key or "\r" in d.doc_key: raise FormatError("the doc_key holds a line break", repr(d.doc_key))
+    if "\n" in d.doc_key or "\r" in d.doc_key:
+        raise FormatError("the doc_key holds a line break", repr(d.doc_key))
     if d.clusters and not d.sentences:
-        raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
+        raise FormatError(
+            "has no text, and CoNLL is written token by token", d.doc_key, "write JSONL"
+        )
 
 # %% ../../nbs/core/04_conll.ipynb #c6ba3d6f
 def _part(begin: str) -> str:
     "Read the number of the part in a begin line."
-    return str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1]))) if begin[-1] != ";" else "0"
+    return (
+        str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1]))) if begin[-1] != ";" else "0"
+    )
 
 # %% ../../nbs/core/04_conll.ipynb #ec5e1c63
 def _lines(d: Document, blank: str) -> Iterable[str]:
@@ -222,11 +303,23 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
     name, part = re.sub(r"\s", "_", d.doc_key) or "-", _part(begin)
     yield begin
-    for sentence, speaker in zip(d.sentences, d.speakers or [""]*len(d.sentences), strict=True):
+    for sentence, speaker in zip(
+        d.sentences, d.speakers or [""] * len(d.sentences), strict=True
+    ):
         who = re.sub(r"\s", "_", speaker) or "-"
         for i, word in enumerate(sentence):
-            yield "\t".join((name, part, str(i), _written(word, blank, f"{d.doc_key}, token {token}"),
-                             *"-----", who, "-", cells.get(token, "-")))
+            yield "\t".join(
+                (
+                    name,
+                    part,
+                    str(i),
+                    _written(word, blank, f"{d.doc_key}, token {token}"),
+                    *"-----",
+                    who,
+                    "-",
+                    cells.get(token, "-"),
+                )
+            )
             token += 1
         yield ""
     yield "#end document"
@@ -237,5 +330,7 @@ def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
     if twice := repeated(map(attrgetter("doc_key"), docs)):
-        raise FormatError(f"document {twice[0]!r} appears twice", do="give each document a key of its own")
+        raise FormatError(
+            f"document {twice[0]!r} appears twice", do="give each document a key of its own"
+        )
     return "\n".join([*chain.from_iterable(_lines(d, blank) for d in docs), ""])

@@ -14,21 +14,36 @@ from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import Document, _check_keys, _has_gap, _of_mentions, sentence_of, sentence_starts
+from refnb.core.documents import (
+    Document,
+    _check_keys,
+    _has_gap,
+    _of_mentions,
+    sentence_of,
+    sentence_starts,
+)
 from .files import utf8
 
 # %% ../../nbs/core/06_conllu.ipynb #60cda9e4
 def _plain(text: str) -> str:
     "Decode the %XX escapes of a text, except those that are not UTF-8."
+
     def decoded(m: re.Match) -> str:
-        try: return unquote(m[0], errors="strict")
-        except UnicodeDecodeError: return m[0]
+        try:
+            return unquote(m[0], errors="strict")
+        except UnicodeDecodeError:
+            return m[0]
+
     return re.sub(r"(?:%[0-9A-Fa-f]{2})+", decoded, text) if "%" in text else text
 
-def _escaped(text: str) -> str: return re.sub(r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text)
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text)
+
 
 _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
 _PART = re.compile(r"(.+)\[(\d{1,9})/(\d{1,9})\]")
+
 
 def _brackets(value: str, where: str) -> list[str]:
     "Split a value into its brackets."
@@ -38,16 +53,22 @@ def _brackets(value: str, where: str) -> list[str]:
         found.append(m[0])
         at = m.end()
     if not found or at < len(value):
-        raise FormatError(f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)",
-                          f"{where}, field Entity")
+        raise FormatError(
+            f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)",
+            f"{where}, field Entity",
+        )
     return found
 
 # %% ../../nbs/core/06_conllu.ipynb #268812b9
-_GAPS = ('say gaps="hull" to take all from its first word to its last, gaps="drop" to leave it out, gaps="keep" to '
-         'match its words, as refnb score coref does')
+_GAPS = (
+    'say gaps="hull" to take all from its first word to its last, gaps="drop" to leave it out, gaps="keep" to '
+    "match its words, as refnb score coref does"
+)
+
 
 class _Open(NamedTuple):
     "A bracket that waits for its end."
+
     token: int
     line: int
     kind: str
@@ -56,95 +77,142 @@ class _Open(NamedTuple):
 # %% ../../nbs/core/06_conllu.ipynb #8da738d9
 class _Mention(NamedTuple):
     "A mention and its annotation."
+
     span: Span
     kind: str
-    head: str = ""   # index of a token
+    head: str = ""  # index of a token
     words: str = ""  # with gaps: its parts, 0-1,3-3
 
 # %% ../../nbs/core/06_conllu.ipynb #5f4d151e
 class _Entities:
     "The entities of one document while it is read."
+
     def __init__(self, gaps: str, heads: bool = False):
         self.gaps, self.heads = gaps, heads
         self.open: defaultdict[str, list[_Open]] = defaultdict(list)
         self.found: dict[str, list[_Mention]] = {}
         self.names: dict[str, str] = {}
-        self.parts: defaultdict[str, list[list[Span]]] = defaultdict(list)  # of mentions with gaps
+        # of mentions with gaps
+        self.parts: defaultdict[str, list[list[Span]]] = defaultdict(list)
 
     def read(self, value: str, fields: list[str], token: int, line: int, where: str):
         "Take in a value of Entity."
         for b in _brackets(value, where):
-            if b[0] != "(": self.close(b[:-1].split("-")[0], token, where)
+            if b[0] != "(":
+                self.close(b[:-1].split("-")[0], token, where)
             else:
                 annotation = dict(zip(fields, b.strip("()").split("-", len(fields) - 1)))
                 id = annotation.get("eid", "")
-                if not id: raise FormatError(f"{b!r} has no id", f"{where}, field Entity")
+                if not id:
+                    raise FormatError(f"{b!r} has no id", f"{where}, field Entity")
                 whole = m[1] if (m := _PART.fullmatch(id)) else id
                 self.found.setdefault(whole, [])
-                self.names[whole] = self.names.get(whole) or _plain(annotation.get("identity", ""))
+                self.names[whole] = self.names.get(whole) or _plain(
+                    annotation.get("identity", "")
+                )
                 kind = _plain(annotation.get("etype", ""))
                 self.open[id].append(_Open(token, line, kind, annotation.get("head", "")))
-                if b[-1] == ")": self.close(id, token, where)
+                if b[-1] == ")":
+                    self.close(id, token, where)
 
-    def close(self, id: str, token: int, where: str):  # the mention, or the part of one, that was opened last
+    # the mention, or the part of one, that was opened last
+    def close(self, id: str, token: int, where: str):
         if id not in self.open:
-            raise FormatError(f"{id}) closes a mention that was not opened", f"{where}, field Entity")
+            raise FormatError(
+                f"{id}) closes a mention that was not opened", f"{where}, field Entity"
+            )
         o = self.open[id].pop()
-        if not self.open[id]: del self.open[id]  # the rest is checked after each sentence
-        if m := _PART.fullmatch(id): self.part(m[1], int(m[2]), int(m[3]), Span(o.token, token), o, where)
-        else: self.add(id, [Span(o.token, token)], o, where)
+        if not self.open[id]:
+            del self.open[id]  # the rest is checked after each sentence
+        if m := _PART.fullmatch(id):
+            self.part(m[1], int(m[2]), int(m[3]), Span(o.token, token), o, where)
+        else:
+            self.add(id, [Span(o.token, token)], o, where)
+
     def part(self, id: str, i: int, n: int, span: Span, o: _Open, where: str):
         "Take in a part of a mention with gaps."
         if self.gaps == "error":
-            raise FormatError(f"a mention of {id} has gaps (part {i} of {n})", f"{where}, field Entity", _GAPS)
+            raise FormatError(
+                f"a mention of {id} has gaps (part {i} of {n})",
+                f"{where}, field Entity",
+                _GAPS,
+            )
         self.join(id, i, span, where)
-        if i < n: return
+        if i < n:
+            return
         parts = self.parts[id].pop()
-        if not self.parts[id]: del self.parts[id]
-        if self.gaps != "drop": self.add(id, parts, o, where)
+        if not self.parts[id]:
+            del self.parts[id]
+        if self.gaps != "drop":
+            self.add(id, parts, o, where)
+
     def join(self, id: str, i: int, span: Span, where: str):
         "Put a part behind the part before it."
-        if i == 1: self.parts[id].append([span])
-        elif id in self.parts and len(self.parts[id][-1]) == i - 1: self.parts[id][-1].append(span)
-        else: raise FormatError(f"part {i} of a mention of {id} does not follow part {i - 1}", f"{where}, field Entity")
+        if i == 1:
+            self.parts[id].append([span])
+        elif id in self.parts and len(self.parts[id][-1]) == i - 1:
+            self.parts[id][-1].append(span)
+        else:
+            raise FormatError(
+                f"part {i} of a mention of {id} does not follow part {i - 1}",
+                f"{where}, field Entity",
+            )
+
     def add(self, id: str, parts: list[Span], o: _Open, where: str):
         "Take in a whole mention; the last of its parts says the head."
         head = _head(parts, o.head, where) if self.heads and o.head else ""
-        words = ",".join(map("{0.start}-{0.end}".format, parts)) if self.gaps == "keep" and _has_gap(parts) else ""
-        self.found[id].append(_Mention(Span(parts[0].start, parts[-1].end), o.kind, head, words))
+        words = (
+            ",".join(map("{0.start}-{0.end}".format, parts))
+            if self.gaps == "keep" and _has_gap(parts)
+            else ""
+        )
+        self.found[id].append(
+            _Mention(Span(parts[0].start, parts[-1].end), o.kind, head, words)
+        )
 
 # %% ../../nbs/core/06_conllu.ipynb #49bf5827
 def _head(parts: list[Span], text: str, where: str) -> str:
     "Return the token that is a mention's nth word."
     tokens = list(chain.from_iterable(range(s.start, s.end + 1) for s in parts))
-    if (size := len(tokens)) == 1: return str(tokens[0])
+    if (size := len(tokens)) == 1:
+        return str(tokens[0])
     n = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
-    if not 1 <= n <= size: raise FormatError(f"head {text!r} of a mention of {size} words", f"{where}, field Entity")
+    if not 1 <= n <= size:
+        raise FormatError(
+            f"head {text!r} of a mention of {size} words", f"{where}, field Entity"
+        )
     return str(tokens[n - 1])
 
 # %% ../../nbs/core/06_conllu.ipynb #74986982
 class _Reader:
     "Takes lines in, gives documents out."
+
     def __init__(self, where: str, gaps: str, heads: bool = False):
         self.where, self.gaps, self.heads, self.line = where, gaps, heads, 0
-        self.fields: list[str] = []         # of Entity, as the file says
+        self.fields: list[str] = []  # of Entity, as the file says
         self.documents: list[Document] = []
-        self.lines: dict[str, int] = {}     # where each document began
-        self.key: str|None = None           # of the document that is open
-        self.words: list[str] = []          # of the sentence that is open
+        self.lines: dict[str, int] = {}  # where each document began
+        self.key: str | None = None  # of the document that is open
+        self.words: list[str] = []  # of the sentence that is open
 
-    def at(self, n: int) -> str: return f"{self.where}, line {n}" if self.where else f"line {n}"
+    def at(self, n: int) -> str:
+        return f"{self.where}, line {n}" if self.where else f"line {n}"
 
     def begin(self, key: str, n: int):
         "Begin a document."
-        if self.key is not None: self.end()
+        if self.key is not None:
+            self.end()
         if key in self.lines:
-            raise FormatError(f"document {key!r} is in line {self.lines[key]} too", self.at(n),
-                              "give each `# newdoc` an id of its own")
+            raise FormatError(
+                f"document {key!r} is in line {self.lines[key]} too",
+                self.at(n),
+                "give each `# newdoc` an id of its own",
+            )
         self.key, self.lines[key], self.number, self.token = key, n, 0, 0
         self.entities = _Entities(self.gaps, self.heads)
         self.sentences: list[tuple[str, ...]] = []
-        self.rows: list[tuple[str, str, str]] = []  # ID, HEAD and DEPS of the sentence that is open
+        # ID, HEAD and DEPS of the sentence that is open
+        self.rows: list[tuple[str, str, str]] = []
         self.parents: list[int] = []
         self.empty: list[str] = []
         self.words = []
@@ -152,43 +220,67 @@ class _Reader:
     def sentence(self):
         "End a sentence: nothing may be open."
         self.check_closed()
-        if self.words: self.sentences.append(tuple(self.words))
+        if self.words:
+            self.sentences.append(tuple(self.words))
         self.depend()
         self.words, self.number, self.rows = [], 0, []
+
     def check_closed(self):
         "Check that no mention, and no mention with gaps, is open."
-        if self.entities.open: raise self.unclosed()
+        if self.entities.open:
+            raise self.unclosed()
         if self.entities.parts:
-            raise FormatError(f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line))
+            raise FormatError(
+                f"a mention of {min(self.entities.parts)} has lost a part",
+                self.at(self.line),
+            )
+
     def unclosed(self) -> FormatError:
         "Report the first mention that is open."
         o, id = min((min(stack), id) for id, stack in self.entities.open.items())
-        return FormatError(f"({id} is not closed in its sentence", f"{self.at(o.line)}, field Entity")
+        return FormatError(
+            f"({id} is not closed in its sentence", f"{self.at(o.line)}, field Entity"
+        )
+
     def depend(self):
         "Keep the dependencies of a sentence; an empty node depends on the first parent in its DEPS."
         at = {id: self.token - len(self.rows) + i for i, (id, _, _) in enumerate(self.rows)}
         for id, head, deps in self.rows:
             self.parents.append(at.get(deps.split(":")[0] if "." in id else head, -1))
-            if "." in id: self.empty.append(f"{at[id]}={id}={''.join(deps.split())}")
+            if "." in id:
+                self.empty.append(f"{at[id]}={id}={''.join(deps.split())}")
+
     def end(self):
         "End a document."
         self.sentence()
         meta: Meta = {"conllu_empty": " ".join(self.empty)} if self.empty else {}
-        if max(self.parents, default=-1) >= 0: meta["conllu_parents"] = " ".join(map(str, self.parents))
-        self.documents.append(_document(self.key or "", self.sentences, self.entities, meta))
+        if max(self.parents, default=-1) >= 0:
+            meta["conllu_parents"] = " ".join(map(str, self.parents))
+        self.documents.append(
+            _document(self.key or "", self.sentences, self.entities, meta)
+        )
         self.key = None
 
 # %% ../../nbs/core/06_conllu.ipynb #f2f96054
-def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta) -> Document:
+def _document(
+    key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta
+) -> Document:
     "Make a document of the entities that were read."
     found = ((mentions, e.names[id]) for id, mentions in e.found.items() if mentions)
-    return _of_mentions(key, tuple(sentences), found, {"type": "kind", "head": "head", "words": "words"}, meta)
+    return _of_mentions(
+        key,
+        tuple(sentences),
+        found,
+        {"type": "kind", "head": "head", "words": "words"},
+        meta,
+    )
 
 # %% ../../nbs/core/06_conllu.ipynb #51a9646f
 def _fields(text: str, at: str) -> list[str]:
     "Read the names of Entity's fields, of which one must be the entity's id; an older name becomes the usual one."
     fields = [{"GRP": "eid", "entity": "etype"}.get(f, f) for f in text.split("-")]
-    if "eid" not in fields: raise FormatError(f"{text!r} has no eid", f"{at}, field global.Entity")
+    if "eid" not in fields:
+        raise FormatError(f"{text!r} has no eid", f"{at}, field global.Entity")
     return fields
 
 # %% ../../nbs/core/06_conllu.ipynb #549753c0
@@ -196,53 +288,81 @@ def _comment(r: _Reader, line: str, n: int):
     "Take in a comment; two kinds matter."
     if m := re.fullmatch(r"# *newdoc(?: +id *=(.*))?", line.rstrip()):
         if r.key is not None and r.words:
-            raise FormatError("a document begins inside a sentence", r.at(n), "an empty line must be before it")
+            raise FormatError(
+                "a document begins inside a sentence",
+                r.at(n),
+                "an empty line must be before it",
+            )
         r.begin((m[1] or "").strip(), n)
-    elif m := re.fullmatch(r"# *global\.Entity *=(.*)", line): r.fields = _fields(m[1].strip(), r.at(n))
+    elif m := re.fullmatch(r"# *global\.Entity *=(.*)", line):
+        r.fields = _fields(m[1].strip(), r.at(n))
 
 # %% ../../nbs/core/06_conllu.ipynb #f0a0d29a
-def _entity(r: _Reader, fields: list[str], n: int) -> str|None:
+def _entity(r: _Reader, fields: list[str], n: int) -> str | None:
     "Find the value of Entity in the last column."
-    found = [v.removeprefix("Entity=") for v in fields[9].split("|") if v.startswith("Entity=")]
-    if len(found) > 1: raise FormatError("Entity appears twice", r.at(n))
+    found = [
+        v.removeprefix("Entity=") for v in fields[9].split("|") if v.startswith("Entity=")
+    ]
+    if len(found) > 1:
+        raise FormatError("Entity appears twice", r.at(n))
     return found[0] if found else None
 
 # %% ../../nbs/core/06_conllu.ipynb #73e5edc5
 _EMPTY = re.compile(r"[0-9]+\.[0-9]+")  # ID of an empty node
 
+
 def _count_word(r: _Reader, id: str, n: int):
     "Check that words are numbered one after the other; an empty node has no number of its own."
-    if _EMPTY.fullmatch(id): return
+    if _EMPTY.fullmatch(id):
+        return
     r.number += 1
     if id != str(r.number):
-        raise FormatError(f"{id!r} is where word {r.number} should be", f"{r.at(n)}, field ID",
-                          "is a line missing, or an empty one?")
+        raise FormatError(
+            f"{id!r} is where word {r.number} should be",
+            f"{r.at(n)}, field ID",
+            "is a line missing, or an empty one?",
+        )
 
 # %% ../../nbs/core/06_conllu.ipynb #fcf61fc9
 _SEVERAL = re.compile(r"[0-9]+-[0-9]+")  # ID of a token of several words
 
+
 def _row(r: _Reader, line: str, n: int):
     "Take in the line of a token."
     f = line.split("\t")
-    if len(f) != 10: raise FormatError(f"{len(f)} columns instead of 10", r.at(n))
+    if len(f) != 10:
+        raise FormatError(f"{len(f)} columns instead of 10", r.at(n))
     id, form, head, deps = f[0], f[1], f[6], f[8]
-    if r.key is None: r.begin("", n)
+    if r.key is None:
+        r.begin("", n)
     r.line, entity = n, _entity(r, f, n)
     if _SEVERAL.fullmatch(id):
-        if entity is None: return
-        raise FormatError("Entity is at a token of several words", r.at(n), "it belongs to a word")
-    if not form: raise FormatError("the word is empty", f"{r.at(n)}, field FORM")
+        if entity is None:
+            return
+        raise FormatError(
+            "Entity is at a token of several words", r.at(n), "it belongs to a word"
+        )
+    if not form:
+        raise FormatError("the word is empty", f"{r.at(n)}, field FORM")
     _count_word(r, id, n)
     if entity is not None and not r.fields:
-        raise FormatError("Entity before any `# global.Entity`, which says what its parts are", r.at(n))
+        raise FormatError(
+            "Entity before any `# global.Entity`, which says what its parts are", r.at(n)
+        )
     r.words.append(form)
-    if r.heads: r.rows.append((id, head, deps))
-    if entity is not None: r.entities.read(entity, r.fields, r.token, n, r.at(n))
+    if r.heads:
+        r.rows.append((id, head, deps))
+    if entity is not None:
+        r.entities.read(entity, r.fields, r.token, n, r.at(n))
     r.token += 1
 
 # %% ../../nbs/core/06_conllu.ipynb #34a0ba1f
-def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "drop", "keep"] = "error",
-                 heads: bool = False) -> list[Document]:
+def parse_conllu(
+    data: bytes,
+    where: str = "",
+    gaps: Literal["error", "hull", "drop", "keep"] = "error",
+    heads: bool = False,
+) -> list[Document]:
     """Read the documents of a CoNLL-U file, in its order; `gaps` says what becomes of a mention with gaps.
     `heads` also keeps what matching needs: heads, dependencies, empty nodes."""
     if gaps not in (known := ("error", "hull", "drop", "keep")):
@@ -250,16 +370,22 @@ def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "d
     r = _Reader(where, gaps, heads)
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
         if not line or line.isspace():
-            if r.words: r.sentence()
-        elif line[0] == "#": _comment(r, line, n)
-        else: _row(r, line, n)
-    if r.key is not None: r.end()
+            if r.words:
+                r.sentence()
+        elif line[0] == "#":
+            _comment(r, line, n)
+        else:
+            _row(r, line, n)
+    if r.key is not None:
+        r.end()
     return r.documents
 
 # %% ../../nbs/core/06_conllu.ipynb #80584aa9
 def _refuse(d: Document, what: str):
     "Report what the format cannot hold."
-    raise DataError(what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines")
+    raise DataError(
+        what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines"
+    )
 
 # %% ../../nbs/core/06_conllu.ipynb #8181ab86
 def _holdable_tokens(d: Document):
@@ -281,16 +407,21 @@ def _holdable_spans(d: Document):
 def _none_empty(d: Document):
     "Refuse sentences without a word and clusters without a mention."
     for i, s in enumerate(d.sentences):
-        if not s: _refuse(d, f"sentence {i} is empty")
+        if not s:
+            _refuse(d, f"sentence {i} is empty")
     for i, c in enumerate(d.clusters):
-        if not c: _refuse(d, f"cluster {i} has no mention")
+        if not c:
+            _refuse(d, f"cluster {i} has no mention")
 
 # %% ../../nbs/core/06_conllu.ipynb #a63a1486
 def _refuse_gaps(d: Document):
     "Refuse what the reader keeps of gaps and empty nodes, which the writer does not write."
     if "words" in d.labels or "conllu_empty" in d.meta:
-        raise DataError("has mentions with gaps or empty nodes, which refnb reads but does not write",
-                        f"document {d.doc_key!r}", "write JSON lines")
+        raise DataError(
+            "has mentions with gaps or empty nodes, which refnb reads but does not write",
+            f"document {d.doc_key!r}",
+            "write JSON lines",
+        )
 
 # %% ../../nbs/core/06_conllu.ipynb #7b5191da
 def _holdable_key(d: Document):
@@ -301,7 +432,8 @@ def _holdable_key(d: Document):
 # %% ../../nbs/core/06_conllu.ipynb #f2bb8e65
 def _holdable(d: Document):
     "Refuse a document that the format cannot hold, except for crossing mentions."
-    if not d.size: _refuse(d, "has no text")
+    if not d.size:
+        _refuse(d, "has no text")
     _refuse_gaps(d)
     _holdable_key(d)
     _none_empty(d)
@@ -313,7 +445,9 @@ def _closed(d: Document, ending: list, opened: dict):
     "Take the mentions that end here off their stacks."
     for s, e, _ in ending:
         if (start := opened[e].pop()) != s.start:
-            _refuse(d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}")
+            _refuse(
+                d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}"
+            )
 
 # %% ../../nbs/core/06_conllu.ipynb #8ef4bfab
 def _nth(s: Span, head: str) -> str:
@@ -328,18 +462,23 @@ def _label(d: Document, label: str, e: int, i: int) -> str:
 # %% ../../nbs/core/06_conllu.ipynb #d612318e
 def _after_id(d: Document, e: int, i: int, named: bool) -> str:
     "Write what follows the id where a mention opens: its type, its head and the entity's name."
-    kind, head = _escaped(_label(d, "type", e, i)), _nth(d.clusters[e][i], _label(d, "head", e, i))
-    if not named: return f"-{kind}-{head}"
+    kind = _escaped(_label(d, "type", e, i))
+    head = _nth(d.clusters[e][i], _label(d, "head", e, i))
+    if not named:
+        return f"-{kind}-{head}"
     return f"-{kind}-{head}-{_escaped(d.names[e]) if d.names else ''}"
 
 # %% ../../nbs/core/06_conllu.ipynb #af9dc6b7
-def _opening_and_closing(d: Document, id: list[str], named: bool) -> tuple[defaultdict, defaultdict]:
+def _opening_and_closing(
+    d: Document, id: list[str], named: bool
+) -> tuple[defaultdict, defaultdict]:
     "List the mentions that start and those that end at each token, the latter without mentions of one token."
     starts, ends = defaultdict(list), defaultdict(list)
     for e, cluster in enumerate(d.clusters):
         for i, s in enumerate(cluster):
             starts[s.start].append((s, e, f"({id[e]}{_after_id(d, e, i, named)}"))
-            if s.end > s.start: ends[s.end].append((s, e, f"{id[e]})"))
+            if s.end > s.start:
+                ends[s.end].append((s, e, f"{id[e]})"))
     return starts, ends
 
 # %% ../../nbs/core/06_conllu.ipynb #498c74ec
@@ -355,11 +494,16 @@ def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
     for token in sorted(starts.keys() | ends.keys()):
         longer = [m for m in starts[token] if m[0].end > token]
         opening = sorted(longer, key=lambda m: (-m[0].end, m[1]))
-        for s, e, _ in opening: opened[e].append(s.start)
+        for s, e, _ in opening:
+            opened[e].append(s.start)
         closing = sorted(ends[token], key=lambda m: (-m[0].start, -m[1]))
         _closed(d, closing, opened)
         alone = "".join(t + ")" for s, _, t in starts[token] if s.end == token)
-        out[token] = _brackets_of(closing) + _brackets_of(opening) + alone if opening else alone + _brackets_of(closing)
+        out[token] = (
+            _brackets_of(closing) + _brackets_of(opening) + alone
+            if opening
+            else alone + _brackets_of(closing)
+        )
     return out
 
 # %% ../../nbs/core/06_conllu.ipynb #bc053a45
@@ -368,12 +512,19 @@ def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
     _holdable(d)
     cells, token, name = _cells(d, id, named), 0, "_".join(d.doc_key.split()) or "document"
     yield f"# newdoc id = {d.doc_key}" if d.doc_key else "# newdoc"
-    yield "# global.Entity = eid-etype-head" + "-identity"*named
+    yield "# global.Entity = eid-etype-head" + "-identity" * named
     for n, sentence in enumerate(d.sentences, 1):
         yield f"# sent_id = {name}-{n}"
         yield f"# text = {' '.join(sentence)}"
         for i, word in enumerate(sentence, 1):
-            yield "\t".join((str(i), word, *"_______", f"Entity={cells[token]}" if token in cells else "_"))
+            yield "\t".join(
+                (
+                    str(i),
+                    word,
+                    *"_______",
+                    f"Entity={cells[token]}" if token in cells else "_",
+                )
+            )
             token += 1
         yield ""
 
@@ -383,5 +534,7 @@ def conllu_text(docs: Iterable[Document]) -> str:
     docs, ids = list(docs), map("e{}".format, count(1))
     _check_keys(docs, "give them different ones")
     named = any(map(attrgetter("names"), docs))
-    lines = chain.from_iterable(_lines(d, list(islice(ids, len(d.clusters))), named) for d in docs)
+    lines = chain.from_iterable(
+        _lines(d, list(islice(ids, len(d.clusters))), named) for d in docs
+    )
     return "\n".join([*lines, ""])

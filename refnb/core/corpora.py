@@ -33,70 +33,94 @@ def _rows(told: dict[str, str]) -> str:
     "Write rows of a table in HTML, without those that are empty."
     rows = ""
     for name, text in told.items():
-        if text: rows += f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
+        if text:
+            rows += f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
     return rows
+
 
 class Corpus(Record):
     "A card."
-    corpus: str                  # short name
-    about: str                   # its content
+
+    corpus: str  # short name
+    about: str  # its content
     # module:function, or file.py:function relative to the card; called with those of split, s and further arguments
     # that it takes
     load: str
-    title: str = ""              # its usual name; the short name if not given
-    cite: str = ""               # how to cite it
-    licence: str = ""            # of annotation and text
-    inputs: list[str] = []       # upstream sets it is made from
-    splits: list[str] = []       # their names
+    title: str = ""  # its usual name; the short name if not given
+    cite: str = ""  # how to cite it
+    licence: str = ""  # of annotation and text
+    inputs: list[str] = []  # upstream sets it is made from
+    splits: list[str] = []  # their names
     counts: dict[str, int] = {}  # documents, tokens, mentions, clusters
-    hub: list[str] = []          # hub files it is made from
-    defects: list[str] = []      # known ones
-    names: list[str] = []        # of entities, where the files have numbers
-    books: dict[str, dict[str, str|int]] = {} # doc_key -> title and counts
+    hub: list[str] = []  # hub files it is made from
+    defects: list[str] = []  # known ones
+    names: list[str] = []  # of entities, where the files have numbers
+    books: dict[str, dict[str, str | int]] = {}  # doc_key -> title and counts
+
     def _repr_html_(self):
-        table = _rows({"about": self.about, "cite": self.cite, "licence": self.licence,
-                       "splits": ", ".join(self.splits),
-                       "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())})
+        table = _rows(
+            {
+                "about": self.about,
+                "cite": self.cite,
+                "licence": self.licence,
+                "splits": ", ".join(self.splits),
+                "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items()),
+            }
+        )
         defects = "".join(f"<li>{html.escape(d)}</li>" for d in self.defects)
         return f"<p><b>{html.escape(self.title)}</b></p><table>{table}</table><ul>{defects}</ul>"
 
 # %% ../../nbs/core/14_corpora.ipynb #f521ae16
-def _keys_in(folder: str) -> list[str]: return [k for k in registry() if k.startswith(folder)]  # of upstream files
+def _keys_in(folder: str) -> list[str]:
+    return [k for k in registry() if k.startswith(folder)]  # of upstream files
 
 # %% ../../nbs/core/14_corpora.ipynb #d2640c12
-def _stem(key: str) -> str: return Path(key).stem
+def _stem(key: str) -> str:
+    return Path(key).stem
 
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
 def _card(path: Path) -> tuple[str, Corpus]:
     card = read_yaml(path, Corpus)
     return card.corpus, card.changed(title=card.title or card.corpus)
 
-def _all_cards(s: Settings|None) -> dict[str, tuple[Corpus, Path]]:
+
+def _all_cards(s: Settings | None) -> dict[str, tuple[Corpus, Path]]:
     "Return all cards with their files."
     return named_cards("corpus", "data/corpora", _card, your_folder("corpora", s))
 
-def corpora(s: Settings|None = None) -> dict[str, Corpus]:
+
+def corpora(s: Settings | None = None) -> dict[str, Corpus]:
     "List all corpora by short name, the package's and yours."
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
-def the_corpus(name: str, s: Settings|None = None) -> Corpus:
+
+def the_corpus(name: str, s: Settings | None = None) -> Corpus:
     "Find a corpus' card by its short name; the settings name the folder of your own cards."
     if name not in (known := corpora(s)):
-        raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
+        raise CallError(
+            f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file"
+        )
     return known[name]
 
 # %% ../../nbs/core/14_corpora.ipynb #b55be30c
 def _ids(split: str, fold: int, s: Settings) -> list[str]:
     "List the documents of a LitBank split, in the order of its list."
-    if not 0 <= fold < 10: raise CallError(f"LitBank has folds 0 to 9, not {fold}")
+    if not 0 <= fold < 10:
+        raise CallError(f"LitBank has folds 0 to 9, not {fold}")
     key = f"dbamman/lrec2020-coref/data/litbank_tenfold_splits/{fold}/{split}.ids"
-    return [line.removesuffix(".tsv") for line in map(str.strip, get(key, s).decode().splitlines()) if line]
+    return [
+        line.removesuffix(".tsv")
+        for line in map(str.strip, get(key, s).decode().splitlines())
+        if line
+    ]
 
 # %% ../../nbs/core/14_corpora.ipynb #8b4a5a0e
 def _split(name: str, split: str):
     "Refuse a split that a corpus has not."
     if split and split not in the_corpus(name).splits:
-        raise CallError(f"{name} has no split {split!r}", do=nearest(split, the_corpus(name).splits))
+        raise CallError(
+            f"{name} has no split {split!r}", do=nearest(split, the_corpus(name).splits)
+        )
 
 # %% ../../nbs/core/14_corpora.ipynb #93879102
 @lru_cache(maxsize=100)  # a table that compares corpora reads a split, then all
@@ -105,14 +129,21 @@ def _litbank_story(name: str, conll: bytes, ann: bytes) -> Document:
     return with_labels(d, ann, f"{name}.ann")
 
 # %% ../../nbs/core/14_corpora.ipynb #080737e9
-def litbank(split: str = "", s: Settings|None = None, fold: int = 0) -> list[Document]:
+def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[Document]:
     """Read LitBank's documents, with names and the labels type and kind.
     `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s = s or load_settings()
     _split("litbank", split)
     coref = "dbamman/litbank/coref"
-    names = _ids(split, fold, s) if split else sorted(map(_stem, _keys_in(f"{coref}/conll/")))
-    return [_litbank_story(n, get(f"{coref}/conll/{n}.conll", s), get(f"{coref}/tsv/{n}.ann", s)) for n in names]
+    names = (
+        _ids(split, fold, s) if split else sorted(map(_stem, _keys_in(f"{coref}/conll/")))
+    )
+    return [
+        _litbank_story(
+            n, get(f"{coref}/conll/{n}.conll", s), get(f"{coref}/tsv/{n}.ann", s)
+        )
+        for n in names
+    ]
 
 # %% ../../nbs/core/14_corpora.ipynb #c0cf32fa
 def _fantasy_files(variant: str) -> dict[str, str]:
@@ -121,50 +152,74 @@ def _fantasy_files(variant: str) -> dict[str, str]:
     found = _keys_in(f"{folder}{variant}/")
     if not found:
         variants = {k.split("/")[3] for k in _keys_in(folder)}
-        raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants))
+        raise CallError(
+            f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants)
+        )
     return {Path(k).name.split(".")[0]: k for k in found}
 
 # %% ../../nbs/core/14_corpora.ipynb #62872e62
-def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_split1") -> list[Document]:
+def fantasycoref(
+    split: str = "", s: Settings | None = None, variant: str = "GFT_split1"
+) -> list[Document]:
     """Read FantasyCoref's stories; `split` is train, dev or test, empty: dev and test.
     GFT_split1 has whole tales, GFT_split2 and AFT_split3 have them cut into parts, AFT_original the longer stories."""
     s = s or load_settings()
     _split("fantasycoref", split)
     known = _fantasy_files(variant)
     if split and split not in known:
-        raise CallError(f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known))
+        raise CallError(
+            f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known)
+        )
     docs: list[Document] = []
     for name in [split] if split else ["dev", "test"]:
-        if name in known: docs += parse_conll(get(known[name], s), Path(known[name]).name)
+        if name in known:
+            docs += parse_conll(get(known[name], s), Path(known[name]).name)
     return docs
 
 # %% ../../nbs/core/14_corpora.ipynb #e33afb69
-def animal_farm(split: str = "", s: Settings|None = None) -> list[Document]:
+def animal_farm(split: str = "", s: Settings | None = None) -> list[Document]:
     "Read Animal Farm, with the names of its characters; it has no splits."
     _split("animal-farm", split)
-    [d] = parse_conll(get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s), "animal_farm_anno.conll")
-    return [d.changed(names=tuple(the_corpus("animal-farm").names), meta={"title": "Animal Farm"})]
+    [d] = parse_conll(
+        get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s),
+        "animal_farm_anno.conll",
+    )
+    return [
+        d.changed(
+            names=tuple(the_corpus("animal-farm").names), meta={"title": "Animal Farm"}
+        )
+    ]
 
 # %% ../../nbs/core/14_corpora.ipynb #1d02f8b1
-def gap(split: str = "", s: Settings|None = None) -> list[Document]:
+def gap(split: str = "", s: Settings | None = None) -> list[Document]:
     "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
     _split("gap", split)
-    files = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
+    files = {
+        "dev": "gap-development.tsv",
+        "test": "gap-test.tsv",
+        "validation": "gap-validation.tsv",
+    }
     docs: list[Document] = []
     for name in [split] if split else files:
-        docs += parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])
+        docs += parse_gap(
+            get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name]
+        )
     return docs
 
 # %% ../../nbs/core/14_corpora.ipynb #6c797608
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"
+
 
 def _check_counts(what: dict[str, int], key: str, where_: str):
     "Refuse a book whose counts are not the published ones."
     published = the_corpus("bookcoref").books.get(key, {})
     for field, n in what.items():
         if field in published and published[field] != n:
-            raise DataError(f"{n:,} {field} where the published version has {published[field]:,}", f"{where_}, {key}",
-                            "it is another version of the book: scores on it would not be the paper's")
+            raise DataError(
+                f"{n:,} {field} where the published version has {published[field]:,}",
+                f"{where_}, {key}",
+                "it is another version of the book: scores on it would not be the paper's",
+            )
 
 # %% ../../nbs/core/14_corpora.ipynb #abd1768c
 def _title(key: str) -> dict[str, str]:
@@ -172,19 +227,25 @@ def _title(key: str) -> dict[str, str]:
     return {"title": str(book["title"])} if book else {}
 
 # %% ../../nbs/core/14_corpora.ipynb #2b9fa7b4
-def book_texts(s: Settings|None = None, file: str = TEXTS) -> dict[str, Document]:
+def book_texts(s: Settings | None = None, file: str = TEXTS) -> dict[str, Document]:
     """Load the text of BookCoref's three gold books, by key, without clusters, from any released predictions on whole
     books."""
     docs = parse_jsonlines(get(file, s), Path(file).name)
-    for d in docs: _check_counts({"tokens": d.size}, d.doc_key, file)
-    return {d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key)) for d in docs}
+    for d in docs:
+        _check_counts({"tokens": d.size}, d.doc_key, file)
+    return {
+        d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key)) for d in docs
+    }
 
 # %% ../../nbs/core/14_corpora.ipynb #10672a93
-def gold_clusters(path: str|Path) -> dict[str, Document]:
+def gold_clusters(path: str | Path) -> dict[str, Document]:
     """Read BookCoref's gold clusters with names, by key, from the hub's test.jsonl or a file of its form.
     There is text if the file has it."""
     docs = parse_jsonlines(read_bytes(path), str(path))
-    for d in docs: _check_counts({"mentions": len(d.mentions), "clusters": len(d.clusters)}, d.doc_key, str(path))
+    for d in docs:
+        _check_counts(
+            {"mentions": len(d.mentions), "clusters": len(d.clusters)}, d.doc_key, str(path)
+        )
     return {d.doc_key: d for d in docs}
 
 # %% ../../nbs/core/14_corpora.ipynb #ac88db7d
@@ -195,18 +256,31 @@ def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document
         _check_counts({"tokens": d.size}, d.doc_key, where_)
         return d.changed(meta=meta)
     if d.doc_key not in texts:
-        raise DataError(f"no text is known for the book {d.doc_key!r}", where_, nearest(d.doc_key, texts))
-    try: return d.changed(sentences=texts[d.doc_key].sentences, meta=meta)
-    except ValueError as e: raise DataError(str(e), where_, "clusters and text are of different versions") from None
+        raise DataError(
+            f"no text is known for the book {d.doc_key!r}",
+            where_,
+            nearest(d.doc_key, texts),
+        )
+    try:
+        return d.changed(sentences=texts[d.doc_key].sentences, meta=meta)
+    except ValueError as e:
+        raise DataError(
+            str(e), where_, "clusters and text are of different versions"
+        ) from None
 
 # %% ../../nbs/core/14_corpora.ipynb #7b9e1915
-def bookcoref(split: str = "test", s: Settings|None = None, file: str = "") -> list[Document]:
+def bookcoref(
+    split: str = "test", s: Settings | None = None, file: str = ""
+) -> list[Document]:
     """Read BookCoref's gold books with names, in the release's order.
     `file` holds the gold clusters; empty: where settings or the hub's cache have them."""
     s = s or load_settings()
     _split("bookcoref", split)
     path = file or hub_path("bookcoref-gold", s)
-    if not path: raise DataError(lacks("bookcoref-gold"), "bookcoref", "load('animal-farm') needs no hub")
+    if not path:
+        raise DataError(
+            lacks("bookcoref-gold"), "bookcoref", "load('animal-farm') needs no hub"
+        )
     gold = gold_clusters(path)
     texts = {} if all(map(attrgetter("sentences"), gold.values())) else book_texts(s)
     return [_with_text(d, texts, str(path)) for d in gold.values()]
@@ -218,6 +292,7 @@ class _Entity(Record):
     pronoun: str
     character: bool
 
+
 class _Story(Record):
     key: str
     title: str
@@ -225,10 +300,14 @@ class _Story(Record):
     about: str
     entities: tuple[_Entity, ...]
 
+
 class Stories(Record):
     "What stories.yaml says."
-    profile: dict[str, int]     # sizes for a small corpus: words of a window, windows of a group
-    stories: tuple[_Story, ...] # in order
+
+    # sizes for a small corpus: words of a window, windows of a group
+    profile: dict[str, int]
+    stories: tuple[_Story, ...]  # in order
+
 
 @cache
 def stories() -> Stories:
@@ -238,7 +317,8 @@ def stories() -> Stories:
 # %% ../../nbs/core/14_corpora.ipynb #6e4c8ac4
 def _kind(tags: list[str]) -> str:
     "Name a mention's kind by its tags of parts of speech."
-    if len(tags) == 1 and tags[0] in ("PRP", "PRP$"): return "PRON"
+    if len(tags) == 1 and tags[0] in ("PRP", "PRP$"):
+        return "PRON"
     return "PROP" if {"NNP", "NNPS"} & set(tags) else "NOM"
 
 # %% ../../nbs/core/14_corpora.ipynb #14e0249b
@@ -249,16 +329,25 @@ def _story(t: _Story, characters: bool) -> Document:
     tags = [line.split("\t")[4] for line in data.decode().split("\n") if "\t" in line]
     clusters, names, types = [], [], []
     for e, cluster in zip(t.entities, d.clusters, strict=True):
-        if characters and not e.character: continue
+        if characters and not e.character:
+            continue
         clusters.append(cluster)
         names.append(e.name)
-        types.append((e.kind,)*len(cluster))
-    kinds = map_members(lambda s: _kind(tags[s.start:s.end + 1]), tuple(clusters))
-    return Document(t.key, d.sentences, tuple(clusters), tuple(names), {"type": tuple(types), "kind": kinds},
-                    {"title": t.title})
+        types.append((e.kind,) * len(cluster))
+    kinds = map_members(lambda s: _kind(tags[s.start : s.end + 1]), tuple(clusters))
+    return Document(
+        t.key,
+        d.sentences,
+        tuple(clusters),
+        tuple(names),
+        {"type": tuple(types), "kind": kinds},
+        {"title": t.title},
+    )
 
 # %% ../../nbs/core/14_corpora.ipynb #d2bbc2a5
-def sample(split: str = "", s: Settings|None = None, characters: bool = False) -> list[Document]:
+def sample(
+    split: str = "", s: Settings | None = None, characters: bool = False
+) -> list[Document]:
     """Read the stories that refnb carries, with names and the labels type and kind; they have no splits.
     `characters` keeps only the entities that act: what BookCoref annotates."""
     _split("sample", split)
@@ -270,8 +359,11 @@ def _checked(docs: Any, card: Corpus) -> list[Document]:
     found = list(docs)
     for d in found:
         if not isinstance(d, Document):
-            raise DataError(f"{card.load} returned {type(d).__name__}, not refnb's Document", card.corpus,
-                            "refnb.read_documents reads files")
+            raise DataError(
+                f"{card.load} returned {type(d).__name__}, not refnb's Document",
+                card.corpus,
+                "refnb.read_documents reads files",
+            )
     return found
 
 # %% ../../nbs/core/14_corpora.ipynb #411c76ad
@@ -279,22 +371,28 @@ def _check_arguments(names: Iterable[str], takes: Iterable[str], corpus: str):
     "Refuse an argument that a corpus' function does not take."
     known = [p for p in takes if p not in ("split", "s")]
     if bad := set(names) - set(known):
-        raise CallError(f"{corpus} has no parameter {min(bad)!r}", do=nearest(min(bad), known) if known else "")
+        raise CallError(
+            f"{corpus} has no parameter {min(bad)!r}",
+            do=nearest(min(bad), known) if known else "",
+        )
 
 # %% ../../nbs/core/14_corpora.ipynb #abf7d1de
 def load(
-    name: str|Path,          # a corpus, or a file of documents in any readable format
-    split: str = "",         # of the corpus; empty: all of it
-    s: Settings|None = None, # where to look
-    **arguments: Any,        # arguments of the corpus' own function: fold, variant, file, characters
-) -> list[Document]:         # in the corpus' order
+    name: str | Path,  # a corpus, or a file of documents in any readable format
+    split: str = "",  # of the corpus; empty: all of it
+    s: Settings | None = None,  # where to look
+    **arguments: Any,  # arguments of the corpus' own function: fold, variant, file,
+    # characters
+) -> list[Document]:  # in the corpus' order
     """Read annotated documents by the name of their corpus, or from a file.
 
     >>> refnb.load("sample")[0]
     """
     if str(name) not in corpora(s):
-        if Path(name).exists(): return read_documents(name)
-        if any(c in str(name) for c in "./\\"): raise DataError("no such file", str(name))
+        if Path(name).exists():
+            return read_documents(name)
+        if any(c in str(name) for c in "./\\"):
+            raise DataError("no such file", str(name))
     card = the_corpus(str(name), s)
     if split and split not in card.splits:
         raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
@@ -309,5 +407,9 @@ def counts(docs: Iterable[Document]) -> dict[str, int]:
     "Count documents, tokens, mentions and clusters."
     docs = list(docs)
     clusters = list(chain.from_iterable(map(attrgetter("clusters"), docs)))
-    return {"documents": len(docs), "tokens": sum(map(attrgetter("size"), docs)),
-            "mentions": sum(map(len, clusters)), "clusters": len(clusters)}
+    return {
+        "documents": len(docs),
+        "tokens": sum(map(attrgetter("size"), docs)),
+        "mentions": sum(map(len, clusters)),
+        "clusters": len(clusters),
+    }

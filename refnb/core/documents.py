@@ -25,57 +25,92 @@ Clusters = tuple[tuple[Span, ...], ...]
 # %% ../../nbs/core/01_documents.ipynb #0fb28adc
 class Document(Record):
     "Tokenised sentences with clusters of mentions."
-    doc_key: str                                       # unique within its corpus
-    sentences: tuple[tuple[str, ...], ...] = ()        # tokens; none where the text is not known
-    clusters: Clusters = ()                            # each cluster's mentions
-    names: tuple[str, ...] = ()                        # entity names, one per cluster or none at all
-    labels: dict[str, tuple[tuple[str, ...], ...]] = {} # of mentions, in the shape of the clusters
-    meta: Meta = {}                                    # metadata from the corpus
-    speakers: tuple[str, ...] = ()                     # who says each sentence, "" where unknown; none at all
+
+    doc_key: str  # unique within its corpus
+    sentences: tuple[tuple[str, ...], ...] = ()  # tokens; none where the text is not known
+    clusters: Clusters = ()  # each cluster's mentions
+    names: tuple[str, ...] = ()  # entity names, one per cluster or none at all
+    # of mentions, in the shape of the clusters
+    labels: dict[str, tuple[tuple[str, ...], ...]] = {}
+    meta: Meta = {}  # metadata from the corpus
+    speakers: tuple[str, ...] = ()  # who says each sentence, "" where unknown; none at all
 
     @property
-    def tokens(self) -> list[str]: return list(chain.from_iterable(self.sentences))
-    @property
-    def size(self) -> int: return sum(map(len, filter(None, self.sentences)))  # of empty ones there may be a million
-    @property
-    def mentions(self) -> list[Span]: return sorted(chain.from_iterable(self.clusters))
+    def tokens(self) -> list[str]:
+        return list(chain.from_iterable(self.sentences))
 
-    def fault(self) -> str: return _fault(self)
-    def __repr__(self) -> str: return _summary(self)
-    def __rich_repr__(self) -> Any: yield repr(self)
-    def _repr_html_(self) -> str: return _page(self)
-    def around(self, where: Span|tuple[int, int]|int, width: int = 60) -> "Look":
+    @property
+    def size(self) -> int:
+        # of empty ones there may be a million
+        return sum(map(len, filter(None, self.sentences)))
+
+    @property
+    def mentions(self) -> list[Span]:
+        return sorted(chain.from_iterable(self.clusters))
+
+    def fault(self) -> str:
+        return _fault(self)
+
+    def __repr__(self) -> str:
+        return _summary(self)
+
+    def __rich_repr__(self) -> Any:
+        yield repr(self)
+
+    def _repr_html_(self) -> str:
+        return _page(self)
+
+    def around(self, where: Span | tuple[int, int] | int, width: int = 60) -> "Look":
         "Show the text around a mention or a token, which is in a white box."
         return _around(self, where, width)
+
     def entities(self, n: int = 30) -> "Look":
         "List the n largest clusters: name, size, first and last place, phrases."
         return _entities(self, n)
+
     def find(self, text: str, n: int = 8, width: int = 20, case: bool = False) -> "Look":
         "Show the first n places where words occur, in white boxes."
         return _find(self, text, n, width, case)
-    def cluster(self, which: int|str, n: int = 10, width: int = 12) -> "Look":
+
+    def cluster(self, which: int | str, n: int = 10, width: int = 12) -> "Look":
         "Show n mentions of one cluster (an index or a name), taken evenly from the whole text."
         return _cluster(self, which, n, width)
 
 # %% ../../nbs/core/01_documents.ipynb #3bd7b559
 def _same_word(a: str, b: str) -> bool:
     "Tell whether two tokens differ only in case or Unicode form; `[UNK]` matches any token."
-    return (a == b or "[UNK]" in (a, b)
-            or unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold())
+    return (
+        a == b
+        or "[UNK]" in (a, b)
+        or unicodedata.normalize("NFKC", a).casefold()
+        == unicodedata.normalize("NFKC", b).casefold()
+    )
+
 
 def other_words(a: Sequence[str], b: Sequence[str]) -> str:
     """Describe how two texts of one length differ, or return "": an index would mean another word in the other."""
-    if a == b: return ""
-    places = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not _same_word(x, y)]
+    if a == b:
+        return ""
+    places = [
+        i
+        for i, (x, y) in enumerate(zip(a, b, strict=True))
+        if x != y and not _same_word(x, y)
+    ]
     if places:
-        return (f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has "
-                f"{a[places[0]]!r} (token {places[0]})")
+        return (
+            f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has "
+            f"{a[places[0]]!r} (token {places[0]})"
+        )
     return ""
 
 # %% ../../nbs/core/01_documents.ipynb #158837c2
-LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits, and a larger index would be another mention
+# tokens of a text: metrics keep a span in 64 bits, and a larger index would be another
+# mention
+LONGEST = 1 << 31
 
-def _shape(clusters: Iterable[Sized]) -> list[int]: return list(map(len, clusters))
+
+def _shape(clusters: Iterable[Sized]) -> list[int]:
+    return list(map(len, clusters))
 
 # %% ../../nbs/core/01_documents.ipynb #0e14c6cc
 def _outside(d: Document) -> str:
@@ -91,11 +126,13 @@ def _outside(d: Document) -> str:
 # %% ../../nbs/core/01_documents.ipynb #c2a0c323
 def _unfitting(d: Document) -> str:
     "Describe names, speakers or labels that do not fit, or return an empty string."
-    if d.names and len(d.names) != len(d.clusters): return f"{len(d.names)} names for {len(d.clusters)} clusters"
+    if d.names and len(d.names) != len(d.clusters):
+        return f"{len(d.names)} names for {len(d.clusters)} clusters"
     if d.speakers and len(d.speakers) != len(d.sentences):
         return f"{len(d.speakers)} speakers for {len(d.sentences)} sentences"
     for name, values in d.labels.items():
-        if _shape(values) != _shape(d.clusters): return f"labels {name!r} do not have the shape of the clusters"
+        if _shape(values) != _shape(d.clusters):
+            return f"labels {name!r} do not have the shape of the clusters"
     return ""
 
 # %% ../../nbs/core/01_documents.ipynb #a337801a
@@ -126,7 +163,8 @@ def _check_keys(docs: Iterable[Document], do: str):
     "Check that no two documents, which go into one file, have the same key."
     seen = set()
     for d in docs:
-        if d.doc_key in seen: raise DataError("two documents have this doc_key", repr(d.doc_key), do)
+        if d.doc_key in seen:
+            raise DataError("two documents have this doc_key", repr(d.doc_key), do)
         seen.add(d.doc_key)
 
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
@@ -140,12 +178,15 @@ def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
 
 # %% ../../nbs/core/01_documents.ipynb #364e7309
-def _labels(groups: Sequence[Iterable], fields: Mapping[str, str]) -> dict[str, tuple[tuple, ...]]:
+def _labels(
+    groups: Sequence[Iterable], fields: Mapping[str, str]
+) -> dict[str, tuple[tuple, ...]]:
     "Collect labels from the fields of grouped mentions; one that is empty everywhere is left out."
     labels = {}
     for label, field in fields.items():
         values = map_members(attrgetter(field), groups)
-        if any(map(any, values)): labels[label] = values
+        if any(map(any, values)):
+            labels[label] = values
     return labels
 
 # %% ../../nbs/core/01_documents.ipynb #ea74f7fa
@@ -155,8 +196,13 @@ def _if_any(names: Iterable[str]) -> tuple[str, ...]:
     return names if any(names) else ()
 
 # %% ../../nbs/core/01_documents.ipynb #aa2d92ca
-def _of_mentions(doc_key: str, sentences: tuple[tuple[str, ...], ...], entities: Iterable[tuple[Iterable, str]],
-                 fields: Mapping[str, str], meta: Meta = {}) -> Document:
+def _of_mentions(
+    doc_key: str,
+    sentences: tuple[tuple[str, ...], ...],
+    entities: Iterable[tuple[Iterable, str]],
+    fields: Mapping[str, str],
+    meta: Meta = {},
+) -> Document:
     """Make a document, in the order of the text, of entities: mentions that have a `span`, and a name.
     `fields` are labels with the fields of a mention that they come from."""
     found = sorted((sorted(mentions), name) for mentions, name in entities)
@@ -173,36 +219,55 @@ def _has_gap(spans: Iterable[Span]) -> bool:
 def plain(text: str, limit: int = 40) -> str:
     """Make any text (a token, a name, a key) safe to print: one line of at most `limit` characters, to be escaped where
     it goes into HTML."""
-    if not text.strip(): return "¶" if "\n" in text else "␣"
+    if not text.strip():
+        return "¶" if "\n" in text else "␣"
     short = _shortened(text, limit)
-    return short if short.isprintable() else "".join(c if c.isprintable() else "·" for c in short)
+    return (
+        short
+        if short.isprintable()
+        else "".join(c if c.isprintable() else "·" for c in short)
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #540dfb3d
-def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, limit))
+def _safe(text: str, limit: int = 40) -> str:
+    return html.escape(plain(text, limit))
 
 # %% ../../nbs/core/01_documents.ipynb #cf0e20d9
 INK, PALE = "#1b1b1b", "#dddddd"
 # Paul Tol's "light" scheme: the colour-blind tell them apart
-_COLORS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")
-_PALER = ("#bbccee", "#ffcccc", "#eeeebb", "#cceeff", "#ccddaa")  # his "pale" scheme, for the many that follow
+_COLORS = (
+    "#77aadd",
+    "#ee8866",
+    "#eedd88",
+    "#ffaabb",
+    "#99ddff",
+    "#44bb99",
+    "#bbcc33",
+    "#aaaa00",
+)
+# his "pale" scheme, for the many that follow
+_PALER = ("#bbccee", "#ffcccc", "#eeeebb", "#cceeff", "#ccddaa")
 _DEEPEST, MOST = 6, 120
+
 
 class Box(NamedTuple):
     "A box around tokens."
-    start: int               # first token
-    end: int                 # last token, inclusive
-    label: str = ""          # small text at its end
-    color: str = PALE        # behind the text
-    border: str = "1px solid" # width and style, in CSS
-    title: str = ""          # shown when the pointer rests on it
+
+    start: int  # first token
+    end: int  # last token, inclusive
+    label: str = ""  # small text at its end
+    color: str = PALE  # behind the text
+    border: str = "1px solid"  # width and style, in CSS
+    title: str = ""  # shown when the pointer rests on it
 
 # %% ../../nbs/core/01_documents.ipynb #2c641b09
 class Piece(NamedTuple):
     "A part of a box: all of it, unless the box crosses another or the window's edge."
-    box: Box    # the whole
+
+    box: Box  # the whole
     start: int  # first token
-    end: int    # last token, inclusive
-    around: int # index of the piece that it lies in; -1: of none
+    end: int  # last token, inclusive
+    around: int  # index of the piece that it lies in; -1: of none
 
 # %% ../../nbs/core/01_documents.ipynb #445cd38c
 def _open(made: list[Piece], stack: list[int], box: Box, at: int, last: int):
@@ -210,32 +275,43 @@ def _open(made: list[Piece], stack: list[int], box: Box, at: int, last: int):
     made.append(Piece(box, at, min(box.end, last), stack[-1] if stack else -1))
     stack.append(len(made) - 1)
 
+
 def _cut(made: list[Piece], stack: list[int], at: int) -> list[Box]:
     "Close the pieces that end at a token and those inside them; return the boxes that continue."
     lowest = 0
-    while lowest < len(stack) and made[stack[lowest]].box.end > at: lowest += 1
+    while lowest < len(stack) and made[stack[lowest]].box.end > at:
+        lowest += 1
     again = []
     for k in stack[lowest:]:
         made[k] = made[k]._replace(end=at)
-        if made[k].box.end > at: again.append(made[k].box)
+        if made[k].box.end > at:
+            again.append(made[k].box)
     del stack[lowest:]
     return sorted(again, key=lambda b: -b.end)
 
+
 def _pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
     "Divide boxes into pieces that nest."
-    todo = sorted((b for b in boxes if b.end >= start and b.start < stop), key=lambda b: (-max(start, b.start), b.end))
+    todo = sorted(
+        (b for b in boxes if b.end >= start and b.start < stop),
+        key=lambda b: (-max(start, b.start), b.end),
+    )
     made: list[Piece] = []
     stack: list[int] = []
     for t in range(start, stop):
         while todo and todo[-1].start <= t:
             box = todo.pop()
-            if len(stack) < _DEEPEST and len(made) < MOST: _open(made, stack, box, t, stop - 1)
+            if len(stack) < _DEEPEST and len(made) < MOST:
+                _open(made, stack, box, t, stop - 1)
         again = _cut(made, stack, t)
-        for b in again if t + 1 < stop else (): _open(made, stack, b, t + 1, stop - 1)
+        for b in again if t + 1 < stop else ():
+            _open(made, stack, b, t + 1, stop - 1)
     return made
 
 # %% ../../nbs/core/01_documents.ipynb #73015a56
-def _edges(made: list[Piece]) -> tuple[defaultdict[int, list[int]], defaultdict[int, list[int]]]:
+def _edges(
+    made: list[Piece],
+) -> tuple[defaultdict[int, list[int]], defaultdict[int, list[int]]]:
     "List the pieces that begin and those that end at each token."
     opened, closed = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for k, p in enumerate(made):
@@ -244,45 +320,79 @@ def _edges(made: list[Piece]) -> tuple[defaultdict[int, list[int]], defaultdict[
     return opened, closed
 
 # %% ../../nbs/core/01_documents.ipynb #bd4e6bbe
-def _woven(tokens: list[str], start: int, made: list[Piece], before: Callable, after: Callable, show: Callable) -> str:
+def _woven(
+    tokens: list[str],
+    start: int,
+    made: list[Piece],
+    before: Callable,
+    after: Callable,
+    show: Callable,
+) -> str:
     "Join tokens, with text before and after each piece."
     opened, closed = _edges(made)
+
     def with_pieces(t: int, token: str) -> str:
-        return "".join(map(before, opened[t])) + show(token) + "".join(map(after, reversed(closed[t])))
+        return (
+            "".join(map(before, opened[t]))
+            + show(token)
+            + "".join(map(after, reversed(closed[t])))
+        )
+
     return " ".join(with_pieces(t, token) for t, token in enumerate(tokens, start))
+
 
 def _heights(made: list[Piece]) -> list[int]:
     "Count the levels of pieces inside each piece."
-    heights = [0]*len(made)
+    heights = [0] * len(made)
     for k in reversed(range(len(made))):
-        if (a := made[k].around) >= 0: heights[a] = max(heights[a], heights[k] + 1)
+        if (a := made[k].around) >= 0:
+            heights[a] = max(heights[a], heights[k] + 1)
     return heights
 
-def _last(p: Piece, stop: int) -> bool: return p.end == min(p.box.end, stop - 1)
+
+def _last(p: Piece, stop: int) -> bool:
+    return p.end == min(p.box.end, stop - 1)
 
 # %% ../../nbs/core/01_documents.ipynb #00b462b2
 def _tag(p: Piece, height: int) -> str:
     "Begin a piece; its edge is open where its box continues."
     b = p.box
-    torn = ("border-left:0;" if p.start > p.box.start else "") + ("border-right:0;" if p.end < p.box.end else "")
+    torn = ("border-left:0;" if p.start > p.box.start else "") + (
+        "border-right:0;" if p.end < p.box.end else ""
+    )
     title = f' title="{_safe(b.title, 60)}"' if b.title else ""
-    return (f'<span{title} style="background:{b.color};color:{INK};border:{b.border} '
-            f'{INK};{torn}border-radius:3px;padding:{1 + 3*height}px 2px">')
+    return (
+        f'<span{title} style="background:{b.color};color:{INK};border:{b.border} '
+        f'{INK};{torn}border-radius:3px;padding:{1 + 3 * height}px 2px">'
+    )
 
+# %% ../../nbs/core/01_documents.ipynb #85aab2cf
 def _end(p: Piece, stop: int) -> str:
     "End a piece, with its label where the box ends."
-    if not p.box.label or not _last(p, stop): return "</span>"
+    if not p.box.label or not _last(p, stop):
+        return "</span>"
     style = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
     return f'<small style="{style}">{_safe(p.box.label, 18)}</small></span>'
 
+# %% ../../nbs/core/01_documents.ipynb #2e4f2508
 def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     """Write a window's tokens with coloured boxes, as HTML where everything is escaped.
     `start` is the index of the first token; boxes outside the window are left out."""
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
     heights = _heights(made)
-    text = _woven(tokens, start, made, lambda k: _tag(made[k], heights[k]), lambda k: _end(made[k], stop), _safe)
-    return f'<span style="line-height:{2 + .4*max(heights, default=0):.1f}">{text}</span>'
+    text = _woven(
+        tokens,
+        start,
+        made,
+        lambda k: _tag(made[k], heights[k]),
+        lambda k: _end(made[k], stop),
+        _safe,
+    )
+    return (
+        f'<span style="line-height:{2 + 0.4 * max(heights, default=0):.1f}">{text}</span>'
+    )
 
+# %% ../../nbs/core/01_documents.ipynb #92e56eb0
 def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
@@ -298,49 +408,74 @@ def _ranked(sizes: Sequence[int]) -> list[int]:
 # %% ../../nbs/core/01_documents.ipynb #41f23fee
 class Look:
     "Something to look at: rich in a notebook, plain text elsewhere."
+
     def __init__(self, html: str, text: str):
         "Keep HTML, with everything escaped, for a notebook, and text for a terminal."
         self.html, self.text = html, text
-    def _repr_html_(self) -> str: return self.html
-    def __repr__(self) -> str: return self.text
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def __repr__(self) -> str:
+        return self.text
+
 
 def colors(d: Document) -> list[str]:
     "Choose a colour for each cluster of a document: the largest ones differ, a cluster of one mention is grey."
-    out, sizes = [PALE]*len(d.clusters), _shape(d.clusters)
-    for k, i in enumerate(_ranked(sizes)): out[i] = _COLORS[k] if k < len(_COLORS) else _PALER[k % len(_PALER)]
+    out, sizes = [PALE] * len(d.clusters), _shape(d.clusters)
+    for k, i in enumerate(_ranked(sizes)):
+        out[i] = _COLORS[k] if k < len(_COLORS) else _PALER[k % len(_PALER)]
     return out
+
 
 def name_of(d: Document, i: int) -> str:
     "Return what to call cluster `i`: its name, or else its index."
     return d.names[i] if d.names and d.names[i] else str(i)
 
-def window_tokens(d: Document, start: int, stop: int, starts: list[int]|None = None) -> list[str]:
+
+def window_tokens(
+    d: Document, start: int, stop: int, starts: list[int] | None = None
+) -> list[str]:
     """Return tokens from `start` to before `stop`, as far as there are any, without looking at all.
     Where there is no text, their numbers stand in; `starts` is of `sentence_starts`, if at hand."""
-    if not d.sentences: return list(map(str, range(start, stop)))
-    if start >= stop: return []
+    if not d.sentences:
+        return list(map(str, range(start, stop)))
+    if start >= stop:
+        return []
     starts = starts or sentence_starts(d)
     first, last = sentence_of(starts, start), sentence_of(starts, stop - 1)
-    return list(chain.from_iterable(d.sentences[first:last + 1]))[start - starts[first]:stop - starts[first]]
+    return list(chain.from_iterable(d.sentences[first : last + 1]))[
+        start - starts[first] : stop - starts[first]
+    ]
 
 # %% ../../nbs/core/01_documents.ipynb #f32a0018
 class _Sight(NamedTuple):
     "What every look at a document needs, found once."
+
     doc: Document
     starts: list[int]
-    stop: int         # the token after the last that is known
+    stop: int  # the token after the last that is known
     colors: list[str]
+
 
 def _sight(d: Document) -> _Sight:
     "Find what every look at a document needs."
-    stop = d.size if d.sentences else 1 + max(map(itemgetter(1), chain.from_iterable(d.clusters)), default=-1)
+    stop = (
+        d.size
+        if d.sentences
+        else 1 + max(map(itemgetter(1), chain.from_iterable(d.clusters)), default=-1)
+    )
     return _Sight(d, sentence_starts(d), stop, colors(d))
 
-def _text(v: _Sight, start: int, stop: int) -> list[str]: return window_tokens(v.doc, start, stop, v.starts)
+
+def _text(v: _Sight, start: int, stop: int) -> list[str]:
+    return window_tokens(v.doc, start, stop, v.starts)
+
 
 def _phrase(v: _Sight, s: Span, most: int = 8) -> str:
     "Return the words of a mention, or the first words of a long one."
-    if not v.doc.sentences: return str(list(s))
+    if not v.doc.sentences:
+        return str(list(s))
     stop = min(s[1] + 1, s[0] + most)
     return " ".join(map(plain, _text(v, s[0], stop))) + (" …" if stop <= s[1] else "")
 
@@ -348,6 +483,7 @@ def _phrase(v: _Sight, s: Span, most: int = 8) -> str:
 def _box(v: _Sight, i: int, s: Span) -> Box:
     name = name_of(v.doc, i)
     return Box(*s, name, v.colors[i], title=f"{name[:40]} [{s[0]}, {s[1]}]")
+
 
 def _within(v: _Sight, windows: list[tuple[int, int]]) -> list[list[Box]]:
     "Find the boxes of each window (start, stop); windows in the order of the text."
@@ -360,6 +496,7 @@ def _within(v: _Sight, windows: list[tuple[int, int]]) -> list[list[Box]]:
                 out[k].append(_box(v, i, s))
                 k += 1
     return out
+
 
 def _window(v: _Sight, start: int, end: int, width: int) -> tuple[int, int]:
     "Return a window of at most 400 tokens around some tokens."
@@ -377,15 +514,23 @@ def _not_drawn(boxes: list[Box], start: int, stop: int) -> str:
 def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
     "Show one window, in HTML and in text."
     start, stop = window
-    if start >= stop: return Look("<i>no text and no mentions</i>", "no text and no mentions")
-    tokens, a, b = _text(v, start, stop), "… " if start else "", " …" if stop < v.stop else ""
+    if start >= stop:
+        return Look("<i>no text and no mentions</i>", "no text and no mentions")
+    tokens = _text(v, start, stop)
+    a = "… " if start else ""
+    b = " …" if stop < v.stop else ""
     rest = _not_drawn(boxes, start, stop)
-    return Look(f"{a}{boxed(tokens, start, boxes)}{b}<i>{rest}</i>", a + bracketed(tokens, start, boxes) + b + rest)
+    return Look(
+        f"{a}{boxed(tokens, start, boxes)}{b}<i>{rest}</i>",
+        a + bracketed(tokens, start, boxes) + b + rest,
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #f4838c87
 def _note(text: str) -> str:
     "Write a pale line in HTML, or nothing."
-    return f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>' if text else ""
+    return (
+        f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>' if text else ""
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #a0d6ffa3
 def _row(place: int, shown: str) -> str:
@@ -397,18 +542,25 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
     "List lines with their places below a head, as many as fit into 40 kB."
     rich, text, size, shown = [], [], 0, 0
     for place, line in lines:
-        if (size := size + len(line.html)) > 40_000 and shown: break
+        if (size := size + len(line.html)) > 40_000 and shown:
+            break
         rich.append(_row(place, line.html))
         text.append(f"{place:>9,}  {line.text}")
         shown += 1
     rest = f"and {n - shown:,} more" if n > shown else ""
-    return Look(f'<div style="max-width:62em">{_note(head)}{"".join(rich)}{_note(rest)}</div>',
-                "\n".join(filter(None, (head, *text, rest))))
+    return Look(
+        f'<div style="max-width:62em">{_note(head)}{"".join(rich)}{_note(rest)}</div>',
+        "\n".join(filter(None, (head, *text, rest))),
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #ee7adff3
 def _sizes(d: Document, v: _Sight) -> str:
     "Count a document's tokens, sentences, clusters and mentions."
-    text = f"{v.stop:,} tokens · {len(d.sentences):,} sentences" if d.sentences else "without text"
+    text = (
+        f"{v.stop:,} tokens · {len(d.sentences):,} sentences"
+        if d.sentences
+        else "without text"
+    )
     return f"{plain(d.doc_key, 80)} · {text} · {len(d.clusters):,} clusters · {sum(_shape(d.clusters)):,} mentions"
 
 # %% ../../nbs/core/01_documents.ipynb #e432459e
@@ -428,17 +580,27 @@ def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     rows = []
     for i in _in_order_of_size(v.doc, n):
         if c := v.doc.clusters[i]:
-            rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), _phrases(v, c)))
+            rows.append(
+                (i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), _phrases(v, c))
+            )
     return rows
 
 # %% ../../nbs/core/01_documents.ipynb #85daa54b
 _CELL = '<td style="text-align:{};padding:.1em .7em .1em 0">{}</td>'
-_SWATCH = '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
+_SWATCH = (
+    '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
+)
+
 
 def _table_row(color: str, name: str, size: int, places: str, phrases: str) -> str:
     "Write the row of a cluster in HTML."
     swatch = _SWATCH.format(color, INK, html.escape(name))
-    cells = (("left", swatch), ("right", f"{size:,}"), ("right", places), ("left", html.escape(phrases)))
+    cells = (
+        ("left", swatch),
+        ("right", f"{size:,}"),
+        ("right", places),
+        ("left", html.escape(phrases)),
+    )
     return "<tr>" + "".join(_CELL.format(*c) for c in cells) + "</tr>"
 
 # %% ../../nbs/core/01_documents.ipynb #5baa942c
@@ -451,7 +613,8 @@ def _table(v: _Sight, n: int) -> Look:
         text.append(f"{name:<24} {size:>7,}  {places:>19}  {phrases}")
     more = len(v.doc.clusters) - len(rows)
     rest = f"and {more:,} more clusters" if more > 0 else ""
-    if rest: text.append(rest)
+    if rest:
+        text.append(rest)
     page = f'<table style="font-size:.9em">{rich}</table><small style="opacity:.75">{rest}</small>'
     return Look(page, "\n".join(text))
 
@@ -459,8 +622,10 @@ def _table(v: _Sight, n: int) -> Look:
 def _summary(d: Document) -> str:
     "Describe a document in one line."
     text = f"{d.size:,} tokens" if d.sentences else "without text"
-    return (f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, "
-            f"{sum(_shape(d.clusters)):,} mentions)")
+    return (
+        f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, "
+        f"{sum(_shape(d.clusters)):,} mentions)"
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #52c1e477
 def _first_window(v: _Sight) -> tuple[int, int]:
@@ -478,42 +643,58 @@ def _page(d: Document) -> str:
     return f'<div style="max-width:62em">{_note(_sizes(d, v))}<div>{line.html}</div>{_table(v, 10).html}</div>'
 
 # %% ../../nbs/core/01_documents.ipynb #ba4035e1
-def as_span(where: Span|tuple[int, int]|int) -> Span:
+def as_span(where: Span | tuple[int, int] | int) -> Span:
     "Read a place as a span: a mention, or one token; numbers of numpy and pandas will do."
-    return Span(*map(index, where)) if isinstance(where, (tuple, list)) else Span(index(where), index(where))
+    return (
+        Span(*map(index, where))
+        if isinstance(where, (tuple, list))
+        else Span(index(where), index(where))
+    )
+
 
 def _asked(start: int, end: int) -> Box:
     "Put words that were asked for into a white box."
     return Box(start, end, "", "#ffffff", "2px solid", "asked for")
 
-def _around(d: Document, where: Span|tuple[int, int]|int, width: int) -> Look:
+
+def _around(d: Document, where: Span | tuple[int, int] | int, width: int) -> Look:
     "Show the text around a place."
     v, (start, end) = _sight(d), as_span(where)
     if not 0 <= start <= end < v.stop:
-        raise CallError(f"{[start, end]} is not a span of the {v.stop:,} tokens", f"document {plain(d.doc_key)!r}")
-    for w in (width, width//4, width//16):  # less of it where words are very long
+        raise CallError(
+            f"{[start, end]} is not a span of the {v.stop:,} tokens",
+            f"document {plain(d.doc_key)!r}",
+        )
+    for w in (width, width // 4, width // 16):  # less of it where words are very long
         window = _window(v, start, end, w)
         line = _line(v, window, [_asked(start, end), *_within(v, [window])[0]])
-        if len(line.html) < 40_000: break
+        if len(line.html) < 40_000:
+            break
     return _rows(_sizes(d, v), [(window[0], line)], 1)
+
 
 def _entities(d: Document, n: int) -> Look:
     "List the largest clusters below the sizes of the document."
     v = _sight(d)
     table, sizes = _table(v, min(n, 100)), _sizes(d, v)
-    return Look(f'<div style="opacity:.75">{html.escape(sizes)}</div>{table.html}', sizes + "\n" + table.text)
+    return Look(
+        f'<div style="opacity:.75">{html.escape(sizes)}</div>{table.html}',
+        sizes + "\n" + table.text,
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #30309b0c
 def _hits(tokens: list[str], text: str, case: bool) -> list[Span]:
     "Find the places of words, whatever the tokens are."
     fold = str if case else str.casefold
     wanted, folded = "".join(fold(text).split()), [fold(t).strip() for t in tokens]
-    if not wanted: raise CallError("there is nothing to search for")
+    if not wanted:
+        raise CallError("there is nothing to search for")
     ends, joined, out = list(accumulate(map(len, folded))), "".join(folded), []
     at = joined.find(wanted)
     while at >= 0:
         first, last = bisect_right(ends, at), bisect_left(ends, at + len(wanted))
-        if ends[first] - len(folded[first]) == at and ends[last] == at + len(wanted): out.append(Span(first, last))
+        if ends[first] - len(folded[first]) == at and ends[last] == at + len(wanted):
+            out.append(Span(first, last))
         at = joined.find(wanted, at + 1)
     return out
 
@@ -528,58 +709,83 @@ def _hit_lines(v: _Sight, hits: list[Span], width: int) -> list[tuple[int, Look]
 # %% ../../nbs/core/01_documents.ipynb #075a52e2
 def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     "Show the first n places where words occur."
-    if not d.sentences: raise DataError(f"document {plain(d.doc_key)!r} has no text", do="search in one that has")
+    if not d.sentences:
+        raise DataError(
+            f"document {plain(d.doc_key)!r} has no text", do="search in one that has"
+        )
     hits = _hits(d.tokens, text, case)
-    head = f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}"
-    return _rows(head, _hit_lines(_sight(d), hits[:max(n, 0)], width), len(hits))
+    head = f"{plain(text)!r}: {len(hits):,} hit{'s' * (len(hits) != 1)} in {plain(d.doc_key, 80)}"
+    return _rows(head, _hit_lines(_sight(d), hits[: max(n, 0)], width), len(hits))
 
 # %% ../../nbs/core/01_documents.ipynb #c7dd272f
-def _index(d: Document, which: int|str) -> int:
+def _index(d: Document, which: int | str) -> int:
     "Return the index of a cluster, given by index or name."
     at = f"document {plain(d.doc_key)!r}"
     if not isinstance(which, str):
         which = index(which)
-        if 0 <= which < len(d.clusters): return which
-        raise CallError(f"there is no cluster {which}", at, f"it has {len(d.clusters)} clusters, from 0")
-    if which in d.names: return d.names.index(which)
-    raise CallError(f"no cluster is called {which!r}", at, nearest(which, filter(None, d.names)))
+        if 0 <= which < len(d.clusters):
+            return which
+        raise CallError(
+            f"there is no cluster {which}", at, f"it has {len(d.clusters)} clusters, from 0"
+        )
+    if which in d.names:
+        return d.names.index(which)
+    raise CallError(
+        f"no cluster is called {which!r}", at, nearest(which, filter(None, d.names))
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #03c10454
 def _evenly(items: list, n: int) -> list:
     "Select at most n items, evenly from first to last."
-    return items if len(items) <= n else [items[round(k*(len(items) - 1)/max(n - 1, 1))] for k in range(n)]
+    return (
+        items
+        if len(items) <= n
+        else [items[round(k * (len(items) - 1) / max(n - 1, 1))] for k in range(n)]
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #fc7b5a0c
 def _head(v: _Sight, i: int) -> str:
     "Name a cluster, with the number of its mentions and its most frequent phrases."
     spans = sorted(v.doc.clusters[i])
-    phrases = Counter(map(partial(_phrase, v), spans)).most_common(8) if v.doc.sentences else []
-    return f"{plain(name_of(v.doc, i))}: {len(spans):,} mentions" + "".join(f" · {p} {n:,}" for p, n in phrases)
+    phrases = (
+        Counter(map(partial(_phrase, v), spans)).most_common(8) if v.doc.sentences else []
+    )
+    return f"{plain(name_of(v.doc, i))}: {len(spans):,} mentions" + "".join(
+        f" · {p} {n:,}" for p, n in phrases
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #b646cd1d
-def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
+def _cluster(d: Document, which: int | str, n: int, width: int) -> Look:
     "Show n mentions of one cluster."
     i, v = _index(d, which), _sight(d)
     spans = sorted(d.clusters[i])
-    lines = ((s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]))
-             for s in _evenly(spans, n))
+    lines = (
+        (s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]))
+        for s in _evenly(spans, n)
+    )
     return _rows(_head(v, i), lines, len(spans))
 
 # %% ../../nbs/core/01_documents.ipynb #638a6370
-PRONOUNS = frozenset("""i me my mine myself you your yours yourself yourselves he him his himself she her hers herself
+PRONOUNS = frozenset(
+    """i me my mine myself you your yours yourself yourselves he him his himself she her hers herself
 it its itself we us our ours ourselves they them their theirs themselves who whom whose which that this these those one
-thou thee thy thine""".split())
+thou thee thy thine""".split()
+)
+
 
 def _proper(phrase: str) -> bool:
     "Tell whether a phrase is a proper name: a word behind its first is capitalized, or its only one."
     words = phrase.split()
-    return any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
+    return (
+        any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #091a1ec3
 def _spellings(phrases: Counter[str]) -> dict[str, str]:
     "Find the most frequent spelling of each phrase, whatever its case."
     best: dict[str, str] = {}
-    for p, _ in reversed(phrases.most_common()): best[p.casefold()] = p
+    for p, _ in reversed(phrases.most_common()):
+        best[p.casefold()] = p
     return best
 
 # %% ../../nbs/core/01_documents.ipynb #296a6dd1
@@ -587,57 +793,81 @@ def _by_count(phrases: Iterable[str]) -> list[str]:
     "Order phrases by frequency, without a final 's and case-insensitively; each in its most frequent spelling."
     spelt = Counter(p.removesuffix(" 's").removesuffix(" ’s") for p in phrases)
     best, together = _spellings(spelt), Counter[str]()
-    for p, k in spelt.items(): together[p.casefold()] += k
+    for p, k in spelt.items():
+        together[p.casefold()] += k
     return [best[p] for p, _ in together.most_common()]
 
 # %% ../../nbs/core/01_documents.ipynb #ddcb4822
 def _best(phrases: list[str]) -> str:
     "Choose the first proper name, else the first phrase that is no pronoun."
     for p in phrases:
-        if _proper(p): return p
+        if _proper(p):
+            return p
     for p in phrases:
-        if p.lower() not in PRONOUNS: return p
+        if p.lower() not in PRONOUNS:
+            return p
     return phrases[0]
 
 # %% ../../nbs/core/01_documents.ipynb #d8bf83f4
 def named(d: Document) -> Document:
     "Name the clusters of a document that have no name, from their own words."
-    v, names = _sight(d), list(d.names or [""]*len(d.clusters))
+    v, names = _sight(d), list(d.names or [""] * len(d.clusters))
     for i, c in enumerate(d.clusters):
-        if names[i] or not c or not d.sentences: continue
+        if names[i] or not c or not d.sentences:
+            continue
         names[i] = _best(_by_count(map(partial(_phrase, v), sorted(c))))
     return d.changed(names=tuple(names))
 
 # %% ../../nbs/core/01_documents.ipynb #1de10b84
-_WORD = re.compile(r"""[A-Z][a-z]{0,3}\.(?=\s+[A-Z])|(?:[A-Z]\.)+|\w+(?=n[\'’]t\b)|n[\'’]t\b|[\'’](?:s|re|ve|ll|d|m)\b|\w+(?:[-@/&]\w+)*|\.{2,}|-{2,}|``|\'\'|[^\w\s]""")
-_SHORT = frozenset("Mr. Mrs. Ms. Dr. St. Prof. Rev. Hon. Capt. Col. Gen. Lt. Sgt. Jr. Sr. Esq. Mme. Mlle. M.".split())
-_ENDS, _CLOSES = frozenset((".", "!", "?", "...", "…")), frozenset(("\'\'", "”", "’", ")", '"'))
+_WORD = re.compile(
+    r"""[A-Z][a-z]{0,3}\.(?=\s+[A-Z])|(?:[A-Z]\.)+|\w+(?=n[\'’]t\b)|n[\'’]t\b|[\'’](?:s|re|ve|ll|d|m)\b|\w+(?:[-@/&]\w+)*|\.{2,}|-{2,}|``|\'\'|[^\w\s]"""
+)
+_SHORT = frozenset(
+    "Mr. Mrs. Ms. Dr. St. Prof. Rev. Hon. Capt. Col. Gen. Lt. Sgt. Jr. Sr. Esq. Mme. Mlle. M.".split()
+)
+_ENDS = frozenset((".", "!", "?", "...", "…"))
+_CLOSES = frozenset(("''", "”", "’", ")", '"'))
+
 
 class Read(NamedTuple):
     "A text as a document."
+
     document: Document
-    chars: list[tuple[int, int]] # where each word stands: half-open
+    chars: list[tuple[int, int]]  # where each word stands: half-open
 
 # %% ../../nbs/core/01_documents.ipynb #82f85624
 def _words(text: str) -> Iterator[tuple[str, int]]:
     "Split a text into words, with their beginnings; a word that only looks shortened loses its full stop."
     for m in _WORD.finditer(text):
         word = m[0]
-        if word.endswith(".") and word not in _SHORT and word.count(".") == 1 and len(word) > 2:
+        if (
+            word.endswith(".")
+            and word not in _SHORT
+            and word.count(".") == 1
+            and len(word) > 2
+        ):
             yield word[:-1], m.start()
             yield ".", m.end() - 1
-        else: yield word, m.start()
+        else:
+            yield word, m.start()
 
 # %% ../../nbs/core/01_documents.ipynb #fde0b28f
 def words_of_text(text: str) -> list[str]:
     "Cut a short text into words."
     return list(map(itemgetter(0), _words(text)))
 
+
 def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
     "Tell whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
-    closed = open_[-1] in _CLOSES and len(open_) > 1 and open_[-2] in _ENDS and not (open_[-1] == '"' and inside)
+    closed = (
+        open_[-1] in _CLOSES
+        and len(open_) > 1
+        and open_[-2] in _ENDS
+        and not (open_[-1] == '"' and inside)
+    )
     goes_on = after[:1].islower() or (after in _CLOSES and (after != '"' or inside))
     return (open_[-1] in _ENDS or closed) and not goes_on
+
 
 def read_text(text: str, key: str = "text") -> Read:
     "Read plain English text; an empty line ends a sentence, too."
@@ -652,5 +882,6 @@ def read_text(text: str, key: str = "text") -> Read:
             if i + 1 == len(words) or _ended(open_, words[i + 1][0], inside):
                 sentences.append(tuple(open_))
                 open_ = []
-    if not chars: raise DataError("has no words", key, "coreference systems read words")
+    if not chars:
+        raise DataError("has no words", key, "coreference systems read words")
     return Read(Document(key, tuple(sentences)), chars)

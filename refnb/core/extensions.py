@@ -20,55 +20,79 @@ def card_files(data: str, folders: Iterable[str]) -> list[Path]:
     "List YAML files: those in a folder of the package, such as data/systems, then those in your folders."
     found = sorted(packaged(data).glob("*.yaml"))
     for folder in folders:
-        if folder: found += sorted(Path(folder).glob("*.yaml"))
+        if folder:
+            found += sorted(Path(folder).glob("*.yaml"))
     return found
 
 # %% ../../nbs/core/13_extensions.ipynb #9a41d7c2
 C = TypeVar("C")
 
+
 @cache
-def _read_cards(kind: str, data: str, read: Callable[[Path], tuple[str, Any]], folder: str,
-                stamps: tuple[int, ...]) -> dict[str, tuple[Any, Path]]:
+def _read_cards(
+    kind: str,
+    data: str,
+    read: Callable[[Path], tuple[str, Any]],
+    folder: str,
+    stamps: tuple[int, ...],
+) -> dict[str, tuple[Any, Path]]:
     "Read all cards of a kind, again if the stamp of one changed; two of one name are an error."
     found: dict[str, tuple[Any, Path]] = {}
     for path in card_files(data, [folder]):
         name, card = read(path)
         if name in found:
-            raise FormatError(f"the {kind} {name} exists already, in {found[name][1].name}", str(path),
-                              "give it another name")
+            raise FormatError(
+                f"the {kind} {name} exists already, in {found[name][1].name}",
+                str(path),
+                "give it another name",
+            )
         found[name] = card, path
     return found
 
 # %% ../../nbs/core/13_extensions.ipynb #4bc881a3
-def named_cards(kind: str, data: str, read: Callable[[Path], tuple[str, C]], folder: str) -> dict[str, tuple[C, Path]]:
+def named_cards(
+    kind: str, data: str, read: Callable[[Path], tuple[str, C]], folder: str
+) -> dict[str, tuple[C, Path]]:
     """Read all cards of a kind, the package's and those in a folder of yours: name -> card and file.
     `read` gives the name and card of a file; all are read again if one changed."""
     stamps = [path.stat().st_mtime_ns for path in card_files(data, [folder])]
     return _read_cards(kind, data, read, folder, tuple(stamps))
 
 # %% ../../nbs/core/13_extensions.ipynb #861e7382
-def _module_of(name: str, beside: Path|None) -> Any:
+def _module_of(name: str, beside: Path | None) -> Any:
     "Import a module by name, or a Python file relative to a card."
-    if not name.endswith(".py"): return importlib.import_module(name)
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
     path = ((beside.parent if beside else Path()) / name).resolve()
-    if not path.is_file(): raise FileNotFoundError(f"there is no file {path}")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(f"refnb_{path.stem}", path)
-    if spec is None or spec.loader is None: raise ImportError(f"{path} cannot be imported")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # so that records defined there can be pickled for other processes
+    # so that records defined there can be pickled for other processes
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 # %% ../../nbs/core/13_extensions.ipynb #a02178c6
-def named_object(name: str, beside: Path|None = None) -> Any:
+def named_object(name: str, beside: Path | None = None) -> Any:
     "Load an object that a card names: module:function, or file.py:function with the file `beside` the card."
     module, colon, attribute = name.partition(":")
     where = beside.name if beside else name
-    if not colon or not attribute: raise FormatError(f"{name!r} is not module:function", where)
-    try: found = _module_of(module, beside)
+    if not colon or not attribute:
+        raise FormatError(f"{name!r} is not module:function", where)
+    try:
+        found = _module_of(module, beside)
     except Exception as e:
-        do = f"install it, or name a file: {module}.py:{attribute}" if getattr(e, "name", None) == module else ""
-        raise DataError(f"{module} cannot be loaded: {type(e).__name__}: {e}", where, do) from e
+        do = (
+            f"install it, or name a file: {module}.py:{attribute}"
+            if getattr(e, "name", None) == module
+            else ""
+        )
+        raise DataError(
+            f"{module} cannot be loaded: {type(e).__name__}: {e}", where, do
+        ) from e
     if not hasattr(found, attribute):
         public = [n for n in vars(found) if not n.startswith("_")]
         raise DataError(f"{module} has no {attribute}", where, nearest(attribute, public))
@@ -78,29 +102,43 @@ def named_object(name: str, beside: Path|None = None) -> Any:
 def entry_points(group: str) -> dict[str, Any]:
     "List what installed packages offer in a group, such as refnb.systems, by name, without importing it."
     from importlib.metadata import entry_points as installed
+
     return {e.name: e for e in installed(group=group)}
 
 # %% ../../nbs/core/13_extensions.ipynb #a6897ce3
 def load_entry_point(point: Any) -> Any:
     "Import the object of a package's entry point, one of `entry_points`."
-    try: return point.load()
+    try:
+        return point.load()
     except Exception as e:
         package = point.dist.name if point.dist else point.value
-        raise DataError(f"cannot be loaded: {type(e).__name__}: {e}", f"{point.name}, offered by the package {package}",
-                        "reinstall or remove that package") from e
+        raise DataError(
+            f"cannot be loaded: {type(e).__name__}: {e}",
+            f"{point.name}, offered by the package {package}",
+            "reinstall or remove that package",
+        ) from e
 
 # %% ../../nbs/core/13_extensions.ipynb #cd927d4a
 def parameter_comments(f: Callable) -> dict[str, str]:
     "Read the comments beside the parameters of a function with one parameter per line; a comment may go on below."
-    try: source = inspect.getsource(f)
-    except (OSError, TypeError): return {}
-    found = re.findall(r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", source.partition('\n    "')[0], re.M)
+    try:
+        source = inspect.getsource(f)
+    except (OSError, TypeError):
+        return {}
+    found = re.findall(
+        r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", source.partition('\n    "')[0], re.M
+    )
     return {name: re.sub(r"\s*\n\s+#\s*", " ", comment) for name, comment in found}
 
 # %% ../../nbs/core/13_extensions.ipynb #0f6a0d7d
 def with_parameters(f: C) -> C:
     "Add the parameters' comments to a function's docstring."
-    if inspect.isfunction(f) and f.__doc__ and "\nParameters:" not in f.__doc__ and (found := parameter_comments(f)):
+    if (
+        inspect.isfunction(f)
+        and f.__doc__
+        and "\nParameters:" not in f.__doc__
+        and (found := parameter_comments(f))
+    ):
         width = max(map(len, found))
         rows = "\n".join(f"    {name:{width}}  {text}" for name, text in found.items())
         f.__doc__ = f"{inspect.cleandoc(f.__doc__)}\n\nParameters:\n{rows}"

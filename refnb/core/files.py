@@ -22,16 +22,24 @@ from .types import DataError, FormatError, RefnbError, repeated
 from .settings import _variables, load_settings
 
 # %% ../../nbs/core/03_files.ipynb #53c4789f
-_REMEDIES = {28: "free some space and start again; ", 30: "choose another folder; ",
-             13: "choose another folder, or change its rights; "}
+_REMEDIES = {
+    28: "free some space and start again; ",
+    30: "choose another folder; ",
+    13: "choose another folder, or change its rights; ",
+}
+
 
 @contextmanager
-def disk_fault(path: str|Path) -> Iterator[None]:
+def disk_fault(path: str | Path) -> Iterator[None]:
     "Report a failed write in one line that names the path."
-    try: yield
+    try:
+        yield
     except OSError as e:
-        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(path),
-                        _REMEDIES.get(e.errno or 0, "") + "the earlier content is intact") from None
+        raise DataError(
+            f"cannot write: {(e.strerror or str(e)).lower()}",
+            str(path),
+            _REMEDIES.get(e.errno or 0, "") + "the earlier content is intact",
+        ) from None
 
 # %% ../../nbs/core/03_files.ipynb #043282a7
 def _write_aside(fd: int, data: bytes):
@@ -46,38 +54,49 @@ def _begins(path: Path) -> str:
     "Begin the name of a temporary file with that of the file."
     return f".{path.name[:50]}."
 
+# %% ../../nbs/core/03_files.ipynb #05fc52ad
 def _aside(path: Path) -> tuple[int, Path]:
     "Create a file beside a path, with the rights that the umask gives to new files."
     while True:
         tmp = path.with_name(f"{_begins(path)}{os.urandom(4).hex()}.part")
-        try: return os.open(tmp, os.O_WRONLY|os.O_CREAT|os.O_EXCL, 0o666), tmp
-        except FileExistsError: continue
+        try:
+            return os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), tmp
+        except FileExistsError:
+            continue
 
+# %% ../../nbs/core/03_files.ipynb #33cff1db
 def sync_folder(folder: Path):
     "Sync a folder: a new name in it is on the disk only then; not every system lets a folder be synced."
     with suppress(OSError):
         fd = os.open(folder, os.O_RDONLY)
-        try: os.fsync(fd)
-        finally: os.close(fd)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
+# %% ../../nbs/core/03_files.ipynb #73ea246b
 def make_folder(path: Path):
     "Make a folder and those above it, so that they outlive a power failure."
     new = [p for p in (path, *path.parents) if not p.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for p in new: sync_folder(p.parent)
+    for p in new:
+        sync_folder(p.parent)
 
+# %% ../../nbs/core/03_files.ipynb #c8d333fe
 def _sweep(path: Path):
     "Remove what killed writers of this file left: no write takes an hour."
     pattern = re.compile(re.escape(_begins(path)) + "[0-9a-f]{8}[.]part")
     for p in path.parent.iterdir():
         with suppress(OSError):
-            if pattern.fullmatch(p.name) and p.stat().st_mtime < time.time() - 3600: p.unlink()
+            if pattern.fullmatch(p.name) and p.stat().st_mtime < time.time() - 3600:
+                p.unlink()
 
 # %% ../../nbs/core/03_files.ipynb #402663ef
-def write_atomic(path: str|Path, data: bytes|str, gz: bool = False) -> Path:
+def write_atomic(path: str | Path, data: bytes | str, gz: bool = False) -> Path:
     "Replace a file as a whole: at every instant it is the old one or the new one. `gz` packs names that end in .gz."
     path, data = Path(path), data.encode() if isinstance(data, str) else data
-    if gz and path.suffix == ".gz": data = gzip.compress(data, mtime=0)
+    if gz and path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
     tmp = None
     with disk_fault(path):
         try:
@@ -87,43 +106,57 @@ def write_atomic(path: str|Path, data: bytes|str, gz: bool = False) -> Path:
             os.replace(tmp, path)
             sync_folder(path.parent)
         except BaseException:
-            if tmp: tmp.unlink(missing_ok=True)
+            if tmp:
+                tmp.unlink(missing_ok=True)
             raise
     _sweep(path)
     return path
 
 # %% ../../nbs/core/03_files.ipynb #fb421b69
 @contextmanager
-def folder_atomic(out: str|Path) -> Iterator[Path]:
+def folder_atomic(out: str | Path) -> Iterator[Path]:
     "Make a new folder as a whole: it takes its name when the block has ended well; otherwise it leaves nothing."
     out = Path(out).resolve()
-    if out.exists(): raise DataError("is there already", str(out), "name a new folder, or move the old one away")
+    if out.exists():
+        raise DataError(
+            "is there already", str(out), "name a new folder, or move the old one away"
+        )
     aside = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         with disk_fault(out):
             yield aside
             os.rename(aside, out)
-    finally: shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 # %% ../../nbs/core/03_files.ipynb #42ca011d
 @contextmanager
-def alone(lock: Path, busy: str, where: str = "", do: str = "wait for it, or end it") -> Iterator[None]:
+def alone(
+    lock: Path, busy: str, where: str = "", do: str = "wait for it, or end it"
+) -> Iterator[None]:
     """Hold a lock as long as the block lasts; where another process holds it, refuse at once with the error `busy`.
     `where` is what is locked, for the error; the lock's file if it is not given."""
     from filelock import FileLock, Timeout
+
     held = FileLock(lock, timeout=0)
     with disk_fault(where or lock):
         lock.parent.mkdir(parents=True, exist_ok=True)
-        try: held.acquire()
-        except Timeout: raise DataError(busy, where or str(lock), do) from None
-    try: yield
-    finally: held.release()
+        try:
+            held.acquire()
+        except Timeout:
+            raise DataError(busy, where or str(lock), do) from None
+    try:
+        yield
+    finally:
+        held.release()
 
 # %% ../../nbs/core/03_files.ipynb #f93f3d3f
-CANARY = {"canary": "refnb benchmark data: must not appear in training corpora. "
-                    "GUID 5c1e9a0e-7d54-4b6b-9a1f-2f6f0c8a3d97",
-          "wish": "The authors of IdentifyMe ask that the benchmark is not published in plain form. "
-                  "Please keep this file to yourself."}
+CANARY = {
+    "canary": "refnb benchmark data: must not appear in training corpora. "
+    "GUID 5c1e9a0e-7d54-4b6b-9a1f-2f6f0c8a3d97",
+    "wish": "The authors of IdentifyMe ask that the benchmark is not published in plain form. "
+    "Please keep this file to yourself.",
+}
 
 # %% ../../nbs/core/03_files.ipynb #2a39b619
 def at_line(where: str, line: int, field: str = "") -> str:
@@ -133,43 +166,60 @@ def at_line(where: str, line: int, field: str = "") -> str:
 # %% ../../nbs/core/03_files.ipynb #b4b80550
 def utf8(data: bytes, where: str = "") -> str:
     "Decode a file's text, with its line ends unchanged; `where` is the file's name, for errors."
-    try: return data.decode("utf-8-sig")
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         do = "save it as UTF-8; if it is Windows-1252, iconv -f cp1252 -t utf-8 does that"
-        raise FormatError(f"not UTF-8 (byte 0x{data[e.start]:02X})", at_line(where, data[:e.start].count(b"\n") + 1),
-                          do) from None
+        raise FormatError(
+            f"not UTF-8 (byte 0x{data[e.start]:02X})",
+            at_line(where, data[: e.start].count(b"\n") + 1),
+            do,
+        ) from None
 
 # %% ../../nbs/core/03_files.ipynb #af6e397e
 _ALWAYS = 10_000_000  # bytes that any .gz file may unpack to, however small it is
 
+
 def _room(path: Path) -> int:
     "Return the number of bytes that the settings allow a .gz file to unpack to."
     s = load_settings(env=_variables("REFNB_LARGEST", "REFNB_RATIO"))
-    return min(s.largest, max(_ALWAYS, s.ratio*path.stat().st_size))
+    return min(s.largest, max(_ALWAYS, s.ratio * path.stat().st_size))
 
-def unpacked(path: str|Path, size: int|None = None) -> bytes:
+
+def unpacked(path: str | Path, size: int | None = None) -> bytes:
     """Unpack a .gz file, but not to more bytes than the settings `largest` and `ratio` allow, or than `size`, if it is
     known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
     most = _room(Path(path)) if size is None else size
     data = bytearray()
-    with gzip.open(path) as f:  # block by block: `read(most)` would set aside the memory for all of it
-        while len(data) <= most and (block := f.read(1 << 20)): data += block
-    if len(data) <= most: return bytes(data)
-    raise DataError(f"unpacks to more than {most:,} bytes", str(path),
-                    "" if size else "raise REFNB_LARGEST or REFNB_RATIO if you trust it")
+    # block by block: `read(most)` would set aside the memory for all of it
+    with gzip.open(path) as f:
+        while len(data) <= most and (block := f.read(1 << 20)):
+            data += block
+    if len(data) <= most:
+        return bytes(data)
+    raise DataError(
+        f"unpacks to more than {most:,} bytes",
+        str(path),
+        "" if size else "raise REFNB_LARGEST or REFNB_RATIO if you trust it",
+    )
 
-def read_bytes(path: str|Path) -> bytes:
+
+def read_bytes(path: str | Path) -> bytes:
     "Read a file's bytes, unpacked if its name ends in .gz, without a byte order mark."
     path = Path(path)
-    try: data = unpacked(path) if path.suffix == ".gz" else path.read_bytes()
-    except FileNotFoundError: raise DataError("no such file", str(path)) from None
+    try:
+        data = unpacked(path) if path.suffix == ".gz" else path.read_bytes()
+    except FileNotFoundError:
+        raise DataError("no such file", str(path)) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as e:
         raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
-    except OSError as e: raise DataError((e.strerror or str(e)).lower(), str(path)) from None
+    except OSError as e:
+        raise DataError((e.strerror or str(e)).lower(), str(path)) from None
     return data.removeprefix(b"\xef\xbb\xbf")
 
 # %% ../../nbs/core/03_files.ipynb #9e8809ec
 T = TypeVar("T")
+
 
 def _breaks(cell: str) -> int:
     "Count the line breaks in a cell."
@@ -186,62 +236,82 @@ def _row_fault(e: csv.Error, text: str, last: int, where: str) -> FormatError:
     "Report a row that cannot be read; `last` is the line on which the row before it ends."
     line = _next_full_line(text, last)
     do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
-    if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
-    return FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do)
+    if "limit" in str(e):
+        do = "a field is too long (give long texts as JSONL), or a quote is not closed"
+    return FormatError(
+        f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do
+    )
 
 # %% ../../nbs/core/03_files.ipynb #659e62c8
-def table_rows(data: bytes, where: str = "", delimiter: str = ",",
-               strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+def table_rows(
+    data: bytes, where: str = "", delimiter: str = ",", strict: bool = True
+) -> Iterator[tuple[int, list[str]]]:
     """Read the rows of a table that are not empty, each with the line on which it begins; `where` is the file's name,
     for errors, and `strict` refuses quotes inside of a field."""
     text, last = utf8(data, where), 0
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
     try:
         for cells in filter(None, rows):
-            yield last + 1 if rows.line_num == last + 1 else rows.line_num - sum(map(_breaks, cells)), cells
+            yield (
+                last + 1
+                if rows.line_num == last + 1
+                else rows.line_num - sum(map(_breaks, cells)),
+                cells,
+            )
             last = rows.line_num
-    except csv.Error as e: raise _row_fault(e, text, last, where) from None
+    except csv.Error as e:
+        raise _row_fault(e, text, last, where) from None
 
 # %% ../../nbs/core/03_files.ipynb #de6850fa
 @contextmanager
 def in_file(where: str) -> Iterator[None]:
     "Name a file in the errors of a block that reads it."
-    try: yield
-    except RefnbError as e: raise type(e)(e.what, ", ".join(filter(None, [where, e.where])), e.do) from None
+    try:
+        yield
+    except RefnbError as e:
+        raise type(e)(e.what, ", ".join(filter(None, [where, e.where])), e.do) from None
 
 # %% ../../nbs/core/03_files.ipynb #bbdb656a
 def python_list(text: str, where: str = "") -> list:
     "Read a list written as a Python literal, which tables of the releases hold; `where` names its place, for errors."
     try:
-        with warnings.catch_warnings(action="ignore"): value = ast.literal_eval(text.strip())  # of escapes such as \d
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError): value = None
-    if isinstance(value, list): return value
+        with warnings.catch_warnings(action="ignore"):
+            value = ast.literal_eval(text.strip())  # of escapes such as \d
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        value = None
+    if isinstance(value, list):
+        return value
     raise FormatError(f"{text[:80]!r} is not a list", where)
 
 # %% ../../nbs/core/03_files.ipynb #7a42355c
 def once(pairs: list[tuple[str, Any]]) -> None:
     "Refuse a repeated key, as `object_pairs_hook` of `json`: its readers take the last one in silence."
-    if len(dict(pairs)) == len(pairs): return
+    if len(dict(pairs)) == len(pairs):
+        return
     [(key, _)] = Counter(map(itemgetter(0), pairs)).most_common(1)
     raise ValueError(f"the key {key!r} appears twice")
 
 # %% ../../nbs/core/03_files.ipynb #e6d3441c
-def read_jsonl(path: str|Path, kind: type[T]) -> Iterator[T]:
+def read_jsonl(path: str | Path, kind: type[T]) -> Iterator[T]:
     "Read records in order from a JSONL file, plain or .gz; a canary line at the top is skipped."
     decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
     strict = json.JSONDecoder(object_pairs_hook=once).decode
     for n, line in enumerate(read_bytes(path).splitlines(), 1):
-        if not line.strip() or (n == 1 and line.startswith(b'{"canary"')): continue
+        if not line.strip() or (n == 1 and line.startswith(b'{"canary"')):
+            continue
         try:
             record = decode(line)
             strict(line.decode())
-        except UnicodeDecodeError: raise FormatError("not UTF-8", f"{path}, line {n}") from None
-        except (msgspec.MsgspecError, ValueError) as e: raise FormatError(str(e), f"{path}, line {n}") from None
-        except RecursionError: raise FormatError("nested too deep", f"{path}, line {n}") from None
+        except UnicodeDecodeError:
+            raise FormatError("not UTF-8", f"{path}, line {n}") from None
+        except (msgspec.MsgspecError, ValueError) as e:
+            raise FormatError(str(e), f"{path}, line {n}") from None
+        except RecursionError:
+            raise FormatError("nested too deep", f"{path}, line {n}") from None
         yield record
 
 # %% ../../nbs/core/03_files.ipynb #d48e871d
-def write_jsonl(path: str|Path, records: Iterable, canary: bool = False) -> Path:
+def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Path:
     """Write records to a JSONL file as a whole, packed if its name ends in .gz.
     `canary` begins with the canary line: for benchmark questions."""
     lines = chain([CANARY], records) if canary else records
@@ -251,28 +321,41 @@ def write_jsonl(path: str|Path, records: Iterable, canary: bool = False) -> Path
 def _safe_loader() -> type:
     "Return PyYAML's safe loader, in C where PyYAML was built with it."
     import yaml
+
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # %% ../../nbs/core/03_files.ipynb #206c512d
 def _yaml_fault(problem: str, mark: Any) -> Exception:
     "Report a problem at its place, as PyYAML does."
     import yaml
+
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 # %% ../../nbs/core/03_files.ipynb #b4497fba
 def _mapping(loader: Any, node: Any) -> dict:
     "Make a dictionary of a mapping whose keys all differ."
     import yaml
+
     if not isinstance(node, yaml.MappingNode):
         raise _yaml_fault(f"expected a mapping, but found a {node.id}", node.start_mark)
     keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
-    if twice := repeated(keys): raise _yaml_fault(f"the key {twice[0]!r} appears twice", node.start_mark)
-    return dict(zip(keys, (loader.construct_object(v, deep=True) for _, v in node.value), strict=True))
+    if twice := repeated(keys):
+        raise _yaml_fault(f"the key {twice[0]!r} appears twice", node.start_mark)
+    return dict(
+        zip(
+            keys,
+            (loader.construct_object(v, deep=True) for _, v in node.value),
+            strict=True,
+        )
+    )
 
 # %% ../../nbs/core/03_files.ipynb #bfb744d1
 def _yaml_loader() -> type:
     "Make a safe loader that refuses duplicate keys."
-    class Strict(_safe_loader()): pass  # type: ignore[misc]
+
+    class Strict(_safe_loader()):  # type: ignore[misc]
+        pass
+
     Strict.add_constructor("tag:yaml.org,2002:map", _mapping)
     return Strict
 
@@ -280,71 +363,106 @@ def _yaml_loader() -> type:
 def _refuse_bombs(text: str, depth: int = 50):
     "Refuse aliases, and nesting that would overflow the stack of the parser in C."
     import yaml
+
     level = 0
     for e in yaml.parse(text, Loader=_safe_loader()):
-        level += isinstance(e, yaml.CollectionStartEvent) - isinstance(e, yaml.CollectionEndEvent)
-        if isinstance(e, yaml.AliasEvent): raise _yaml_fault("aliases are not allowed", e.start_mark)
-        if level > depth: raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
+        level += isinstance(e, yaml.CollectionStartEvent) - isinstance(
+            e, yaml.CollectionEndEvent
+        )
+        if isinstance(e, yaml.AliasEvent):
+            raise _yaml_fault("aliases are not allowed", e.start_mark)
+        if level > depth:
+            raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
 
 # %% ../../nbs/core/03_files.ipynb #6eb48edd
-_YAML = 250_000  # characters: refnb's largest file has 60,000, and each costs twenty microseconds
+# characters: refnb's largest file has 60,000, and each costs twenty microseconds
+_YAML = 250_000
 
-def _yaml_text(path: str|Path) -> str:
+
+def _yaml_text(path: str | Path) -> str:
     "Read the text of a YAML file, unless it could harm the parser."
     text = read_bytes(path).decode()
-    if len(text) > _YAML: raise FormatError(f"has {len(text):,} characters, at most {_YAML:,} are read", str(path))
+    if len(text) > _YAML:
+        raise FormatError(
+            f"has {len(text):,} characters, at most {_YAML:,} are read", str(path)
+        )
     _refuse_bombs(text)
     return text
 
 # %% ../../nbs/core/03_files.ipynb #1fc574b2
-def read_yaml(path: str|Path, kind: type[T]) -> T:
+def read_yaml(path: str | Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
     import yaml
-    try: return msgspec.convert(yaml.load(_yaml_text(path), Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
+
+    try:
+        return msgspec.convert(yaml.load(_yaml_text(path), Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
     except yaml.MarkedYAMLError as e:
-        raise FormatError(e.problem or "not YAML",
-                          f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}") from None
-    except UnicodeDecodeError: raise FormatError("not UTF-8", str(path)) from None
-    except (yaml.YAMLError, msgspec.ValidationError) as e: raise FormatError(str(e), str(path)) from None
+        raise FormatError(
+            e.problem or "not YAML",
+            f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}",
+        ) from None
+    except UnicodeDecodeError:
+        raise FormatError("not UTF-8", str(path)) from None
+    except (yaml.YAMLError, msgspec.ValidationError) as e:
+        raise FormatError(str(e), str(path)) from None
     # PyYAML's constructors raise these for an impossible date, `0x_`, `!!bool x`, an unhashable key
     except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as e:
         raise FormatError(f"a value cannot be read ({e})", str(path)) from None
 
 # %% ../../nbs/core/03_files.ipynb #b7e28deb
-_Member = tuple[str, bool, bool, Callable]  # its name; is it a plain file or folder? a folder? how to open it
+# its name; is it a plain file or folder? a folder? how to open it
+_Member = tuple[str, bool, bool, Callable]
+
 
 def _of_zip(path: Path) -> Iterator[_Member]:
     "List the members of a zip archive."
     import zipfile
+
     with zipfile.ZipFile(path) as z:
-        for i in z.infolist(): yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), partial(z.open, i)
+        for i in z.infolist():
+            yield (
+                i.filename,
+                (i.external_attr >> 28) in (0, 4, 8),
+                i.is_dir(),
+                partial(z.open, i),
+            )
 
 # %% ../../nbs/core/03_files.ipynb #2f9ce278
 def _of_tar(path: Path) -> Iterator[_Member]:
     "List the members of a tar archive."
     import tarfile
+
     with tarfile.open(path) as t:
-        for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), partial(t.extractfile, m)
+        for m in t:
+            yield m.name, m.isfile() or m.isdir(), m.isdir(), partial(t.extractfile, m)
 
 # %% ../../nbs/core/03_files.ipynb #011b0914
 def _members(path: Path) -> Iterator[_Member]:
     "List the members of a zip or tar archive."
     import tarfile, zipfile
-    if not path.is_file(): raise DataError("no such file", str(path))
-    if zipfile.is_zipfile(path): yield from _of_zip(path)
-    elif tarfile.is_tarfile(path): yield from _of_tar(path)
-    else: raise FormatError("neither a zip nor a tar archive", str(path))
+
+    if not path.is_file():
+        raise DataError("no such file", str(path))
+    if zipfile.is_zipfile(path):
+        yield from _of_zip(path)
+    elif tarfile.is_tarfile(path):
+        yield from _of_tar(path)
+    else:
+        raise FormatError("neither a zip nor a tar archive", str(path))
 
 # %% ../../nbs/core/03_files.ipynb #97d6b4c1
 def _copy(source, target: Path, limit: int) -> int:
     "Copy a stream, at most `limit` bytes of it; the bytes copied."
     size = 0
-    with disk_fault(target): f = target.open("wb")
+    with disk_fault(target):
+        f = target.open("wb")
     with source, f:
         while block := source.read(1 << 20):
             size += len(block)
-            if size > limit: raise FormatError("unpacks to more than its limit", target.name)
-            with disk_fault(target): f.write(block)
+            if size > limit:
+                raise FormatError("unpacks to more than its limit", target.name)
+            with disk_fault(target):
+                f.write(block)
     return size
 
 # %% ../../nbs/core/03_files.ipynb #e5419220
@@ -358,9 +476,21 @@ def _leaves(name: str) -> bool:
 def _archive_fault(path: Path) -> Iterator[None]:
     "Report in one line an archive that is damaged or cannot be unpacked here."
     import lzma, struct, tarfile, zipfile
-    faults = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError,
-              LookupError, RuntimeError, OSError)
-    try: yield
+
+    faults = (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        lzma.LZMAError,
+        struct.error,
+        EOFError,
+        ValueError,
+        LookupError,
+        RuntimeError,
+        OSError,
+    )
+    try:
+        yield
     except faults as e:
         raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
 
@@ -368,19 +498,24 @@ def _archive_fault(path: Path) -> Iterator[None]:
 def _check_member(name: str, plain: bool, archive: str):
     "Refuse a member that is no plain file or folder, or would leave the folder."
     if not plain or _leaves(name):
-        raise FormatError(f"member {name!r} is a link, a device or leaves the folder", archive,
-                          "do not trust this archive")
+        raise FormatError(
+            f"member {name!r} is a link, a device or leaves the folder",
+            archive,
+            "do not trust this archive",
+        )
 
 # %% ../../nbs/core/03_files.ipynb #bb8f88bf
-def unpack(path: str|Path, into: str|Path, limit: int = 2_000_000_000) -> list[Path]:
+def unpack(path: str | Path, into: str | Path, limit: int = 2_000_000_000) -> list[Path]:
     "Unpack the plain files of a zip or tar archive below a folder: `limit` bytes in all at most."
     into, made = Path(into), []
     with _archive_fault(Path(path)):
         for name, plain, folder, opened in _members(Path(path)):
             _check_member(name, plain, str(path))
-            if folder: continue
-            target = into/name
-            with disk_fault(target): target.parent.mkdir(parents=True, exist_ok=True)
+            if folder:
+                continue
+            target = into / name
+            with disk_fault(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
             limit -= _copy(opened(), target, limit)
             made.append(target)
     return made

@@ -17,33 +17,40 @@ from .files import at_line, table_rows
 # %% ../../nbs/core/07_gap.ipynb #7e8af7b2
 class GapRow(Record):
     "A row of GAP."
-    id: str              # unique within the file
-    text: str            # the paragraph; empty where a system left it out
-    pronoun: str         # in its spelling in the text
+
+    id: str  # unique within the file
+    text: str  # the paragraph; empty where a system left it out
+    pronoun: str  # in its spelling in the text
     pronoun_offset: int  # of its first character
-    a: str               # the first name
-    a_offset: int        # of its first character
-    a_coref: bool        # does the pronoun mean it?
-    b: str               # the second name
-    b_offset: int        # of its first character
-    b_coref: bool        # does the pronoun mean it?
-    url: str = ""        # where the text is from
+    a: str  # the first name
+    a_offset: int  # of its first character
+    a_coref: bool  # does the pronoun mean it?
+    b: str  # the second name
+    b_offset: int  # of its first character
+    b_coref: bool  # does the pronoun mean it?
+    url: str = ""  # where the text is from
 
     @property
     def mentions(self) -> dict[str, tuple[str, int]]:
         "Return the pronoun and the names with their offsets, by their columns."
-        return {"Pronoun": (self.pronoun, self.pronoun_offset), "A": (self.a, self.a_offset),
-                "B": (self.b, self.b_offset)}
+        return {
+            "Pronoun": (self.pronoun, self.pronoun_offset),
+            "A": (self.a, self.a_offset),
+            "B": (self.b, self.b_offset),
+        }
+
     def fault(self) -> str:
         for field, (name, at) in self.mentions.items():
-            if not name.strip(): return f"row {self.id!r}, field {field}: empty"
-            if at < 0 or self.text and self.text[at:at + len(name)] != name:
-                return (f"row {self.id!r}, field {field}-offset: {name!r} is not at {at}"
-                        + (_why(self.text, name, at) if at >= 0 else ""))
+            if not name.strip():
+                return f"row {self.id!r}, field {field}: empty"
+            if at < 0 or self.text and self.text[at : at + len(name)] != name:
+                return f"row {self.id!r}, field {field}-offset: {name!r} is not at {at}" + (
+                    _why(self.text, name, at) if at >= 0 else ""
+                )
         return "" if self.id else "field ID: empty"
 
 # %% ../../nbs/core/07_gap.ipynb #39c13eb2
-def _nearest_place(text: str, name: str, at: int) -> int|None:
+def _nearest_place(text: str, name: str, at: int) -> int | None:
     "Find the place of a name that is nearest to an offset."
     places = map(re.Match.start, re.finditer(re.escape(name), text))
     return min(places, key=lambda p: abs(p - at), default=None)
@@ -54,24 +61,37 @@ def _why(text: str, name: str, at: int) -> str:
     form = lambda s: unicodedata.normalize("NFC", s)
     if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")):
         return "; the offset seems to count bytes, not characters"
-    if form(text[at:]).startswith(form(name)): return "; the text has it in another Unicode form"
+    if form(text[at:]).startswith(form(name)):
+        return "; the text has it in another Unicode form"
     nearest = _nearest_place(text, name, at)
     return "" if nearest is None else f"; the nearest is at {nearest}"
 
 # %% ../../nbs/core/07_gap.ipynb #1b112034
-COLUMNS = {"ID": "id", "Text": "text", "Pronoun": "pronoun", "Pronoun-offset": "pronoun_offset", "A": "a",
-           "A-offset": "a_offset", "A-coref": "a_coref",
-           "B": "b", "B-offset": "b_offset", "B-coref": "b_coref", "URL": "url"}
+COLUMNS = {
+    "ID": "id",
+    "Text": "text",
+    "Pronoun": "pronoun",
+    "Pronoun-offset": "pronoun_offset",
+    "A": "a",
+    "A-offset": "a_offset",
+    "A-coref": "a_coref",
+    "B": "b",
+    "B-offset": "b_offset",
+    "B-coref": "b_coref",
+    "URL": "url",
+}
 _FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False, "0": False}
 
 # %% ../../nbs/core/07_gap.ipynb #34cf57e9
-def _value(name: str, cell: str, at: str) -> int|bool|str:
+def _value(name: str, cell: str, at: str) -> int | bool | str:
     "Convert a cell to the type of its column."
     if name.endswith("-offset"):
-        if not re.fullmatch(r"[0-9]{1,9}", cell): raise FormatError(f"{cell!r} is not a number", at)
+        if not re.fullmatch(r"[0-9]{1,9}", cell):
+            raise FormatError(f"{cell!r} is not a number", at)
         return int(cell)
     if name.endswith("-coref"):
-        if cell not in _FLAGS: raise FormatError(f"{cell!r} is neither TRUE nor FALSE", at)
+        if cell not in _FLAGS:
+            raise FormatError(f"{cell!r} is neither TRUE nor FALSE", at)
         return _FLAGS[cell]
     return cell
 
@@ -80,8 +100,11 @@ def _header(names: list[str], where: str) -> list[str]:
     "Check the names of the columns."
     missing = [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
     if missing:
-        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1),
-                          "the first line names the columns: " + " ".join(COLUMNS))
+        raise FormatError(
+            f"the header has no {', '.join(missing)}",
+            at_line(where, 1),
+            "the first line names the columns: " + " ".join(COLUMNS),
+        )
     if twice := repeated(names):
         raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
     return names
@@ -90,13 +113,19 @@ def _header(names: list[str], where: str) -> list[str]:
 def _gap_row(names: list[str], cells: list[str], where: str, n: int) -> GapRow:
     "Read a row from its cells."
     if len(cells) != len(names):
-        raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n),
-                          "a text that holds a tab or a line feed is in quotes")
+        raise FormatError(
+            f"{len(cells)} columns instead of {len(names)}",
+            at_line(where, n),
+            "a text that holds a tab or a line feed is in quotes",
+        )
     values: dict[str, Any] = {"text": ""}
     for column, cell in zip(names, cells):
-        if column in COLUMNS: values[COLUMNS[column]] = _value(column, cell, at_line(where, n, column))
-    try: return GapRow(**values)
-    except ValueError as e: raise FormatError(str(e), at_line(where, n)) from None
+        if column in COLUMNS:
+            values[COLUMNS[column]] = _value(column, cell, at_line(where, n, column))
+    try:
+        return GapRow(**values)
+    except ValueError as e:
+        raise FormatError(str(e), at_line(where, n)) from None
 
 # %% ../../nbs/core/07_gap.ipynb #d064257f
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
@@ -107,7 +136,10 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     lines: dict[str, int] = {}
     for n, cells in rows:
         row = _gap_row(names, cells, where, n)
-        if row.id in lines: raise FormatError(f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID"))
+        if row.id in lines:
+            raise FormatError(
+                f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID")
+            )
         lines[row.id] = n
         out.append(row)
     return out
@@ -125,8 +157,10 @@ def _raw_tokens(text: str) -> list[tuple[int, int]]:
     for m in re.finditer(r"\w+|\S", text):
         joins = _joins(m[0]) if len(m[0]) == 1 else False
         touches = bool(out) and out[-1][1] == m.start()
-        if touches and (joins or open_): out[-1] = (out[-1][0], m.end())
-        else: out.append(m.span())
+        if touches and (joins or open_):
+            out[-1] = (out[-1][0], m.end())
+        else:
+            out.append(m.span())
         open_ = joins
     return out
 
@@ -150,14 +184,18 @@ def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:
     return out
 
 # %% ../../nbs/core/07_gap.ipynb #63873c60
-def _gap_clusters(row: GapRow, spans: list[Span]) -> tuple[tuple[tuple[Span, ...], ...], tuple[str, ...]]:
+def _gap_clusters(
+    row: GapRow, spans: list[Span]
+) -> tuple[tuple[tuple[Span, ...], ...], tuple[str, ...]]:
     "Put the pronoun into one cluster with what it means; return clusters in order, and their names."
     pronoun, a, b = spans
     own, name = [pronoun], row.a if row.a_coref else row.b if row.b_coref else ""
     clusters: list[tuple[tuple[Span, ...], str]] = []
     for span, text, means in ((a, row.a, row.a_coref), (b, row.b, row.b_coref)):
-        if means: own.append(span)
-        else: clusters.append(((span,), text))
+        if means:
+            own.append(span)
+        else:
+            clusters.append(((span,), text))
     clusters.append((tuple(sorted(own)), name))
     in_order, names = zip(*sorted(clusters))
     return in_order, names
@@ -166,29 +204,42 @@ def _gap_clusters(row: GapRow, spans: list[Span]) -> tuple[tuple[tuple[Span, ...
 def _edges(row: GapRow) -> list[int]:
     "List where the mentions begin and end."
     edges: list[int] = []
-    for name, at in row.mentions.values(): edges += (at, at + len(name))
+    for name, at in row.mentions.values():
+        edges += (at, at + len(name))
     return edges
 
 # %% ../../nbs/core/07_gap.ipynb #83192c26
 def _gap_document(row: GapRow) -> Document:
     "Make the document of a row."
-    if not row.text: raise DataError("has no text", f"row {row.id!r}, field Text", "take it from the gold table, by ID")
+    if not row.text:
+        raise DataError(
+            "has no text",
+            f"row {row.id!r}, field Text",
+            "take it from the gold table, by ID",
+        )
     tokens = _token_chars(row.text, _edges(row))
     clusters, names = _gap_clusters(row, _spans(row, tokens))
     meta: Meta = {"pronoun": row.pronoun}
-    if row.url: meta["url"] = row.url
-    return Document(row.id, (tuple(row.text[s:e] for s, e in tokens),), clusters, names, meta=meta)
+    if row.url:
+        meta["url"] = row.url
+    return Document(
+        row.id, (tuple(row.text[s:e] for s, e in tokens),), clusters, names, meta=meta
+    )
 
 # %% ../../nbs/core/07_gap.ipynb #65d71d34
 def _check_text(row: GapRow, where: str):
     "Check that a row has its text."
     if not row.text:
-        raise FormatError("is empty", f"{where + ', ' if where else ''}row {row.id!r}, field Text",
-                          "documents need it: take it from the gold table, by ID")
+        raise FormatError(
+            "is empty",
+            f"{where + ', ' if where else ''}row {row.id!r}, field Text",
+            "documents need it: take it from the gold table, by ID",
+        )
 
 # %% ../../nbs/core/07_gap.ipynb #26911c3e
 def parse_gap(data: bytes, where: str = "") -> list[Document]:
     "Read a table of GAP as documents, one per row; `where` is its name, for errors."
     rows = parse_gap_rows(data, where)
-    for row in rows: _check_text(row, where)
+    for row in rows:
+        _check_text(row, where)
     return list(map(_gap_document, rows))

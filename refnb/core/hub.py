@@ -15,38 +15,48 @@ from .files import read_yaml, write_atomic
 # %% ../../nbs/core/12_hub.ipynb #a497af33
 class HubFile(Record):
     "A file that only a hub has."
-    about: str    # its content
-    repo: str     # dataset
-    revision: str # the pinned revision, or its beginning
-    path: str     # inside the dataset
+
+    about: str  # its content
+    repo: str  # dataset
+    revision: str  # the pinned revision, or its beginning
+    path: str  # inside the dataset
     licence: str  # in the hub's words
     setting: str  # that names your own copy
+
 
 @cache
 def hub_files() -> dict[str, HubFile]:
     "List all hub files by name."
     return read_yaml(packaged("data/upstream/hub.yaml"), dict[str, HubFile])
 
+
 def the_hub_file(name: str) -> HubFile:
     "Find a hub file by name."
-    if name not in hub_files(): raise CallError(f"unknown hub file {name!r}", do=nearest(name, hub_files()))
+    if name not in hub_files():
+        raise CallError(f"unknown hub file {name!r}", do=nearest(name, hub_files()))
     return hub_files()[name]
 
 # %% ../../nbs/core/12_hub.ipynb #9ce5e0ab
 def _fetched(name: str, s: Settings) -> Path:
     "Name the place of a hub file that was fetched."
     f = the_hub_file(name)
-    return Path(s.cache)/"hub"/safe_name(f.repo)/f.revision/Path(f.path).name
+    return Path(s.cache) / "hub" / safe_name(f.repo) / f.revision / Path(f.path).name
 
-def hub_path(name: str, s: Settings|None = None) -> Path|None:
+
+def hub_path(name: str, s: Settings | None = None) -> Path | None:
     "Return the path of a hub file here, or None."
     s, f = s or load_settings(), the_hub_file(name)
     if own := getattr(s, f.setting):
         if not Path(own).is_file():
-            raise CallError("no such file", f"setting {f.setting}, {own}", "name a file, or leave it empty")
+            raise CallError(
+                "no such file",
+                f"setting {f.setting}, {own}",
+                "name a file, or leave it empty",
+            )
         return Path(own)
     path = _fetched(name, s)
     return path if path.is_file() else None
+
 
 def lacks(name: str) -> str:
     "Say, for a cell or an error, what to do where a hub file is not here."
@@ -56,12 +66,16 @@ def lacks(name: str) -> str:
 # %% ../../nbs/core/12_hub.ipynb #076aba53
 def _revision(hub, f: HubFile) -> str:
     "Find the whole id of the pinned revision."
-    if len(f.revision) == 40: return f.revision
+    if len(f.revision) == 40:
+        return f.revision
     commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
     found = [c.commit_id for c in commits if c.commit_id.startswith(f.revision)]
     if len(found) != 1:
-        raise DataError(f"the hub has {len(found)} revisions that begin with {f.revision}", f.repo,
-                        "the dataset was changed; name a file of your own")
+        raise DataError(
+            f"the hub has {len(found)} revisions that begin with {f.revision}",
+            f.repo,
+            "the dataset was changed; name a file of your own",
+        )
     return found[0]
 
 # %% ../../nbs/core/12_hub.ipynb #a0cb3d6f
@@ -69,20 +83,36 @@ def _downloaded(f: HubFile, s: Settings) -> bytes:
     "Download a hub file into the hub's own cache, and read it."
     hub = need("huggingface_hub", "hub")
     hub.utils.logging.set_verbosity_error()  # it would report each of its retries
-    return Path(hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f),
-                                    cache_dir=str(Path(s.cache)/"hub"/"downloads"))).read_bytes()
+    return Path(
+        hub.hf_hub_download(
+            f.repo,
+            f.path,
+            repo_type="dataset",
+            revision=_revision(hub, f),
+            cache_dir=str(Path(s.cache) / "hub" / "downloads"),
+        )
+    ).read_bytes()
 
 # %% ../../nbs/core/12_hub.ipynb #bf33e33e
-def fetch_hub(name: str, s: Settings|None = None) -> Path:
+def fetch_hub(name: str, s: Settings | None = None) -> Path:
     "Fetch a hub file, and return its path."
     s, f = s or load_settings(), the_hub_file(name)
-    if found := hub_path(name, s): return found
+    if found := hub_path(name, s):
+        return found
     own = f"name a file with REFNB_{f.setting.upper()}"
-    if s.offline: raise DataError("is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}")
-    try: data = _downloaded(f, s)
-    except DataError: raise
+    if s.offline:
+        raise DataError(
+            "is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}"
+        )
+    try:
+        data = _downloaded(f, s)
+    except DataError:
+        raise
     except Exception as e:
         why = str(e).splitlines()[0][:200] if str(e) else ""
-        raise DataError(f"cannot be downloaded from the hub ({type(e).__name__}: {why})", f"{f.repo}/{f.path}",
-                        f"try again later, or {own}") from None
+        raise DataError(
+            f"cannot be downloaded from the hub ({type(e).__name__}: {why})",
+            f"{f.repo}/{f.path}",
+            f"try again later, or {own}",
+        ) from None
     return write_atomic(_fetched(name, s), data)

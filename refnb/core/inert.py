@@ -12,17 +12,26 @@ from collections.abc import Iterable
 # %% ../../nbs/core/17_inert.ipynb #a1770006
 _JOINERS = "\u200c\u200d"
 
+
 def inert(text: str, keep: str = "") -> str:
     "Escape every character that steers a terminal or turns the direction of writing, except those to `keep`."
-    if text.isprintable(): return text
+    if text.isprintable():
+        return text
+
     def harmless(c: str) -> bool:
-        return c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
+        return (
+            c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
+        )
+
     return "".join(c if harmless(c) else c.encode("unicode_escape").decode() for c in text)
 
 # %% ../../nbs/core/17_inert.ipynb #a1770009
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "\\": "&#92;"}
-_MARKUP = re.compile(r"\\|<(?=[\w/!?])|&(?=#?\w+;)|[`*|$]|~(?=~)|\](?=[(\[:])|(?<!\w)_|_(?!\w)|"
-                     r"^>|^[#+-](?=[#\s]|$)|(?<=\s)#(?=#*$)")
+_MARKUP = re.compile(
+    r"\\|<(?=[\w/!?])|&(?=#?\w+;)|[`*|$]|~(?=~)|\](?=[(\[:])|(?<!\w)_|_(?!\w)|"
+    r"^>|^[#+-](?=[#\s]|$)|(?<=\s)#(?=#*$)"
+)
+
 
 def to_md(text: str) -> str:
     "Write a text in one line of Markdown."
@@ -30,8 +39,21 @@ def to_md(text: str) -> str:
     return _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f"\\{m[0]}"), line)
 
 # %% ../../nbs/core/17_inert.ipynb #a177000c
-_TEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "✓": r"$\checkmark$", "—": "---"}
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "✓": r"$\checkmark$",
+    "—": "---",
+}
+
 
 def to_tex(text: str) -> str:
     "Write a text in one line of LaTeX."
@@ -41,6 +63,7 @@ def to_tex(text: str) -> str:
 # %% ../../nbs/core/17_inert.ipynb #a177000f
 _FORMULA = re.compile(r"(?!-?\d+(?:\.\d+)?\Z)[=+\-@\t\r\n'＝＋－＠]")
 
+
 def csv_line(cells: Iterable[object]) -> str:
     "Write a line of a CSV file in which no cell is a formula."
     out = io.StringIO()
@@ -48,9 +71,11 @@ def csv_line(cells: Iterable[object]) -> str:
     csv.writer(out).writerow([f"'{x}" if _FORMULA.match(x) else x for x in map(str, cells)])
     return out.getvalue()[:-2] + "\n"
 
+
 def as_written(cell: str) -> str:
     "Undo the apostrophe of `csv_line`."
     return cell.removeprefix("'")
+
 
 def csv_rows(text: str) -> list[dict[str, str]]:
     "Read a CSV file that `csv_line` wrote: a dictionary for each row."

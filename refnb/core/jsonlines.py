@@ -13,63 +13,90 @@ from operator import gt, itemgetter
 from typing import Any, Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import LONGEST, Clusters, Document, _check_keys, _if_any, map_members, told_apart
+from refnb.core.documents import (
+    LONGEST,
+    Clusters,
+    Document,
+    _check_keys,
+    _if_any,
+    map_members,
+    told_apart,
+)
 from .files import at_line, once
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e7f2f75b
 class _Character(msgspec.Struct):
     name: str
-    mentions: tuple[Span, ...]|None = None
-    cluster: tuple[Span, ...]|None = None
+    mentions: tuple[Span, ...] | None = None
+    cluster: tuple[Span, ...] | None = None
+
 
 class _Line(msgspec.Struct):
     "The fields of a line."
-    doc_key: str|None = None
-    doc_id: str|None = None
-    id: Any = None                # PreCo's key; others keep other things under this name
+
+    doc_key: str | None = None
+    doc_id: str | None = None
+    id: Any = None  # PreCo's key; others keep other things under this name
     mention_clusters: Any = None  # PreCo's: sentence, first token, end
-    gutenberg_key: str|int|None = None
-    sentences: tuple[tuple[str, ...], ...]|None = None
-    clusters: Clusters|None = None
-    predicted_clusters: Clusters|None = None
-    characters: list[_Character]|dict[str, tuple[Span, ...]]|None = None
-    subtoken_map: tuple[int, ...]|None = None
-    sentence_map: tuple[int, ...]|None = None
-    orig_tokens: tuple[str, ...]|None = None
-    speakers: Any = None          # of each sentence, or of each of its words
+    gutenberg_key: str | int | None = None
+    sentences: tuple[tuple[str, ...], ...] | None = None
+    clusters: Clusters | None = None
+    predicted_clusters: Clusters | None = None
+    characters: list[_Character] | dict[str, tuple[Span, ...]] | None = None
+    subtoken_map: tuple[int, ...] | None = None
+    sentence_map: tuple[int, ...] | None = None
+    orig_tokens: tuple[str, ...] | None = None
+    speakers: Any = None  # of each sentence, or of each of its words
+
 
 class _Numbered(_Line):
     "The fields of a line whose pieces are numbers in a vocabulary."
-    sentences: tuple[tuple[int, ...], ...]|None = None  # type: ignore[assignment]  # numbers instead of pieces
+
+    sentences: tuple[tuple[int, ...], ...] | None = None  # type: ignore[assignment]  # numbers instead of pieces
+
 
 _line, _numbered = (msgspec.json.Decoder(kind).decode for kind in (_Line, _Numbered))
 
 # %% ../../nbs/core/05_jsonlines.ipynb #42baf6b7
 _strict = json.JSONDecoder(object_pairs_hook=once).decode
 
+
 def _fault(e: Exception, data: bytes, where: str, n: int) -> FormatError:
     "Report in one line JSON that cannot be read, or holds other fields."
     message = str(e)
-    if m := re.fullmatch(r"(.*) - at `\$\.?(.*)`", message): return FormatError(m[1], at_line(where, n, m[2]))
-    if m := re.search(r"\(byte (\d{1,12})\)", message): n += data[:int(m[1])].count(b"\n")
-    if isinstance(e, UnicodeDecodeError): message = "not UTF-8"
-    if isinstance(e, RecursionError): message = "nested too deep"
+    if m := re.fullmatch(r"(.*) - at `\$\.?(.*)`", message):
+        return FormatError(m[1], at_line(where, n, m[2]))
+    if m := re.search(r"\(byte (\d{1,12})\)", message):
+        n += data[: int(m[1])].count(b"\n")
+    if isinstance(e, UnicodeDecodeError):
+        message = "not UTF-8"
+    if isinstance(e, RecursionError):
+        message = "nested too deep"
     do = "the file may be cut off: get it again" if "truncated" in message else ""
     return FormatError(message, at_line(where, n), do)
 
+# %% ../../nbs/core/05_jsonlines.ipynb #5911d65a
 def _decoded(data: bytes, decode: Callable, where: str, n: int):
     "Decode JSON strictly into its record."
     try:
         record = decode(data)
         _strict(data.decode())
         return record
-    except (msgspec.MsgspecError, ValueError, RecursionError) as e: raise _fault(e, data, where, n) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as e:
+        raise _fault(e, data, where, n) from None
 
+# %% ../../nbs/core/05_jsonlines.ipynb #6268fc05
 def _record(data: bytes, where: str, n: int) -> _Line:
     "Read a line; sentences of numbers are tried only where sentences of strings fail."
-    try: return _decoded(data, _line, where, n)
+    try:
+        return _decoded(data, _line, where, n)
     except FormatError as e:
-        if "`str`, got `int`" not in e.what or "field sentences" not in e.where or b'"subtoken_map"' not in data: raise
+        if (
+            "`str`, got `int`" not in e.what
+            or "field sentences" not in e.where
+            or b'"subtoken_map"' not in data
+        ):
+            raise
         return _decoded(data, _numbered, where, n)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #835806c9
@@ -78,58 +105,80 @@ def _mentions_of(c: _Character) -> tuple[Span, ...]:
     return c.cluster or () if c.mentions is None else c.mentions
 
 # %% ../../nbs/core/05_jsonlines.ipynb #493a9822
-def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
+def _named(characters: list | dict | None) -> list[tuple[str, tuple[Span, ...]]]:
     "List the names and mentions of the characters."
-    if isinstance(characters, dict): return [("" if k.isdecimal() else k, v) for k, v in characters.items()]
+    if isinstance(characters, dict):
+        return [("" if k.isdecimal() else k, v) for k, v in characters.items()]
     return [(c.name, _mentions_of(c)) for c in characters or ()]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #24419e26
 def _agree(pairs: list, clusters: Clusters) -> bool:
     "Tell whether characters have the mentions of the clusters, one to one."
-    if len(pairs) != len(clusters): return False
+    if len(pairs) != len(clusters):
+        return False
     for (_, mentions), cluster in zip(pairs, clusters):
-        if mentions != cluster and sorted(mentions) != sorted(cluster): return False
+        if mentions != cluster and sorted(mentions) != sorted(cluster):
+            return False
     return True
 
 # %% ../../nbs/core/05_jsonlines.ipynb #de60192d
 def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
     "Return one name per cluster, or none at all."
     for some in (pairs, list(filter(itemgetter(1), pairs))):
-        if _agree(some, clusters): return _if_any(map(itemgetter(0), some))
+        if _agree(some, clusters):
+            return _if_any(map(itemgetter(0), some))
     return ()
 
 # %% ../../nbs/core/05_jsonlines.ipynb #29637e1e
 _Mentions = tuple[tuple[tuple[int, int, int], ...], ...]
 
+
 def _flat(record: _Line) -> Clusters:
     "Convert PreCo's mentions, which count from their sentence and end before a token, to spans of the document."
     sizes = list(map(len, record.sentences or ()))
     starts = [0, *accumulate(sizes)]
+
     def span(s: int, first: int, end: int) -> Span:
-        if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]: return Span(starts[s] + first, starts[s] + end - 1)
-        raise ValueError(f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences")
-    return map_members(lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions))
+        if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]:
+            return Span(starts[s] + first, starts[s] + end - 1)
+        raise ValueError(
+            f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences"
+        )
+
+    return map_members(
+        lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions)
+    )
 
 # %% ../../nbs/core/05_jsonlines.ipynb #0a909b70
-def _clusters(record: _Line) -> Clusters|None:
+def _clusters(record: _Line) -> Clusters | None:
     "Return the clusters, under the first of their four names that is there."
-    if record.clusters is not None: return record.clusters
-    if record.predicted_clusters is not None: return record.predicted_clusters
-    if record.mention_clusters is not None: return _flat(record)
-    return None if record.characters is None else tuple(map(itemgetter(1), _named(record.characters)))
+    if record.clusters is not None:
+        return record.clusters
+    if record.predicted_clusters is not None:
+        return record.predicted_clusters
+    if record.mention_clusters is not None:
+        return _flat(record)
+    return (
+        None
+        if record.characters is None
+        else tuple(map(itemgetter(1), _named(record.characters)))
+    )
 
 # %% ../../nbs/core/05_jsonlines.ipynb #b41dd371
 _BEGINS, _ENDS, _PADS = ("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[PAD]", "<pad>")
+
 
 def _specials(segments: Iterable[tuple]) -> list[bool]:
     "Tell, for each piece, whether it is special."
     marks = []
     for s in segments:
         end = len(s)
-        while end and s[end - 1] in _PADS: end -= 1
-        if end and s[end - 1] in _ENDS: end -= 1
+        while end and s[end - 1] in _PADS:
+            end -= 1
+        if end and s[end - 1] in _ENDS:
+            end -= 1
         begin = int(bool(end) and s[0] in _BEGINS)
-        marks += [True]*begin + [False]*(end - begin) + [True]*(len(s) - end)
+        marks += [True] * begin + [False] * (end - begin) + [True] * (len(s) - end)
     return marks
 
 # %% ../../nbs/core/05_jsonlines.ipynb #02c8c9f3
@@ -139,15 +188,21 @@ def _bytes() -> dict[str, int]:
     odd = sorted(set(range(256)) - set(plain))
     return dict(zip(map(chr, plain), plain)) | dict(zip(map(chr, count(256)), odd))
 
+
 _BYTES = _bytes()
+
 
 def _word(pieces: list[str], mark: str) -> str:
     "Join the pieces of a word."
-    if not pieces: return "[UNK]"  # a tokenizer had no piece for it; its number is taken
-    if mark == "##": return pieces[0] + "".join(p.removeprefix("##") for p in pieces[1:]) or "[UNK]"
+    if not pieces:
+        return "[UNK]"  # a tokenizer had no piece for it; its number is taken
+    if mark == "##":
+        return pieces[0] + "".join(p.removeprefix("##") for p in pieces[1:]) or "[UNK]"
     text = "".join(pieces).removeprefix(mark)
-    if mark == "Ġ" and _BYTES.keys() >= set(text): text = bytes(map(_BYTES.__getitem__, text)).decode(errors="replace")
+    if mark == "Ġ" and _BYTES.keys() >= set(text):
+        text = bytes(map(_BYTES.__getitem__, text)).decode(errors="replace")
     return text or "[UNK]"
+
 
 def _mark(pieces: Iterable[str]) -> str:
     "Find the mark that a vocabulary uses."
@@ -157,9 +212,13 @@ def _mark(pieces: Iterable[str]) -> str:
 # %% ../../nbs/core/05_jsonlines.ipynb #800f7d2b
 class _Pieces:
     "A document of word pieces, and the words in it."
+
     def __init__(self, record: _Line, where: str, n: int):
         self.record, self.segments = record, record.sentences or ()
-        self.pieces, self.special = list(chain.from_iterable(self.segments)), _specials(self.segments)
+        self.pieces, self.special = (
+            list(chain.from_iterable(self.segments)),
+            _specials(self.segments),
+        )
         self.map = self.checked("subtoken_map", where, n)
         self.plain = [i for i, special in enumerate(self.special) if not special]
         self.size = self.count_words(where, n)
@@ -167,16 +226,24 @@ class _Pieces:
     def count_words(self, where: str, n: int) -> int:
         "Count the words, which must not be far more than the pieces."
         size = self.map[self.plain[-1]] + 1 if self.plain else 0
-        if size > 2*len(self.pieces):
-            raise FormatError(f"word {size - 1} in a text of {len(self.pieces)} pieces",
-                              at_line(where, n, "subtoken_map"))
+        if size > 2 * len(self.pieces):
+            raise FormatError(
+                f"word {size - 1} in a text of {len(self.pieces)} pieces",
+                at_line(where, n, "subtoken_map"),
+            )
         return size
+
     def checked(self, field: str, where: str, n: int) -> tuple[int, ...]:
         "Return a map from pieces, with one value for each and none that falls."
         values = getattr(self.record, field)
         if len(values) != len(self.pieces):
-            raise FormatError(f"{len(values)} values for {len(self.pieces)} pieces", at_line(where, n, field))
-        plain_values = [v for v, special in zip(values, self.special, strict=True) if not special]
+            raise FormatError(
+                f"{len(values)} values for {len(self.pieces)} pieces",
+                at_line(where, n, field),
+            )
+        plain_values = [
+            v for v, special in zip(values, self.special, strict=True) if not special
+        ]
         if any(map(gt, [0, *plain_values], plain_values)):
             raise FormatError("the values fall", at_line(where, n, field))
         return values
@@ -185,23 +252,33 @@ class _Pieces:
         "Return the words, or none where pieces are numbers of an unknown vocabulary."
         known = self.record.orig_tokens
         if known is not None and len(known) != self.size:
-            raise FormatError(f"{len(known)} words, but subtoken_map has {self.size}", at_line(where, n, "orig_tokens"),
-                              "leave the field out to use the pieces")
-        return list(known or ()) if known is not None or isinstance(self.record, _Numbered) else self.rebuilt()
+            raise FormatError(
+                f"{len(known)} words, but subtoken_map has {self.size}",
+                at_line(where, n, "orig_tokens"),
+                "leave the field out to use the pieces",
+            )
+        return (
+            list(known or ())
+            if known is not None or isinstance(self.record, _Numbered)
+            else self.rebuilt()
+        )
 
     def rebuilt(self) -> list[str]:
         "Rebuild the words from their pieces."
         parts: list[list[str]] = [[] for _ in range(self.size)]
         mark = _mark(map(self.pieces.__getitem__, self.plain))
-        for i in self.plain: parts[self.map[i]].append(self.pieces[i])
+        for i in self.plain:
+            parts[self.map[i]].append(self.pieces[i])
         return [_word(p, mark) for p in parts]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #58296fa9
 def _sentence_of_each(p: _Pieces, where: str, n: int) -> Sequence[int]:
     "Number the sentence of each piece: `sentence_map` holds it, or it is the segment."
-    if p.record.sentence_map is not None: return p.checked("sentence_map", where, n)
+    if p.record.sentence_map is not None:
+        return p.checked("sentence_map", where, n)
     out: list[int] = []
-    for i, segment in enumerate(p.segments): out += [i]*len(segment)
+    for i, segment in enumerate(p.segments):
+        out += [i] * len(segment)
     return out
 
 # %% ../../nbs/core/05_jsonlines.ipynb #f5ace3c5
@@ -211,11 +288,13 @@ def _sentences(p: _Pieces, where: str, n: int) -> tuple[tuple[str, ...], ...]:
     sentence = _sentence_of_each(p, where, n)
     first: dict[int, int] = {}
     out: list[list[str]] = []
-    last: int|None = None
-    for i in p.plain: first.setdefault(p.map[i], sentence[i])
+    last: int | None = None
+    for i in p.plain:
+        first.setdefault(p.map[i], sentence[i])
     for w, word in enumerate(words):
         now = first.get(w, last)
-        if not out or last not in (None, now): out.append([])
+        if not out or last not in (None, now):
+            out.append([])
         out[-1].append(word)
         last = now
     return tuple(map(tuple, out))
@@ -223,18 +302,24 @@ def _sentences(p: _Pieces, where: str, n: int) -> tuple[tuple[str, ...], ...]:
 # %% ../../nbs/core/05_jsonlines.ipynb #11e8a3bd
 def _in_one_word(p: _Pieces, a: int, b: int) -> bool:
     "Tell whether two pieces, if they are there, belong to one word."
-    if a < 0 or b >= len(p.pieces) or p.map[a] != p.map[b]: return False
+    if a < 0 or b >= len(p.pieces) or p.map[a] != p.map[b]:
+        return False
     return not p.special[a] and not p.special[b]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #ae5b8240
 _CHOOSE = 'say indices="words" if the clusters count words, indices="subtokens" if a mention may cut a word'
 
+
 def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
     "Describe an invalid mention in pieces, or return an empty string."
-    if s.end < s.start: return "ends before it starts"
-    if s.start < 0 or s.end >= len(p.pieces): return f"lies outside the {len(p.pieces)} pieces"
-    if p.special[s.start] or p.special[s.end]: return "begins or ends on a special piece"
-    if cut: return ""
+    if s.end < s.start:
+        return "ends before it starts"
+    if s.start < 0 or s.end >= len(p.pieces):
+        return f"lies outside the {len(p.pieces)} pieces"
+    if p.special[s.start] or p.special[s.end]:
+        return "begins or ends on a special piece"
+    if cut:
+        return ""
     torn = _in_one_word(p, s.start - 1, s.start) or _in_one_word(p, s.end, s.end + 1)
     return "begins or ends inside a word" if torn else ""
 
@@ -244,7 +329,9 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
     for i, c in enumerate(clusters):
         for s in c:
             if wrong := _wrong(p, s, cut):
-                raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
+                raise FormatError(
+                    f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE
+                )
     return map_members(lambda s: Span(p.map[s.start], p.map[s.end]), clusters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e1870de4
@@ -259,51 +346,73 @@ def _speakers(given: Any) -> tuple[str, ...]:
 # %% ../../nbs/core/05_jsonlines.ipynb #cd462580
 def _span_fault(s: Span, size: int) -> str:
     "Describe a span that is not one of the text, or return an empty string."
-    if s.end < s.start: return f"span {list(s)} ends before it starts"
-    return f"span {list(s)} lies outside the text of {size} tokens" if s.start < 0 or s.end >= size else ""
+    if s.end < s.start:
+        return f"span {list(s)} ends before it starts"
+    return (
+        f"span {list(s)} lies outside the text of {size} tokens"
+        if s.start < 0 or s.end >= size
+        else ""
+    )
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9f1f386b
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:
     "Make a document, or name the cluster that has an impossible span."
-    try: return make()
+    try:
+        return make()
     except ValueError:
         for i, c in enumerate(clusters):
             for s in c:
-                if fault := _span_fault(s, size): raise FormatError(fault, at(f"clusters[{i}]")) from None
+                if fault := _span_fault(s, size):
+                    raise FormatError(fault, at(f"clusters[{i}]")) from None
         raise
 
 # %% ../../nbs/core/05_jsonlines.ipynb #ac1b0f1d
-def _key(record: _Line) -> str|None:
+def _key(record: _Line) -> str | None:
     "Return the key of a document, under the first of its three names."
     for key in (record.doc_key, record.doc_id, record.id):
-        if isinstance(key, str|int): return str(key)
+        if isinstance(key, str | int):
+            return str(key)
     return None
 
 # %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
 def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clusters]:
     "Return what every line needs: the key of its document, and clusters."
     key = _key(record)
-    try: clusters = _clusters(record)
-    except (ValueError, msgspec.ValidationError) as e: raise FormatError(str(e), at("mention_clusters")) from None
-    if key is None: raise FormatError("is missing", at("doc_key"))
+    try:
+        clusters = _clusters(record)
+    except (ValueError, msgspec.ValidationError) as e:
+        raise FormatError(str(e), at("mention_clusters")) from None
+    if key is None:
+        raise FormatError("is missing", at("doc_key"))
     if clusters is None:
-        raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
+        raise FormatError(
+            "is missing", at("clusters"), "a document without mentions has an empty list"
+        )
     return key, clusters
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
-def _text_and_clusters(record: _Line, clusters: Clusters, where: str, n: int, indices: str) -> tuple[tuple, Clusters]:
+def _text_and_clusters(
+    record: _Line, clusters: Clusters, where: str, n: int, indices: str
+) -> tuple[tuple, Clusters]:
     "Return the sentences of a line and its clusters, in words, also where it holds pieces."
     if record.subtoken_map is None:
-        if indices == "subtokens": raise FormatError("is missing", at_line(where, n, "subtoken_map"),
-                                                     'say indices="auto" if the sentences hold words')
+        if indices == "subtokens":
+            raise FormatError(
+                "is missing",
+                at_line(where, n, "subtoken_map"),
+                'say indices="auto" if the sentences hold words',
+            )
         return record.sentences or (), clusters
     p = _Pieces(record, where, n)
     sentences = _sentences(p, where, n)
-    if indices == "words": return sentences, clusters
+    if indices == "words":
+        return sentences, clusters
     return sentences, _in_words(p, clusters, indices == "subtokens", where, n)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #2684d23c
-def _speakers_of(record: _Line, sentences: int, at: Callable[[str], str]) -> tuple[str, ...]:
+def _speakers_of(
+    record: _Line, sentences: int, at: Callable[[str], str]
+) -> tuple[str, ...]:
     "Return the speakers of a line whose sentences hold words, one for each sentence."
     speakers = _speakers(record.speakers) if record.subtoken_map is None else ()
     if speakers and len(speakers) != sentences:
@@ -318,7 +427,9 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     names = _names(_named(record.characters), clusters)
     sentences, clusters = _text_and_clusters(record, clusters, where, n, indices)
     size = sum(map(len, sentences)) if sentences else LONGEST
-    meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
+    meta: Meta = (
+        {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
+    )
     speakers = _speakers_of(record, len(sentences), at)
     make = lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
     return _checked(make, clusters, size, at)
@@ -326,38 +437,57 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _is_spread(lines: list[tuple[int, bytes]]) -> bool:
     "Tell whether one object takes all lines: the first opens it without closing it, and the second opens no other."
-    return len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{")
+    return (
+        len(lines) > 1
+        and lines[0][1].strip()[-1:] != b"}"
+        and not lines[1][1].startswith(b"{")
+    )
 
 # %% ../../nbs/core/05_jsonlines.ipynb #2baf5672
 def _objects(data: bytes) -> list[tuple[int, bytes]]:
     "List the lines that hold objects, with their numbers; skip a canary line at the top."
     lines = [(n, line) for n, line in enumerate(data.splitlines(), 1) if line.strip()]
-    if lines and lines[0][1].startswith(b'{"canary"'): lines = lines[1:]
-    if not _is_spread(lines): return lines
+    if lines and lines[0][1].startswith(b'{"canary"'):
+        lines = lines[1:]
+    if not _is_spread(lines):
+        return lines
     first = lines[0][0]
-    before = data.splitlines(keepends=True)[:first - 1]
-    return [(first, data[sum(map(len, before)):])]  # `join` would take 80 bytes for each line
+    before = data.splitlines(keepends=True)[: first - 1]
+    # `join` would take 80 bytes for each line
+    return [(first, data[sum(map(len, before)) :])]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a5061096
 def _listed(data: bytes, where: str) -> Document:
     "Read a document of nothing but clusters."
     clusters = _decoded(data, msgspec.json.Decoder(Clusters).decode, where, 1)
-    return _checked(lambda: Document("", clusters=clusters), clusters, LONGEST, lambda field: at_line(where, 1, field))
+    return _checked(
+        lambda: Document("", clusters=clusters),
+        clusters,
+        LONGEST,
+        lambda field: at_line(where, 1, field),
+    )
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e1be1955
-def parse_jsonlines(data: bytes, where: str = "",
-                    indices: Literal["auto", "subtokens", "words"] = "auto") -> list[Document]:
+def parse_jsonlines(
+    data: bytes, where: str = "", indices: Literal["auto", "subtokens", "words"] = "auto"
+) -> list[Document]:
     """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.
     `indices` says what clusters count where sentences hold word pieces."""
     if indices not in (known := ("auto", "subtokens", "words")):
-        raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
-    if data.lstrip().startswith(b"["): return [_listed(data, where)]
+        raise CallError(
+            f"indices={indices!r} is not known", do=nearest(str(indices), known)
+        )
+    if data.lstrip().startswith(b"["):
+        return [_listed(data, where)]
     docs: list[Document] = []
     lines: dict[str, int] = {}
     for n, line in _objects(data):
         d = _document(_record(line, where, n), where, n, indices)
         if d.doc_key in lines:
-            raise FormatError(f"{d.doc_key!r} is in line {lines[d.doc_key]} too", at_line(where, n, "doc_key"))
+            raise FormatError(
+                f"{d.doc_key!r} is in line {lines[d.doc_key]} too",
+                at_line(where, n, "doc_key"),
+            )
         lines[d.doc_key] = n
         docs.append(d)
     return docs
@@ -366,26 +496,35 @@ def parse_jsonlines(data: bytes, where: str = "",
 def _fields(d: Document) -> dict[str, Any]:
     "Return the fields of a line: everything but labels."
     out: dict[str, Any] = {"doc_key": d.doc_key}
-    if "gutenberg_key" in d.meta: out["gutenberg_key"] = d.meta["gutenberg_key"]
+    if "gutenberg_key" in d.meta:
+        out["gutenberg_key"] = d.meta["gutenberg_key"]
     out |= {"sentences": d.sentences, "clusters": d.clusters}
-    if d.names: out["characters"] = [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]
-    if d.speakers: out["speakers"] = d.speakers
+    if d.names:
+        out["characters"] = [
+            {"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)
+        ]
+    if d.speakers:
+        out["speakers"] = d.speakers
     return out
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9f1e4f3d
 def _check_text(d: Document):
     "Check that a file can hold the text of a document."
-    try: " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
+    try:
+        " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
     except UnicodeEncodeError:
-        raise DataError("its text holds half of a surrogate pair, which no file can hold",
-                        f"document {d.doc_key!r}") from None
+        raise DataError(
+            "its text holds half of a surrogate pair, which no file can hold",
+            f"document {d.doc_key!r}",
+        ) from None
 
 # %% ../../nbs/core/05_jsonlines.ipynb #59610b64
 def _ready(docs: Iterable[Document]) -> list[Document]:
     "Return the documents, if a file can hold them together."
     docs = list(docs)
     _check_keys(docs, "clusters are matched by it: give them different ones")
-    for d in docs: _check_text(d)
+    for d in docs:
+        _check_text(d)
     return docs
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a9e43293

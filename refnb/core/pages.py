@@ -24,7 +24,15 @@ def _hash_source(text: str) -> str:
 def page_policy(**inside: str) -> str:
     "Return a policy that forbids a page to load or send anything; it allows only these texts of `style` and `script`."
     own = [f"{kind}-src {_hash_source(text)}" for kind, text in inside.items()]
-    return "; ".join(["default-src 'none'", *own, "img-src data:", "base-uri 'none'", "form-action 'none'"])
+    return "; ".join(
+        [
+            "default-src 'none'",
+            *own,
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
 
 # %% ../../nbs/core/10_pages.ipynb #d7fb8862
 def page_data(told: Any) -> str:
@@ -32,40 +40,60 @@ def page_data(told: Any) -> str:
     return json.dumps(told, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 # %% ../../nbs/core/10_pages.ipynb #aad601f0
-def _carried(name: str) -> str: return packaged(f"data/{name}").read_bytes().decode()
+def _carried(name: str) -> str:
+    return packaged(f"data/{name}").read_bytes().decode()
+
 
 def data_page(folder: str, title: str, data: str, **parts: str) -> str:
     """Make a page of benchmark data as one HTML file, from a folder of the package's data, such as viewer.
     `data` is what its script reads, as JSON; `parts` are HTML that the page has a place for."""
     css, js = _carried(f"{folder}/page.css"), _carried(f"{folder}/page.js")
-    about = {**CANARY, "policy": page_policy(style=css, script=js), "title": html.escape(title)}
-    return Template(_carried(f"{folder}/page.html")).substitute(about, css=css, js=js, data=data, **parts)
+    about = {
+        **CANARY,
+        "policy": page_policy(style=css, script=js),
+        "title": html.escape(title),
+    }
+    return Template(_carried(f"{folder}/page.html")).substitute(
+        about, css=css, js=js, data=data, **parts
+    )
+
 
 def one_page(folder: str, told: Any, title: str) -> str:
     """Make a page for people as one HTML file, from a folder of the package's data, such as annotation; `told` is the
     data of its script."""
     css = _carried("pages/base.css") + _carried(f"{folder}/page.css")
     js = _carried("pages/base.js") + _carried(f"{folder}/page.js")
-    parts = {"policy": page_policy(style=css, script=js), "title": html.escape(title), "css": css,
-             "main": _carried(f"{folder}/page.html"), "js": js, "data": page_data(told)}
+    parts = {
+        "policy": page_policy(style=css, script=js),
+        "title": html.escape(title),
+        "css": css,
+        "main": _carried(f"{folder}/page.html"),
+        "js": js,
+        "data": page_data(told),
+    }
     return Template(_carried("pages/base.html")).substitute(parts)
 
 # %% ../../nbs/core/10_pages.ipynb #36eddf4f
 T = TypeVar("T")
 
+
 class HandedIn(Record):
     "The fields that every handed-in file has."
-    page: str                # hash of the page
-    version: int             # of its form
-    participant: str         # random code of the person
-    order: tuple[str, ...]   # ids in the order in which they were shown
+
+    page: str  # hash of the page
+    version: int  # of its form
+    participant: str  # random code of the person
+    order: tuple[str, ...]  # ids in the order in which they were shown
 
 # %% ../../nbs/core/10_pages.ipynb #03f2fe5a
 def check_participant(h: HandedIn, where: str):
     "Check that a code was drawn by a page, and is not a name."
     if not re.fullmatch("[a-km-z2-8]{10}", h.participant):
-        raise FormatError("this is not a code that the page draws", f"{where}, field participant",
-                          "is it a name? Keep it out of the data")
+        raise FormatError(
+            "this is not a code that the page draws",
+            f"{where}, field participant",
+            "is it a name? Keep it out of the data",
+        )
 
 # %% ../../nbs/core/10_pages.ipynb #d57f55c3
 def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
@@ -75,11 +103,16 @@ def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
         json.loads(text, object_pairs_hook=once)
         return msgspec.json.decode(text, type=kind)
     except json.JSONDecodeError as e:
-        raise FormatError(f"not JSON ({e.msg.lower()})", at_line(where, e.lineno),
-                          "the file may be cut off: ask for it again") from None
+        raise FormatError(
+            f"not JSON ({e.msg.lower()})",
+            at_line(where, e.lineno),
+            "the file may be cut off: ask for it again",
+        ) from None
     except msgspec.ValidationError as e:
         message, _, path = str(e).partition(" - at `$")
         place = ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))
         raise FormatError(message, place) from None
-    except RecursionError: raise FormatError("nested too deep", where) from None
-    except ValueError as e: raise FormatError(str(e), where) from None
+    except RecursionError:
+        raise FormatError("nested too deep", where) from None
+    except ValueError as e:
+        raise FormatError(str(e), where) from None

@@ -16,20 +16,30 @@ from .types import DataError, need
 # %% ../../nbs/core/16_ray_cluster.ipynb #965e4e5b
 _START = "start one with `ray start --head`, or say --ray local"
 
+
 def _check_listening(address: str):
     "Refuse at once an address without a listening server."
     import socket
+
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit(): return
-    try: socket.create_connection((host, int(port)), 5).close()
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), 5).close()
     except OSError as e:
-        raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START) from None
+        raise DataError(
+            f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START
+        ) from None
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #dc7c19c9
 def _use_token():
     "Let Ray send its token, where there is one."
-    token = Path.home()/".ray"/"auth_token"
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or token.is_file():
+    token = Path.home() / ".ray" / "auth_token"
+    if (
+        os.environ.get("RAY_AUTH_TOKEN")
+        or os.environ.get("RAY_AUTH_TOKEN_PATH")
+        or token.is_file()
+    ):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #691f702e
@@ -43,11 +53,16 @@ def ray_cluster(address: str) -> Iterator[Any]:
         _use_token()
     ray = need("ray", "ray")
     where = {"include_dashboard": False} if address == "local" else {"address": address}
-    try: ray.init(**where, log_to_driver=False, logging_level="ERROR")
+    try:
+        ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as e:
-        raise DataError(f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, _START) from None
-    try: yield ray
-    finally: ray.shutdown()
+        raise DataError(
+            f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, _START
+        ) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #070b532b
 def as_ended(ray: Any, refs: dict[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
@@ -57,7 +72,13 @@ def as_ended(ray: Any, refs: dict[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
     while refs:
         for ref in ray.wait(list(refs))[0]:
             task = refs.pop(ref)
-            try: yield task, ray.get(ref), ""
-            except ray.exceptions.RayTaskError as e: yield task, None, " ".join(str(e.cause).split())[:500]
+            try:
+                yield task, ray.get(ref), ""
+            except ray.exceptions.RayTaskError as e:
+                yield task, None, " ".join(str(e.cause).split())[:500]
             except ray.exceptions.RayError as e:
-                yield task, None, f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
+                yield (
+                    task,
+                    None,
+                    f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}",
+                )

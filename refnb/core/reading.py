@@ -19,9 +19,21 @@ from .conll import conll_text, parse_conll
 from .jsonlines import jsonlines_text, parse_jsonlines
 from .conllu import conllu_text, parse_conllu
 from .gap import parse_gap
-from .standoff import (ByAnnotator, by_annotator, parse_booknlp, parse_brat, parse_cas, parse_corenlp,
-                                 parse_label_studio, parse_litbank, parse_mmax, parse_project)
-HASH_LINE = rb"#(?!begin document| ?(global|newdoc|newpar|sent_id|text)\b)"  # a comment of no format's own
+from refnb.core.standoff import (
+    ByAnnotator,
+    by_annotator,
+    parse_booknlp,
+    parse_brat,
+    parse_cas,
+    parse_corenlp,
+    parse_label_studio,
+    parse_litbank,
+    parse_mmax,
+    parse_project,
+)
+
+# a comment of no format's own
+HASH_LINE = rb"#(?!begin document| ?(global|newdoc|newpar|sent_id|text)\b)"
 CORENLP = rb'\{(\s*"doc\w*"\s*:\s*"[^"]*"\s*,)*\s*"sentences"\s*:\s*\[\s*\{'
 CONLLU = rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b|\d+\t([^\t]*\t){8}[^\t]*$"
 
@@ -29,38 +41,54 @@ CONLLU = rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b|\d+
 def _tool(data: bytes) -> str:
     "Name the format of an annotation tool's export; nothing for other files."
     head = data[:4096].lstrip()
-    if data.startswith(b"PK\x03\x04"): return "project"
-    if head.startswith(b"<") and re.search(rb"<markables[\s>]", head): return "mmax"
-    if head.startswith(b"<") and b"XMI" in head or re.match(rb'\{\s*"%[A-Z_]+"\s*:', head): return "cas"
-    if re.match(rb"\[\s*\{", head): return "labelstudio"
-    found = re.search(rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M)
+    if data.startswith(b"PK\x03\x04"):
+        return "project"
+    if head.startswith(b"<") and re.search(rb"<markables[\s>]", head):
+        return "mmax"
+    if head.startswith(b"<") and b"XMI" in head or re.match(rb'\{\s*"%[A-Z_]+"\s*:', head):
+        return "cas"
+    if re.match(rb"\[\s*\{", head):
+        return "labelstudio"
+    found = re.search(
+        rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M
+    )
     return "brat" if found and len(found[0]) > 1 else ""
 
 # %% ../../nbs/core/09_reading.ipynb #e8fa6798
 def _first_line(head: bytes) -> bytes:
     "Find the first line of a file that is neither empty nor a comment; the beginning of a file without one."
     for line in head.split(b"\n"):
-        if line.strip() and not re.match(HASH_LINE, line): return line.rstrip(b"\r")
+        if line.strip() and not re.match(HASH_LINE, line):
+            return line.rstrip(b"\r")
     return head[:80]
 
 # %% ../../nbs/core/09_reading.ipynb #ecbb51bf
 def format_of(data: bytes) -> str:
     """Name the format of a file of documents by how it begins: conll, jsonl, corenlp, conllu, gap, booknlp, litbank,
     brat, cas, labelstudio, mmax, project, or "" for none of them."""
-    if form := _tool(data): return form
+    if form := _tool(data):
+        return form
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     line = _first_line(head)
-    if line.startswith(b"#begin document"): return "conll"
-    if re.match(CORENLP, head): return "corenlp"
-    if line[:1] in (b"{", b"["): return "jsonl"
-    if re.match(CONLLU, line): return "conllu"
-    if line.startswith(b"ID\tText\t"): return "gap"
-    if line.startswith((b"COREF\tstart_token", b"paragraph_ID\t")): return "booknlp"
-    if line.startswith((b"MENTION\t", b"COREF\t")): return "litbank"
+    if line.startswith(b"#begin document"):
+        return "conll"
+    if re.match(CORENLP, head):
+        return "corenlp"
+    if line[:1] in (b"{", b"["):
+        return "jsonl"
+    if re.match(CONLLU, line):
+        return "conllu"
+    if line.startswith(b"ID\tText\t"):
+        return "gap"
+    if line.startswith((b"COREF\tstart_token", b"paragraph_ID\t")):
+        return "booknlp"
+    if line.startswith((b"MENTION\t", b"COREF\t")):
+        return "litbank"
     return "conll" if line.startswith(b"#") or not line else ""
 
 # %% ../../nbs/core/09_reading.ipynb #89d2b343
-def _bare(path: Path) -> str: return path.name.removesuffix(".gz").rsplit(".", 1)[0]  # neither folder nor ending
+def _bare(path: Path) -> str:
+    return path.name.removesuffix(".gz").rsplit(".", 1)[0]  # neither folder nor ending
 
 # %% ../../nbs/core/09_reading.ipynb #fd056c36
 def _beside(path: Path, end: str) -> Path:
@@ -70,16 +98,25 @@ def _beside(path: Path, end: str) -> Path:
     return packed if packed.is_file() and not plain.is_file() else plain
 
 # %% ../../nbs/core/09_reading.ipynb #72a06797
-def _pair(path: Path, ends: tuple[str, str]) -> tuple[Path, bytes, bytes|None, str]:
+def _pair(path: Path, ends: tuple[str, str]) -> tuple[Path, bytes, bytes | None, str]:
     "Read a standoff pair: its first file, the bytes of both, and the document's name."
     first, second = _beside(path, ends[0]), _beside(path, ends[1])
-    if not first.is_file(): raise DataError(f"the file {first.name} that belongs to it is not there", str(path))
-    return first, read_bytes(first), read_bytes(second) if second.is_file() else None, _bare(first)
+    if not first.is_file():
+        raise DataError(f"the file {first.name} that belongs to it is not there", str(path))
+    return (
+        first,
+        read_bytes(first),
+        read_bytes(second) if second.is_file() else None,
+        _bare(first),
+    )
 
 # %% ../../nbs/core/09_reading.ipynb #c13e922f
 def _litbank(path: Path) -> list[Document]:
     first, ann, txt, name = _pair(path, ("ann", "txt"))
-    if txt is None: raise DataError("the file of sentences (.txt) that belongs to it is not there", str(path))
+    if txt is None:
+        raise DataError(
+            "the file of sentences (.txt) that belongs to it is not there", str(path)
+        )
     return [parse_litbank(ann, txt, name, str(first))]
 
 # %% ../../nbs/core/09_reading.ipynb #73c5ea8f
@@ -90,26 +127,38 @@ def _booknlp(path: Path) -> list[Document]:
 # %% ../../nbs/core/09_reading.ipynb #abe77052
 def _brat(path: Path, **how: Any) -> list[Document]:
     first, ann, txt, name = _pair(path, ("ann", "txt"))
-    if txt is None: raise DataError("the file of the text (.txt) that belongs to it is not there", str(path))
+    if txt is None:
+        raise DataError(
+            "the file of the text (.txt) that belongs to it is not there", str(path)
+        )
     return [parse_brat(ann, txt, name, str(first), **how)]
 
 # %% ../../nbs/core/09_reading.ipynb #04a53938
-def _in_folders(folders: Iterable[Path], name: str) -> Path|None:
+def _in_folders(folders: Iterable[Path], name: str) -> Path | None:
     "Find a file in the first folder that has it, packed or not."
     for folder in folders:
-        for path in (folder/name, folder/f"{name}.gz"):
-            if path.is_file(): return path
+        for path in (folder / name, folder / f"{name}.gz"):
+            if path.is_file():
+                return path
     return None
 
 # %% ../../nbs/core/09_reading.ipynb #19d980c4
 def _mmax(path: Path) -> list[Document]:
     name = _bare(path).rpartition("_level")[0].rpartition("_")[0]
-    if not name: raise DataError("is not called NAME_LEVEL_level.xml", str(path), "give the markables of coreference")
+    if not name:
+        raise DataError(
+            "is not called NAME_LEVEL_level.xml",
+            str(path),
+            "give the markables of coreference",
+        )
     folders = [path.parent]
     for p in path.parent.parent.iterdir():
-        if p.name.lower() == "basedata": folders.append(p)
+        if p.name.lower() == "basedata":
+            folders.append(p)
     if not (words := _in_folders(folders, f"{name}_words.xml")):
-        raise DataError(f"the file {name}_words.xml that belongs to it is not there", str(path))
+        raise DataError(
+            f"the file {name}_words.xml that belongs to it is not there", str(path)
+        )
     level = _in_folders(folders, f"{name}_sentence_level.xml")
     sentences = read_bytes(level) if level else None
     return [parse_mmax(read_bytes(path), read_bytes(words), name, str(path), sentences)]
@@ -118,61 +167,117 @@ def _mmax(path: Path) -> list[Document]:
 def _nothing_marked(data: bytes, path: Path) -> str:
     "Name the format of an empty file: brat's, beside a text in which nothing was marked."
     name = path.name.removesuffix(".gz")
-    return "brat" if not data.strip() and name.endswith(".ann") and _beside(path, "txt").is_file() else ""
+    return (
+        "brat"
+        if not data.strip() and name.endswith(".ann") and _beside(path, "txt").is_file()
+        else ""
+    )
 
-_PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu,
-                                 "gap": parse_gap, "corenlp": parse_corenlp, "cas": parse_cas,
-                                 "labelstudio": parse_label_studio, "project": parse_project}
-_STANDOFF: dict[str, Callable] = {"litbank": _litbank, "booknlp": _booknlp, "brat": _brat, "mmax": _mmax}
+
+_PARSERS: dict[str, Callable] = {
+    "conll": parse_conll,
+    "jsonl": parse_jsonlines,
+    "conllu": parse_conllu,
+    "gap": parse_gap,
+    "corenlp": parse_corenlp,
+    "cas": parse_cas,
+    "labelstudio": parse_label_studio,
+    "project": parse_project,
+}
+_STANDOFF: dict[str, Callable] = {
+    "litbank": _litbank,
+    "booknlp": _booknlp,
+    "brat": _brat,
+    "mmax": _mmax,
+}
 
 # %% ../../nbs/core/09_reading.ipynb #d72a3605
 def read_documents(
-    path: str|Path,    # a file, plain or .gz
-    form: str = "",    # its format; empty: found out
-    **how: Any,        # of the format's own reader: indices of JSONL, gaps of CoNLL-U, layer of a CAS, by of several people
-) -> list[Document]:   # in the file's order
+    path: str | Path,  # a file, plain or .gz
+    form: str = "",  # its format; empty: found out
+    **how: Any,  # of the format's own reader: indices of JSONL, gaps of CoNLL-U,
+    # layer of a CAS, by of several people
+) -> list[Document]:  # in the file's order
     """Read the documents of a file in any readable format.
 
     >>> refnb.read_documents("GOLD.conll")
     """
     data, known = read_bytes(path), [*_PARSERS, *_STANDOFF]
     form = form or _nothing_marked(data, Path(path)) or format_of(data)
-    if not data.strip() and form != "brat": raise FormatError("the file is empty", str(path))
+    if not data.strip() and form != "brat":
+        raise FormatError("the file is empty", str(path))
     if not form:
-        raise FormatError("does not look like any format of documents", str(path),
-                          f"readable are {', '.join(known)}; name one if it is one of them")
-    if form not in known: raise CallError(f"unknown format {form!r}", do=nearest(form, known))
-    return _PARSERS[form](data, str(path), **how) if form in _PARSERS else _STANDOFF[form](Path(path), **how)
+        raise FormatError(
+            "does not look like any format of documents",
+            str(path),
+            f"readable are {', '.join(known)}; name one if it is one of them",
+        )
+    if form not in known:
+        raise CallError(f"unknown format {form!r}", do=nearest(form, known))
+    return (
+        _PARSERS[form](data, str(path), **how)
+        if form in _PARSERS
+        else _STANDOFF[form](Path(path), **how)
+    )
 
 # %% ../../nbs/core/09_reading.ipynb #6fd1cd2d
-_WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {"conll": conll_text, "v4_gold_conll": conll_text,
-                                                            "jsonl": jsonlines_text, "jsonlines": jsonlines_text,
-                                                            "conllu": conllu_text}
+_WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {
+    "conll": conll_text,
+    "v4_gold_conll": conll_text,
+    "jsonl": jsonlines_text,
+    "jsonlines": jsonlines_text,
+    "conllu": conllu_text,
+}
+
 
 def write_documents(
-    path: str|Path,           # where; the ending names the format
-    docs: Iterable[Document], # with different keys
-) -> Path:                    # the path
+    path: str | Path,  # where; the ending names the format
+    docs: Iterable[Document],  # with different keys
+) -> Path:  # the path
     "Write documents to a file, as a whole."
     form = Path(path).name.removesuffix(".gz").rsplit(".", 1)[-1]
-    if form not in _WRITERS: raise CallError(f"no format is written as .{form}", str(path), nearest(form, _WRITERS))
+    if form not in _WRITERS:
+        raise CallError(
+            f"no format is written as .{form}", str(path), nearest(form, _WRITERS)
+        )
     return write_atomic(path, _WRITERS[form](docs), gz=True)
 
 # %% ../../nbs/core/09_reading.ipynb #0430e17d
-def read_annotations(path: str|Path) -> ByAnnotator:
+def read_annotations(path: str | Path) -> ByAnnotator:
     "Read the documents of a file by annotator: those that it names, or the file's own name."
     data = read_bytes(path)
-    if format_of(data) in ("project", "labelstudio"): return by_annotator(data, str(path))
+    if format_of(data) in ("project", "labelstudio"):
+        return by_annotator(data, str(path))
     return {_bare(Path(path)): read_documents(path)}
 
 # %% ../../nbs/core/09_reading.ipynb #e975283d
-_ENDINGS = {"ann", "xmi", "json", "jsonl", "jsonlines", "conll", "v4_gold_conll", "conllu", "zip", "entities"}
+_ENDINGS = {
+    "ann",
+    "xmi",
+    "json",
+    "jsonl",
+    "jsonlines",
+    "conll",
+    "v4_gold_conll",
+    "conllu",
+    "zip",
+    "entities",
+}
+
 
 def _inside(folder: Path) -> list[Document]:
     "Read the documents of all files in a folder."
-    files = [p for p in sorted(folder.iterdir()) if p.name.removesuffix(".gz").rsplit(".", 1)[-1] in _ENDINGS]
+    files = [
+        p
+        for p in sorted(folder.iterdir())
+        if p.name.removesuffix(".gz").rsplit(".", 1)[-1] in _ENDINGS
+    ]
     if not files:
-        raise DataError("holds no files of documents", str(folder), f"endings are {', '.join(sorted(_ENDINGS))}")
+        raise DataError(
+            "holds no files of documents",
+            str(folder),
+            f"endings are {', '.join(sorted(_ENDINGS))}",
+        )
     return list(chain.from_iterable(map(read_documents, files)))
 
 # %% ../../nbs/core/09_reading.ipynb #63c46ff4
@@ -184,12 +289,14 @@ def _apart(paths: list[Path]) -> list[str]:
         parts.append((bare if bare.is_dir() else bare.with_suffix("")).resolve().parts)
     for n in range(1, max(map(len, parts)) + 1):
         ends = ["/".join(p[-n:]) for p in parts]
-        if len(set(ends)) == len(ends): return ends
+        if len(set(ends)) == len(ends):
+            return ends
     return list(map(str, paths))
 
 # %% ../../nbs/core/09_reading.ipynb #1f214025
 def read_annotators(
-    paths: Iterable[str|Path], # files of one annotator each, or of several; or a folder for each annotator
+    paths: Iterable[str | Path],  # files of one annotator each, or of several;
+    # or a folder for each annotator
 ) -> ByAnnotator:
     "Read what several annotators made of the same texts."
     files, found = list(map(Path, paths)), dict[str, list[Document]]()
@@ -197,5 +304,6 @@ def read_annotators(
         raise CallError("a file is named twice", "annotators", "name each once")
     for path, name in zip(files, _apart(files) if files else []):
         read = {name: _inside(path)} if path.is_dir() else read_annotations(path)
-        for who, docs in read.items(): found[name if len(read) == 1 else who] = found.get(who, []) + docs
+        for who, docs in read.items():
+            found[name if len(read) == 1 else who] = found.get(who, []) + docs
     return found

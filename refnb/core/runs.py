@@ -20,47 +20,75 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from .types import Answer, CallError, DataError, FormatError, Question, Record, Usage, meta_columns
-from .types import safe_name, safe_path
+from refnb.core.types import (
+    Answer,
+    CallError,
+    DataError,
+    FormatError,
+    Question,
+    Record,
+    Usage,
+    meta_columns,
+    safe_name,
+    safe_path,
+)
 from .documents import Clusters, Document, tidy
 from .settings import Settings, packaged
-from .files import alone, disk_fault, make_folder, read_bytes, sync_folder, write_atomic
+from refnb.core.files import (
+    alone,
+    disk_fault,
+    make_folder,
+    read_bytes,
+    sync_folder,
+    write_atomic,
+)
 
 # %% ../../nbs/core/15_runs.ipynb #e603f900
 SCHEMA = 1
 
-class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):  # a task was called a part in 0.1, and is in files
+
+# a task was called a part in 0.1, and is in files
+class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):
     "The description of a run: all that could change its answers, and the version that made it."
-    task: str                       # its name
-    system: str                     # its name
-    data: dict[str, str]            # upstream files and questions -> their ids
-    mode: str = "released"          # how the task was built
-    settings: dict[str, Any] = {}   # the system's settings
-    prompt: str = ""                # the prompt's text
-    builder_revision: int = 1       # raised when a builder's output changes
-    system_revision: int = 1        # raised when a system's answers change
-    schema: int = SCHEMA            # of the files in the folder
-    refnb: str = ""                 # version that made it: recorded, not hashed
+
+    task: str  # its name
+    system: str  # its name
+    data: dict[str, str]  # upstream files and questions -> their ids
+    mode: str = "released"  # how the task was built
+    settings: dict[str, Any] = {}  # the system's settings
+    prompt: str = ""  # the prompt's text
+    builder_revision: int = 1  # raised when a builder's output changes
+    system_revision: int = 1  # raised when a system's answers change
+    schema: int = SCHEMA  # of the files in the folder
+    refnb: str = ""  # version that made it: recorded, not hashed
+
 
 def run_hash(info: RunInfo) -> str:
     "Compute the 12 hex digits that name a run's folder; a summary, with the prompt's hash only, gives the same."
     hashed = info.changed(refnb="", prompt=prompt_hash(info.prompt))
     return hashlib.sha256(msgspec.json.encode(hashed, order="sorted")).hexdigest()[:12]
 
+
 def prompt_hash(prompt: str) -> str:
     "Hash a prompt, given as text or already as hash; an empty prompt has none."
-    if not prompt or prompt.startswith("sha256:"): return prompt
+    if not prompt or prompt.startswith("sha256:"):
+        return prompt
     return "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
 
 # %% ../../nbs/core/15_runs.ipynb #851f86fc
 def questions_id(questions: Iterable[Question]) -> str:
     "Hash the questions of a task and their right answers, in order: 16 hex digits."
     h = hashlib.sha256()
-    for q in questions: h.update(msgspec.json.encode((q.id, q.doc_key, q.text, q.chars, q.options, q.right)) + b"\n")
+    for q in questions:
+        h.update(
+            msgspec.json.encode((q.id, q.doc_key, q.text, q.chars, q.options, q.right))
+            + b"\n"
+        )
     return h.hexdigest()[:16]
 
 # %% ../../nbs/core/15_runs.ipynb #a75c07c5
 TAIL = len(b',"crc":"01234567"}')
+
 
 def _line(record) -> bytes:
     "Write a record as a journal line."
@@ -68,38 +96,46 @@ def _line(record) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
 # %% ../../nbs/core/15_runs.ipynb #c4ab2e6f
-def _body(line: bytes) -> bytes|None:
+def _body(line: bytes) -> bytes | None:
     "Return the record's JSON, or None if the line is damaged."
     body, tail = line[:-TAIL], line[-TAIL:]
     return body + b"}" if tail == b',"crc":"%08x"}' % zlib.crc32(body) else None
 
 # %% ../../nbs/core/15_runs.ipynb #f8db371c
-class OtherVersion(FormatError): "Written by another version of refnb: it is left unchanged."
+class OtherVersion(FormatError):
+    "Written by another version of refnb: it is left unchanged."
+
 
 class Journal(NamedTuple):
     "The content of a journal file."
-    records: dict           # key -> record; keys are ids, but for further samples
-    damaged: list[bytes]    # whole lines with a wrong checksum
-    torn: bytes             # an unfinished last line
+
+    records: dict  # key -> record; keys are ids, but for further samples
+    damaged: list[bytes]  # whole lines with a wrong checksum
+    torn: bytes  # an unfinished last line
+
 
 def is_failure(record: Any) -> bool:
     "Tell whether a record says that no answer came."
     return getattr(record, "reason", None) == "failed"
 
+
 def record_key(id: str, sample: int = 0) -> str:
     "Name a record of a journal: its id, and behind the first sample of a question the sample's number too."
     return f"{id} [sample {sample}]" if sample else id
 
-def _key_of(record: Any) -> str: return record_key(record.id, getattr(record, "sample", 0))
+
+def _key_of(record: Any) -> str:
+    return record_key(record.id, getattr(record, "sample", 0))
 
 # %% ../../nbs/core/15_runs.ipynb #3ff43050
 def _keep(records: dict, record: Any):
     "Keep the first record of a key; a failure gives way to an answer."
     old = records.get(key := _key_of(record))
-    if old is None or (is_failure(old) and not is_failure(record)): records[key] = record
+    if old is None or (is_failure(old) and not is_failure(record)):
+        records[key] = record
 
 # %% ../../nbs/core/15_runs.ipynb #308da9b8
-def read_journal(path: str|Path, kind: type = Answer) -> Journal:
+def read_journal(path: str | Path, kind: type = Answer) -> Journal:
     """Read a journal, however the process that wrote it ended: good records by id, damaged lines, torn end.
     `kind` is the record on each line; no file is an empty journal."""
     data = Path(path).read_bytes() if Path(path).exists() else b""
@@ -111,53 +147,65 @@ def read_journal(path: str|Path, kind: type = Answer) -> Journal:
         if not line or (body := _body(line)) is None:
             damaged.append(line)
             continue
-        try: record = decode(body)
+        try:
+            record = decode(body)
         except msgspec.MsgspecError as e:
-            raise OtherVersion(str(e), f"{path}, line {n}",
-                               "it was written by another version of refnb; start the run in a new folder") from None
+            raise OtherVersion(
+                str(e),
+                f"{path}, line {n}",
+                "it was written by another version of refnb; start the run in a new folder",
+            ) from None
         _keep(records, record)
     return Journal(records, damaged, torn)
 
 # %% ../../nbs/core/15_runs.ipynb #1d17cfd7
 class Seal(Record, omit_defaults=False):
     "Written last: the run is complete."
-    questions: int          # asked
-    answers: int            # in the journal
-    reasons: dict[str, int] # counts of the reasons why nothing was chosen
-    usd: float|None         # cost, None where a price is unknown
-    sha256: str             # of the journal
-    said: str = ""          # hash of the answers, without times: equal runs have equal ones
-    models: dict[str, int] = {} # versions that answered, where a server named them
-    tokens: dict[str, int] = {} # read, written, and of those for a model's reasoning
-    schema: int = SCHEMA    # of the files in the folder
+
+    questions: int  # asked
+    answers: int  # in the journal
+    reasons: dict[str, int]  # counts of the reasons why nothing was chosen
+    usd: float | None  # cost, None where a price is unknown
+    sha256: str  # of the journal
+    said: str = ""  # hash of the answers, without times: equal runs have equal ones
+    models: dict[str, int] = {}  # versions that answered, where a server named them
+    tokens: dict[str, int] = {}  # read, written, and of those for a model's reasoning
+    schema: int = SCHEMA  # of the files in the folder
 
 # %% ../../nbs/core/15_runs.ipynb #c0e2f716
 def _by_question(records: dict) -> dict[str, list]:
     "Group records by id, each question's in the order of its samples."
     out: dict[str, list] = {}
-    for r in records.values(): out.setdefault(r.id, []).append(r)
-    for samples in out.values(): samples.sort(key=lambda r: getattr(r, "sample", 0))
+    for r in records.values():
+        out.setdefault(r.id, []).append(r)
+    for samples in out.values():
+        samples.sort(key=lambda r: getattr(r, "sample", 0))
     return out
 
 # %% ../../nbs/core/15_runs.ipynb #80b29750
-def _sum_of(used: Iterable[Usage], field: str) -> Any: return sum(map(attrgetter(field), used))
+def _sum_of(used: Iterable[Usage], field: str) -> Any:
+    return sum(map(attrgetter(field), used))
 
 # %% ../../nbs/core/15_runs.ipynb #2bb2817d
-def _total(usages: Iterable[Usage|None]) -> Usage|None:
+def _total(usages: Iterable[Usage | None]) -> Usage | None:
     "Add the costs of several answers; one unknown price makes the sum unknown."
     used = list(filter(None, usages))
-    if not used: return None
+    if not used:
+        return None
     costs = list(map(attrgetter("usd"), used))
     usd = None if None in costs else sum(filter(None, costs))
     tokens_in, tokens_out = _sum_of(used, "tokens_in"), _sum_of(used, "tokens_out")
     return Usage(tokens_in, tokens_out, usd, _sum_of(used, "seconds"), used[0].model)
 
 # %% ../../nbs/core/15_runs.ipynb #d3501a45
-def _majority_of_silent(samples: list[Answer], spent: Usage|None) -> Answer:
+def _majority_of_silent(samples: list[Answer], spent: Usage | None) -> Answer:
     "Join answers most of which choose nothing: their most frequent reason, or the first without one."
     first, silent = samples[0], Counter(filter(None, map(attrgetter("reason"), samples)))
-    if not silent: return Answer(first.id, first.chosen, raw=first.raw, usage=spent)
-    return Answer(first.id, (), reason=silent.most_common(1)[0][0], raw=first.raw, usage=spent)
+    if not silent:
+        return Answer(first.id, first.chosen, raw=first.raw, usage=spent)
+    return Answer(
+        first.id, (), reason=silent.most_common(1)[0][0], raw=first.raw, usage=spent
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #b5e821e9
 def _summed_scores(samples: list[Answer]) -> tuple[int, tuple[float, ...]]:
@@ -168,9 +216,11 @@ def _summed_scores(samples: list[Answer]) -> tuple[int, tuple[float, ...]]:
 # %% ../../nbs/core/15_runs.ipynb #d732fd43
 def _first_with(samples: list[Answer], chosen: tuple[int, ...]) -> Answer:
     "Find the first answer that chooses so; the first of all where none does, or nothing is chosen."
-    if not chosen: return samples[0]
+    if not chosen:
+        return samples[0]
     for a in samples:
-        if a.chosen == chosen: return a
+        if a.chosen == chosen:
+            return a
     return samples[0]
 
 # %% ../../nbs/core/15_runs.ipynb #196f938d
@@ -178,40 +228,63 @@ def majority(samples: list[Answer]) -> Answer:
     "Join the answers to one question: the option that most of them give, or equal scores for several."
     spent = _total(map(attrgetter("usage"), samples))
     n, sums = _summed_scores(samples)
-    chose, silent = any(map(attrgetter("chosen"), samples)), sum(map(bool, map(attrgetter("reason"), samples)))
-    if not sums or (silent > max(sums) and chose): return _majority_of_silent(samples, spent)
+    chose = any(map(attrgetter("chosen"), samples))
+    silent = sum(map(bool, map(attrgetter("reason"), samples)))
+    if not sums or (silent > max(sums) and chose):
+        return _majority_of_silent(samples, spent)
     best = tuple(i for i, x in enumerate(sums) if x == max(sums))
     chosen = best if len(best) == 1 and chose else ()
-    return Answer(samples[0].id, chosen, tuple(x/n for x in sums), raw=_first_with(samples, chosen).raw, usage=spent)
+    return Answer(
+        samples[0].id,
+        chosen,
+        tuple(x / n for x in sums),
+        raw=_first_with(samples, chosen).raw,
+        usage=spent,
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #767d5465
 def _one_each(records: dict) -> dict:
     "Reduce samples to one record for each id."
-    if not any(getattr(r, "sample", 0) for r in records.values()): return records
-    return {i: rs[0] if len(rs) == 1 else majority(rs) for i, rs in _by_question(records).items()}
+    if not any(getattr(r, "sample", 0) for r in records.values()):
+        return records
+    return {
+        i: rs[0] if len(rs) == 1 else majority(rs)
+        for i, rs in _by_question(records).items()
+    }
 
 # %% ../../nbs/core/15_runs.ipynb #7727ad87
 class Run:
     """A run's folder. Its only state is the folder's path, the content of run.json, and the type of the journal's
     records."""
-    def __init__(self, folder: str|Path, info: RunInfo, kind: type = Answer):
+
+    def __init__(self, folder: str | Path, info: RunInfo, kind: type = Answer):
         self.folder, self.info, self.kind = Path(folder), info, kind
+
     def __repr__(self):
         return f"{self.info.task} · {self.info.system} · {run_hash(self.info)} ({'sealed' if self.sealed else 'open'})"
+
     @property
-    def sealed(self) -> bool: return (self.folder/"seal.json").exists()
+    def sealed(self) -> bool:
+        return (self.folder / "seal.json").exists()
+
     @property
-    def journal(self) -> Path: return self.folder/"answers.jsonl"
+    def journal(self) -> Path:
+        return self.folder / "answers.jsonl"
+
     @property
     def questions_path(self) -> Path:
         # beside all runs on them; only where they are no known task's
-        return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"
+        return (
+            self.folder.parents[safe_path(self.info.system).count("/") + 1]
+            / "questions.jsonl"
+        )
 
     def taken(self) -> dict:
         "Read good records by key, every sample, from the journal and all shards; change nothing on disk."
         out: dict = {}
         for path in [self.journal, *_shards(self)]:
-            for record in read_journal(path, self.kind).records.values(): _keep(out, record)
+            for record in read_journal(path, self.kind).records.values():
+                _keep(out, record)
         return out
 
     def answered(self) -> dict:
@@ -229,11 +302,16 @@ class Run:
     def _records(self) -> dict:
         "Return the records of a sealed run, checked against its seal."
         if not self.sealed:
-            raise DataError("the run is not complete", str(self.folder), "start it again to continue")
-        seal, data = _read_json(self.folder/"seal.json", Seal), read_bytes(self.journal)
+            raise DataError(
+                "the run is not complete", str(self.folder), "start it again to continue"
+            )
+        seal, data = _read_json(self.folder / "seal.json", Seal), read_bytes(self.journal)
         if hashlib.sha256(data).hexdigest() != seal.sha256:
-            raise DataError("the journal has changed since the run was completed", str(self.journal),
-                            "start the run again: it repeats damaged answers")
+            raise DataError(
+                "the journal has changed since the run was completed",
+                str(self.journal),
+                "start the run again: it repeats damaged answers",
+            )
         return read_journal(self.journal, self.kind).records
 
     def failures(self) -> int:
@@ -243,45 +321,73 @@ class Run:
     @property
     def whole(self) -> bool:
         "Complete, with the journal that was sealed; it may hold failures."
-        try: return self.sealed and bool(self._records())
-        except DataError: return False
+        try:
+            return self.sealed and bool(self._records())
+        except DataError:
+            return False
 
     @contextmanager
     def writing(self, shard: str = "", batch: int = 64) -> "Iterator[Writer]":
         """Write to the run: mends the journal, holds the lock, flushes at the end whatever happens.
         `shard` is a name, where several processes write one run; `batch` is records per sync."""
-        path = self.folder/f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
+        path = self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
-            if not shard and self.sealed: self._unseal_if_damaged()
+            if not shard and self.sealed:
+                self._unseal_if_damaged()
             _repaired(path, self.kind)
             # other shards' too; failures are asked again
             done = {k: v for k, v in self.taken().items() if not is_failure(v)}
             writer = Writer(path, done, batch)
-            try: yield writer
-            finally: writer.flush()
+            try:
+                yield writer
+            finally:
+                writer.flush()
 
     def _unseal_if_damaged(self):
-        try: self._records()
-        except OtherVersion: raise
-        except (DataError, FormatError): (self.folder/"seal.json").unlink()
+        try:
+            self._records()
+        except OtherVersion:
+            raise
+        except (DataError, FormatError):
+            (self.folder / "seal.json").unlink()
 
-    def _check_complete(self, keys: list[str], found: dict, allow_missing: bool, failures: int):
+    def _check_complete(
+        self, keys: list[str], found: dict, allow_missing: bool, failures: int
+    ):
         "Refuse records that appear twice, lack an answer or failed, and answers to no question."
         twice = {key for key, n in Counter(keys).items() if n > 1}
-        if twice: raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", self.info.task)
+        if twice:
+            raise DataError(
+                f"{len(twice)} questions appear twice, one is {min(twice)}", self.info.task
+            )
         missing = [key for key in keys if key not in found]
         if missing and not allow_missing:
-            raise DataError(f"{len(missing)} of {len(keys)} questions are unanswered, the first is {missing[0]}",
-                            str(self.folder), "start the run again")
+            raise DataError(
+                f"{len(missing)} of {len(keys)} questions are unanswered, the first is {missing[0]}",
+                str(self.folder),
+                "start the run again",
+            )
         failed = [key for key in keys if key in found and is_failure(found[key])]
         if len(failed) > failures and not allow_missing:
-            raise DataError(f"{len(failed)} of {len(keys)} questions failed, the first is {failed[0]}",
-                            str(self.folder), "start the run again: it asks only these")
+            raise DataError(
+                f"{len(failed)} of {len(keys)} questions failed, the first is {failed[0]}",
+                str(self.folder),
+                "start the run again: it asks only these",
+            )
         extra = found.keys() - set(keys)
-        if extra: raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
+        if extra:
+            raise DataError(
+                f"{len(extra)} answers belong to no question, one is {min(extra)}",
+                str(self.folder),
+            )
 
-    def seal(self, ids: Iterable[str], allow_missing: bool = False, failures: int = 0,
-             samples: Callable[[str], int] = lambda id: 1) -> Seal:
+    def seal(
+        self,
+        ids: Iterable[str],
+        allow_missing: bool = False,
+        failures: int = 0,
+        samples: Callable[[str], int] = lambda id: 1,
+    ) -> Seal:
         """Close a complete run of all questions, in order: counts, the journal's hash. `allow_missing` is for published
         answers, which may lack some; `failures` are questions without an answer that the caller tolerates; `samples`
         tells how many answers a question has."""
@@ -292,16 +398,20 @@ class Run:
         data = b"".join(map(_line, records))
         write_atomic(self.journal, data)
         seal = _counts(records, asked, hashlib.sha256(data).hexdigest())
-        _write_json(self.folder/"seal.json", seal)
-        for path in _shards(self): path.unlink()
+        _write_json(self.folder / "seal.json", seal)
+        for path in _shards(self):
+            path.unlink()
         return seal
 
 # %% ../../nbs/core/15_runs.ipynb #bd266945
 def _check_schema(schema: Any, path: Path):
     "Refuse a file of another version."
     if schema != SCHEMA:
-        raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path),
-                           "it is left unchanged; start the run anew, or use the version that wrote it")
+        raise OtherVersion(
+            f"written in schema {schema}, this refnb reads {SCHEMA}",
+            str(path),
+            "it is left unchanged; start the run anew, or use the version that wrote it",
+        )
 
 # %% ../../nbs/core/15_runs.ipynb #df9810d8
 def _read_json(path: Path, kind: type):
@@ -311,7 +421,9 @@ def _read_json(path: Path, kind: type):
         _check_schema(msgspec.json.decode(data, type=dict).get("schema"), path)
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
+        raise FormatError(
+            str(e), str(path), "it is damaged; move the folder away and start the run anew"
+        ) from None
 
 # %% ../../nbs/core/15_runs.ipynb #58b6512f
 def _write_json(path: Path, record):
@@ -322,51 +434,65 @@ def _kind_of(folder: Path) -> type:
     "Find the record type of a journal: a journal of clusters names that field in every line."
     for path in sorted(folder.glob("answers*.jsonl")):
         with path.open("rb") as f:
-            if any(b'"clusters":' in line for line in f): return ClusterAnswer
+            if any(b'"clusters":' in line for line in f):
+                return ClusterAnswer
     return Answer
 
 # %% ../../nbs/core/15_runs.ipynb #81ffb542
 def _copy_journals(old: Path, new: Path):
     "Copy a run's files, without its description and its locks."
     for p in sorted(old.iterdir()):
-        if p.is_file() and p.suffix != ".lock" and p.name != "run.json": write_atomic(new/p.name, p.read_bytes())
+        if p.is_file() and p.suffix != ".lock" and p.name != "run.json":
+            write_atomic(new / p.name, p.read_bytes())
 
 # %% ../../nbs/core/15_runs.ipynb #2fc1c3a9
 def load_run(
-    folder: str|Path,         # a run's folder
-    kind: type|None = None,   # the record that is journalled; as the journal shows if not given
-) -> Run:                     # the run
+    folder: str | Path,  # a run's folder
+    kind: type | None = None,  # the record that is journalled;
+    # as the journal shows if not given
+) -> Run:  # the run
     "Open an existing run."
     folder = Path(folder)
-    if not (folder/"run.json").exists(): raise DataError("is not a run: it has no run.json", str(folder))
-    return Run(folder, _read_json(folder/"run.json", RunInfo), kind or _kind_of(folder))
+    if not (folder / "run.json").exists():
+        raise DataError("is not a run: it has no run.json", str(folder))
+    return Run(folder, _read_json(folder / "run.json", RunInfo), kind or _kind_of(folder))
 
 # %% ../../nbs/core/15_runs.ipynb #2fe23e58
 def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
     "Copy a run that was begun under another name, aside first; the old one is left alone."
     from tempfile import mkdtemp
-    from_ = runs/safe_path(info.task)/safe_path(old)/run_hash(info.changed(system=old))
-    if not (from_/"run.json").exists(): return
+
+    from_ = (
+        runs / safe_path(info.task) / safe_path(old) / run_hash(info.changed(system=old))
+    )
+    if not (from_ / "run.json").exists():
+        return
     make_folder(folder.parent)
     aside = Path(mkdtemp(prefix=".adopted-", dir=folder.parent))
     _copy_journals(from_, aside)
-    _write_json(aside/"run.json", info)
+    _write_json(aside / "run.json", info)
     try:
         os.rename(aside, folder)
         sync_folder(folder.parent)
-    except OSError: shutil.rmtree(aside, ignore_errors=True)  # another process was first
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)  # another process was first
 
 # %% ../../nbs/core/15_runs.ipynb #62b14c63
-def open_run(info: RunInfo, runs: str|Path, kind: type = Answer, old: str = "") -> Run:
+def open_run(info: RunInfo, runs: str | Path, kind: type = Answer, old: str = "") -> Run:
     """Begin a run in the folder of all runs, or continue the same one. `kind` is the type of the journal's records,
     `old` the name that such runs had before names had all settings."""
-    folder = Path(runs)/safe_path(info.task)/safe_path(info.system)/run_hash(info)
-    if old and old != info.system and not (folder/"run.json").exists(): _adopt(info, Path(runs), old, folder)
-    if not (folder/"run.json").exists(): _write_json(folder/"run.json", info)
+    folder = Path(runs) / safe_path(info.task) / safe_path(info.system) / run_hash(info)
+    if old and old != info.system and not (folder / "run.json").exists():
+        _adopt(info, Path(runs), old, folder)
+    if not (folder / "run.json").exists():
+        _write_json(folder / "run.json", info)
     run = load_run(folder, kind)
     if run_hash(run.info) != folder.name:
-        raise FormatError("does not match the name of its folder", str(folder/"run.json"),
-                          "it is damaged; delete it and start the run again")
+        raise FormatError(
+            "does not match the name of its folder",
+            str(folder / "run.json"),
+            "it is damaged; delete it and start the run again",
+        )
     return run
 
 # %% ../../nbs/core/15_runs.ipynb #d51d90a2
@@ -377,11 +503,13 @@ def _repaired(path: Path, kind: type) -> dict:
         aside = path.with_name("damaged.jsonl")
         before = aside.read_bytes() if aside.exists() else b""
         write_atomic(aside, before + b"".join(l + b"\n" for l in j.damaged))
-    if j.damaged or j.torn: write_atomic(path, b"".join(map(_line, j.records.values())))
+    if j.damaged or j.torn:
+        write_atomic(path, b"".join(map(_line, j.records.values())))
     return j.records
 
 # %% ../../nbs/core/15_runs.ipynb #3201e436
-def _shards(run: Run) -> list[Path]: return sorted(run.folder.glob("answers-*.jsonl"))
+def _shards(run: Run) -> list[Path]:
+    return sorted(run.folder.glob("answers-*.jsonl"))
 
 # %% ../../nbs/core/15_runs.ipynb #1bdba4a8
 def _append(path: Path, data: bytes):
@@ -389,29 +517,37 @@ def _append(path: Path, data: bytes):
     with disk_fault(path), path.open("ab", buffering=0) as f:
         start, rest = f.tell(), data
         try:
-            while rest: rest = rest[f.write(rest):]
+            while rest:
+                rest = rest[f.write(rest) :]
             os.fsync(f.fileno())
         except BaseException:
             f.truncate(start)
             raise
-        if not start: sync_folder(path.parent)  # a new file's name
+        if not start:
+            sync_folder(path.parent)  # a new file's name
 
 # %% ../../nbs/core/15_runs.ipynb #7fd2d0dd
 class Writer:
     "Appends records to one journal, in batches, each flushed and synced."
+
     def __init__(self, path: Path, done: dict, batch: int = 64):
         "Append to the journal at a path; `done` are records that need not be asked for, `batch` is records per sync."
         self.path, self.done, self.batch = path, done, batch
         self.waiting: list[bytes] = []
+
     def add(self, record):
         "Journal a record; skip one whose key is there already."
-        if (key := _key_of(record)) in self.done: return
+        if (key := _key_of(record)) in self.done:
+            return
         self.done[key] = record
         self.waiting.append(_line(record))
-        if len(self.waiting) >= self.batch: self.flush()
+        if len(self.waiting) >= self.batch:
+            self.flush()
+
     def flush(self):
         "Write everything added so far to the disk; if that fails, keep it for the next attempt."
-        if not self.waiting: return
+        if not self.waiting:
+            return
         _append(self.path, b"".join(self.waiting))
         self.waiting = []
 
@@ -423,17 +559,27 @@ def _tokens_of(used: list[Usage]) -> dict[str, int]:
     return tokens if any(tokens.values()) else {}
 
 # %% ../../nbs/core/15_runs.ipynb #7023dd9f
-def _usage_of(record: Any) -> Usage|None: return getattr(record, "usage", None)
+def _usage_of(record: Any) -> Usage | None:
+    return getattr(record, "usage", None)
 
 # %% ../../nbs/core/15_runs.ipynb #a2efd5f2
 def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     "Make the seal from the records."
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
     used = list(filter(None, map(_usage_of, records)))
-    costs, models = list(map(attrgetter("usd"), used)), Counter(filter(None, map(attrgetter("model"), used)))
+    costs = list(map(attrgetter("usd"), used))
+    models = Counter(filter(None, map(attrgetter("model"), used)))
     usd = None if None in costs else sum(costs)
-    return Seal(len(ids), len(records), dict(sorted(reasons.items())), usd, sha256, _replies_hash(records),
-                dict(sorted(models.items())), _tokens_of(used))
+    return Seal(
+        len(ids),
+        len(records),
+        dict(sorted(reasons.items())),
+        usd,
+        sha256,
+        _replies_hash(records),
+        dict(sorted(models.items())),
+        _tokens_of(used),
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #36e13034
 def _replies_hash(records: list) -> str:
@@ -441,23 +587,26 @@ def _replies_hash(records: list) -> str:
     h = hashlib.sha256()
     for r in records:
         u = _usage_of(r)
-        h.update(msgspec.json.encode(r.changed(usage=u.changed(seconds=0.)) if u else r) + b"\n")
+        h.update(
+            msgspec.json.encode(r.changed(usage=u.changed(seconds=0.0)) if u else r) + b"\n"
+        )
     return h.hexdigest()[:16]
 
 # %% ../../nbs/core/15_runs.ipynb #41a7c2f8
 class Card(Record, omit_defaults=False, rename={"task": "part"}):
     "A task without its text."
-    task: str                     # its name
-    questions: str                # hash of the questions it was made of
-    ids: list[str]                # in order
-    docs: list[str]               # the documents, each once
-    doc: list[int]                # per question: index of its document
-    options: list[int]            # per question: how many options
-    fields: dict[str, list]       # per field of meta: a value for each question
-    data: dict[str, str] = {}     # upstream file -> blob id
-    schema: int = SCHEMA          # of this file
+
+    task: str  # its name
+    questions: str  # hash of the questions it was made of
+    ids: list[str]  # in order
+    docs: list[str]  # the documents, each once
+    doc: list[int]  # per question: index of its document
+    options: list[int]  # per question: how many options
+    fields: dict[str, list]  # per field of meta: a value for each question
+    data: dict[str, str] = {}  # upstream file -> blob id
+    schema: int = SCHEMA  # of this file
     # in a file: the task whose ids, documents and fields it has, and that task's questions
-    like: dict[str, str]|msgspec.UnsetType = msgspec.UNSET
+    like: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
@@ -466,10 +615,16 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
             return f"a column has not {n} values, one for each question"
         if any(not 0 <= i < len(self.docs) for i in self.doc):
             return f"field doc: not an index of the {len(self.docs)} documents"
-        return "field like: names more than one task" if isinstance(self.like, dict) and len(self.like) > 1 else ""
+        return (
+            "field like: names more than one task"
+            if isinstance(self.like, dict) and len(self.like) > 1
+            else ""
+        )
 
 # %% ../../nbs/core/15_runs.ipynb #a37df669
-def card_of(task: str, questions: list[Question], data: dict[str, str]|None = None) -> Card:
+def card_of(
+    task: str, questions: list[Question], data: dict[str, str] | None = None
+) -> Card:
     """Make the card of a task, without text, from all its questions, in order; `data` maps upstream files to their blob
     ids."""
     ids, keys, options = [], [], []
@@ -479,16 +634,27 @@ def card_of(task: str, questions: list[Question], data: dict[str, str]|None = No
         options.append(len(q.options))
     docs = list(dict.fromkeys(keys))
     place = {d: i for i, d in enumerate(docs)}
-    return Card(task, questions_id(questions), ids, docs, [place[k] for k in keys], options, meta_columns(questions),
-                data or {})
+    return Card(
+        task,
+        questions_id(questions),
+        ids,
+        docs,
+        [place[k] for k in keys],
+        options,
+        meta_columns(questions),
+        data or {},
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #ae22631b
 class ClusterAnswer(Record):
     "A coreference system's answer to one document."
-    id: str                        # doc_key
-    clusters: Clusters = ()        # predicted
-    names: tuple[str, ...] = ()    # of the clusters, where the system names them
-    unread: tuple[str, ...] = ()   # reasons why passages of the document were not read, of a language model
+
+    id: str  # doc_key
+    clusters: Clusters = ()  # predicted
+    names: tuple[str, ...] = ()  # of the clusters, where the system names them
+    # reasons why passages of the document were not read, of a language model
+    unread: tuple[str, ...] = ()
+
 
 def documents_id(docs: Iterable[Document]) -> str:
     "Hash the keys and tokens of a task's documents, in order: 16 hex digits."
@@ -498,120 +664,198 @@ def documents_id(docs: Iterable[Document]) -> str:
         h.update(msgspec.json.encode((d.doc_key, d.sentences, *speakers)) + b"\n")
     return h.hexdigest()[:16]
 
+
 def clusters_id(d: Document) -> str:
     "Hash a document's clusters, in any order: 16 hex digits."
     return hashlib.sha256(msgspec.json.encode(tidy(d.clusters))).hexdigest()[:16]
 
-def card_of_documents(task: str, docs: list[Document], data: dict[str, str]|None = None) -> Card:
+
+def card_of_documents(
+    task: str, docs: list[Document], data: dict[str, str] | None = None
+) -> Card:
     """Make the card of a task, without text, from all its documents, in order; `data` maps upstream files to their blob
     ids."""
     n, keys, sizes = len(docs), [d.doc_key for d in docs], [d.size for d in docs]
-    return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": sizes}, data or {})
+    return Card(
+        task,
+        documents_id(docs),
+        keys,
+        keys,
+        list(range(n)),
+        [0] * n,
+        {"tokens": sizes},
+        data or {},
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #1dcca4d7
 class Summary(Record):
     "A sealed run without its text."
-    info: RunInfo                # the run's description; the prompt by its hash
-    seal: Seal                   # counts, and the journal's hash
-    credit: dict[str, float|str] # id -> credit, or the reason why nothing was chosen
-    schema: int                  # of this file
-    counts: dict[str, dict[str, dict[str, list[float]]]] = {} # of clusters: document -> setting -> metric -> counts
-    gold: dict[str, str] = {}    # document -> hash of the gold clusters that its counts were made with
-    signs: str = ""              # in a file about many questions: a sign for each, in their order, in place of `credit`
-    cost: dict[str, float|str] = {} # cpu_seconds, peak_mb and processor, where one call answered and measured everything
+
+    info: RunInfo  # the run's description; the prompt by its hash
+    seal: Seal  # counts, and the journal's hash
+    credit: dict[str, float | str]  # id -> credit, or the reason why nothing was chosen
+    schema: int  # of this file
+    # of clusters: document -> setting -> metric -> counts
+    counts: dict[str, dict[str, dict[str, list[float]]]] = {}
+    # document -> hash of the gold clusters that its counts were made with
+    gold: dict[str, str] = {}
+    # in a file about many questions: a sign for each, in their order, in place of `credit`
+    signs: str = ""
+    # cpu_seconds, peak_mb and processor, where one call answered and measured everything
+    cost: dict[str, float | str] = {}
 
 # %% ../../nbs/core/15_runs.ipynb #e2ca6c8e
 MANY = 1500
-SIGNS: dict[str, float|str] = {
-    "0": 0., **{str(k): 1/k for k in range(1, 10)}, "r": "refused", "f": "filtered", "c": "cut", "u": "unparsable",
-    "o": "outside", "x": "failed"}
+SIGNS: dict[str, float | str] = {
+    "0": 0.0,
+    **{str(k): 1 / k for k in range(1, 10)},
+    "r": "refused",
+    "f": "filtered",
+    "c": "cut",
+    "u": "unparsable",
+    "o": "outside",
+    "x": "failed",
+}
 
-def as_signs(credit: Iterable[float|str]) -> str:
+
+def as_signs(credit: Iterable[float | str]) -> str:
     """Write credits and reasons, in order, as one sign each; "": one of them has no sign."""
     known = {v: k for k, v in SIGNS.items()}
-    try: return "".join(map(known.__getitem__, credit))
-    except KeyError: return ""
+    try:
+        return "".join(map(known.__getitem__, credit))
+    except KeyError:
+        return ""
 
 # %% ../../nbs/core/15_runs.ipynb #22224246
-def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float|str]:
+def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float | str]:
     """Read credits or reasons by id from signs, one for each question of the task, in order; `where` is the file, for
     errors."""
     ids = list(ids)
     if len(signs) != len(ids):
-        raise DataError(f"has {len(signs)} signs for {len(ids)} questions", where,
-                        "make the summary again from its run")
-    if strange := set(signs) - set(SIGNS): raise FormatError(f"has an unknown sign {min(strange)!r}", where)
+        raise DataError(
+            f"has {len(signs)} signs for {len(ids)} questions",
+            where,
+            "make the summary again from its run",
+        )
+    if strange := set(signs) - set(SIGNS):
+        raise FormatError(f"has an unknown sign {min(strange)!r}", where)
     return dict(zip(ids, map(SIGNS.__getitem__, signs), strict=True))
 
 # %% ../../nbs/core/15_runs.ipynb #f40f74ab
 def _packed(s: Summary) -> Summary:
     "Pack a summary for its file."
-    if len(s.credit) < MANY or len(s.credit) < s.seal.questions or not (signs := as_signs(s.credit.values())): return s
+    if (
+        len(s.credit) < MANY
+        or len(s.credit) < s.seal.questions
+        or not (signs := as_signs(s.credit.values()))
+    ):
+        return s
     return s.changed(credit={}, signs=signs)
 
 # %% ../../nbs/core/15_runs.ipynb #4a387410
-def _task_folder(reports: str|Path, task: str) -> Path: return Path(reports)/"runs"/safe_path(task)
+def _task_folder(reports: str | Path, task: str) -> Path:
+    return Path(reports) / "runs" / safe_path(task)
 
 # %% ../../nbs/core/15_runs.ipynb #a2eb4583
 def _same_but_version(path: Path, new: Summary) -> bool:
     "Tell whether the summary in place differs only in refnb's version, and its cost is measured if the new one's is."
-    try: old = _read_json(path, Summary)
-    except (DataError, FormatError): return False
+    try:
+        old = _read_json(path, Summary)
+    except (DataError, FormatError):
+        return False
     cost = old.cost if new.cost and old.cost else new.cost
-    return old.changed(info=old.info.changed(refnb=new.info.refnb)) == new.changed(cost=cost or old.cost)
+    return old.changed(info=old.info.changed(refnb=new.info.refnb)) == new.changed(
+        cost=cost or old.cost
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #f5e1e595
-def _credit_or_reason(answers: dict, credit: dict[str, float]) -> dict[str, float|str]:
+def _credit_or_reason(answers: dict, credit: dict[str, float]) -> dict[str, float | str]:
     "Give each answer its credit, or the reason why nothing was chosen."
     return {i: getattr(a, "reason", None) or credit[i] for i, a in answers.items()}
 
 # %% ../../nbs/core/15_runs.ipynb #379c20b7
-def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts: dict|None = None,
-                  gold: dict[str, str]|None = None, cost: dict[str, float|str]|None = None) -> Path:
+def write_summary(
+    run: Run,
+    credit: dict[str, float],
+    reports: str | Path,
+    counts: dict | None = None,
+    gold: dict[str, str] | None = None,
+    cost: dict[str, float | str] | None = None,
+) -> Path:
     """Write the summary of a sealed run below the folder of reports, and return the file. `credit` goes by id; it is
     empty for clusters, which have `counts`: document -> setting -> metric -> counts. `gold` maps documents to hashes
     of their gold clusters."""
     answers, info = run.answers(), run.info
     values = _credit_or_reason(answers, credit) if counts is None else {}
-    path = _task_folder(reports, info.task)/f"{safe_path(info.system)}-{run_hash(info)}.json"
-    seal = _read_json(run.folder/"seal.json", Seal)
+    path = (
+        _task_folder(reports, info.task) / f"{safe_path(info.system)}-{run_hash(info)}.json"
+    )
+    seal = _read_json(run.folder / "seal.json", Seal)
     short = info.changed(prompt=prompt_hash(info.prompt))
-    new = _packed(Summary(short, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {}))
-    if not _same_but_version(path, new): _write_json(path, new)
+    new = _packed(
+        Summary(short, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {})
+    )
+    if not _same_but_version(path, new):
+        _write_json(path, new)
     return path
 
 # %% ../../nbs/core/15_runs.ipynb #efe92588
-def _card_path(reports: str|Path, task: str) -> Path: return _task_folder(reports, task)/"part.json"
+def _card_path(reports: str | Path, task: str) -> Path:
+    return _task_folder(reports, task) / "part.json"
 
 # %% ../../nbs/core/15_runs.ipynb #37556577
 def _texts_in(path: Path) -> dict[str, str]:
     "Return the hash of a task's texts, as its card in place has it."
-    if not path.exists(): return {}
-    try: return {k: x for k, x in _read_json(path, Card).data.items() if k == "texts"}
-    except (DataError, FormatError): return {}
+    if not path.exists():
+        return {}
+    try:
+        return {k: x for k, x in _read_json(path, Card).data.items() if k == "texts"}
+    except (DataError, FormatError):
+        return {}
 
 # %% ../../nbs/core/15_runs.ipynb #36b9f320
-def note_texts(task: str, texts: str, reports: str|Path) -> Path:
+def note_texts(task: str, texts: str, reports: str | Path) -> Path:
     "Add the hash of a task's texts to its card, for runs whose summaries count links; there need be no card yet."
     path = _card_path(reports, task)
-    card = _read_json(path, Card) if path.exists() else Card(task, texts, [], [], [], [], {})
-    write_atomic(path, msgspec.json.encode(card.changed(data=card.data | {"texts": texts})) + b"\n")
+    card = (
+        _read_json(path, Card) if path.exists() else Card(task, texts, [], [], [], [], {})
+    )
+    write_atomic(
+        path, msgspec.json.encode(card.changed(data=card.data | {"texts": texts})) + b"\n"
+    )
     return path
 
 # %% ../../nbs/core/15_runs.ipynb #9264d32d
 def _same_questions(a: Card, b: Card) -> bool:
     "Tell whether two tasks differ only in their questions' texts."
-    return all(getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields"))
+    return all(
+        getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields")
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #2b2f1500
-def write_card(card: Card, reports: str|Path, like: str = "") -> Path:
+def write_card(card: Card, reports: str | Path, like: str = "") -> Path:
     """Write what is committed of a task below the folder of reports, and return the file. `like` is a task that has a
     card there: what both have in common is not written again. A task of texts and questions, as KITMUS has, keeps the
     hash of its texts."""
     path = _card_path(reports, card.task)
-    if texts := _texts_in(path): card = card.changed(data=card.data | texts)
-    if like and (other := _card_path(reports, like)).exists() and _same_questions(card, first := read_card(other)):
-        card = Card(card.task, card.questions, [], [], [], [], {}, card.data, like={like: first.questions})
+    if texts := _texts_in(path):
+        card = card.changed(data=card.data | texts)
+    if (
+        like
+        and (other := _card_path(reports, like)).exists()
+        and _same_questions(card, first := read_card(other))
+    ):
+        card = Card(
+            card.task,
+            card.questions,
+            [],
+            [],
+            [],
+            [],
+            {},
+            card.data,
+            like={like: first.questions},
+        )
     write_atomic(path, msgspec.json.encode(card) + b"\n")
     return path
 
@@ -622,15 +866,21 @@ def _with_likeness(card: Card, like: dict[str, str], path: Path) -> Card:
     if card.task.count("/") + 2 >= len(path.parents):
         raise FormatError(f"is of {card.task}, which has another place", str(path))
     other = _card_path(path.parents[card.task.count("/") + 2], task)
-    if not other.exists(): raise DataError(f"is like {task}, which has no card", str(path), "make it again: refnb run")
+    if not other.exists():
+        raise DataError(
+            f"is like {task}, which has no card", str(path), "make it again: refnb run"
+        )
     first = _read_json(other, Card)
     if first.questions != questions or first.like:
-        raise DataError(f"is like {task} with questions {questions}, which has {first.questions}", str(path),
-                        "make it again: refnb run")
+        raise DataError(
+            f"is like {task} with questions {questions}, which has {first.questions}",
+            str(path),
+            "make it again: refnb run",
+        )
     return first.changed(task=card.task, questions=card.questions, data=card.data)
 
 # %% ../../nbs/core/15_runs.ipynb #e0ceb306
-def read_card(path: str|Path) -> Card:
+def read_card(path: str | Path) -> Card:
     "Read a task's card, without its text, from a part.json, and that of the task which it is like."
     card = _read_json(Path(path), Card)
     return _with_likeness(card, card.like, Path(path)) if card.like else card
@@ -639,55 +889,84 @@ def read_card(path: str|Path) -> Card:
 def _check_belongs(s: Summary, card: Card, path: Path):
     "Refuse a summary that was made for another task, or for other questions of it."
     made_for = s.info.data.get("questions")
-    if s.info.task != card.task or made_for not in (card.questions, card.data.get("texts", card.questions)):
-        raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
-                        f"{card.questions}", str(path), "make the summary again from its run")
+    if s.info.task != card.task or made_for not in (
+        card.questions,
+        card.data.get("texts", card.questions),
+    ):
+        raise DataError(
+            f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
+            f"{card.questions}",
+            str(path),
+            "make the summary again from its run",
+        )
 
 # %% ../../nbs/core/15_runs.ipynb #55d84b47
-def read_summary(path: str|Path, card: Card|None = None) -> Summary:
+def read_summary(path: str | Path, card: Card | None = None) -> Summary:
     """Read a committed summary and check it against the card of the task it should belong to; one that was made for
     other questions is refused."""
     s = _read_json(Path(path), Summary)
-    if not card: return s
+    if not card:
+        return s
     _check_belongs(s, card, Path(path))
-    if s.signs: s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
+    if s.signs:
+        s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
     if strange := set(s.credit) - set(card.ids):
-        raise DataError(f"holds {len(strange)} ids that the task does not have, one is {min(strange)}", str(path))
+        raise DataError(
+            f"holds {len(strange)} ids that the task does not have, one is {min(strange)}",
+            str(path),
+        )
     return s
 
 # %% ../../nbs/core/15_runs.ipynb #9adc77ff
 def find_runs(
-    runs: str|Path, # the folder of all runs
-    task: str,      # its name
-    system: str,    # its name
-) -> list[Run]:     # sealed ones, the newest first
+    runs: str | Path,  # the folder of all runs
+    task: str,  # its name
+    system: str,  # its name
+) -> list[Run]:  # sealed ones, the newest first
     "Find the sealed runs of a system on a task."
-    found = (Path(runs)/safe_path(task)/safe_path(system)).glob("*/seal.json")
+    found = (Path(runs) / safe_path(task) / safe_path(system)).glob("*/seal.json")
     return [load_run(p.parent) for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
-def find_summaries(reports: str|Path, task: str, system: str, variants: bool = False) -> list[Path]:
+
+def find_summaries(
+    reports: str | Path, task: str, system: str, variants: bool = False
+) -> list[Path]:
     """Find the committed summaries of a system, or system@hash, on a task below the folder of reports, in the order of
     their names. `variants`: also those of the same system with other settings, which follow its name in brackets."""
     name, hash_ = split_hash(system)
-    path = _task_folder(reports, task)/safe_path(name)
+    path = _task_folder(reports, task) / safe_path(name)
     tail = f"-{hash_}.json" if hash_ else ".json"
-    found = [p for p in path.parent.glob(f"{path.name}-*.json")
-             if len(p.stem) == len(path.name) + 13 and p.name.endswith(tail)]
-    if variants: found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
+    found = [
+        p
+        for p in path.parent.glob(f"{path.name}-*.json")
+        if len(p.stem) == len(path.name) + 13 and p.name.endswith(tail)
+    ]
+    if variants:
+        found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
     return sorted(found)
+
 
 def split_hash(system: str) -> tuple[str, str]:
     """Split what names a run, a system or system@hash, into a name and 12 hex digits or nothing; a name may hold an @
     before an address."""
     name, _, hash_ = system.rpartition("@")
-    return (name, hash_) if name and len(hash_) == 12 and set(hash_) <= set("0123456789abcdef") else (system, "")
+    return (
+        (name, hash_)
+        if name and len(hash_) == 12 and set(hash_) <= set("0123456789abcdef")
+        else (system, "")
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #aa4037ab
 def places_of_summaries(s: Settings) -> list[Path]:
     "List the folders of summaries, in the order of preference: the settings' reports, and the package's."
-    try: carried = [packaged("reports")]
-    except DataError: carried = []
-    return [Path(s.reports), *(p for p in carried if p.resolve() != Path(s.reports).resolve())]
+    try:
+        carried = [packaged("reports")]
+    except DataError:
+        carried = []
+    return [
+        Path(s.reports),
+        *(p for p in carried if p.resolve() != Path(s.reports).resolve()),
+    ]
 
 # %% ../../nbs/core/15_runs.ipynb #e6cbf1e9
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
@@ -718,40 +997,52 @@ def several_runs(infos: list[RunInfo], where: str) -> CallError:
     for i, x in zip(infos, settings, strict=True):
         own = ", ".join(f"{k}={x.get(k)}" for k in keys)
         names.append(f"@{run_hash(i)} ({own})")
-    return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where,
-                     "put one of these behind the system's name")
+    return CallError(
+        f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}",
+        where,
+        "put one of these behind the system's name",
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #d63ca4ee
-def _current_summaries(paths: list[Path], place: str|Path, fits: Callable[[RunInfo], bool]) -> list[Path]:
+def _current_summaries(
+    paths: list[Path], place: str | Path, fits: Callable[[RunInfo], bool]
+) -> list[Path]:
     "Choose the summaries of the current run that fits; several such runs are an error."
     infos = {p: _read_json(p, Summary).info for p in paths}
     usual = current_runs(filter(fits, infos.values()))
-    if len(usual) > 1: raise several_runs(usual, str(place))
+    if len(usual) > 1:
+        raise several_runs(usual, str(place))
     return [p for p in paths if infos[p] in usual]
 
 # %% ../../nbs/core/15_runs.ipynb #75e0e021
-def _named_with_hash(task: str, system: str, runs: str|Path, fits: Callable[[RunInfo], bool]) -> str:
+def _named_with_hash(
+    task: str, system: str, runs: str | Path, fits: Callable[[RunInfo], bool]
+) -> str:
     "Name the current run of a system, system@hash, from the folder of all runs; the system alone if it has none."
     found = current_runs(r.info for r in find_runs(runs, task, system) if fits(r.info))
-    if len(found) > 1: raise several_runs(found, str(runs))
+    if len(found) > 1:
+        raise several_runs(found, str(runs))
     return f"{system}@{run_hash(found[0])}" if found else system
 
 # %% ../../nbs/core/15_runs.ipynb #59d4fa0d
 def the_summary(
-    task: str,                   # its name
-    system: str,                 # its name, or system@hash
-    runs: str|Path,              # the folder of all runs
-    places: Iterable[str|Path],  # folders of reports, in the order of preference
-    fits: Callable[[RunInfo], bool] = lambda info: True, # whether a run has the settings that the system's name implies
-) -> tuple[Card, Summary]|None:  # the task and the run, or nothing
+    task: str,  # its name
+    system: str,  # its name, or system@hash
+    runs: str | Path,  # the folder of all runs
+    places: Iterable[str | Path],  # folders of reports, in the order of preference
+    fits: Callable[[RunInfo], bool] = lambda info: True,  # whether a run has the settings
+    # that the system's name implies
+) -> tuple[Card, Summary] | None:  # the task and the run, or nothing
     "Find the card and the summary that a table should use: of the system itself, never of a variant of it."
     named = bool(split_hash(system)[1])
     own = system if named else _named_with_hash(task, system, runs, fits)
     for place in places:
         for name in dict.fromkeys([own, system]):
             paths = find_summaries(place, task, name)
-            if not named: paths = _current_summaries(paths, place, fits)
-            if not paths: continue
+            if not named:
+                paths = _current_summaries(paths, place, fits)
+            if not paths:
+                continue
             card = read_card(_card_path(place, task))
             return card, read_summary(paths[0], card)
     return None

@@ -20,30 +20,38 @@ def packaged(name: str) -> Path:
     """Find a file or folder that the package carries, in the wheel or in the checkout: "settings.ini",
     "constraints.txt", "data/…", "tables/…" or "reports/…"."""
     package = Path(str(files("refnb")))
-    checkout = package.parent/"nbs" if name.startswith(("data", "tables")) else package.parent
+    checkout = (
+        package.parent / "nbs" if name.startswith(("data", "tables")) else package.parent
+    )
     for folder in (package, checkout):
-        if (folder/name).exists(): return folder/name
+        if (folder / name).exists():
+            return folder / name
     raise DataError(f"the package carries no {name}", do="reinstall refnb")
 
 # %% ../../nbs/core/02_settings.ipynb #b2b17a3f
 class Settings(Record):
     "The settings of refnb. Folders are absolute."
+
     upstream: str  # a local copy of the public files, or ""
-    host: str      # where public files are downloaded from
+    host: str  # where public files are downloaded from
     offline: bool  # nothing is downloaded
-    cache: str     # verified copies of downloaded files
-    largest: int   # limit in bytes of an unpacked .gz file, and of a file whose size is unknown before its download
-    ratio: int     # how many times its own size a .gz file of any size may unpack to
-    runs: str      # run folders
-    reports: str   # tables, figures, summaries of runs
-    jobs: int      # notebooks at a time; 0: one per core
-    timeout: int   # seconds one cell may take
+    cache: str  # verified copies of downloaded files
+    # limit in bytes of an unpacked .gz file, and of a file whose size is unknown before its
+    # download
+    largest: int
+    ratio: int  # how many times its own size a .gz file of any size may unpack to
+    runs: str  # run folders
+    reports: str  # tables, figures, summaries of runs
+    jobs: int  # notebooks at a time; 0: one per core
+    timeout: int  # seconds one cell may take
     patience: int  # seconds without a byte after which a connection counts as dead
-    bookcoref_gold: str # a file with BookCoref's gold clusters, or "": they are on a hub alone
-    systems: str    # your own systems: YAML files
-    benchmarks: str # your own benchmarks: cards, YAML files
-    corpora: str    # your own corpora: cards, YAML files
-    tables: str     # your own tables: notebooks, and YAML files of printed values
+    # a file with BookCoref's gold clusters, or "": they are on a hub alone
+    bookcoref_gold: str
+    systems: str  # your own systems: YAML files
+    benchmarks: str  # your own benchmarks: cards, YAML files
+    corpora: str  # your own corpora: cards, YAML files
+    tables: str  # your own tables: notebooks, and YAML files of printed values
+
 
 YOURS = ("systems", "benchmarks", "corpora", "tables")
 FOLDERS = ("upstream", "cache", "runs", "reports", *YOURS)
@@ -52,28 +60,33 @@ _PATHS = (*FOLDERS, "bookcoref_gold")
 # %% ../../nbs/core/02_settings.ipynb #5598f214
 _KINDS = {bool: "true or false", int: "a whole number", str: "a text"}
 
+
 def _expected(key: str) -> str:
     "Say what a setting must be."
-    if key in FOLDERS: return "a folder"
+    if key in FOLDERS:
+        return "a folder"
     return "a file" if key in _PATHS else _KINDS[Settings.__annotations__[key]]
 
 # %% ../../nbs/core/02_settings.ipynb #bd53eef2
-def _absolute(path: str|Path, base: Path) -> str:
+def _absolute(path: str | Path, base: Path) -> str:
     "Resolve a path from a folder; an empty one stays empty."
-    return str((base/Path(path).expanduser()).resolve()) if path else ""
+    return str((base / Path(path).expanduser()).resolve()) if path else ""
 
 # %% ../../nbs/core/02_settings.ipynb #fbd18f67
 LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
 
+
 def _check_least(key: str, value: Any, given: Any, where: str):
     "Check that a number is not below what makes sense."
-    if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
+    if key in LEAST and value < LEAST[key]:
+        raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
 
 # %% ../../nbs/core/02_settings.ipynb #d37d9723
 def _value(key: str, given: Any, where: str, base: Path) -> Any:
     "Convert a setting, given as text or, in a call, as a value, to its type."
     try:
-        if key in _PATHS: return _absolute(given, base)
+        if key in _PATHS:
+            return _absolute(given, base)
         value = msgspec.convert(given, Settings.__annotations__[key], strict=False)
     except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
         raise CallError(f"{given!r} is not {_expected(key)}", f"{where}, {key}") from None
@@ -84,50 +97,68 @@ def _value(key: str, given: Any, where: str, base: Path) -> Any:
 def _check(key: str, where: str):
     "Check that there is such a setting."
     if key not in Settings.__annotations__:
-        raise CallError(f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__))
+        raise CallError(
+            f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__)
+        )
 
 # %% ../../nbs/core/02_settings.ipynb #708865f6
 def _text(path: Path) -> str:
     "Read a settings.ini as text."
-    try: return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
+    try:
+        return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as e:
-        raise CallError((e.strerror or str(e)).lower(), str(path), "make it readable, or move it away") from None
+        raise CallError(
+            (e.strerror or str(e)).lower(), str(path), "make it readable, or move it away"
+        ) from None
 
 # %% ../../nbs/core/02_settings.ipynb #1a9b1273
-_LONG = 100_000  # characters of a settings.ini: Python's own reader takes ten times as long for a line as others here
+# characters of a settings.ini: Python's own reader takes ten times as long for a line as
+# others here
+_LONG = 100_000
+
 
 @lru_cache(maxsize=8)  # a table asks for settings hundreds of times
 def _raw_section(text: str, name: str) -> dict[str, str]:
     "Read the [refnb] section of a settings.ini as text."
-    if len(text) > _LONG: raise CallError(f"has more than {_LONG:,} characters", name, "is it a settings.ini?")
-    ini = configparser.ConfigParser(interpolation=None, default_section="no defaults")  # a [DEFAULT] is another tool's
+    if len(text) > _LONG:
+        raise CallError(
+            f"has more than {_LONG:,} characters", name, "is it a settings.ini?"
+        )
+    # a [DEFAULT] is another tool's
+    ini = configparser.ConfigParser(interpolation=None, default_section="no defaults")
     try:
         text.encode()
         ini.read_string(text)
     except (configparser.Error, UnicodeError) as e:
         raise CallError(str(e).splitlines()[0], name, "correct the file") from None
     section = dict(ini["refnb"]) if ini.has_section("refnb") else {}
-    for key in section: _check(key, f"{name}, [refnb]")
+    for key in section:
+        _check(key, f"{name}, [refnb]")
     return section
 
 # %% ../../nbs/core/02_settings.ipynb #183beec8
 def _section(path: Path, base: Path) -> dict:
     "Read the [refnb] section of one settings.ini, typed."
-    return {k: _value(k, v, path.name, base) for k, v in _raw_section(_text(path), path.name).items()}
+    return {
+        k: _value(k, v, path.name, base)
+        for k, v in _raw_section(_text(path), path.name).items()
+    }
 
 # %% ../../nbs/core/02_settings.ipynb #641c6b76
-def nearest_ini(start: Path) -> Path|None:
+def nearest_ini(start: Path) -> Path | None:
     "Find the nearest settings.ini with a [refnb] section, from a folder upward; other projects' files are skipped."
     for folder in (start, *start.parents):
-        path = folder/"settings.ini"
-        if path.is_file() and re.search(r"^\[refnb\]", _text(path), re.M): return path
+        path = folder / "settings.ini"
+        if path.is_file() and re.search(r"^\[refnb\]", _text(path), re.M):
+            return path
     return None
 
 # %% ../../nbs/core/02_settings.ipynb #3bfe3d81
 def _from_file(start: Path) -> dict[str, Any]:
     "Read the nearest settings.ini of yours; your own folders are beside it, unless it names others."
     ini = nearest_ini(start)
-    if ini is None: return {}
+    if ini is None:
+        return {}
     beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
     return beside | _section(ini, ini.parent)
 
@@ -135,7 +166,8 @@ def _from_file(start: Path) -> dict[str, Any]:
 def _setting_of(variable: str) -> str:
     "Find the setting that a variable REFNB_… sets."
     key = variable[6:].lower()
-    if key in Settings.__annotations__: return key
+    if key in Settings.__annotations__:
+        return key
     known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
     raise CallError(f"unknown variable {variable}", do=nearest(variable, known))
 
@@ -144,23 +176,30 @@ def _from_variables(env: Mapping[str, str], start: Path) -> dict[str, Any]:
     "Read the variables REFNB_*; all others are somebody else's."
     values = {}
     for name, text in env.items():
-        if not name.startswith("REFNB_"): continue
+        if not name.startswith("REFNB_"):
+            continue
         key = _setting_of(name)
         values[key] = _value(key, text, name, start)
     return values
 
 # %% ../../nbs/core/02_settings.ipynb #32983c7b
 def load_settings(
-    start: str|Path = ".",               # the folder to look from
-    env: Mapping[str, str]|None = None,  # variables; the process's own by default
-    **over: Any,                         # override everything
-) -> Settings:                           # all settings, typed
+    start: str | Path = ".",  # the folder to look from
+    env: Mapping[str, str] | None = None,  # variables; the process's own by default
+    **over: Any,  # override everything
+) -> Settings:  # all settings, typed
     "Read the packaged defaults, then the nearest settings.ini, then REFNB_* variables, then the call's own values."
     env, start = os.environ if env is None else env, Path(start).resolve()
-    values = _section(packaged("settings.ini"), start) | _from_file(start) | _from_variables(env, start)
-    for key in over: _check(key, "settings")
+    values = (
+        _section(packaged("settings.ini"), start)
+        | _from_file(start)
+        | _from_variables(env, start)
+    )
+    for key in over:
+        _check(key, "settings")
     for key, value in over.items():
-        if value is not None: values[key] = _value(key, value, "settings", start)
+        if value is not None:
+            values[key] = _value(key, value, "settings", start)
     return msgspec.convert(values, Settings)
 
 # %% ../../nbs/core/02_settings.ipynb #70fd9c20
@@ -169,7 +208,8 @@ def _variables(*names: str) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 # %% ../../nbs/core/02_settings.ipynb #53c9de7d
-def your_folder(kind: str, s: Settings|None = None) -> str:
+def your_folder(kind: str, s: Settings | None = None) -> str:
     "Find your own folder of systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."
-    if s is None: s = load_settings(env=_variables(f"REFNB_{kind.upper()}"))
+    if s is None:
+        s = load_settings(env=_variables(f"REFNB_{kind.upper()}"))
     return getattr(s, kind)

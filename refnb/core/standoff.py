@@ -20,7 +20,14 @@ from typing import Any, NamedTuple, Self
 from xml.parsers import expat
 import msgspec
 from .types import CallError, DataError, FormatError, Span, nearest
-from .documents import Document, _has_gap, _of_mentions, map_members, read_text, tidy
+from refnb.core.documents import (
+    Document,
+    _has_gap,
+    _of_mentions,
+    map_members,
+    read_text,
+    tidy,
+)
 from .files import _archive_fault, at_line, utf8
 from .jsonlines import _decoded
 
@@ -29,22 +36,31 @@ def _text(data: bytes, where: str) -> str:
     "Decode the text of a file, with line feeds alone."
     return utf8(data, where).replace("\r\n", "\n")
 
+
 def _lines(data: bytes, where: str) -> list[str]:
     "List the lines of a file; the line feed at its end begins no further one."
     lines = _text(data, where).split("\n")
-    if lines[-1] == "": del lines[-1]
+    if lines[-1] == "":
+        del lines[-1]
     return lines
 
 # %% ../../nbs/core/08_standoff.ipynb #e5aafa1f
 def _number(cell: str, at: str) -> int:
     "Read a token's index."
-    if cell.isascii() and cell.isdecimal() and len(cell) <= 9: return int(cell)  # a pattern takes twice as long
+    if cell.isascii() and cell.isdecimal() and len(cell) <= 9:
+        return int(cell)  # a pattern takes twice as long
     raise FormatError(f"{cell!r} is not a number", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #23424248
 def _beside(where: str, own: str, other: str) -> str:
     "Name the file that is beside another."
-    return where.replace(own, other) if own in where else f"{where} ({other[1:]})" if where else other[1:]
+    return (
+        where.replace(own, other)
+        if own in where
+        else f"{where} ({other[1:]})"
+        if where
+        else other[1:]
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #d88818e4
 def _squeezed(text: str) -> str:
@@ -54,13 +70,19 @@ def _squeezed(text: str) -> str:
 # %% ../../nbs/core/08_standoff.ipynb #744f8dab
 class _Mention(NamedTuple):
     "A mention as a line tells it."
+
     span: Span
     type: str
     kind: str
 
-_LABELS = {"type": "type", "kind": "kind"}  # of a document, and the fields of a mention that they come from
 
-def _gathered(doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list[_Mention]]]) -> Document:
+# of a document, and the fields of a mention that they come from
+_LABELS = {"type": "type", "kind": "kind"}
+
+
+def _gathered(
+    doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list[_Mention]]]
+) -> Document:
     "Make a document of named clusters, in the order of the text; a number is no name."
     entities = ((mentions, "" if name.isdecimal() else name) for name, mentions in clusters)
     return _of_mentions(doc_key, sentences, entities, _LABELS)
@@ -68,49 +90,65 @@ def _gathered(doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list
 # %% ../../nbs/core/08_standoff.ipynb #87d52457
 _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
 
+
 class _Place:
     "Sentences and places in them as flat token indices."
+
     def __init__(self, sentences: tuple):
-        self.sentences, self.tokens = sentences, list(chain.from_iterable(filter(None, sentences)))
+        self.sentences = sentences
+        self.tokens = list(chain.from_iterable(filter(None, sentences)))
         full = list(compress(range(len(sentences)), sentences))
-        self.starts = dict(zip(full, accumulate(map(len, filter(None, sentences)), initial=0)))
+        self.starts = dict(
+            zip(full, accumulate(map(len, filter(None, sentences)), initial=0))
+        )
 
     def index(self, s: int, t: int, at: str) -> int:
         "Find the index of token `t` of sentence `s` in the whole text."
         if s >= len(self.sentences) or t >= len(self.sentences[s]):
-            raise FormatError(f"there is no token {t} in a sentence {s}", at, "does the text belong to it?")
+            raise FormatError(
+                f"there is no token {t} in a sentence {s}",
+                at,
+                "does the text belong to it?",
+            )
         return self.starts[s] + t
 
     def span(self, cells: list[str], at: str) -> Span:
         "Find the span of `sentence token sentence token`."
         a, i, b, j = map(_number, cells, repeat(at))
         span = Span(self.index(a, i, at), self.index(b, j, at))
-        if span.end < span.start: raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
+        if span.end < span.start:
+            raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
         return span
 
 # %% ../../nbs/core/08_standoff.ipynb #f26134b0
 def _mention(f: list[str], place: _Place, at: str) -> _Mention:
     "Read the line of a mention, whose words must be those of the text."
     span = place.span(f[2:6], at)
-    words = " ".join(place.tokens[span.start:span.end + 1])
+    words = " ".join(place.tokens[span.start : span.end + 1])
     if words != f[6]:
-        raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at, "does the text belong to it?")
+        raise FormatError(
+            f"the text has {words!r} there, not {f[6]!r}", at, "does the text belong to it?"
+        )
     return _Mention(span, f[7], f[8])
 
 # %% ../../nbs/core/08_standoff.ipynb #30337108
 _KNOWN = ", ".join(f"{form} with {n}" for form, n in _FORMS.items())
 
+
 def _rows(ann: bytes, where: str) -> Iterator[tuple[list[str], str]]:
     "Split the lines of an .ann file into the columns of their forms, each with its place."
     for n, line in enumerate(_lines(ann, where), 1):
-        if not line: continue
+        if not line:
+            continue
         f, at = line.split("\t"), at_line(where, n)
         if _FORMS.get(f[0]) != len(f):
             raise FormatError(f"{f[0]!r} with {len(f)} columns", at, f"known: {_KNOWN}")
         yield f, at
 
 # %% ../../nbs/core/08_standoff.ipynb #558fec60
-def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Mention], dict[str, str]]:
+def _mentions(
+    ann: bytes, sentences: tuple, where: str
+) -> tuple[dict[str, _Mention], dict[str, str]]:
     "Read mentions by their ids, and their entities' ids."
     place, later = _Place(sentences), []
     mentions: dict[str, _Mention] = {}
@@ -120,48 +158,65 @@ def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Ment
             later.append((f, at))
             continue
         mention = _mention(f, place, at)
-        if f[1] in mentions: raise FormatError(f"mention {f[1]} appears twice", at)
+        if f[1] in mentions:
+            raise FormatError(f"mention {f[1]} appears twice", at)
         mentions[f[1]] = mention
-    for f, at in later: _link(f, mentions, entity, at)
+    for f, at in later:
+        _link(f, mentions, entity, at)
     return mentions, entity
 
 # %% ../../nbs/core/08_standoff.ipynb #aa1d05f4
 def _link(f: list[str], mentions: dict, entity: dict, at: str):
     "Take in a line that speaks of mentions."
     for id in f[1:2] if f[0] == "COREF" else f[1:]:
-        if id not in mentions: raise FormatError(f"{f[0]} of a mention {id!r} that is not here", at)
-    if f[0] != "COREF": return
-    if not f[2]: raise FormatError("the entity has no id", at)
-    if f[1] in entity: raise FormatError(f"mention {f[1]} has two entities", at)
+        if id not in mentions:
+            raise FormatError(f"{f[0]} of a mention {id!r} that is not here", at)
+    if f[0] != "COREF":
+        return
+    if not f[2]:
+        raise FormatError("the entity has no id", at)
+    if f[1] in entity:
+        raise FormatError(f"mention {f[1]} has two entities", at)
     entity[f[1]] = f[2]
 
 # %% ../../nbs/core/08_standoff.ipynb #b264e43b
-def _by_entity(mentions: Mapping[str, _Mention], entity: Mapping[str, str]) -> list[tuple[str, list[_Mention]]]:
+def _by_entity(
+    mentions: Mapping[str, _Mention], entity: Mapping[str, str]
+) -> list[tuple[str, list[_Mention]]]:
     "Group mentions by the ids of their entities; one without an entity is alone and has no name."
-    groups, alone = defaultdict[str, list[_Mention]](list), list[tuple[str, list[_Mention]]]()
+    groups = defaultdict[str, list[_Mention]](list)
+    alone = list[tuple[str, list[_Mention]]]()
     for id, m in mentions.items():
-        if id in entity: groups[entity[id]].append(m)
-        else: alone.append(("", [m]))
+        if id in entity:
+            groups[entity[id]].append(m)
+        else:
+            alone.append(("", [m]))
     return [*groups.items(), *alone]
 
 # %% ../../nbs/core/08_standoff.ipynb #60119374
 def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     "Split a line at the spaces between its tokens."
     words = tuple(line.split(" "))
-    if all(words): return words
-    raise FormatError("two spaces, or one at an end of the line", at_line(where, n),
-                      "one space is between two tokens")
+    if all(words):
+        return words
+    raise FormatError(
+        "two spaces, or one at an end of the line",
+        at_line(where, n),
+        "one space is between two tokens",
+    )
+
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "Read a sentence per line; of empty lines there may be a million."
     text = _text(txt, where)
-    out: list[tuple[str, ...]] = [()]*(text.count("\n") + bool(text and text[-1] != "\n"))
+    out: list[tuple[str, ...]] = [()] * (text.count("\n") + bool(text and text[-1] != "\n"))
     n = last = 0
     for line in re.finditer(r"[^\n]+", text):
         n += text.count("\n", last, line.start())
         out[n] = _words(line[0], where, n + 1)
         last = line.end()
     return tuple(out)
+
 
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
     """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.
@@ -174,7 +229,10 @@ def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]
     "Index mentions by their spans; two at one place must be alike."
     known = dict(zip(map(attrgetter("span"), mentions), mentions))
     for m in mentions:
-        if known[m.span] != m: raise FormatError(f"two mentions at {list(m.span)} have different labels", where)
+        if known[m.span] != m:
+            raise FormatError(
+                f"two mentions at {list(m.span)} have different labels", where
+            )
     return known
 
 # %% ../../nbs/core/08_standoff.ipynb #cc8ad90a
@@ -182,8 +240,11 @@ def _check_all_there(doc: Document, known: Collection[Span], where: str):
     "Check that a file knows all mentions of a document."
     for span in chain.from_iterable(doc.clusters):
         if span not in known:
-            raise FormatError(f"there is no mention {list(span)}, but {doc.doc_key!r} has it", where,
-                              "does the file belong to the document?")
+            raise FormatError(
+                f"there is no mention {list(span)}, but {doc.doc_key!r} has it",
+                where,
+                "does the file belong to the document?",
+            )
 
 # %% ../../nbs/core/08_standoff.ipynb #60c802a2
 def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
@@ -192,11 +253,13 @@ def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     known = _by_span(mentions.values(), where)
     _check_all_there(doc, known, where)
     found = map_members(known.__getitem__, doc.clusters)
-    types, kinds = map_members(attrgetter("type"), found), map_members(attrgetter("kind"), found)
+    types = map_members(attrgetter("type"), found)
+    kinds = map_members(attrgetter("kind"), found)
     return doc.changed(labels={"type": types, "kind": kinds})
 
 # %% ../../nbs/core/08_standoff.ipynb #ff730adf
 ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat", "text")
+
 
 def _header(lines: list[str], needed: Iterable[str], where: str) -> list[str]:
     "Read the names of a table's columns, which must include those that are needed."
@@ -206,28 +269,45 @@ def _header(lines: list[str], needed: Iterable[str], where: str) -> list[str]:
     return names
 
 # %% ../../nbs/core/08_standoff.ipynb #de79199d
-def _table(data: bytes, needed: Iterable[str], where: str) -> Iterator[tuple[int, dict[str, str]]]:
+def _table(
+    data: bytes, needed: Iterable[str], where: str
+) -> Iterator[tuple[int, dict[str, str]]]:
     "Read the rows of a table with a header, as dictionaries."
     lines = _lines(data, where)
     names = _header(lines, needed, where)
     for n, line in enumerate(lines[1:], 2):
-        if not line: continue
+        if not line:
+            continue
         cells = line.split("\t")
         if len(cells) != len(names):
-            raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n))
+            raise FormatError(
+                f"{len(cells)} columns instead of {len(names)}", at_line(where, n)
+            )
         yield n, dict(zip(names, cells))
 
 # %% ../../nbs/core/08_standoff.ipynb #bd172888
 def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "Read the sentences of a book."
     out: list[list[str]] = []
-    last: tuple[str|None, str]|None = None
+    last: tuple[str | None, str] | None = None
     size = 0
-    for n, row in _table(tokens, ("sentence_ID", "token_ID_within_document", "word"), where):
-        if _number(row["token_ID_within_document"], at_line(where, n, "token_ID_within_document")) != size:
-            raise FormatError(f"token {size} should be here", at_line(where, n), "a line may be missing")
-        if not row["word"]: raise FormatError("is empty", at_line(where, n, "word"))
-        if (now := (row.get("paragraph_ID"), row["sentence_ID"])) != last: out.append([])
+    for n, row in _table(
+        tokens, ("sentence_ID", "token_ID_within_document", "word"), where
+    ):
+        if (
+            _number(
+                row["token_ID_within_document"],
+                at_line(where, n, "token_ID_within_document"),
+            )
+            != size
+        ):
+            raise FormatError(
+                f"token {size} should be here", at_line(where, n), "a line may be missing"
+            )
+        if not row["word"]:
+            raise FormatError("is empty", at_line(where, n, "word"))
+        if (now := (row.get("paragraph_ID"), row["sentence_ID"])) != last:
+            out.append([])
         out[-1].append(row["word"])
         last, size = now, size + 1
     return tuple(map(tuple, out))
@@ -236,55 +316,77 @@ def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
 def _check_words(span: Span, text: str, words: list[str], where: str, n: int):
     "Check that the words of a book at a span are those of a mention."
     if span.end >= len(words):
-        raise FormatError(f"span {list(span)} lies outside the text of {len(words)} tokens", at_line(where, n))
-    there = " ".join(words[span.start:span.end + 1])
+        raise FormatError(
+            f"span {list(span)} lies outside the text of {len(words)} tokens",
+            at_line(where, n),
+        )
+    there = " ".join(words[span.start : span.end + 1])
     if _squeezed(there) != _squeezed(text):
-        raise FormatError(f"the text has {there!r} there, not {text!r}", at_line(where, n, "text"),
-                          "do the tokens belong to it?")
+        raise FormatError(
+            f"the text has {there!r} there, not {text!r}",
+            at_line(where, n, "text"),
+            "do the tokens belong to it?",
+        )
 
 # %% ../../nbs/core/08_standoff.ipynb #b112dc0e
-def _entity(row: dict[str, str], words: list[str]|None, where: str, n: int) -> _Mention:
+def _entity(row: dict[str, str], words: list[str] | None, where: str, n: int) -> _Mention:
     "Read a mention from its row; `words` are those of the book, if they are known."
     start = _number(row["start_token"], at_line(where, n, "start_token"))
     span = Span(start, _number(row["end_token"], at_line(where, n, "end_token")))
-    if span.end < span.start: raise FormatError(f"span {list(span)} ends before it starts", at_line(where, n))
-    if words is not None: _check_words(span, row["text"], words, where, n)
+    if span.end < span.start:
+        raise FormatError(f"span {list(span)} ends before it starts", at_line(where, n))
+    if words is not None:
+        _check_words(span, row["text"], words, where, n)
     return _Mention(span, row["cat"], row["prop"])
 
 # %% ../../nbs/core/08_standoff.ipynb #c7aa7f67
-def parse_booknlp(entities: bytes, tokens: bytes|None, doc_key: str, where: str = "") -> Document:
+def parse_booknlp(
+    entities: bytes, tokens: bytes | None, doc_key: str, where: str = ""
+) -> Document:
     """Read a document with the labels `type` and `kind` from BookNLP's .entities file and, if there is one, .tokens.
     `where` is the name of the .entities file, for errors."""
-    sentences = () if tokens is None else _book(tokens, _beside(where, ".entities", ".tokens"))
-    clusters, words = defaultdict(list), None if tokens is None else list(chain.from_iterable(sentences))
+    sentences = (
+        () if tokens is None else _book(tokens, _beside(where, ".entities", ".tokens"))
+    )
+    clusters = defaultdict(list)
+    words = None if tokens is None else list(chain.from_iterable(sentences))
     for n, row in _table(entities, ENTITIES, where):
-        if not row["COREF"]: raise FormatError("is empty", at_line(where, n, "COREF"))
+        if not row["COREF"]:
+            raise FormatError("is empty", at_line(where, n, "COREF"))
         clusters[row["COREF"]].append(_entity(row, words, where, n))
     return _gathered(doc_key, sentences, zip(repeat(""), clusters.values()))
 
 # %% ../../nbs/core/08_standoff.ipynb #e9f17e48
 class _NlpToken(msgspec.Struct):
     "A token of CoreNLP's."
+
     word: str
     originalText: str = ""
 
+
 class _NlpSentence(msgspec.Struct):
     "A sentence of CoreNLP's."
+
     tokens: list[_NlpToken]
+
 
 class _NlpMention(msgspec.Struct):
     "A mention of a chain, counted from 1; its end is the token behind it."
+
     sentNum: int
     startIndex: int
     endIndex: int
     text: str = ""
     type: str = ""
 
+
 class _NlpFile(msgspec.Struct):
     "What we read of CoreNLP's JSON."
+
     sentences: list[_NlpSentence]
     corefs: dict[str, list[_NlpMention]] = {}
     docId: str = ""
+
 
 _KINDS = {"PROPER": "PROP", "NOMINAL": "NOM", "PRONOMINAL": "PRON"}
 
@@ -298,24 +400,37 @@ def _check_same_text(there: str, given: str, at: str):
 def _nlp_words(m: _NlpMention, sentences: list[_NlpSentence], at: str) -> str:
     "Find the words of a mention in its sentence, which must hold them."
     if not 1 <= m.sentNum <= len(sentences):
-        raise FormatError(f"there is no sentence {m.sentNum} of {len(sentences)}", at, "sentences count from 1")
+        raise FormatError(
+            f"there is no sentence {m.sentNum} of {len(sentences)}",
+            at,
+            "sentences count from 1",
+        )
     tokens = sentences[m.sentNum - 1].tokens
     if not 1 <= m.startIndex < m.endIndex <= len(tokens) + 1:
-        raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at,
-                          "tokens count from 1, and the end is behind the last one")
-    return " ".join(map(attrgetter("word"), tokens[m.startIndex - 1:m.endIndex - 1]))
+        raise FormatError(
+            f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}",
+            at,
+            "tokens count from 1, and the end is behind the last one",
+        )
+    return " ".join(map(attrgetter("word"), tokens[m.startIndex - 1 : m.endIndex - 1]))
 
 # %% ../../nbs/core/08_standoff.ipynb #092d9921
-def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int], at: str) -> _Mention:
+def _nlp_mention(
+    m: _NlpMention, sentences: list[_NlpSentence], starts: list[int], at: str
+) -> _Mention:
     "Put a mention of CoreNLP's at its place in the text, whose words must be its own."
     _check_same_text(_nlp_words(m, sentences, at), m.text, at)
-    before = starts[m.sentNum - 1] - 1  # the index of a token that is counted as 0 in its sentence
-    return _Mention(Span(before + m.startIndex, before + m.endIndex - 1), "", _KINDS.get(m.type, m.type))
+    # the index of a token that is counted as 0 in its sentence
+    before = starts[m.sentNum - 1] - 1
+    return _Mention(
+        Span(before + m.startIndex, before + m.endIndex - 1), "", _KINDS.get(m.type, m.type)
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #78f9893e
 def _nlp_decoded(data: bytes, where: str) -> _NlpFile:
     "Decode CoreNLP's JSON."
-    try: return msgspec.json.decode(utf8(data, where), type=_NlpFile)
+    try:
+        return msgspec.json.decode(utf8(data, where), type=_NlpFile)
     except (msgspec.MsgspecError, RecursionError) as e:
         raise FormatError(f"is not CoreNLP's JSON: {e}", where) from None
 
@@ -333,54 +448,82 @@ def _nlp_clusters(got: _NlpFile, where: str) -> Iterator[tuple[str, list[_Mentio
     "Give the mentions of each chain that has some; chains have no names."
     starts = list(accumulate((len(s.tokens) for s in got.sentences), initial=0))
     for id, mentions in got.corefs.items():
-        place = partial(_nlp_mention, sentences=got.sentences, starts=starts, at=f"{where}, chain {id}")
-        if mentions: yield "", list(map(place, mentions))
+        place = partial(
+            _nlp_mention, sentences=got.sentences, starts=starts, at=f"{where}, chain {id}"
+        )
+        if mentions:
+            yield "", list(map(place, mentions))
 
 # %% ../../nbs/core/08_standoff.ipynb #926cc082
 def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     "Read the one document of CoreNLP's JSON, with the label `kind`; `where` is the file's name, for its key and errors."
     got = _nlp_file(data, where)
-    sentences = map_members(lambda t: t.originalText or t.word, map(attrgetter("tokens"), got.sentences))
+    sentences = map_members(
+        lambda t: t.originalText or t.word, map(attrgetter("tokens"), got.sentences)
+    )
     return [_gathered(_key_of(got.docId, where), sentences, _nlp_clusters(got, where))]
 
 # %% ../../nbs/core/08_standoff.ipynb #c15caae3
 def _key_of(title: str, where: str) -> str:
     "Find the key of a document: its title in the file, or the name of the file."
-    name = title or re.sub(r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1])
+    name = title or re.sub(
+        r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1]
+    )
     return name.removesuffix(".txt")
 
 # %% ../../nbs/core/08_standoff.ipynb #e36493d4
 _WIDE = re.compile("[\U00010000-\U0010ffff]")  # characters of two UTF-16 units
 
+
 class _Words:
     "The words of a text by their characters, and notes of what was changed or left out."
+
     def __init__(self, text: str, where: str, utf16: bool = False):
         self.text, self.where, self.notes = text, where, Counter[str]()
         wide = _WIDE.finditer(text) if utf16 else ()
-        self.wide = [m.start() + k for k, m in enumerate(wide)]  # where a character of two units begins
+        # where a character of two units begins
+        self.wide = [m.start() + k for k, m in enumerate(wide)]
+
     def at(self, offset: int, where: str) -> int:
         "Find the character at an offset."
         if not 0 <= offset <= len(self.text) + len(self.wide):
-            raise FormatError(f"offset {offset} is outside of the text", where, "does the text belong to it?")
+            raise FormatError(
+                f"offset {offset} is outside of the text",
+                where,
+                "does the text belong to it?",
+            )
         before = bisect_left(self.wide, offset)
         if before and self.wide[before - 1] == offset - 1:
-            raise FormatError(f"offset {offset} cuts a character in half", where, "it should count UTF-16 units")
+            raise FormatError(
+                f"offset {offset} cuts a character in half",
+                where,
+                "it should count UTF-16 units",
+            )
         return offset - before
+
     def place(self, begin: int, end: int, where: str) -> tuple[int, int]:
         "Find the characters between two offsets."
-        if end < begin: raise FormatError(f"[{begin}, {end}] ends before it starts", where)
+        if end < begin:
+            raise FormatError(f"[{begin}, {end}] ends before it starts", where)
         return self.at(begin, where), self.at(end, where)
 
     def cut(self, chars: list[tuple[int, int]] = [], edges: Iterable[int] = ()) -> Self:
         "Take these words (their characters), and sentences that begin at `edges`; or those of `read_text`."
-        if chars: self.sentences = self.between(chars, sorted(edges))
-        else: self.sentences, chars = self.by_rules()
-        self.starts, self.ends = list(map(itemgetter(0), chars)), list(map(itemgetter(1), chars))
+        if chars:
+            self.sentences = self.between(chars, sorted(edges))
+        else:
+            self.sentences, chars = self.by_rules()
+        self.starts = list(map(itemgetter(0), chars))
+        self.ends = list(map(itemgetter(1), chars))
         return self
-    def between(self, chars: list[tuple[int, int]], edges: list[int]) -> tuple[tuple[str, ...], ...]:
+
+    def between(
+        self, chars: list[tuple[int, int]], edges: list[int]
+    ) -> tuple[tuple[str, ...], ...]:
         "Group words into sentences that begin at `edges`."
         groups = groupby(chars, key=lambda c: bisect_right(edges, c[0]))
         return map_members(lambda c: self.text[slice(*c)], map(itemgetter(1), groups))
+
     def by_rules(self) -> tuple[tuple[tuple[str, ...], ...], list[tuple[int, int]]]:
         "Cut the text into sentences by the rules of `read_text`."
         read = read_text(self.text, self.where)
@@ -389,20 +532,23 @@ class _Words:
 # %% ../../nbs/core/08_standoff.ipynb #f9e067bc
 class _Mark(NamedTuple):
     "A mention as a tool keeps it."
+
     parts: list[tuple[int, int]]  # characters, half-open
     type: str = ""
     kind: str = ""
 
 # %% ../../nbs/core/08_standoff.ipynb #82c14cf3
-def _span(m: _Mark, w: _Words) -> Span|None:
+def _span(m: _Mark, w: _Words) -> Span | None:
     "Find the words that a mention touches."
     begin, end = min(map(itemgetter(0), m.parts)), max(map(itemgetter(1), m.parts))
     first, last = bisect_right(w.ends, begin), bisect_left(w.starts, end) - 1
     if begin == end or first > last:
         w.notes["mentions without a word, left out"] += 1
         return None
-    if len(m.parts) > 1: w.notes["mentions with gaps, read from first word to last"] += 1
-    if w.starts[first] < begin or w.ends[last] > end: w.notes["mentions that cut a word, widened to it"] += 1
+    if len(m.parts) > 1:
+        w.notes["mentions with gaps, read from first word to last"] += 1
+    if w.starts[first] < begin or w.ends[last] > end:
+        w.notes["mentions that cut a word, widened to it"] += 1
     return Span(first, last)
 
 # %% ../../nbs/core/08_standoff.ipynb #7c14e2ef
@@ -410,8 +556,10 @@ def _once(marks: Iterable[_Mark], w: _Words) -> list[_Mention]:
     "Turn the marks of an entity into mentions, one for each span."
     found: dict[Span, _Mention] = {}
     for m in marks:
-        if (s := _span(m, w)) is None: continue
-        if s in found: w.notes["mentions twice in one entity, read once"] += 1
+        if (s := _span(m, w)) is None:
+            continue
+        if s in found:
+            w.notes["mentions twice in one entity, read once"] += 1
         found[s] = _Mention(s, m.type, m.kind)
     return list(found.values())
 
@@ -428,7 +576,9 @@ def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -
     return d.changed(meta={"notes": _in_a_line(w.notes)}) if w.notes else d
 
 # %% ../../nbs/core/08_standoff.ipynb #bb5dbe47
-def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[tuple[str, list[_Mark]]]:
+def _unnamed(
+    marks: Mapping[Any, _Mark], groups: Iterable[Iterable]
+) -> list[tuple[str, list[_Mark]]]:
     "Make groups of ids groups of marks, without names."
     return [("", list(map(marks.__getitem__, g))) for g in groups]
 
@@ -436,104 +586,148 @@ def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[tup
 def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     "Group items that links hold together, in the order of their first items."
     home = {i: i for i in items}
+
     def root(i):
-        while home[i] != i: home[i] = i = home[home[i]]
+        while home[i] != i:
+            home[i] = i = home[home[i]]
         return i
-    for a, b in links: home[root(b)] = root(a)
+
+    for a, b in links:
+        home[root(b)] = root(a)
     groups = defaultdict(list)
-    for i in home: groups[root(i)].append(i)
+    for i in home:
+        groups[root(i)].append(i)
     return list(groups.values())
 
 # %% ../../nbs/core/08_standoff.ipynb #8d70ad9a
 _SAME = re.compile("coref|ident|anaph|equiv|same|alias", re.I)
 _Relation = tuple[str, str, str]  # what it is called, and the ids of two mentions
 
+
 def _meant(kinds: set[str], wanted: Iterable[str]) -> set[str]:
     "Choose the relations that mean coreference: those that are wanted, else those with a usual name, else the only one."
-    if chosen := set(wanted): return chosen
+    if chosen := set(wanted):
+        return chosen
     usual = {k for k in kinds if not k or _SAME.search(k)}
     return usual or (kinds if len(kinds) == 1 else set())
 
 # %% ../../nbs/core/08_standoff.ipynb #473219e9
-def _coreference(found: list[_Relation], wanted: Iterable[str], w: _Words) -> list[tuple[str, str]]:
+def _coreference(
+    found: list[_Relation], wanted: Iterable[str], w: _Words
+) -> list[tuple[str, str]]:
     "List the pairs of mentions whose relation is coreference; note the others."
     kinds, pairs = set(map(itemgetter(0), found)), []
     chosen = _meant(kinds, wanted)
     if kinds and (unknown := chosen - kinds):
-        raise CallError(f"there are no relations {min(unknown)!r}", w.where, nearest(min(unknown), kinds))
+        raise CallError(
+            f"there are no relations {min(unknown)!r}",
+            w.where,
+            nearest(min(unknown), kinds),
+        )
     for kind, a, b in found:
-        if kind in chosen: pairs.append((a, b))
-        else: w.notes[f"relations {kind}, left out"] += 1
+        if kind in chosen:
+            pairs.append((a, b))
+        else:
+            w.notes[f"relations {kind}, left out"] += 1
     return pairs
 
 # %% ../../nbs/core/08_standoff.ipynb #aa841e3a
 _TEXT_BOUND = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 
+
 def _parts(offsets: str, w: _Words, at: str) -> list[tuple[int, int]]:
     "Read the places of a mention's parts: `36 39;40 43`."
-    return [w.place(int(begin), int(end), at) for begin, end in re.findall(r"(\d+) (\d+)", offsets)]
+    return [
+        w.place(int(begin), int(end), at)
+        for begin, end in re.findall(r"(\d+) (\d+)", offsets)
+    ]
 
 # %% ../../nbs/core/08_standoff.ipynb #363e1ea1
 def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
     "Read a mention from its line, whose words must be its own."
     if len(f) < 3 or not (m := _TEXT_BOUND.fullmatch(f[1])):
-        raise FormatError("is not a mention", at, "known: T1, a tab, type, begin, end, a tab, its words")
+        raise FormatError(
+            "is not a mention", at, "known: T1, a tab, type, begin, end, a tab, its words"
+        )
     parts = _parts(m[2], w, at)
     words = " ".join(w.text[slice(*p)] for p in parts)
     if _squeezed(words) != _squeezed(f[2]):
-        raise FormatError(f"the text has {words[:80]!r} there, not {f[2][:80]!r}", at, "does the text belong to it?")
+        raise FormatError(
+            f"the text has {words[:80]!r} there, not {f[2][:80]!r}",
+            at,
+            "does the text belong to it?",
+        )
     return _Mark(parts, m[1])
 
 # %% ../../nbs/core/08_standoff.ipynb #e66002f9
 def _kind_and_ids(column: str) -> tuple[str, list[str]]:
     "Read what a relation or a set is called, and the ids that it relates."
     kind, *ids = column.split()
-    if ":" in column: ids = [i.rpartition(":")[2] for i in ids]
+    if ":" in column:
+        ids = [i.rpartition(":")[2] for i in ids]
     return kind, ids
 
 # %% ../../nbs/core/08_standoff.ipynb #5cb0971b
 def _equals(f: list[str], marks: Mapping[str, _Mark], at: str) -> list[_Relation]:
     "List the pairs of a relation, or of a set of equals."
     kind, ids = _kind_and_ids(f[1])
-    if len(ids) < 2: raise FormatError("relates fewer than two mentions", at)
+    if len(ids) < 2:
+        raise FormatError("relates fewer than two mentions", at)
     for i in ids:
-        if i not in marks and i[:1] != "E": raise FormatError(f"{kind} of a mention {i!r} that is not here", at)
-    return [(kind if {a, b} <= marks.keys() else f"{kind} of events", a, b) for a, b in pairwise(ids)]
+        if i not in marks and i[:1] != "E":
+            raise FormatError(f"{kind} of a mention {i!r} that is not here", at)
+    return [
+        (kind if {a, b} <= marks.keys() else f"{kind} of events", a, b)
+        for a, b in pairwise(ids)
+    ]
 
 # %% ../../nbs/core/08_standoff.ipynb #bbb33fe1
 def _brat_columns(line: str, at: str) -> list[str]:
     "Split a line of brat's, which begins with its id, into its columns."
     f = line.split("\t")
-    if len(f) < 2 or not f[1].strip() or line[0] not in "TR*E": raise FormatError("is not a line of brat's", at)
+    if len(f) < 2 or not f[1].strip() or line[0] not in "TR*E":
+        raise FormatError("is not a line of brat's", at)
     return f
 
 # %% ../../nbs/core/08_standoff.ipynb #51c64625
-def _brat_marks(lines: Iterable[str], w: _Words, where: str) -> tuple[dict[str, _Mark], list[tuple[list[str], str]]]:
+def _brat_marks(
+    lines: Iterable[str], w: _Words, where: str
+) -> tuple[dict[str, _Mark], list[tuple[list[str], str]]]:
     "Read the marks of an .ann file by their ids, and the columns and places of the lines that relate them."
     marks, relating = dict[str, _Mark](), []
     for n, line in enumerate(lines, 1):
-        if not line or line[0] in "AMN#": continue
+        if not line or line[0] in "AMN#":
+            continue
         at = at_line(where, n)
         f = _brat_columns(line, at)
         if line[0] == "T":
-            if f[0] in marks: raise FormatError(f"mention {f[0]} appears twice", at)
+            if f[0] in marks:
+                raise FormatError(f"mention {f[0]} appears twice", at)
             marks[f[0]] = _text_bound(f, w, at)
-        elif line[0] == "E": w.notes["events, left out"] += 1
-        else: relating.append((f, at))
+        elif line[0] == "E":
+            w.notes["events, left out"] += 1
+        else:
+            relating.append((f, at))
     return marks, relating
 
 # %% ../../nbs/core/08_standoff.ipynb #bece98d4
-def _related(relating: Iterable[tuple[list[str], str]], marks: Mapping[str, _Mark], w: _Words) -> list[_Relation]:
+def _related(
+    relating: Iterable[tuple[list[str], str]], marks: Mapping[str, _Mark], w: _Words
+) -> list[_Relation]:
     "List the pairs of mentions that lines relate; note those with events."
     found = []
     for f, at in relating:
         for kind, a, b in _equals(f, marks, at):
-            if kind.endswith(" of events"): w.notes[f"relations {kind}, left out"] += 1
-            else: found.append((kind, a, b))
+            if kind.endswith(" of events"):
+                w.notes[f"relations {kind}, left out"] += 1
+            else:
+                found.append((kind, a, b))
     return found
 
 # %% ../../nbs/core/08_standoff.ipynb #dcd6160c
-def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations: Iterable[str] = ()) -> Document:
+def parse_brat(
+    ann: bytes, txt: bytes, doc_key: str, where: str = "", relations: Iterable[str] = ()
+) -> Document:
     """Read a document with the label `type` from brat's .ann and .txt files; `where` is the name of the .ann file.
     `relations` names those that mean coreference, if they are called otherwise."""
     w = _Words(utf8(txt, _beside(where, ".ann", ".txt")), where)
@@ -544,12 +738,24 @@ def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations:
 # %% ../../nbs/core/08_standoff.ipynb #595c1039
 class _Structure(NamedTuple):
     "A feature structure of a CAS."
+
     type: str
     features: dict[str, Any]  # numbers may be written as text; references are numbers
 
 # %% ../../nbs/core/08_standoff.ipynb #46d3881f
-_LOCAL = {"Sofa", "Token", "Sentence", "DocumentMetaData", "Mention", "MentionSurface", "DetachedMentionPart", "Entity",
-          "EntityGroup", "FSArray"}
+_LOCAL = {
+    "Sofa",
+    "Token",
+    "Sentence",
+    "DocumentMetaData",
+    "Mention",
+    "MentionSurface",
+    "DetachedMentionPart",
+    "Entity",
+    "EntityGroup",
+    "FSArray",
+}
+
 
 def _local(type: str) -> str:
     "Return the name of a type without its package."
@@ -563,24 +769,42 @@ def _is_array(type: str) -> bool:
 # %% ../../nbs/core/08_standoff.ipynb #4ad96335
 def _whole(value: Any, at: str) -> int:
     "Read a number, however it is written."
-    if isinstance(value, int) and not isinstance(value, bool): return value
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10: return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isdecimal()
+        and len(value) <= 10
+    ):
+        return int(value)
     raise FormatError(f"{str(value)[:40]!r} is not a number", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #b277e67d
 class _Cas:
     "The feature structures of a CAS that have to do with coreference."
+
     def __init__(self, where: str):
         self.where, self.all = where, dict[int, _Structure]()
         self.sofa, self.view = 0, _Words("", where)  # the text that is read
+
     def add(self, id: Any, type: str, features: dict[str, Any]):
-        if not (_local(type) in _LOCAL or type.endswith(("Chain", "Link", "[]"))): return
+        if not (_local(type) in _LOCAL or type.endswith(("Chain", "Link", "[]"))):
+            return
         n = _whole(id, f"{self.where}, id of a {_local(type)}")
-        if n in self.all: raise FormatError("two feature structures have this id", self.at(n))
+        if n in self.all:
+            raise FormatError("two feature structures have this id", self.at(n))
         self.all[n] = _Structure(type, features)
-    def at(self, id: int) -> str: return f"{self.where}, feature structure {id}"
-    def of(self, *names: str) -> list[int]: return [i for i, s in self.all.items() if _local(s.type) in names]
-    def number(self, id: int, name: str) -> int: return _whole(self.all[id].features.get(name), f"{self.at(id)}, {name}")
+
+    def at(self, id: int) -> str:
+        return f"{self.where}, feature structure {id}"
+
+    def of(self, *names: str) -> list[int]:
+        return [i for i, s in self.all.items() if _local(s.type) in names]
+
+    def number(self, id: int, name: str) -> int:
+        return _whole(self.all[id].features.get(name), f"{self.at(id)}, {name}")
+
     def text(self, id: int, name: str) -> str:
         value = self.all[id].features.get(name)
         return value if isinstance(value, str) else ""
@@ -588,7 +812,8 @@ class _Cas:
 # %% ../../nbs/core/08_standoff.ipynb #0465b215
 def _referring(value: Any) -> list:
     "List the references in a value, which may be a text, a list, or one alone."
-    if isinstance(value, str): return value.split()
+    if isinstance(value, str):
+        return value.split()
     return value if isinstance(value, list) else [value]
 
 # %% ../../nbs/core/08_standoff.ipynb #36ab993c
@@ -597,26 +822,31 @@ def _refs(cas: _Cas, id: int, name: str) -> list[int]:
     values = _referring(cas.all[id].features.get(name))
     out = [_whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")]
     for n in out:
-        if n not in cas.all: raise FormatError(f"{name} leads to {n}, which is not here", cas.at(id))
+        if n not in cas.all:
+            raise FormatError(f"{name} leads to {n}, which is not here", cas.at(id))
     return out
 
 # %% ../../nbs/core/08_standoff.ipynb #56cdde18
 def _elements_or_self(cas: _Cas, id: int) -> list[int]:
     "List the elements of an array, or the feature structure itself if it is none."
     s = cas.all[id]
-    if not _is_array(s.type): return [id]
+    if not _is_array(s.type):
+        return [id]
     return _refs(cas, id, "%ELEMENTS" if "%ELEMENTS" in s.features else "elements")
 
 # %% ../../nbs/core/08_standoff.ipynb #05f08310
 def _all_refs(cas: _Cas, id: int, name: str) -> list[int]:
     "List the same, with the elements of arrays in place of the arrays."
-    return list(chain.from_iterable(map(partial(_elements_or_self, cas), _refs(cas, id, name))))
+    return list(
+        chain.from_iterable(map(partial(_elements_or_self, cas), _refs(cas, id, name)))
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #752ec2c9
 def _sofa_of(cas: _Cas) -> int:
     "Find the text that is read: that of the initial view, else the first one."
     sofas = [i for i in cas.of("Sofa") if cas.text(i, "sofaString")]
-    if not sofas: raise FormatError("holds no text", cas.where, "a CAS keeps it as sofaString")
+    if not sofas:
+        raise FormatError("holds no text", cas.where, "a CAS keeps it as sofaString")
     return min(sofas, key=lambda i: cas.text(i, "sofaID") != "_InitialView")
 
 # %% ../../nbs/core/08_standoff.ipynb #847f5dcb
@@ -628,21 +858,25 @@ def _places(cas: _Cas, type: str) -> list[tuple[int, int]]:
 def _check_apart(tokens: Iterable[tuple[int, int]], where: str):
     "Check that no two tokens, in the order of the text, overlap."
     for a, b in pairwise(tokens):
-        if b[0] < a[1]: raise FormatError(f"two tokens overlap at character {b[0]}", where)
+        if b[0] < a[1]:
+            raise FormatError(f"two tokens overlap at character {b[0]}", where)
 
 # %% ../../nbs/core/08_standoff.ipynb #c3bac865
 def _words_of(cas: _Cas) -> _Words:
     "Cut the text into the tokens and sentences of the CAS."
     cas.sofa = _sofa_of(cas)
     cas.view = _Words(cas.text(cas.sofa, "sofaString"), cas.where, utf16=True)
-    tokens, edges = [t for t in _places(cas, "Token") if t[0] < t[1]], _places(cas, "Sentence")
+    tokens = [t for t in _places(cas, "Token") if t[0] < t[1]]
+    edges = _places(cas, "Sentence")
     _check_apart(tokens, cas.where)
     return cas.view.cut(tokens, map(itemgetter(0), edges))
 
 # %% ../../nbs/core/08_standoff.ipynb #98858941
-def _place(cas: _Cas, id: int) -> tuple[int, int]|None:
+def _place(cas: _Cas, id: int) -> tuple[int, int] | None:
     "Find the characters of an annotation; None: it is in another text of the CAS."
-    if (sofa := cas.all[id].features.get("sofa")) is not None and _whole(sofa, cas.at(id)) != cas.sofa:
+    if (sofa := cas.all[id].features.get("sofa")) is not None and _whole(
+        sofa, cas.at(id)
+    ) != cas.sofa:
         cas.view.notes[f"{_local(cas.all[id].type)} in another text, left out"] += 1
         return None
     return cas.view.place(cas.number(id, "begin"), cas.number(id, "end"), cas.at(id))
@@ -650,11 +884,17 @@ def _place(cas: _Cas, id: int) -> tuple[int, int]|None:
 # %% ../../nbs/core/08_standoff.ipynb #aec0752e
 def _parse_xml(parser: expat.XMLParserType, data: bytes, where: str):
     "Let a parser read a whole file; report in one line what is not XML."
-    try: parser.Parse(data, True)
+    try:
+        parser.Parse(data, True)
     except expat.ExpatError as e:
         fault = expat.errors.messages.get(e.code, "damaged")
-        raise FormatError(f"is not XML: {fault}", at_line(where, e.lineno), "it may be cut off: export it again") from None
-    except (ValueError, LookupError) as e: raise FormatError(f"is not XML: {e}", where) from None
+        raise FormatError(
+            f"is not XML: {fault}",
+            at_line(where, e.lineno),
+            "it may be cut off: export it again",
+        ) from None
+    except (ValueError, LookupError) as e:
+        raise FormatError(f"is not XML: {e}", where) from None
 
 # %% ../../nbs/core/08_standoff.ipynb #30bc352f
 def _type_of(element: str) -> str:
@@ -666,53 +906,81 @@ def _type_of(element: str) -> str:
 # %% ../../nbs/core/08_standoff.ipynb #0681308a
 _XMI = "http://www.omg.org/XMI id"
 
+
 def _read_xmi(data: bytes, cas: _Cas):
     "Take in the elements of an XMI file."
     depth = 0
+
     def start(name: str, features: dict[str, Any]):
         nonlocal depth
         depth += 1
-        if depth == 2 and _XMI in features: cas.add(features[_XMI], _type_of(name), features)
+        if depth == 2 and _XMI in features:
+            cas.add(features[_XMI], _type_of(name), features)
+
     def end(name: str):
         nonlocal depth
         depth -= 1
-    def refuse(*_): raise FormatError("declares a document type", cas.where, "no export of annotations needs one")
+
+    def refuse(*_):
+        raise FormatError(
+            "declares a document type", cas.where, "no export of annotations needs one"
+        )
+
     parser = expat.ParserCreate(namespace_separator=" ")
-    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, refuse
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
     _parse_xml(parser, data, cas.where)
 
 # %% ../../nbs/core/08_standoff.ipynb #0ed4eefe
 class _CasFile(msgspec.Struct):
     "What we read of a JSON CAS."
+
     structures: list[dict[str, Any]] = msgspec.field(name="%FEATURE_STRUCTURES")
+
 
 def _read_json_cas(data: bytes, cas: _Cas):
     "Take in the objects of a JSON CAS; the names of references begin with @, those of offsets may with ^."
     for s in _decoded(data, msgspec.json.Decoder(_CasFile).decode, cas.where, 1).structures:
-        if not isinstance(type := s.get("%TYPE"), str): raise FormatError("a feature structure has no type", cas.where)
+        if not isinstance(type := s.get("%TYPE"), str):
+            raise FormatError("a feature structure has no type", cas.where)
         cas.add(s.get("%ID"), type, {k.lstrip("@^"): v for k, v in s.items()})
 
 # %% ../../nbs/core/08_standoff.ipynb #940a3691
 _Groups = list[tuple[str, list[_Mark]]]
 
-def _before(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> dict[int, int]:
+
+def _before(
+    following: Mapping[int, int], links: Collection[int], cas: _Cas
+) -> dict[int, int]:
     "Find for each link the one that leads to it; none leaves its layer, and no two lead to the same one."
     led: dict[int, int] = {}
     for a, b in following.items():
-        if b not in links: raise FormatError(f"next leads to {b}, which is not a link of its layer", cas.at(a))
-        if b in led: raise FormatError(f"leads to {b}, as {led[b]} does", cas.at(a), "chains do not join")
+        if b not in links:
+            raise FormatError(
+                f"next leads to {b}, which is not a link of its layer", cas.at(a)
+            )
+        if b in led:
+            raise FormatError(
+                f"leads to {b}, as {led[b]} does", cas.at(a), "chains do not join"
+            )
         led[b] = a
     return led
 
 # %% ../../nbs/core/08_standoff.ipynb #3b5cd98a
-def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> list[list[int]]:
+def _walked(
+    following: Mapping[int, int], links: Collection[int], cas: _Cas
+) -> list[list[int]]:
     "Walk from link to link in each chain."
     led, chains = _before(following, links, cas), []
     for i in links:
-        if i in led: continue
+        if i in led:
+            continue
         chains.append([i])
-        while (i := following.get(i, 0)): chains[-1].append(i)
-    if left := set(links) - set(chain.from_iterable(chains)): raise FormatError("its chain is a circle", cas.at(min(left)))
+        while i := following.get(i, 0):
+            chains[-1].append(i)
+    if left := set(links) - set(chain.from_iterable(chains)):
+        raise FormatError("its chain is a circle", cas.at(min(left)))
     return chains
 
 # %% ../../nbs/core/08_standoff.ipynb #c502ef14
@@ -720,8 +988,10 @@ def _layers(cas: _Cas) -> dict[str, list[int]]:
     "List the links of each layer."
     layers = defaultdict[str, list[int]](list)
     for i, s in cas.all.items():
-        if s.type.endswith("Link") and "begin" in s.features: layers[s.type.removesuffix("Link")].append(i)
-        if s.type.endswith("Chain"): _refs(cas, i, "first")  # which must be here
+        if s.type.endswith("Link") and "begin" in s.features:
+            layers[s.type.removesuffix("Link")].append(i)
+        if s.type.endswith("Chain"):
+            _refs(cas, i, "first")  # which must be here
     return layers
 
 # %% ../../nbs/core/08_standoff.ipynb #70d96ea6
@@ -747,51 +1017,68 @@ def _surfaces_of(cas: _Cas) -> dict[int, list[int]]:
     "List the surfaces and detached parts that name their mention."
     out = defaultdict[int, list[int]](list)
     for i in _of_annotator(cas, "MentionSurface", "DetachedMentionPart"):
-        for m in _refs(cas, i, "Mention"): out[m].append(i)
+        for m in _refs(cas, i, "Mention"):
+            out[m].append(i)
     return out
 
 # %% ../../nbs/core/08_standoff.ipynb #005cf335
 def _ids_of_parts(m: int, surfaces: Mapping[int, list[int]], cas: _Cas) -> list[int]:
     "List what says where a mention is, each once: itself, its surfaces, and those that name it."
     ids = [m] if "begin" in cas.all[m].features else []
-    ids += [*_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces.get(m, ())]
+    ids += [
+        *_all_refs(cas, m, "Surface"),
+        *_refs(cas, m, "Discontinuous"),
+        *surfaces.get(m, ()),
+    ]
     return list(dict.fromkeys(ids))
 
 # %% ../../nbs/core/08_standoff.ipynb #d8c5eeba
 def _own(ids: Iterable[int], m: int, owner: dict[int, int], at: str):
     "Note whose parts these are; a part has one owner."
     for i in ids:
-        if owner.setdefault(i, m) != m: raise FormatError(f"has part {i}, as {owner[i]} has", at)
+        if owner.setdefault(i, m) != m:
+            raise FormatError(f"has part {i}, as {owner[i]} has", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #b87b720e
 def _entities(cas: _Cas) -> _Groups:
     "Read the entities of CorefAnnotator."
-    surfaces, groups, owner = _surfaces_of(cas), defaultdict[int, list[_Mark]](list), dict[int, int]()
+    surfaces = _surfaces_of(cas)
+    groups = defaultdict[int, list[_Mark]](list)
+    owner = dict[int, int]()
     for m in _of_annotator(cas, "Mention"):
         ids = _ids_of_parts(m, surfaces, cas)
         _own(ids, m, owner, cas.at(m))
         parts = list(filter(None, map(partial(_place, cas), ids)))
-        if parts: groups[next(iter(_refs(cas, m, "Entity")), m)].append(_Mark(parts))
-        else: cas.view.notes["mentions without a place, left out"] += 1
+        if parts:
+            groups[next(iter(_refs(cas, m, "Entity")), m)].append(_Mark(parts))
+        else:
+            cas.view.notes["mentions without a place, left out"] += 1
     return [(cas.text(e, "Label"), marks) for e, marks in groups.items()]
 
 # %% ../../nbs/core/08_standoff.ipynb #93845528
 def _usual_layer(full: list[str]) -> str:
     "Choose among the layers that have chains: one with a usual name, or the only one."
     for name in ("CorefAnnotator", "Coreference"):
-        if name in full: return name
+        if name in full:
+            return name
     return full[0] if len(full) == 1 else ""
 
 # %% ../../nbs/core/08_standoff.ipynb #602498d9
 def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
     "Choose the groups of the layer that is wanted, or meant; note the others."
-    if wanted and wanted not in layers: raise CallError(f"there is no layer {wanted!r}", cas.where, nearest(wanted, layers))
+    if wanted and wanted not in layers:
+        raise CallError(f"there is no layer {wanted!r}", cas.where, nearest(wanted, layers))
     full = list(filter(layers.get, layers))
     name = wanted or _usual_layer(full)
     if full and not name:
-        raise DataError(f"has chains of several layers: {', '.join(full)}", cas.where, f'name one, as layer="{full[0]}"')
+        raise DataError(
+            f"has chains of several layers: {', '.join(full)}",
+            cas.where,
+            f'name one, as layer="{full[0]}"',
+        )
     for other in full:
-        if other != name: cas.view.notes[f"chains of the layer {other}, left out"] += len(layers[other])
+        if other != name:
+            cas.view.notes[f"chains of the layer {other}, left out"] += len(layers[other])
     return layers.get(name, [])
 
 # %% ../../nbs/core/08_standoff.ipynb #c009b566
@@ -801,7 +1088,9 @@ def _title(cas: _Cas) -> str:
     return next(filter(None, titles), "")
 
 # %% ../../nbs/core/08_standoff.ipynb #1dfab443
-def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") -> list[Document]:
+def parse_cas(
+    data: bytes, where: str = "", layer: str = "", doc_key: str = ""
+) -> list[Document]:
     """Read the one document of a UIMA CAS, as XMI or JSON: chains of INCEpTION or WebAnno with the label `kind`, or
     entities of CorefAnnotator with their names. Its key is its title there, else `doc_key`, else the file's name."""
     cas = _Cas(where)
@@ -813,17 +1102,25 @@ def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") 
 # %% ../../nbs/core/08_standoff.ipynb #93d13874
 ByAnnotator = dict[str, list[Document]]  # annotator -> documents
 
+
 def _of_one(found: ByAnnotator, by: str, where: str) -> list[Document]:
     "Choose the documents of one person."
-    if by and by not in found: raise CallError(f"nothing was annotated by {by!r}", where, nearest(by, found))
-    if not found: raise FormatError("holds no annotations", where)
+    if by and by not in found:
+        raise CallError(f"nothing was annotated by {by!r}", where, nearest(by, found))
+    if not found:
+        raise FormatError("holds no annotations", where)
     if not by and len(found) > 1:
-        raise DataError(f"was annotated by {', '.join(found)}", where, f'name one, as by="{min(found)}", or compare them')
+        raise DataError(
+            f"was annotated by {', '.join(found)}",
+            where,
+            f'name one, as by="{min(found)}", or compare them',
+        )
     return found[by or min(found)]
 
 # %% ../../nbs/core/08_standoff.ipynb #7f9db2b0
 class _Value(msgspec.Struct):
     "Where a region is, and what it is called."
+
     start: Any = None
     end: Any = None
     text: Any = None
@@ -832,31 +1129,36 @@ class _Value(msgspec.Struct):
 # %% ../../nbs/core/08_standoff.ipynb #17ff3d34
 class _Region(msgspec.Struct):
     "A region of Label Studio's, or a relation of two."
+
     type: str = ""
     id: str = ""
-    value: _Value|None = None
+    value: _Value | None = None
     from_id: str = ""
     to_id: str = ""
-    labels: list[str]|None = None
+    labels: list[str] | None = None
 
 # %% ../../nbs/core/08_standoff.ipynb #64712188
 class _Work(msgspec.Struct):
     "What one person made of a task."
+
     result: list[_Region]
     completed_by: Any = None
     was_cancelled: bool = False
 
+
 class _Task(msgspec.Struct):
     "A task of Label Studio's: a text, and what people made of it."
-    data: dict[str, Any]|None = None
-    id: int|str|None = None
+
+    data: dict[str, Any] | None = None
+    id: int | str | None = None
     annotations: list[_Work] = []
 
 # %% ../../nbs/core/08_standoff.ipynb #143a0a85
 def _person(x: Any, n: int) -> str:
     "Name an annotator: by address, name or number; else by the place among those of the task."
-    if isinstance(x, dict): x = x.get("email") or x.get("username") or x.get("id") or None
-    return str(x) if isinstance(x, str|int) else f"annotator {n}"
+    if isinstance(x, dict):
+        x = x.get("email") or x.get("username") or x.get("id") or None
+    return str(x) if isinstance(x, str | int) else f"annotator {n}"
 
 # %% ../../nbs/core/08_standoff.ipynb #81636f83
 def _region(v: _Value, w: _Words, at: str) -> _Mark:
@@ -871,13 +1173,15 @@ def _regions(work: _Work, w: _Words, at: str) -> dict[str, _Mark]:
     marks = dict[str, _Mark]()
     for r in work.result:
         v = r.value
-        if r.type == "relation" or v is None or v.start is None: continue
+        if r.type == "relation" or v is None or v.start is None:
+            continue
         if not (isinstance(v.start, int) and isinstance(v.end, int)):
             w.notes["regions of HTML or of dialogues, left out"] += 1
             continue
         here = f"{at}, region {r.id}"
         mark = _region(v, w, here)
-        if marks.setdefault(r.id, mark).parts != mark.parts: raise FormatError("two regions have this id", here)
+        if marks.setdefault(r.id, mark).parts != mark.parts:
+            raise FormatError("two regions have this id", here)
     return marks
 
 # %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
@@ -885,9 +1189,11 @@ def _studio_relations(work: _Work, marks: Mapping[str, _Mark], at: str) -> list[
     "Read the relations of regions, which must be here."
     found = []
     for r in work.result:
-        if r.type != "relation": continue
+        if r.type != "relation":
+            continue
         for id in (r.from_id, r.to_id):
-            if id not in marks: raise FormatError(f"a relation with region {id!r}, which is not here", at)
+            if id not in marks:
+                raise FormatError(f"a relation with region {id!r}, which is not here", at)
         found.append((r.labels[0] if r.labels else "", r.from_id, r.to_id))
     return found
 
@@ -895,21 +1201,31 @@ def _studio_relations(work: _Work, marks: Mapping[str, _Mark], at: str) -> list[
 def _by_label(marks: Mapping[str, _Mark]) -> _Groups:
     "Group marks by their label, which names the entity; a mark without one is alone."
     groups = defaultdict[str, list[_Mark]](list)
-    for id, m in marks.items(): groups[m.type or f" {id}"].append(m._replace(type=""))
-    return [(name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()]
+    for id, m in marks.items():
+        groups[m.type or f" {id}"].append(m._replace(type=""))
+    return [
+        (name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()
+    ]
 
 # %% ../../nbs/core/08_standoff.ipynb #2084e8ff
-def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[str], at: str) -> _Groups:
+def _studio_groups(
+    work: _Work, w: _Words, by_label: bool, relations: Iterable[str], at: str
+) -> _Groups:
     "Group what relations join, or what has one label."
     marks = _regions(work, w, at)
     found = _studio_relations(work, marks, at)
-    return _by_label(marks) if by_label else _unnamed(marks, _joined(marks, _coreference(found, relations, w)))
+    return (
+        _by_label(marks)
+        if by_label
+        else _unnamed(marks, _joined(marks, _coreference(found, relations, w)))
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #55847c43
 def _task_text(task: _Task, n: int, at: str) -> tuple[str, str]:
     "Return the key and the text of a task; where none is called text, its longest."
     texts = {k: v for k, v in (task.data or {}).items() if isinstance(v, str)}
-    if not texts: raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
+    if not texts:
+        raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
     text = texts["text"] if "text" in texts else max(texts.values(), key=len)
     return str(texts.get("doc_key") or f"task-{n if task.id is None else task.id}"), text
 
@@ -936,13 +1252,18 @@ def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotat
         key, text = _task_text(task, n, at)
         for who, work in _works(task):
             own = found[who]
-            if own and own[-1].doc_key == key: raise DataError(f"{who} annotated it twice", at, "keep one")
-            groups = partial(_studio_groups, work, by_label=by_label, relations=relations, at=at)
+            if own and own[-1].doc_key == key:
+                raise DataError(f"{who} annotated it twice", at, "keep one")
+            groups = partial(
+                _studio_groups, work, by_label=by_label, relations=relations, at=at
+            )
             own.append(_either(key, text, groups, at))
     return dict(found)
 
 # %% ../../nbs/core/08_standoff.ipynb #2d6be486
-def _counted(key: str, text: str, groups: Callable[[_Words], _Groups], at: str, utf16: bool) -> Document:
+def _counted(
+    key: str, text: str, groups: Callable[[_Words], _Groups], at: str, utf16: bool
+) -> Document:
     "Read a document whose offsets count UTF-16 units, or else code points."
     w = _Words(text, at, utf16)
     return _annotated(key, w.cut(), groups(w))
@@ -950,49 +1271,70 @@ def _counted(key: str, text: str, groups: Callable[[_Words], _Groups], at: str, 
 # %% ../../nbs/core/08_standoff.ipynb #6ccc803b
 def _either(key: str, text: str, groups: Callable[[_Words], _Groups], at: str) -> Document:
     "Read a document whose offsets count UTF-16 units or, where the words tell that they were written by a program, code points."
-    try: return _counted(key, text, groups, at, utf16=True)
+    try:
+        return _counted(key, text, groups, at, utf16=True)
     except FormatError:
         if not text.isascii():
-            with suppress(FormatError): return _counted(key, text, groups, at, utf16=False)
+            with suppress(FormatError):
+                return _counted(key, text, groups, at, utf16=False)
         raise
 
 # %% ../../nbs/core/08_standoff.ipynb #ad8c9df8
-def parse_label_studio(data: bytes, where: str = "", by: str = "", relations: Iterable[str] = ()) -> list[Document]:
+def parse_label_studio(
+    data: bytes, where: str = "", by: str = "", relations: Iterable[str] = ()
+) -> list[Document]:
     """Read the documents of Label Studio's JSON as one person annotated them, with the label `type`. Relations join
     regions; in a file without any, a label is the name of an entity. A key is the task's `doc_key`, or its number."""
     return _of_one(_studio(data, where, relations), by, where)
 
 # %% ../../nbs/core/08_standoff.ipynb #8bd8ff83
-_MOST, _RATIO = 10_000_000, 200  # bytes that an archive may unpack to, whatever its size; and for each of its bytes
+# bytes that an archive may unpack to, whatever its size; and for each of its bytes
+_MOST, _RATIO = 10_000_000, 200
+
 
 def _holds_annotations(path: PurePosixPath, inside: str) -> bool:
     "Tell whether a member of an archive, which may be inside another, holds annotations."
-    if path.suffix not in (".xmi", ".json", ".zip") or path.stem in ("INITIAL_CAS", "exportedproject"): return False
+    if path.suffix not in (".xmi", ".json", ".zip") or path.stem in (
+        "INITIAL_CAS",
+        "exportedproject",
+    ):
+        return False
     return not ({"source", "__MACOSX"} & {*path.parts} or path.suffix == ".zip" and inside)
 
 # %% ../../nbs/core/08_standoff.ipynb #ced6635f
-def _members(data: bytes, where: str, room: int, inside: str = "") -> Iterator[tuple[str, bytes]]:
+def _members(
+    data: bytes, where: str, room: int, inside: str = ""
+) -> Iterator[tuple[str, bytes]]:
     "Give the files of annotations in an archive, also in archives of one file in it."
     with _archive_fault(Path(where)), zipfile.ZipFile(io.BytesIO(data)) as z:
         for i in z.infolist():
             path = PurePosixPath(i.filename)
-            if not _holds_annotations(path, inside): continue
-            with z.open(i) as f: found = f.read(room + 1)
-            if (room := room - len(found)) < 0: raise FormatError("unpacks to more than it should", where, "do not trust it")
-            if path.suffix == ".zip": yield from _members(found, where, room, i.filename)
-            else: yield inside or i.filename, found
+            if not _holds_annotations(path, inside):
+                continue
+            with z.open(i) as f:
+                found = f.read(room + 1)
+            if (room := room - len(found)) < 0:
+                raise FormatError(
+                    "unpacks to more than it should", where, "do not trust it"
+                )
+            if path.suffix == ".zip":
+                yield from _members(found, where, room, i.filename)
+            else:
+                yield inside or i.filename, found
 
 # %% ../../nbs/core/08_standoff.ipynb #01cb1554
 def _project(data: bytes, where: str, layer: str = "") -> ByAnnotator:
     "Read the documents of everybody in an archive of INCEpTION's."
     found: ByAnnotator = defaultdict(list)
-    for name, inside in _members(data, where, max(_MOST, _RATIO*len(data))):
+    for name, inside in _members(data, where, max(_MOST, _RATIO * len(data))):
         path = PurePosixPath(name)
         found[path.stem] += parse_cas(inside, f"{where}, {name}", layer, path.parent.name)
     return dict(found)
 
 # %% ../../nbs/core/08_standoff.ipynb #1bc24b5d
-def parse_project(data: bytes, where: str = "", by: str = "", layer: str = "") -> list[Document]:
+def parse_project(
+    data: bytes, where: str = "", by: str = "", layer: str = ""
+) -> list[Document]:
     "Read the documents of an archive that INCEpTION or WebAnno exported (CAS as XMI or JSON), as one person annotated them."
     return _of_one(_project(data, where, layer), by, where)
 
@@ -1006,15 +1348,22 @@ def _elements(data: bytes, where: str, take: Callable[[str, dict[str, str], str]
     "Give each element of a small XML file to `take`: its name, attributes and text."
     text: list[str] = []
     opened: list[dict[str, str]] = []
+
     def start(name: str, features: dict[str, str]):
         opened.append(features)
         text.clear()
+
     def end(name: str):
         take(name, opened.pop(), "".join(text))
         text.clear()
-    def refuse(*_): raise FormatError("declares an entity", where, "no file of markables needs one")
+
+    def refuse(*_):
+        raise FormatError("declares an entity", where, "no file of markables needs one")
+
     parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text.append
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = text.append
     parser.EntityDeclHandler = refuse
     _parse_xml(parser, data, where)
 
@@ -1023,7 +1372,8 @@ def _piece(piece: str, number: Mapping[str, int], at: str) -> Span:
     "Read one piece of a markable: a word, or the words from one to another."
     first, _, last = piece.partition("..")
     for word in (first, last or first):
-        if word not in number: raise FormatError(f"there is no word {word!r}", at)
+        if word not in number:
+            raise FormatError(f"there is no word {word!r}", at)
     return Span(number[first], number[last or first])
 
 # %% ../../nbs/core/08_standoff.ipynb #c008d47f
@@ -1031,17 +1381,25 @@ def _pieces(span: str, number: Mapping[str, int], at: str) -> list[Span]:
     "Read the words of a markable: word_1..word_3,word_5."
     out = sorted(_piece(piece, number, at) for piece in span.split(","))
     for s in out:
-        if s.end < s.start: raise FormatError(f"the span {span} ends before it starts", at)
+        if s.end < s.start:
+            raise FormatError(f"the span {span} ends before it starts", at)
     return out
 
 # %% ../../nbs/core/08_standoff.ipynb #4ac141e6
-def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[tuple[dict[str, str], list[Span]]]:
+def _markables(
+    data: bytes, number: Mapping[str, int], where: str
+) -> Iterator[tuple[dict[str, str], list[Span]]]:
     "List the markables of a level with their words."
     found: list[dict[str, str]] = []
-    _elements(data, where, lambda name, features, _: found.append(features) if name == "markable" else None)
+    _elements(
+        data,
+        where,
+        lambda name, features, _: found.append(features) if name == "markable" else None,
+    )
     for x in found:
         at = f"{where}, markable {x.get('id', '')[:40]!r}"
-        if not x.get("span"): raise FormatError("has no span", at)
+        if not x.get("span"):
+            raise FormatError("has no span", at)
         yield x, _pieces(x["span"], number, at)
 
 # %% ../../nbs/core/08_standoff.ipynb #63a52a04
@@ -1049,24 +1407,32 @@ def _mmax_words(words: bytes, where: str) -> tuple[list[str], dict[str, int]]:
     "Read the words of a project, and the position of each by its id."
     tokens: list[str] = []
     position: dict[str, int] = {}
+
     def word(name: str, features: dict[str, str], text: str):
-        if name != "word": return
+        if name != "word":
+            return
         if position.setdefault(features.get("id", ""), len(tokens)) != len(tokens):
             raise FormatError(f"the word {features.get('id', '')!r} appears twice", where)
         tokens.append(text.strip() or "_")
+
     _elements(words, where, word)
-    if not tokens: raise FormatError("has no words", where)
+    if not tokens:
+        raise FormatError("has no words", where)
     return tokens, position
 
 # %% ../../nbs/core/08_standoff.ipynb #e9e22fbd
-def _mmax_sets(markables: Iterable[tuple[dict[str, str], list[Span]]]) -> tuple[list[dict[Span, None]], str]:
+def _mmax_sets(
+    markables: Iterable[tuple[dict[str, str], list[Span]]],
+) -> tuple[list[dict[Span, None]], str]:
     "Collect the mentions of each set, and notes about what was changed or left out."
     sets: dict[str, dict[Span, None]] = {}
     notes: Counter[str] = Counter()
     for features, spans in markables:
         group = features.get("coref_set", "")
-        if group in ("", "empty"): notes["markables without a set, left out"] += 1
-        else: sets.setdefault(group, {})[Span(spans[0].start, spans[-1].end)] = None
+        if group in ("", "empty"):
+            notes["markables without a set, left out"] += 1
+        else:
+            sets.setdefault(group, {})[Span(spans[0].start, spans[-1].end)] = None
         notes["mentions with gaps, read from first word to last"] += _has_gap(spans)
     return list(sets.values()), _in_a_line(notes)
 
@@ -1077,22 +1443,29 @@ def _cut_after(last: set[int], tokens: list[str]) -> tuple[tuple[str, ...], ...]
     return tuple(tuple(tokens[a:b]) for a, b in pairwise([0, *ends]))
 
 # %% ../../nbs/core/08_standoff.ipynb #38c304ea
-def _last_words(levels: Iterable[tuple[dict[str, str], list[Span]]], tokens: list[str]) -> set[int]:
+def _last_words(
+    levels: Iterable[tuple[dict[str, str], list[Span]]], tokens: list[str]
+) -> set[int]:
     "Find the last words of sentences: those of their markables, else signs."
     last = {spans[-1].end for _, spans in levels}
     return last or {i for i, token in enumerate(tokens) if token in (".", "!", "?")}
 
 # %% ../../nbs/core/08_standoff.ipynb #c202148c
 def parse_mmax(
-    coref: bytes,                  # the markables of coreference
-    words: bytes,                  # the words
-    doc_key: str,                  # of the document
-    where: str = "",               # the file, for errors
-    sentences: bytes|None = None,  # the markables of sentences
+    coref: bytes,  # the markables of coreference
+    words: bytes,  # the words
+    doc_key: str,  # of the document
+    where: str = "",  # the file, for errors
+    sentences: bytes | None = None,  # the markables of sentences
 ) -> Document:
     "Read a document of an MMAX2 project; what was changed or left out is counted in its notes."
     tokens, position = _mmax_words(words, f"{where} (words)")
     levels = _markables(sentences, position, f"{where} (sentences)") if sentences else ()
     last = _last_words(levels, tokens)
     sets, notes = _mmax_sets(_markables(coref, position, where))
-    return Document(doc_key, _cut_after(last, tokens), tidy(sets), meta={"notes": notes} if notes else {})
+    return Document(
+        doc_key,
+        _cut_after(last, tokens),
+        tidy(sets),
+        meta={"notes": notes} if notes else {},
+    )

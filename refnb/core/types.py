@@ -20,44 +20,63 @@ import msgspec
 # %% ../../nbs/core/00_types.ipynb #59d61b38
 def _shortened(text: str, room: int) -> str:
     "Cut a part of an error, which may quote a megabyte of a file."
-    return text if len(text) <= room else text[:room - 1] + "…"
+    return text if len(text) <= room else text[: room - 1] + "…"
+
 
 def _fitted(what: str, where: str, do: str) -> tuple[str, str, str]:
     "Shorten the parts of an error to a line of some 300 characters."
-    if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field are at its end
+    if len(where) > 200:
+        where = f"{where[:40]}…{where[-159:]}"  # the line and the field are at its end
     do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
     return _shortened(what, max(140, 296 - len(where) - len(do))), where, do
+
 
 def _in_one_line(what: str, where: str, do: str) -> str:
     "Join the parts of an error: where, what, what to do."
     line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
     return " ".join(line.split())
 
+
 class RefnbError(Exception):
     "Something failed; `str(error)` is one line: where, what, what to do."
+
     status = 1
+
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Name the problem, the place (file, line, field), and the remedy."
         self.what, self.where, self.do = what, where, do = _fitted(what, where, do)
         super().__init__(_in_one_line(what, where, do))
 
+
 class CallError(RefnbError):
     "The call was wrong: an unknown name, a misspelt parameter, a value of the wrong type."
+
     status = 2
 
-class FormatError(RefnbError): "A file does not have the form it should have."
-class DataError(RefnbError): "Data that are well formed but cannot be right, or are unavailable."
-class MissingPackage(RefnbError): "An optional package is not installed."
+
+class FormatError(RefnbError):
+    "A file does not have the form it should have."
+
+
+class DataError(RefnbError):
+    "Data that are well formed but cannot be right, or are unavailable."
+
+
+class MissingPackage(RefnbError):
+    "An optional package is not installed."
 
 # %% ../../nbs/core/00_types.ipynb #bd651e3c
 def nearest(name: str, known: Iterable[str]) -> str:
     """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
     import difflib
+
     known = sorted(map(str, known))
-    if not known: return "nothing is known here"
+    if not known:
+        return "nothing is known here"
     lower = list(map(str.lower, known))
     close = difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6)
-    if close: return f"did you mean {known[lower.index(close[0])]}?"
+    if close:
+        return f"did you mean {known[lower.index(close[0])]}?"
     return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
 
 # %% ../../nbs/core/00_types.ipynb #6f4120af
@@ -65,40 +84,53 @@ def need(module: str, extra: str) -> ModuleType:
     "Import an optional package, or name the extra of refnb that installs it."
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "IProgress not found")  # of tqdm, in a notebook without widgets
+            # of tqdm, in a notebook without widgets
+            warnings.filterwarnings("ignore", "IProgress not found")
             return importlib.import_module(module)
     except ModuleNotFoundError as e:
-        if e.name != module.split(".")[0]: raise
-        raise MissingPackage(f"the package {module} is not installed", do=f"pip install 'refnb[{extra}]'") from None
+        if e.name != module.split(".")[0]:
+            raise
+        raise MissingPackage(
+            f"the package {module} is not installed", do=f"pip install 'refnb[{extra}]'"
+        ) from None
 
 # %% ../../nbs/core/00_types.ipynb #9f3399d7
 class Later:
     "A module that is imported when something of it is first used: pandas takes half a second."
-    def __init__(self, name: str): self._name = name
+
+    def __init__(self, name: str):
+        self._name = name
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"): raise AttributeError(name)  # inspection does not load the module
+        if name.startswith("__"):
+            raise AttributeError(name)  # inspection does not load the module
         return getattr(importlib.import_module(self._name), name)
 
 # %% ../../nbs/core/00_types.ipynb #a024f605
 class Span(NamedTuple):
     "Flat token indices of a mention, both inclusive."
-    start: int # first token
-    end: int   # last token
+
+    start: int  # first token
+    end: int  # last token
+
 
 class Prf(NamedTuple):
     "Precision, recall and F1 as fractions."
-    precision: float # share of the predicted that is right
-    recall: float    # share of the right that was predicted
-    f1: float        # harmonic mean of both
+
+    precision: float  # share of the predicted that is right
+    recall: float  # share of the right that was predicted
+    f1: float  # harmonic mean of both
+
 
 def _ratio(part: float, whole: float) -> float:
     "Divide, with 0 where nothing is to be divided by."
-    return part/whole if whole else 0.
+    return part / whole if whole else 0.0
+
 
 def prf(right: float, said: float, gold: float) -> Prf:
     "Compute precision, recall and F1 from counts of right, predicted (`said`) and gold; 0 where a denominator is 0."
     p, r = _ratio(right, said), _ratio(right, gold)
-    return Prf(p, r, _ratio(2*p*r, p + r))
+    return Prf(p, r, _ratio(2 * p * r, p + r))
 
 # %% ../../nbs/core/00_types.ipynb #442d4153
 def repeated(values: Iterable[Hashable]) -> list[Any]:
@@ -109,50 +141,66 @@ def repeated(values: Iterable[Hashable]) -> list[Any]:
 @dataclass_transform(frozen_default=True)
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     "Base of all records: strict when read, fixed once made."
+
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         return ""
+
     def __post_init__(self):
-        if fault := self.fault(): raise ValueError(fault)
+        if fault := self.fault():
+            raise ValueError(fault)
+
     def changed(self, **fields: Any) -> Self:
         "Return a copy with some fields changed, checked again."
         return msgspec.structs.replace(self, **fields)
 
 # %% ../../nbs/core/00_types.ipynb #d4b40094
-Meta = dict[str, str|int|float|bool|None]
+Meta = dict[str, str | int | float | bool | None]
 
 NONE = "None of the Above"  # the option that none of the others is right
 
+
 class Option(Record):
     "One of the choices of a question. Options are known by index: names may coincide."
-    name: str             # its name
-    description: str = "" # in the paper's setting
+
+    name: str  # its name
+    description: str = ""  # in the paper's setting
 
 # %% ../../nbs/core/00_types.ipynb #e59de62b
 class Question(Record):
     "A text, an expression in it, and options of which some are right."
-    id: str                              # unique within its task
-    doc_key: str                         # the document it is asked of; intervals are clustered by it
-    text: str = ""                       # without marks; empty where a release withholds it
-    chars: tuple[int, int]|None = None   # the expression: half-open character offsets in text
-    options: tuple[Option, ...] = ()     # what can be chosen
-    right: tuple[int, ...] = ()          # indices of the right options
-    meta: Meta = {}                      # fields for breakdowns
+
+    id: str  # unique within its task
+    doc_key: str  # the document it is asked of; intervals are clustered by it
+    text: str = ""  # without marks; empty where a release withholds it
+    # the expression: half-open character offsets in text
+    chars: tuple[int, int] | None = None
+    options: tuple[Option, ...] = ()  # what can be chosen
+    right: tuple[int, ...] = ()  # indices of the right options
+    meta: Meta = {}  # fields for breakdowns
 
     def fault(self) -> str:
         at, n, chars = f"question {self.id!r}, ", len(self.options), self.chars
-        if not self.id: return at + "field id: empty"
+        if not self.id:
+            return at + "field id: empty"
         if bad := [i for i in self.right if not 0 <= i < n]:
             return at + f"field right: {bad} is outside the {n} options"
-        if len(set(self.right)) < len(self.right): return at + "field right: an index appears twice"
+        if len(set(self.right)) < len(self.right):
+            return at + "field right: an index appears twice"
         if chars and not 0 <= chars[0] < chars[1] <= len(self.text):
-            return at + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
+            return (
+                at
+                + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
+            )
         return ""
+
     def __repr__(self) -> str:
         before, mention, after = _window(self, 40)
         shown = f"{before}[{mention}]{after}" if self.text else "without text"
         return f"Question({self.id!r}, {shown!r}, {len(self.options)} options)"
-    def _repr_html_(self) -> str: return _page(self)
+
+    def _repr_html_(self) -> str:
+        return _page(self)
 
 # %% ../../nbs/core/00_types.ipynb #80bea0fa
 def meta_columns(questions: Sequence[Question]) -> dict[str, list]:
@@ -165,42 +213,53 @@ def meta_columns(questions: Sequence[Question]) -> dict[str, list]:
 # %% ../../nbs/core/00_types.ipynb #6c229876
 Reason = Literal["refused", "filtered", "cut", "unparsable", "outside", "failed"]
 
+
 class Usage(Record):
     "What one answer cost."
-    tokens_in: int = 0       # read by the model
-    tokens_out: int = 0      # written by the model
-    usd: float|None = None   # None: the price is unknown, which is not 0
-    seconds: float = 0.      # wall clock
-    model: str = ""          # the version that answered, as its server says
-    tokens_reasoning: int = 0 # of those written: while it reasoned
+
+    tokens_in: int = 0  # read by the model
+    tokens_out: int = 0  # written by the model
+    usd: float | None = None  # None: the price is unknown, which is not 0
+    seconds: float = 0.0  # wall clock
+    model: str = ""  # the version that answered, as its server says
+    tokens_reasoning: int = 0  # of those written: while it reasoned
 
 # %% ../../nbs/core/00_types.ipynb #dc35f512
 class Answer(Record):
     "A system's answer to one question."
-    id: str                                # the question's id
-    chosen: tuple[int, ...] = ()           # indices of the chosen options
-    scores: tuple[float, ...]|None = None  # one per option, if there are any; higher is better
-    reason: Reason|None = None             # why nothing was chosen
-    raw: str = ""                          # the reply as it came
-    usage: Usage|None = None               # its cost
-    reasoning: str = ""                    # a model's reasoning before the answer, where that is known
-    sample: int = 0                        # number of the answer, where a question is asked several times
+
+    id: str  # the question's id
+    chosen: tuple[int, ...] = ()  # indices of the chosen options
+    # one per option, if there are any; higher is better
+    scores: tuple[float, ...] | None = None
+    reason: Reason | None = None  # why nothing was chosen
+    raw: str = ""  # the reply as it came
+    usage: Usage | None = None  # its cost
+    reasoning: str = ""  # a model's reasoning before the answer, where that is known
+    sample: int = 0  # number of the answer, where a question is asked several times
 
     def fault(self) -> str:
         at = f"answer {self.id!r}"
         if self.chosen and self.reason:
-            return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
-        if len(set(self.chosen)) < len(self.chosen): return f"{at}, field chosen: an index appears twice"
-        if self.chosen and min(self.chosen) < 0: return f"{at}, field chosen: {min(self.chosen)} is negative"
-        if self.scores and any(x != x for x in self.scores): return f"{at}, field scores: not a number"
-        if self.sample < 0: return f"{at}, field sample: {self.sample} is negative"
+            return (
+                f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
+            )
+        if len(set(self.chosen)) < len(self.chosen):
+            return f"{at}, field chosen: an index appears twice"
+        if self.chosen and min(self.chosen) < 0:
+            return f"{at}, field chosen: {min(self.chosen)} is negative"
+        if self.scores and any(x != x for x in self.scores):
+            return f"{at}, field scores: not a number"
+        if self.sample < 0:
+            return f"{at}, field sample: {self.sample} is negative"
         return ""
 
 # %% ../../nbs/core/00_types.ipynb #e99b7897
 def _cut_to(name: str, limit: int) -> str:
     "Cut a long name to its beginning and a hash of it all."
     import hashlib
-    return f"{name[:limit - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+    return f"{name[: limit - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 # %% ../../nbs/core/00_types.ipynb #3b581098
 def _percent(text: str) -> str:
@@ -212,8 +271,10 @@ def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
     import re
+
     safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: _percent(m[0]), name)
-    if not safe.strip("."): safe = safe.replace(".", "%2E") or "%"
+    if not safe.strip("."):
+        safe = safe.replace(".", "%2E") or "%"
     return safe if len(safe) <= limit else _cut_to(safe, limit)
 
 # %% ../../nbs/core/00_types.ipynb #c9988e9d
@@ -228,14 +289,22 @@ def safe_path(name: str) -> str:
 def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
     "Split the text at the expression: before, of and after it, shortened to a window."
     s, e = q.chars or (0, 0)
-    before, after = q.text[max(0, s - width):s], q.text[e:e + width]
-    return ("…" if s > width else "") + before, q.text[s:e], after + ("…" if len(q.text) > e + width else "")
+    before, after = q.text[max(0, s - width) : s], q.text[e : e + width]
+    return (
+        ("…" if s > width else "") + before,
+        q.text[s:e],
+        after + ("…" if len(q.text) > e + width else ""),
+    )
 
 # %% ../../nbs/core/00_types.ipynb #48a673b3
 def _marked(q: Question) -> str:
     "Show the text of a question in HTML, with the expression marked."
     before, mention, after = map(html.escape, _window(q))
-    return f"{before}<mark><b>{mention}</b></mark>{after}" if q.text else "<i>the release has no text for this question</i>"
+    return (
+        f"{before}<mark><b>{mention}</b></mark>{after}"
+        if q.text
+        else "<i>the release has no text for this question</i>"
+    )
 
 # %% ../../nbs/core/00_types.ipynb #4920720e
 def _items(q: Question) -> str:
@@ -249,5 +318,6 @@ def _items(q: Question) -> str:
 # %% ../../nbs/core/00_types.ipynb #f70b083d
 def _page(q: Question) -> str:
     "Show the expression in its text, then the options."
-    head, text = f"<p><code>{html.escape(q.id)}</code></p>", f"<blockquote>{_marked(q)}</blockquote>"
+    head = f"<p><code>{html.escape(q.id)}</code></p>"
+    text = f"<blockquote>{_marked(q)}</blockquote>"
     return f"{head}{text}<ol start='0'>{_items(q)}</ol>"

@@ -20,17 +20,20 @@ from .files import disk_fault, read_yaml, unpacked, write_atomic
 # %% ../../nbs/core/11_upstream.ipynb #60e70eb8
 class Repo(Record):
     "A public repository at one commit."
-    commit: str    # the pinned commit
-    date: str      # of the commit
-    licence: str   # in the repository's words
-    note: str = "" # for users
+
+    commit: str  # the pinned commit
+    date: str  # of the commit
+    licence: str  # in the repository's words
+    note: str = ""  # for users
+
 
 class FileSet(Record):
     "Files that are fetched together."
-    about: str               # their content
-    repo: str                # owner/name
-    paths: tuple[str, ...]   # patterns of paths
-    opt_in: bool = False     # only fetched when asked for by name
+
+    about: str  # their content
+    repo: str  # owner/name
+    paths: tuple[str, ...]  # patterns of paths
+    opt_in: bool = False  # only fetched when asked for by name
 
 # %% ../../nbs/core/11_upstream.ipynb #bbe5bd43
 class _Sets(Record):
@@ -40,30 +43,42 @@ class _Sets(Record):
 # %% ../../nbs/core/11_upstream.ipynb #44933db7
 class UpstreamFile(NamedTuple):
     "A public file, known by its content."
-    repo: str      # owner/name
-    commit: str    # the pinned commit
-    path: str      # path inside the repository
-    blob: str      # git blob id: sha1("blob <size>\0" + bytes)
-    size: int|None # bytes, where known
-    licence: str   # in the repository's words
+
+    repo: str  # owner/name
+    commit: str  # the pinned commit
+    path: str  # path inside the repository
+    blob: str  # git blob id: sha1("blob <size>\0" + bytes)
+    size: int | None  # bytes, where known
+    licence: str  # in the repository's words
 
     @property
-    def key(self) -> str: return f"{self.repo}/{self.path}"
+    def key(self) -> str:
+        return f"{self.repo}/{self.path}"
+
     @property
     def place(self) -> str:
         place = f"{self.repo}/{self.commit}/{self.path}"
-        if ".." in place.split("/") or place.startswith("/"): raise DataError("the path leaves its folder", self.key)
+        if ".." in place.split("/") or place.startswith("/"):
+            raise DataError("the path leaves its folder", self.key)
         return place
 
 # %% ../../nbs/core/11_upstream.ipynb #f26674f5
 @cache
-def _sets() -> _Sets: return read_yaml(packaged("data/upstream/sets.yaml"), _Sets)
+def _sets() -> _Sets:
+    return read_yaml(packaged("data/upstream/sets.yaml"), _Sets)
 
 # %% ../../nbs/core/11_upstream.ipynb #c7fb5ce0
 def _file_of(line: str, repos: dict[str, Repo]) -> UpstreamFile:
     "Read a line of the list of upstream files."
     repo, path, blob, size = line.split("\t")
-    return UpstreamFile(repo, repos[repo].commit, path, blob, int(size) if size else None, repos[repo].licence)
+    return UpstreamFile(
+        repo,
+        repos[repo].commit,
+        path,
+        blob,
+        int(size) if size else None,
+        repos[repo].licence,
+    )
 
 # %% ../../nbs/core/11_upstream.ipynb #84210509
 @cache
@@ -89,53 +104,80 @@ def _in_set(files: Iterable[UpstreamFile], s: FileSet) -> list[UpstreamFile]:
 def files_of(name: str) -> list[UpstreamFile]:
     """Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."""
     files, sets = registry(), _sets().sets
-    if name in sets: return _in_set(files.values(), sets[name])
-    if name in files: return [files[name]]
-    if found := [f for f in files.values() if f.repo == name]: return found
-    raise CallError(f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos]))
+    if name in sets:
+        return _in_set(files.values(), sets[name])
+    if name in files:
+        return [files[name]]
+    if found := [f for f in files.values() if f.repo == name]:
+        return found
+    raise CallError(
+        f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos])
+    )
 
 # %% ../../nbs/core/11_upstream.ipynb #3bd9927d
 Place = Literal["cache", "local", "download", "missing"]
 
-def _cached(f: UpstreamFile, s: Settings) -> Path: return Path(s.cache)/"upstream"/f.place
 
-def _local(f: UpstreamFile, s: Settings) -> Path|None:
+def _cached(f: UpstreamFile, s: Settings) -> Path:
+    return Path(s.cache) / "upstream" / f.place
+
+
+def _local(f: UpstreamFile, s: Settings) -> Path | None:
     "Find the file in the local copy, plain or packed."
-    if not s.upstream: return None
+    if not s.upstream:
+        return None
     if not os.path.isdir(s.upstream):
-        raise CallError("no such folder", f"setting upstream, {s.upstream}",
-                        "name a copy of the public tree, or leave it empty")
+        raise CallError(
+            "no such folder",
+            f"setting upstream, {s.upstream}",
+            "name a copy of the public tree, or leave it empty",
+        )
     plain = f"{s.upstream}/{f.place}"
     for path in (plain, f"{plain}.gz"):
-        if os.path.isfile(path): return Path(path)
+        if os.path.isfile(path):
+            return Path(path)
     return None
+
 
 def where(f: UpstreamFile, s: Settings) -> Place:
     """Tell where a file would come from now; "missing": it would have to be downloaded, and downloads are off."""
     if os.path.isfile(f"{s.cache}/upstream/{f.place}"):
         return "cache"  # a batch asks thousands of times, and a Path takes its time
-    if _local(f, s): return "local"
+    if _local(f, s):
+        return "local"
     return "missing" if s.offline else "download"
 
 # %% ../../nbs/core/11_upstream.ipynb #d2735097
 def _quarantine(f: UpstreamFile, data: bytes, s: Settings, source: str) -> DataError:
     "Put wrong bytes aside; return the error that reports it."
-    found, changed = _blob_id(data), "the public file changed, or something on the way changes files"
-    aside = write_atomic(Path(s.cache)/"quarantine"/f"{found}-{safe_name(Path(f.path).name)}", data)
-    remedies = {"cache": "ask again, it will be fetched anew", "local": "replace it in your local copy"}
+    found = _blob_id(data)
+    changed = "the public file changed, or something on the way changes files"
+    aside = write_atomic(
+        Path(s.cache) / "quarantine" / f"{found}-{safe_name(Path(f.path).name)}", data
+    )
+    remedies = {
+        "cache": "ask again, it will be fetched anew",
+        "local": "replace it in your local copy",
+    }
     do = remedies.get(source, changed)
-    return DataError(f"wrong content from {source}: blob id {found}, expected {f.blob}", f.key,
-                     f"put into quarantine at {aside}; {do}")
+    return DataError(
+        f"wrong content from {source}: blob id {found}, expected {f.blob}",
+        f.key,
+        f"put into quarantine at {aside}; {do}",
+    )
 
 # %% ../../nbs/core/11_upstream.ipynb #ae89eabc
 def _checked(f: UpstreamFile, data: bytes, s: Settings, source: str) -> bytes:
     "Return the bytes if they are the file's; raise an error if not."
-    if _blob_id(data) != f.blob: raise _quarantine(f, data, s, source)
+    if _blob_id(data) != f.blob:
+        raise _quarantine(f, data, s, source)
     return data
+
 
 def _from_cache(f: UpstreamFile, s: Settings) -> bytes:
     path = _cached(f, s)
-    try: return _checked(f, path.read_bytes(), s, "cache")
+    try:
+        return _checked(f, path.read_bytes(), s, "cache")
     except DataError:
         path.unlink(missing_ok=True)
         raise
@@ -143,109 +185,165 @@ def _from_cache(f: UpstreamFile, s: Settings) -> bytes:
 # %% ../../nbs/core/11_upstream.ipynb #aeb90a17
 def _from_local(f: UpstreamFile, s: Settings) -> bytes:
     path = _local(f, s)
-    if not path: raise DataError("there is no local copy", f.key)
+    if not path:
+        raise DataError("there is no local copy", f.key)
     packed = path.suffix == ".gz" and not f.path.endswith(".gz")
-    try: data = unpacked(path, f.size) if packed else path.read_bytes()
-    except (OSError, EOFError, zlib.error): data = path.read_bytes()  # a broken gzip file: reported by its wrong id
+    try:
+        data = unpacked(path, f.size) if packed else path.read_bytes()
+    except (OSError, EOFError, zlib.error):
+        data = path.read_bytes()  # a broken gzip file: reported by its wrong id
     except DataError as e:
-        raise DataError(f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy") from None
+        raise DataError(
+            f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy"
+        ) from None
     return _checked(f, data, s, "local")
 
 # %% ../../nbs/core/11_upstream.ipynb #cf3227d1
 Progress = Callable[[UpstreamFile, int], None]  # called with the bytes that have arrived
 
+
 def _request(f: UpstreamFile, s: Settings, start: int):
     "Open the file's address from a byte on."
     from urllib.parse import quote
     from urllib.request import Request, urlopen
-    headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+
+    headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"} | (
+        {"Range": f"bytes={start}-"} if start else {}
+    )
     address = f"{s.host.rstrip('/')}/{quote(f.place)}"
-    try: return urlopen(Request(address, headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
+    try:
+        return urlopen(Request(address, headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
     except ValueError as e:
-        raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
+        raise CallError(
+            f"{s.host!r} is not an address ({e})",
+            "setting host",
+            "write it as https://name",
+        ) from None
 
 # %% ../../nbs/core/11_upstream.ipynb #d2426698
 def _whole(f: UpstreamFile, part: Path) -> bool:
     "Tell whether the part file is already complete."
-    return part.exists() and f.size in (None, part.stat().st_size) and _blob_id(part.read_bytes()) == f.blob
+    return (
+        part.exists()
+        and f.size in (None, part.stat().st_size)
+        and _blob_id(part.read_bytes()) == f.blob
+    )
 
 # %% ../../nbs/core/11_upstream.ipynb #6df06344
 def _check_size(f: UpstreamFile, size: int, part: Path, s: Settings):
     "Delete the part file and stop where more comes than the file has."
     most = s.largest if f.size is None else f.size
-    if size <= most: return
+    if size <= most:
+        return
     part.unlink()
-    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key,
-                    "the public file changed, or something on the way changes files")
+    raise DataError(
+        f"more than {most:,} bytes came from {s.host}: stopped",
+        f.key,
+        "the public file changed, or something on the way changes files",
+    )
 
 # %% ../../nbs/core/11_upstream.ipynb #eab6d3ae
-def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
+def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress | None):
     "Continue a download from the end of the part file; raise an error if the connection ends early."
     from http.client import IncompleteRead
+
     start = part.stat().st_size if part.exists() else 0
     with _request(f, s, start) as reply:
-        due, arrived = getattr(reply, "length", None) or 0, 0  # None where the host's Content-Length is no number
-        with disk_fault(part): out = part.open("ab" if reply.status == 206 else "wb", buffering=0)
+        # None where the host's Content-Length is no number
+        due, arrived = getattr(reply, "length", None) or 0, 0
+        with disk_fault(part):
+            out = part.open("ab" if reply.status == 206 else "wb", buffering=0)
         with out:
-            while block := reply.read1(1 << 16):  # read1: what came before a silence is kept
+            # read1: what came before a silence is kept
+            while block := reply.read1(1 << 16):
                 arrived += len(block)
                 _check_size(f, out.tell() + len(block), part, s)
                 with disk_fault(part):
-                    while block: block = block[out.write(block):]
-                if progress: progress(f, out.tell())
-    if arrived < due: raise IncompleteRead(b"", due - arrived)
+                    while block:
+                        block = block[out.write(block) :]
+                if progress:
+                    progress(f, out.tell())
+    if arrived < due:
+        raise IncompleteRead(b"", due - arrived)
 
 # %% ../../nbs/core/11_upstream.ipynb #0ae3bbf6
 def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
     "Report in one line a download that cannot succeed."
     code = getattr(e, "code", None)
     if code in (404, 410):
-        return DataError(f"the host no longer has it (HTTP {code})", f.key,
-                         "name a local copy with REFNB_UPSTREAM; no other version will do")
+        return DataError(
+            f"the host no longer has it (HTTP {code})",
+            f.key,
+            "name a local copy with REFNB_UPSTREAM; no other version will do",
+        )
     if code in (401, 403):
-        return DataError(f"the host refuses it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM")
+        return DataError(
+            f"the host refuses it (HTTP {code})",
+            f.key,
+            "name a local copy with REFNB_UPSTREAM",
+        )
     why = f"HTTP {code}" if code else getattr(e, "reason", None) or e
-    return DataError(f"cannot be downloaded from {s.host} ({why})", f.key,
-                     "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM")
+    return DataError(
+        f"cannot be downloaded from {s.host} ({why})",
+        f.key,
+        "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM",
+    )
 
 # %% ../../nbs/core/11_upstream.ipynb #c8f69934
-def _keep_trying(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None, tries: int = 5, pause: float = 0.2):
+def _keep_trying(
+    f: UpstreamFile,
+    part: Path,
+    s: Settings,
+    progress: Progress | None,
+    tries: int = 5,
+    pause: float = 0.2,
+):
     "Fill the part file; a try that brought bytes does not count."
     from http.client import HTTPException
+
     while True:
-        if _whole(f, part): return
+        if _whole(f, part):
+            return
         before = part.stat().st_size if part.exists() else 0
-        try: return _append(f, part, s, progress)
+        try:
+            return _append(f, part, s, progress)
         except (OSError, HTTPException) as e:
             code = getattr(e, "code", 0)
-            if code == 416: part.unlink(missing_ok=True)   # the part is longer than the file: start anew
-            elif 400 <= code < 500 and code != 429: raise _host_fault(f, e, s) from None
-            if not (part.exists() and part.stat().st_size > before): tries -= 1
-            if tries <= 0: raise _host_fault(f, e, s) from None
+            if code == 416:
+                part.unlink(missing_ok=True)  # the part is longer than the file: start anew
+            elif 400 <= code < 500 and code != 429:
+                raise _host_fault(f, e, s) from None
+            if not (part.exists() and part.stat().st_size > before):
+                tries -= 1
+            if tries <= 0:
+                raise _host_fault(f, e, s) from None
             time.sleep(pause)
-            pause = min(2*pause, 5.)
+            pause = min(2 * pause, 5.0)
 
 # %% ../../nbs/core/11_upstream.ipynb #7879833c
-def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> bytes:
+def _download(f: UpstreamFile, s: Settings, progress: Progress | None = None) -> bytes:
     "Fetch a file into the cache; one process at a time."
     from filelock import FileLock
+
     path = _cached(f, s)
     lock = path.with_name(path.name + ".lock")
     with disk_fault(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
-            try: return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
+            try:
+                return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
             finally:
                 # while it is held: a waiting process finds it gone, and makes a new one
                 lock.unlink(missing_ok=True)
 
 # %% ../../nbs/core/11_upstream.ipynb #b3e0aa75
-def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
+def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress | None) -> bytes:
     "Download, check, and move into place."
     part = path.with_name(path.name + ".part")
     _keep_trying(f, part, s, progress)
     data = part.read_bytes()
-    try: _checked(f, data, s, "download")
+    try:
+        _checked(f, data, s, "download")
     except DataError:
         part.unlink()
         raise
@@ -255,89 +353,128 @@ def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) ->
 # %% ../../nbs/core/11_upstream.ipynb #8dcefe88
 def _one(name: str) -> UpstreamFile:
     "Return the file of this name; a set is not a file."
-    if name in registry(): return registry()[name]
+    if name in registry():
+        return registry()[name]
     raise CallError(f"{name!r} is not a file", do=nearest(name, registry()))
 
 # %% ../../nbs/core/11_upstream.ipynb #03c58ff2
 def get(
-    file: UpstreamFile|str,           # a file, or its owner/repo/path
-    s: Settings|None = None,          # where to look
-    progress: Progress|None = None,   # called as bytes arrive
-) -> bytes:                           # its content, checked
+    file: UpstreamFile | str,  # a file, or its owner/repo/path
+    s: Settings | None = None,  # where to look
+    progress: Progress | None = None,  # called as bytes arrive
+) -> bytes:  # its content, checked
     "Read an upstream file's bytes from the cache, the local copy or the public host."
     s = s or load_settings()
     f = file if isinstance(file, UpstreamFile) else _one(file)
     place = where(f, s)
     if place == "missing":
-        raise DataError("is not here, and downloads are off", f.key,
-                        "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
-    return {"cache": _from_cache, "local": _from_local, "download": lambda f, s: _download(f, s, progress)}[place](f, s)
+        raise DataError(
+            "is not here, and downloads are off",
+            f.key,
+            "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM",
+        )
+    return {
+        "cache": _from_cache,
+        "local": _from_local,
+        "download": lambda f, s: _download(f, s, progress),
+    }[place](f, s)
 
 # %% ../../nbs/core/11_upstream.ipynb #d18638ea
 class Survey(NamedTuple):
     "A count of the files of a set that are here."
-    name: str      # the set
-    about: str     # its content
-    files: int     # number of files
-    size: int      # bytes, as far as known
-    here: int      # files in the cache or the local copy
-    to_come: int   # bytes to download, as far as known
-    licence: str   # in the repository's words
-    opt_in: bool   # only fetched by name
+
+    name: str  # the set
+    about: str  # its content
+    files: int  # number of files
+    size: int  # bytes, as far as known
+    here: int  # files in the cache or the local copy
+    to_come: int  # bytes to download, as far as known
+    licence: str  # in the repository's words
+    opt_in: bool  # only fetched by name
 
 # %% ../../nbs/core/11_upstream.ipynb #c278f7bc
-def _bytes_of(files: Iterable[UpstreamFile]) -> int: return sum(filter(None, map(attrgetter("size"), files)))
+def _bytes_of(files: Iterable[UpstreamFile]) -> int:
+    return sum(filter(None, map(attrgetter("size"), files)))
 
 # %% ../../nbs/core/11_upstream.ipynb #88ebaff7
-def survey(name: str, s: Settings|None = None) -> Survey:
+def survey(name: str, s: Settings | None = None) -> Survey:
     """Count what of a name (a set, repository or file) is here, and what would have to be downloaded, with sizes."""
     s, files = s or load_settings(), files_of(name)
     away = [f for f in files if where(f, s) in ("download", "missing")]
     known = _sets().sets.get(name)
     about, opt_in = (known.about, known.opt_in) if known else (name, False)
-    return Survey(name, about, len(files), _bytes_of(files), len(files) - len(away), _bytes_of(away), files[0].licence,
-                  opt_in)
+    return Survey(
+        name,
+        about,
+        len(files),
+        _bytes_of(files),
+        len(files) - len(away),
+        _bytes_of(away),
+        files[0].licence,
+        opt_in,
+    )
 
 # %% ../../nbs/core/11_upstream.ipynb #6073a2a6
 def set_names() -> list[str]:
     "List the names of all sets."
     return list(_sets().sets)
 
+
 def dates_of(names: Iterable[str]) -> dict[str, str]:
     "List the repositories of files and sets, each with the date of its commit; other names are left out."
     known = _sets()
-    repos = [known.sets[x].repo if x in known.sets else "/".join(x.split("/")[:2]) for x in names]
+    repos = [
+        known.sets[x].repo if x in known.sets else "/".join(x.split("/")[:2]) for x in names
+    ]
     return {x: known.repos[x].date for x in sorted(set(repos)) if x in known.repos}
 
 # %% ../../nbs/core/11_upstream.ipynb #6e4b45f0
-def fetch_files(files: Iterable[UpstreamFile], s: Settings, progress: Progress|None = None,
-                workers: int = 4) -> list[DataError]:
+def fetch_files(
+    files: Iterable[UpstreamFile],
+    s: Settings,
+    progress: Progress | None = None,
+    workers: int = 4,
+) -> list[DataError]:
     """Download files, several at a time, and verify them; one failure does not stop the others. Return the failures;
     `progress` is called as bytes arrive."""
     from concurrent.futures import ThreadPoolExecutor
-    def fault_of(f: UpstreamFile) -> DataError|None:
-        try: get(f, s, progress)
-        except DataError as e: return e
+
+    def fault_of(f: UpstreamFile) -> DataError | None:
+        try:
+            get(f, s, progress)
+        except DataError as e:
+            return e
         return None
-    with ThreadPoolExecutor(workers) as pool: return list(filter(None, pool.map(fault_of, files)))
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(filter(None, pool.map(fault_of, files)))
 
 # %% ../../nbs/core/11_upstream.ipynb #0666302d
-def reachable(s: Settings, patience: float = 3.) -> bool:
+def reachable(s: Settings, patience: float = 3.0) -> bool:
     "Tell whether a connection to the public host can be made within some seconds."
     import socket
     from urllib.parse import urlsplit
+
     try:
         at = urlsplit(s.host)
         port = at.port or (80 if at.scheme == "http" else 443)
-    except ValueError: return False
-    if s.offline or not at.hostname: return False
-    try: socket.create_connection((at.hostname, port), patience).close()
-    except OSError: return False
+    except ValueError:
+        return False
+    if s.offline or not at.hostname:
+        return False
+    try:
+        socket.create_connection((at.hostname, port), patience).close()
+    except OSError:
+        return False
     return True
 
 # %% ../../nbs/core/11_upstream.ipynb #21a30e66
-def data_ids(names: Iterable[str], s: Settings|None = None) -> dict[str, str]:
+def data_ids(names: Iterable[str], s: Settings | None = None) -> dict[str, str]:
     """Identify the inputs of a computation on these sets, repositories or files, here and now: the blob id, or
     "absent", of each owner/repo/path."""
     s = s or load_settings()
-    return {f.key: f.blob if where(f, s) in ("cache", "local") else "absent" for n in names for f in files_of(n)}
+    return {
+        f.key: f.blob if where(f, s) in ("cache", "local") else "absent"
+        for n in names
+        for f in files_of(n)
+    }

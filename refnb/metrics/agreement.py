@@ -15,19 +15,25 @@ from .uncertainty import _as_list, _codes, _same_length
 # %% ../../nbs/metrics/09_agreement.ipynb #b9b3284b
 def _beyond_chance(seen: np.ndarray) -> float:
     "Compute kappa from the shares of a table of two raters' labels; 1 for a single category."
-    differ = 1. - np.eye(len(seen))
-    expected = (differ*np.outer(seen.sum(1), seen.sum(0))).sum()
-    return float(1 - (differ*seen).sum()/expected) if expected else 1.
+    differ = 1.0 - np.eye(len(seen))
+    expected = (differ * np.outer(seen.sum(1), seen.sum(0))).sum()
+    return float(1 - (differ * seen).sum() / expected) if expected else 1.0
 
 # %% ../../nbs/metrics/09_agreement.ipynb #bd9ec32a
 def cohen_kappa(a: Iterable[Hashable], b: Iterable[Hashable]) -> float:
     "Compute the agreement of two raters beyond chance (Cohen 1960): 1 perfect or one category, 0 as by chance."
     a, b = _as_list(a), _as_list(b)
     _same_length("cohen_kappa", a=a, b=b)
-    if not a: raise DataError("no items", "cohen_kappa", "give two raters' labels of the same items")
+    if not a:
+        raise DataError(
+            "no items", "cohen_kappa", "give two raters' labels of the same items"
+        )
     names, codes = _codes("cohen_kappa", "labels", [*a, *b])
     k = len(names)
-    return _beyond_chance(np.bincount(codes[:len(a)]*k + codes[len(a):], minlength=k*k).reshape(k, k)/len(a))
+    return _beyond_chance(
+        np.bincount(codes[: len(a)] * k + codes[len(a) :], minlength=k * k).reshape(k, k)
+        / len(a)
+    )
 
 # %% ../../nbs/metrics/09_agreement.ipynb #e2f30001
 def _label_counts(ratings: Sequence[Sequence[Hashable]]) -> np.ndarray:
@@ -41,17 +47,22 @@ def _label_counts(ratings: Sequence[Sequence[Hashable]]) -> np.ndarray:
 def _check_ratings(ratings: Sequence[Sequence[Hashable]]):
     "Refuse items that some raters did not rate, and items of one rater."
     sizes = set(map(len, ratings))
-    if not sizes: raise DataError("no items", "fleiss_kappa", "give the raters' labels of each item")
+    if not sizes:
+        raise DataError("no items", "fleiss_kappa", "give the raters' labels of each item")
     if len(sizes) > 1 or min(sizes) < 2:
-        raise DataError("every item needs a label of each of at least two raters", "fleiss_kappa", "leave out items that somebody did not rate")
+        raise DataError(
+            "every item needs a label of each of at least two raters",
+            "fleiss_kappa",
+            "leave out items that somebody did not rate",
+        )
 
 # %% ../../nbs/metrics/09_agreement.ipynb #8c0f90b3
 def fleiss_kappa(
-    ratings: Sequence[Sequence[Hashable]], # for each item the labels of all raters
+    ratings: Sequence[Sequence[Hashable]],  # for each item the labels of all raters
 ) -> float:
     "Compute the agreement of several raters beyond chance (Fleiss 1971): 1 perfect or one category, 0 as by chance."
     _check_ratings(ratings)
     counts, n, k = _label_counts(ratings), len(ratings), len(ratings[0])
-    seen = float(((counts**2).sum(1) - k).mean()/(k*(k - 1)))
-    chance = float(((counts.sum(0)/(n*k))**2).sum())
-    return (seen - chance)/(1 - chance) if chance < 1 else 1.
+    seen = float(((counts**2).sum(1) - k).mean() / (k * (k - 1)))
+    chance = float(((counts.sum(0) / (n * k)) ** 2).sum())
+    return (seen - chance) / (1 - chance) if chance < 1 else 1.0

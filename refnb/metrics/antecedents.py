@@ -15,11 +15,12 @@ from ..core.types import DataError, Prf, Span, prf
 # %% ../../nbs/metrics/06_antecedents.ipynb #dc7e3803
 class Pronoun(NamedTuple):
     "A pronoun with its candidates: the gold of one text."
-    id: str                        # of the text
-    candidates: tuple[Span, ...]   # in the order of the text
-    right: int                     # index of its antecedent
-    pronoun: Span                  # its tokens
-    fields: dict[str, str|int] = {} # for breakdowns
+
+    id: str  # of the text
+    candidates: tuple[Span, ...]  # in the order of the text
+    right: int  # index of its antecedent
+    pronoun: Span  # its tokens
+    fields: dict[str, str | int] = {}  # for breakdowns
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #d5f6720d
 def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[int, ...]:
@@ -27,42 +28,61 @@ def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[
     pronoun, out = tuple(gold.pronoun), set()
     for c in clusters:
         spans = set(map(tuple, c))
-        if pronoun in spans: out |= {i for i, s in enumerate(gold.candidates) if tuple(s) in spans}
+        if pronoun in spans:
+            out |= {i for i, s in enumerate(gold.candidates) if tuple(s) in spans}
     return tuple(sorted(out))
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #cd20d817
 class Links(NamedTuple):
     "Counts; they add up over texts."
-    texts: int = 0     # with one pronoun each
-    correct: int = 0   # the right candidate is joined, and no other
-    right: int = 0     # the right candidate is joined
-    predicted: int = 0 # joined candidates
+
+    texts: int = 0  # with one pronoun each
+    correct: int = 0  # the right candidate is joined, and no other
+    right: int = 0  # the right candidate is joined
+    predicted: int = 0  # joined candidates
 
     @property
-    def antecedent(self) -> Prf: return prf(self.right, self.predicted, self.texts)
+    def antecedent(self) -> Prf:
+        return prf(self.right, self.predicted, self.texts)
+
     @property
-    def accuracy(self) -> float: return self.correct/self.texts if self.texts else 0.
+    def accuracy(self) -> float:
+        return self.correct / self.texts if self.texts else 0.0
+
     @property
-    def lenient(self) -> float: return self.right/self.texts if self.texts else 0.
-    def __add__(self, other): return Links(*map(add, self, other))
+    def lenient(self) -> float:
+        return self.right / self.texts if self.texts else 0.0
+
+    def __add__(self, other):
+        return Links(*map(add, self, other))
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #4ddea5ca
 def _count(gold: Pronoun, chosen: Sequence[int]) -> Links:
     "Count the links of one text."
-    return Links(1, int(tuple(chosen) == (gold.right,)), int(gold.right in chosen), len(chosen))
+    return Links(
+        1, int(tuple(chosen) == (gold.right,)), int(gold.right in chosen), len(chosen)
+    )
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #8e33a1e3
 def _check_text(g: Pronoun, said: Mapping[str, Sequence[int]], field: str):
     "Refuse a text without a prediction, or without the field."
     if g.id not in said:
-        raise DataError("has no prediction", f"text {g.id!r}",
-                        "every gold text needs one; an empty list of clusters is fine")
+        raise DataError(
+            "has no prediction",
+            f"text {g.id!r}",
+            "every gold text needs one; an empty list of clusters is fine",
+        )
     if field and field not in g.fields:
-        raise DataError(f"the text has no field {field!r}", f"text {g.id!r}",
-                        f"known: {', '.join(g.fields) or 'none'}")
+        raise DataError(
+            f"the text has no field {field!r}",
+            f"text {g.id!r}",
+            f"known: {', '.join(g.fields) or 'none'}",
+        )
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #3a785d7b
-def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = "") -> dict[str, Links]:
+def by_field(
+    golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = ""
+) -> dict[str, Links]:
     """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
     out: dict[str, Links] = {}
     for g in golds:
@@ -74,21 +94,23 @@ def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field:
 # %% ../../nbs/metrics/06_antecedents.ipynb #67f1ea52
 class Together(NamedTuple):
     "A score over several runs."
-    mean: float              # over runs
-    sd: float|None           # over runs; None for one run
-    low: float|None          # 95 %, clustered by template pair
-    high: float|None
-    naive_low: float|None    # 95 %, from the runs' standard deviation alone
-    naive_high: float|None
+
+    mean: float  # over runs
+    sd: float | None  # over runs; None for one run
+    low: float | None  # 95 %, clustered by template pair
+    high: float | None
+    naive_low: float | None  # 95 %, from the runs' standard deviation alone
+    naive_high: float | None
     runs: int
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #3b43fef9
-def _over_runs(each: np.ndarray) -> tuple[float|None, float|None, float|None]:
+def _over_runs(each: np.ndarray) -> tuple[float | None, float | None, float | None]:
     "Compute spread and ends of the interval over runs alone, by Student's t; None for one run."
     n = len(each)
-    if n < 2: return None, None, None
+    if n < 2:
+        return None, None, None
     mean, sd = float(each.mean()), float(each.std(ddof=1))
-    half = _t(n - 1)*sd/np.sqrt(n)
+    half = _t(n - 1) * sd / np.sqrt(n)
     return sd, float(mean - half), float(mean + half)
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #cba73452
@@ -105,20 +127,35 @@ def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> To
     each, k = _score(counts.sum(1), score), counts.shape[1]
     mean = float(each.mean())
     sd, naive_low, naive_high = _over_runs(each)
-    if k < 2: return Together(mean, sd, None, None, naive_low, naive_high, len(runs))
-    without = _score(counts.sum(1, keepdims=True) - counts, score).mean(0)  # one pair left out, the mean over runs
-    half = _t(k - 1)*float(np.sqrt((k - 1)/k*((mean - without)**2).sum()))
-    return Together(mean, sd, max(0., mean - half), min(1., mean + half), naive_low, naive_high, len(runs))
+    if k < 2:
+        return Together(mean, sd, None, None, naive_low, naive_high, len(runs))
+    # one pair left out, the mean over runs
+    without = _score(counts.sum(1, keepdims=True) - counts, score).mean(0)
+    half = _t(k - 1) * float(np.sqrt((k - 1) / k * ((mean - without) ** 2).sum()))
+    return Together(
+        mean,
+        sd,
+        max(0.0, mean - half),
+        min(1.0, mean + half),
+        naive_low,
+        naive_high,
+        len(runs),
+    )
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #82abd387
 def _score(c: np.ndarray, score: str) -> np.ndarray:
     "Compute a score from counts in the last axis."
     texts, correct, right, predicted = np.moveaxis(c, -1, 0)
-    top, bottom = {"accuracy": (correct, texts), "lenient": (right, texts), "f1": (2*right, predicted + texts)}[score]
+    top, bottom = {
+        "accuracy": (correct, texts),
+        "lenient": (right, texts),
+        "f1": (2 * right, predicted + texts),
+    }[score]
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #c300d2d2
 def _t(df: int) -> float:
     "Return the 97.5 % point of Student's t."
     from scipy.special import stdtrit
-    return float(stdtrit(df, .975))
+
+    return float(stdtrit(df, 0.975))

@@ -16,75 +16,103 @@ from ..core.types import CallError, DataError
 # %% ../../nbs/metrics/10_calibration.ipynb #f67d83e4
 class Scored(NamedTuple):
     "Scores of the options of some questions."
+
     scores: np.ndarray  # all options, question after question
-    sizes: np.ndarray   # options of each question
-    right: np.ndarray   # the right one of each, from 0
+    sizes: np.ndarray  # options of each question
+    right: np.ndarray  # the right one of each, from 0
 
     @property
-    def starts(self) -> np.ndarray: return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+    def starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
 
 # %% ../../nbs/metrics/10_calibration.ipynb #6e85c17c
 def _check_scored(s: Scored):
     "Refuse scores, sizes and right answers that do not fit one another."
-    if not len(s.sizes): raise DataError("there are no questions", "calibration")
+    if not len(s.sizes):
+        raise DataError("there are no questions", "calibration")
     if len(s.sizes) != len(s.right) or s.sizes.sum() != len(s.scores):
-        raise DataError(f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, "
-                        f"{len(s.right)} right answers", "calibration",
-                        "give one score for each option and one right answer for each question")
+        raise DataError(
+            f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, "
+            f"{len(s.right)} right answers",
+            "calibration",
+            "give one score for each option and one right answer for each question",
+        )
     if (bad := (s.right < 0) | (s.right >= s.sizes)).any():
-        raise DataError(f"the right answer {s.right[bad.argmax()]} is none of {s.sizes[bad.argmax()]} options",
-                        f"calibration, question {bad.argmax()}")
+        raise DataError(
+            f"the right answer {s.right[bad.argmax()]} is none of {s.sizes[bad.argmax()]} options",
+            f"calibration, question {bad.argmax()}",
+        )
     if not np.isfinite(s.scores).all():
-        raise DataError(f"a score is {s.scores[(~np.isfinite(s.scores)).argmax()]}", "calibration",
-                        "leave out questions without scores")
+        raise DataError(
+            f"a score is {s.scores[(~np.isfinite(s.scores)).argmax()]}",
+            "calibration",
+            "leave out questions without scores",
+        )
 
 # %% ../../nbs/metrics/10_calibration.ipynb #b1eddddc
 def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
     """Check that scores, sizes and right answers fit one another: the scores of all options, question after question,
     the number of options of each question, and its right one, from 0."""
-    s = Scored(np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp))
+    s = Scored(
+        np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp)
+    )
     _check_scored(s)
     return s
 
 # %% ../../nbs/metrics/10_calibration.ipynb #e4cea616
-def _shares(s: Scored, sharpness: float = 1.) -> np.ndarray:
+def _shares(s: Scored, sharpness: float = 1.0) -> np.ndarray:
     "Convert scores to probabilities."
-    z = sharpness*s.scores
+    z = sharpness * s.scores
     e = np.exp(z - np.repeat(np.maximum.reduceat(z, s.starts), s.sizes))
-    return e/np.repeat(np.add.reduceat(e, s.starts), s.sizes)
+    return e / np.repeat(np.add.reduceat(e, s.starts), s.sizes)
 
 # %% ../../nbs/metrics/10_calibration.ipynb #7d839429
 def _slope(s: Scored, sharpness: float) -> float:
     "Compute how the likelihood of the right answers grows with the sharpness: below 0, a smaller one is likelier."
     at = s.starts + s.right
-    return float((s.scores[at] - np.add.reduceat(_shares(s, sharpness)*s.scores, s.starts)).sum())
+    return float(
+        (s.scores[at] - np.add.reduceat(_shares(s, sharpness) * s.scores, s.starts)).sum()
+    )
 
 # %% ../../nbs/metrics/10_calibration.ipynb #a7de9c53
 _LARGEST = 1e6  # of a sharpness, in units of the scores' spread within questions
 
+
 def fitted_sharpness(s: Scored) -> float:
     "Find the sharpness under which right answers, which may be seen, are likeliest; 0 where scores say nothing."
-    spread = float(np.std(s.scores - np.repeat(np.add.reduceat(s.scores, s.starts)/s.sizes, s.sizes)))
-    if not spread or _slope(s, 0) <= 0: return 0.
-    low, high = 0., 1/spread
-    while _slope(s, high) > 0 and high < _LARGEST/spread: low, high = high, 2*high
-    for _ in range(60): low, high = (low, mid) if _slope(s, mid := (low + high)/2) <= 0 else (mid, high)
-    return (low + high)/2
+    spread = float(
+        np.std(s.scores - np.repeat(np.add.reduceat(s.scores, s.starts) / s.sizes, s.sizes))
+    )
+    if not spread or _slope(s, 0) <= 0:
+        return 0.0
+    low, high = 0.0, 1 / spread
+    while _slope(s, high) > 0 and high < _LARGEST / spread:
+        low, high = high, 2 * high
+    for _ in range(60):
+        low, high = (low, mid) if _slope(s, mid := (low + high) / 2) <= 0 else (mid, high)
+    return (low + high) / 2
 
 # %% ../../nbs/metrics/10_calibration.ipynb #48134d08
 class Calibration(NamedTuple):
     "What shares are worth, by question and together."
-    confidence: np.ndarray # of each question's answer
-    credit: np.ndarray     # of the answer
-    brier: np.ndarray      # of each question
-    log_loss: np.ndarray   # of each question
-    table: pd.DataFrame    # by bin: confidence, accuracy, n
+
+    confidence: np.ndarray  # of each question's answer
+    credit: np.ndarray  # of the answer
+    brier: np.ndarray  # of each question
+    log_loss: np.ndarray  # of each question
+    table: pd.DataFrame  # by bin: confidence, accuracy, n
 
     @property
     def error(self) -> float:
         "Compute the calibration error."
-        return float(np.average(np.abs(self.table.confidence - self.table.accuracy), weights=self.table.n))
-    def _repr_html_(self): return self.table.round(3).to_html()
+        return float(
+            np.average(
+                np.abs(self.table.confidence - self.table.accuracy), weights=self.table.n
+            )
+        )
+
+    def _repr_html_(self):
+        return self.table.round(3).to_html()
 
 # %% ../../nbs/metrics/10_calibration.ipynb #8c0f3093
 def _bins_of(values: np.ndarray, bins: int) -> np.ndarray:
@@ -95,18 +123,29 @@ def _bins_of(values: np.ndarray, bins: int) -> np.ndarray:
 # %% ../../nbs/metrics/10_calibration.ipynb #8741b558
 def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd.DataFrame:
     "Compute the share of right answers by confidence."
-    if bins < 1: raise CallError(f"{bins} bins", "bins", "say 1 or more")
+    if bins < 1:
+        raise CallError(f"{bins} bins", "bins", "say 1 or more")
     c = np.asarray(confidence, float)
     table = pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1})
-    return table.groupby(_bins_of(c, bins)).agg({"confidence": "mean", "accuracy": "mean", "n": "sum"}).reset_index(drop=True)
+    return (
+        table.groupby(_bins_of(c, bins))
+        .agg({"confidence": "mean", "accuracy": "mean", "n": "sum"})
+        .reset_index(drop=True)
+    )
 
 # %% ../../nbs/metrics/10_calibration.ipynb #a890e019
-def calibration(s: Scored, sharpness: float = 1., bins: int = 10) -> Calibration:
+def calibration(s: Scored, sharpness: float = 1.0, bins: int = 10) -> Calibration:
     """Tell what scores are worth as probabilities: shares of a sharpness, in bins of about as many questions."""
     p, at = _shares(s, sharpness), s.starts + s.right
     top = np.maximum.reduceat(s.scores, s.starts)
     best = s.scores == np.repeat(top, s.sizes)
-    credit = best[at]/np.add.reduceat(best.astype(float), s.starts)
+    credit = best[at] / np.add.reduceat(best.astype(float), s.starts)
     sure = np.maximum.reduceat(p, s.starts)
-    brier = np.add.reduceat(p**2, s.starts) - 2*p[at] + 1
-    return Calibration(sure, credit, brier, -np.log(np.maximum(p[at], 1e-300)), _reliability(sure, credit, bins))
+    brier = np.add.reduceat(p**2, s.starts) - 2 * p[at] + 1
+    return Calibration(
+        sure,
+        credit,
+        brier,
+        -np.log(np.maximum(p[at], 1e-300)),
+        _reliability(sure, credit, bins),
+    )

@@ -20,17 +20,23 @@ from .coref import CONLL, METRICS, Table, table
 from .differences import _lists, _owners, _words_at
 from .uncertainty import Interval, summed_interval
 from .windows import _by_key, _same_text
-if TYPE_CHECKING: import pandas as pd
-else: pd = Later("pandas")
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Later("pandas")
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #34573a13
-Versions = dict[str, dict[str, Document]]  # document -> annotator -> what this one made of it
+# document -> annotator -> what this one made of it
+Versions = dict[str, dict[str, Document]]
+
 
 def _check_one_text(versions: Mapping[str, Document], key: str):
     "Check that all annotators of a document had the same text."
     first = next(filter(attrgetter("sentences"), versions.values()), None)
     for who, d in versions.items():
-        try: _same_text(first or d, d)
+        try:
+            _same_text(first or d, d)
         except DataError as e:
             what = f"{who} annotated another text than {next(iter(versions))}"
             do = e.what.replace("gold", "the one").replace("the prediction", "the other")
@@ -43,34 +49,48 @@ def _joined_by_key(keyed: Mapping[str, Mapping[str, Document]]) -> Versions:
     name = next(chain.from_iterable(keyed.values()), "")
     out: Versions = defaultdict(dict)
     for who, docs in keyed.items():
-        for key, d in docs.items(): out[name if alone else key][who] = d
+        for key, d in docs.items():
+            out[name if alone else key][who] = d
     return dict(out)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #6d5270df
 def aligned_versions(
-    by_annotator: Mapping[str, Iterable[Document]], # as of `read_annotations`; names of annotators must differ
+    by_annotator: Mapping[str, Iterable[Document]],  # as of `read_annotations`;
+    # names of annotators must differ
 ) -> Versions:
     "Join what several annotators made of the same texts, document by document."
     keyed = {who: _by_key(docs, who) for who, docs in by_annotator.items()}
-    if len(keyed) < 2: raise CallError(f"{len(keyed)} annotator", "agreement", "give the files of two or more")
+    if len(keyed) < 2:
+        raise CallError(
+            f"{len(keyed)} annotator", "agreement", "give the files of two or more"
+        )
     out = _joined_by_key(keyed)
-    for key, versions in out.items(): _check_one_text(versions, key)
+    for key, versions in out.items():
+        _check_one_text(versions, key)
     if max(map(len, out.values()), default=0) < 2:
-        raise DataError("no document was annotated by two", "agreement", "compare their doc_key")
+        raise DataError(
+            "no document was annotated by two", "agreement", "compare their doc_key"
+        )
     return out
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #596d3ee4
 Unmarked = Literal["alone", "missing"]
-DISTANCE = "Passonneau's: 0 same chain, 1/3 one holds the other, 2/3 overlap, 1 nothing in common"
+DISTANCE = (
+    "Passonneau's: 0 same chain, 1/3 one holds the other, 2/3 overlap, 1 nothing in common"
+)
+
 
 class Disagreement(NamedTuple):
     "Disagreement in a document, as sums."
-    observed: float # over mentions
-    expected: float # by chance, over as many
-    values: int     # chains given to mentions
+
+    observed: float  # over mentions
+    expected: float  # by chance, over as many
+    values: int  # chains given to mentions
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #b84abea8
-Value = tuple[int, int|Span]  # a chain given to a mention: annotator, and number or, where it is alone, the mention
+# a chain given to a mention: annotator, and number or, where it is alone, the mention
+Value = tuple[int, int | Span]
+
 
 def _values(owners: Sequence[dict[Span, int]], unmarked: Unmarked) -> list[list[Value]]:
     "List the chains given to each mention that two or more annotators know."
@@ -79,46 +99,61 @@ def _values(owners: Sequence[dict[Span, int]], unmarked: Unmarked) -> list[list[
     for s in every:
         given: list[Value] = []
         for k, chains in enumerate(owners):
-            if s in chains or unmarked == "alone": given.append((k, chains.get(s, s)))
-        if len(given) > 1: found.append(given)
+            if s in chains or unmarked == "alone":
+                given.append((k, chains.get(s, s)))
+        if len(given) > 1:
+            found.append(given)
     return found
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #09c9ae2a
 def _distance(both: int, a: int, b: int) -> float:
     "Measure how far two chains of sizes a and b differ that share mentions: not at all, one is in the other, or else."
-    if both == max(a, b): return 0.
-    return 1/3 if both == min(a, b) else 2/3
+    if both == max(a, b):
+        return 0.0
+    return 1 / 3 if both == min(a, b) else 2 / 3
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #f96954d3
-def _near(items: Sequence[Sequence[Value]], size: Mapping[Value, int]) -> dict[tuple[Value, ...], float]:
+def _near(
+    items: Sequence[Sequence[Value]], size: Mapping[Value, int]
+) -> dict[tuple[Value, ...], float]:
     "Measure how far chains of two annotators differ, where they share mentions."
     shared = Counter[tuple[Value, ...]]()
-    for given in items: shared.update(combinations(given, 2))
+    for given in items:
+        shared.update(combinations(given, 2))
     found: dict[tuple[Value, ...], float] = {}
-    for (a, b), both in shared.items(): found[a, b] = _distance(both, size.get(a, 1), size.get(b, 1))
+    for (a, b), both in shared.items():
+        found[a, b] = _distance(both, size.get(a, 1), size.get(b, 1))
     return found
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #d1120ae3
 def _expected(weight: Counter, near: Mapping[tuple, float]) -> float:
     "Sum the disagreement by chance: every value is compared with all others, of which most have nothing in common."
     n = sum(weight.values())
-    if not n: return 0.
-    same = sum(w*w for w in weight.values())
-    closer = sum(weight[a]*weight[b]*(1 - d) for (a, b), d in near.items())
-    return (n*n - same - 2*closer)/(n - 1)
+    if not n:
+        return 0.0
+    same = sum(w * w for w in weight.values())
+    closer = sum(weight[a] * weight[b] * (1 - d) for (a, b), d in near.items())
+    return (n * n - same - 2 * closer) / (n - 1)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #d9504560
 def _sizes(owners: Sequence[dict[Span, int]]) -> dict[Value, int]:
     "Count the mentions of each chain of each annotator."
     found: dict[Value, int] = {}
     for k, chains in enumerate(owners):
-        for i, n in Counter(chains.values()).items(): found[k, i] = n
+        for i, n in Counter(chains.values()).items():
+            found[k, i] = n
     return found
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #0fd8e268
-def _observed(items: Iterable[Sequence[Value]], near: Mapping[tuple[Value, ...], float]) -> float:
+def _observed(
+    items: Iterable[Sequence[Value]], near: Mapping[tuple[Value, ...], float]
+) -> float:
     "Sum the disagreement of each pair of annotators about each mention."
-    return sum(2*near[pair]/(len(given) - 1) for given in items for pair in combinations(given, 2))
+    return sum(
+        2 * near[pair] / (len(given) - 1)
+        for given in items
+        for pair in combinations(given, 2)
+    )
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #e96490a5
 def disagreement(
@@ -134,23 +169,30 @@ def disagreement(
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #6171ab2c
 def _alpha(sums: np.ndarray) -> np.ndarray:
     "Alpha from sums of observed and expected disagreement."
-    with np.errstate(invalid="ignore", divide="ignore"): return np.where(sums[:, 1] > 0, 1 - sums[:, 0]/sums[:, 1], 1.)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(sums[:, 1] > 0, 1 - sums[:, 0] / sums[:, 1], 1.0)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #b858e92d
 MEASURES = ("mentions", "muc", "b3", "ceafe", "conll")
 
+
 class PairAgreement(NamedTuple):
     "How far two annotators agree: F1, with intervals over documents."
+
     first: str
     second: str
-    documents: int               # that both annotated
+    documents: int  # that both annotated
     scores: dict[str, Interval]  # of MEASURES
+
 
 def _f1(sums: np.ndarray) -> np.ndarray:
     "F1 from rows of counts, four a row; NaN where there is nothing on either side."
     with np.errstate(invalid="ignore", divide="ignore"):
-        p, r = (np.nan_to_num(sums[:, i]/sums[:, i + 1]) for i in (0, 2))
-        return np.where(sums[:, 1] + sums[:, 3] > 0, np.nan_to_num(2*p*r/(p + r)), np.nan)
+        p, r = (np.nan_to_num(sums[:, i] / sums[:, i + 1]) for i in (0, 2))
+        return np.where(
+            sums[:, 1] + sums[:, 3] > 0, np.nan_to_num(2 * p * r / (p + r)), np.nan
+        )
+
 
 def _conll(sums: np.ndarray) -> np.ndarray:
     "Average the F1 of MUC, B³ and CEAF-e, whose counts are side by side."
@@ -161,39 +203,65 @@ def _shared_tables(first: str, second: str, versions: Versions) -> list[Table]:
     "Make the tables of the documents that two annotators share."
     found = []
     for by in versions.values():
-        if first in by and second in by: found.append(table(by[first].clusters, by[second].clusters))
+        if first in by and second in by:
+            found.append(table(by[first].clusters, by[second].clusters))
     return found
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #50cbc785
-def _of_pair(first: str, second: str, versions: Versions, **how: Any) -> PairAgreement|None:
+def _of_pair(
+    first: str, second: str, versions: Versions, **how: Any
+) -> PairAgreement | None:
     "Measure the agreement of two annotators on what both annotated."
     tables = _shared_tables(first, second, versions)
-    if not tables: return None
-    counts = {m: np.array(list(map(METRICS[m], tables)), float) for m in ("mentions", *CONLL)}
+    if not tables:
+        return None
+    counts = {
+        m: np.array(list(map(METRICS[m], tables)), float) for m in ("mentions", *CONLL)
+    }
     items = counts["mentions"][:, 1] + counts["mentions"][:, 3]
     scores = {m: summed_interval(c, _f1, items, **how) for m, c in counts.items()}
-    scores["conll"] = summed_interval(np.hstack([counts[m] for m in CONLL]), _conll, items, **how)
+    scores["conll"] = summed_interval(
+        np.hstack([counts[m] for m in CONLL]), _conll, items, **how
+    )
     return PairAgreement(first, second, len(tables), scores)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #04a4e77f
 class ChainAgreement:
     "How far annotators agree."
-    def __init__(self, annotators: list[str], documents: int, pairs: list[PairAgreement], alpha: Interval, lone: list[str]):
+
+    def __init__(
+        self,
+        annotators: list[str],
+        documents: int,
+        pairs: list[PairAgreement],
+        alpha: Interval,
+        lone: list[str],
+    ):
         """Keep the annotators, how many documents two or more of them annotated, the agreement of pairs, alpha of all,
         and the keys of documents that only one annotated."""
-        self.annotators, self.documents, self.pairs, self.alpha, self.lone = annotators, documents, pairs, alpha, lone
+        self.annotators = annotators
+        self.documents = documents
+        self.pairs = pairs
+        self.alpha = alpha
+        self.lone = lone
+
     @property
     def df(self) -> "pd.DataFrame":
         "Return a row for each pair and measure, and one for alpha: percent, and its interval."
         rows: list[tuple] = []
-        for p in self.pairs: rows += [(f"{p.first} – {p.second}", m, *p.scores[m]) for m in MEASURES]
+        for p in self.pairs:
+            rows += [(f"{p.first} – {p.second}", m, *p.scores[m]) for m in MEASURES]
         rows.append(("all", "alpha", *self.alpha))
         found = pd.DataFrame(rows, columns=["annotators", "measure", *Interval._fields])
         percent = list(Interval._fields[:3])
-        found[percent] = 100*found[percent].astype(float)
+        found[percent] = 100 * found[percent].astype(float)
         return found.rename(columns={"n": "values", "clusters": "documents"})
-    def __repr__(self) -> str: return self.df.round(1).to_string(index=False)
-    def _repr_html_(self) -> str: return self.df.round(1).to_html(index=False)
+
+    def __repr__(self) -> str:
+        return self.df.round(1).to_string(index=False)
+
+    def _repr_html_(self) -> str:
+        return self.df.round(1).to_html(index=False)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #956c0937
 def _pairs(people: Iterable[str], versions: Versions, **how: Any) -> list[PairAgreement]:
@@ -202,80 +270,102 @@ def _pairs(people: Iterable[str], versions: Versions, **how: Any) -> list[PairAg
     return list(filter(None, found))
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #d755c391
-def _versions(by_annotator: Mapping[str, Iterable[Document]]|Versions) -> Versions:
+def _versions(by_annotator: Mapping[str, Iterable[Document]] | Versions) -> Versions:
     "Return what is aligned unchanged; align what is not."
     aligned = all(isinstance(v, dict) for v in by_annotator.values())
     return dict(by_annotator) if aligned else aligned_versions(by_annotator)  # type: ignore[arg-type]
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #448943fa
-def _alpha_of(several: Iterable[Sequence[Document]], unmarked: Unmarked, **how: Any) -> Interval:
+def _alpha_of(
+    several: Iterable[Sequence[Document]], unmarked: Unmarked, **how: Any
+) -> Interval:
     "Compute alpha of the documents that several annotated, with its interval."
     found = np.array([disagreement(docs, unmarked) for docs in several])
-    return summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.), **how)
+    return summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.0), **how)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #1d1808e3
 def chain_agreement(
-    by_annotator: Mapping[str, Iterable[Document]]|Versions, # what each annotator made, or `aligned_versions` of it
-    unmarked: Unmarked = "alone",  # for alpha, mentions that somebody did not mark: alone, or missing
-    resamples: int = 10_000,       # of the bootstrap, from 100 documents on
-    level: float = 0.95,           # confidence
-    seed: int = 0,                 # of the bootstrap
-) -> ChainAgreement:               # fractions
+    by_annotator: Mapping[str, Iterable[Document]] | Versions,  # what each annotator made,
+    # or `aligned_versions` of it
+    unmarked: Unmarked = "alone",  # for alpha, mentions that somebody did not mark: alone,
+    # or missing
+    resamples: int = 10_000,  # of the bootstrap, from 100 documents on
+    level: float = 0.95,  # confidence
+    seed: int = 0,  # of the bootstrap
+) -> ChainAgreement:  # fractions
     "Measure how far annotators agree on mentions and chains, each pair of them and all together."
-    if unmarked not in ("alone", "missing"): raise CallError(f"unknown value {unmarked!r}", "unmarked", "say alone or missing")
+    if unmarked not in ("alone", "missing"):
+        raise CallError(f"unknown value {unmarked!r}", "unmarked", "say alone or missing")
     versions = _versions(by_annotator)
     how: dict[str, Any] = dict(resamples=resamples, level=level, seed=seed)
     people = list(dict.fromkeys(chain.from_iterable(versions.values())))
     pairs = _pairs(people, versions, **how)
     several = [list(v.values()) for v in versions.values() if len(v) > 1]
     alpha = _alpha_of(several, unmarked, **how)
-    return ChainAgreement(people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2])
+    return ChainAgreement(
+        people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2]
+    )
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #d4963007
 class Tie(NamedTuple):
     "A mention, or a link to an earlier one, that half of the annotators have."
+
     document: str
-    at: Span              # the mention
-    words: str            # of the mention
-    antecedent: Span|None # the mention before it in a chain; None: whether it is a mention at all
-    said: tuple[str, ...] # who has it
-    kept: bool            # whether the merged document has it
+    at: Span  # the mention
+    words: str  # of the mention
+    # the mention before it in a chain; None: whether it is a mention at all
+    antecedent: Span | None
+    said: tuple[str, ...]  # who has it
+    kept: bool  # whether the merged document has it
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #096fbce2
 MOST = 12  # annotators that are merged
 
+
 def _enough(n: int) -> list[tuple[int, ...]]:
     "The smallest sets of annotators whose word is enough."
-    if n > MOST: raise CallError(f"{n} annotators", "merging", f"at most {MOST} are merged")
-    sets = list(combinations(range(n), n//2 + 1))
-    return sets + ([(0, *rest) for rest in combinations(range(1, n), n//2 - 1)] if n % 2 == 0 and n > 2 else [])
+    if n > MOST:
+        raise CallError(f"{n} annotators", "merging", f"at most {MOST} are merged")
+    sets = list(combinations(range(n), n // 2 + 1))
+    return sets + (
+        [(0, *rest) for rest in combinations(range(1, n), n // 2 - 1)]
+        if n % 2 == 0 and n > 2
+        else []
+    )
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #fa13a31f
 def _neighbours(owners: Sequence[dict[Span, int]]) -> list[tuple[Span, Span]]:
     "List the links between neighbours in some annotator's chain, in the order of the text."
     links: set[tuple[Span, Span]] = set()
     for o in owners:
-        for members in _lists(o).values(): links.update(pairwise(sorted(members)))
+        for members in _lists(o).values():
+            links.update(pairwise(sorted(members)))
     return sorted(links, key=lambda link: link[::-1])
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #c94df1d1
-def _ties(owners: Sequence[dict[Span, int]], half: set[Span]) -> list[tuple[Span, Span, list[int]]]:
+def _ties(
+    owners: Sequence[dict[Span, int]], half: set[Span]
+) -> list[tuple[Span, Span, list[int]]]:
     "List the links between neighbours in a chain that half of the annotators have, with who has them."
     out = []
     for a, b in _neighbours(owners):
-        if a in half or b in half: continue
+        if a in half or b in half:
+            continue
         who = [k for k, o in enumerate(owners) if a in o and o[a] == o.get(b)]
-        if 2*len(who) == len(owners): out.append((a, b, who))
+        if 2 * len(who) == len(owners):
+            out.append((a, b, who))
     return out
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #095f98dd
 def _by_half(owners: Sequence[dict[Span, int]]) -> set[Span]:
     "Find the mentions that exactly half of the annotators have."
     votes = Counter(chain.from_iterable(owners))
-    return {s for s, n in votes.items() if 2*n == len(owners)}
+    return {s for s, n in votes.items() if 2 * n == len(owners)}
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #58c53761
-def _majority_links(owners: Sequence[dict[Span, int]]) -> tuple[set[Span], list[tuple[Span, Span]]]:
+def _majority_links(
+    owners: Sequence[dict[Span, int]],
+) -> tuple[set[Span], list[tuple[Span, Span]]]:
     "Find the mentions that enough annotators marked, and the links between those that as many put in one chain."
     mentions, links = set[Span](), list[tuple[Span, Span]]()
     for chosen in _enough(len(owners)):
@@ -289,8 +379,9 @@ def _majority_links(owners: Sequence[dict[Span, int]]) -> tuple[set[Span], list[
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #082f344c
 def merge_versions(
-    versions: Mapping[str, Document], # what each annotator made of one text; the first decides ties
-    singletons: bool = True,          # keep mentions that are linked to nothing
+    versions: Mapping[str, Document],  # what each annotator made of one text;
+    # the first decides ties
+    singletons: bool = True,  # keep mentions that are linked to nothing
 ) -> tuple[Document, list[Tie]]:
     "Merge what several annotators made of one text, by majority."
     people, docs = list(versions), list(versions.values())
@@ -298,25 +389,34 @@ def merge_versions(
     mentions, links = _majority_links(owners)
     clusters = tidy(c for c in _joined(sorted(mentions), links) if singletons or len(c) > 1)
     text = next(filter(attrgetter("sentences"), docs), docs[0])
-    merged = Document(text.doc_key, text.sentences, clusters, _names(clusters, docs, owners))
+    merged = Document(
+        text.doc_key, text.sentences, clusters, _names(clusters, docs, owners)
+    )
     return merged, _listed(merged, people, owners)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #6c6e3f7d
 def _first_name(s: Span, named: Iterable[tuple[Sequence[str], dict[Span, int]]]) -> str:
     "Find what the first annotator who has a name for a mention's chain calls it; or return nothing."
     for names, owners in named:
-        if s in owners and (name := names[owners[s]]): return name
+        if s in owners and (name := names[owners[s]]):
+            return name
     return ""
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #9d8276a4
-def _names(clusters: Sequence[Sequence[Span]], docs: Sequence[Document], owners: Sequence[dict[Span, int]]) -> tuple[str, ...]:
+def _names(
+    clusters: Sequence[Sequence[Span]],
+    docs: Sequence[Document],
+    owners: Sequence[dict[Span, int]],
+) -> tuple[str, ...]:
     "Name each cluster by what the first annotator who has a name for its first mention calls it."
     named = [(d.names, o) for d, o in zip(docs, owners) if d.names]
     found = tuple(_first_name(c[0], named) for c in clusters)
     return found if any(found) else ()
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #67389afa
-def _listed(merged: Document, people: list[str], owners: Sequence[dict[Span, int]]) -> list[Tie]:
+def _listed(
+    merged: Document, people: list[str], owners: Sequence[dict[Span, int]]
+) -> list[Tie]:
     "List the ties, in the order of the text."
     home, tokens, key = _owners(merged), merged.tokens, merged.doc_key
     half = _by_half(owners)
@@ -326,7 +426,9 @@ def _listed(merged: Document, people: list[str], owners: Sequence[dict[Span, int
         ties.append(Tie(key, s, _words_at(tokens, s), None, by, s in home))
     for a, b, ks in _ties(owners, half):
         by = tuple(people[k] for k in ks)
-        ties.append(Tie(key, b, _words_at(tokens, b), a, by, a in home and home[a] == home.get(b)))
+        ties.append(
+            Tie(key, b, _words_at(tokens, b), a, by, a in home and home[a] == home.get(b))
+        )
     return sorted(ties, key=lambda t: (t.at, t.antecedent or (-1, -1)))
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #4ded5503
@@ -334,13 +436,17 @@ def _has_singletons(d: Document) -> bool:
     "Tell whether a document has a cluster of one mention."
     return 1 in map(len, d.clusters)
 
+
 def merge_annotations(versions: Versions) -> tuple[list[Document], list[Tie]]:
     "Merge all documents of `aligned_versions`, each by the majority of those who annotated it."
-    singletons = any(map(_has_singletons, chain.from_iterable(v.values() for v in versions.values())))
+    singletons = any(
+        map(_has_singletons, chain.from_iterable(v.values() for v in versions.values()))
+    )
     docs: list[Document] = []
     ties: list[Tie] = []
     for key, by in versions.items():
         merged, undecided = merge_versions(by, singletons)
         docs.append(merged.changed(doc_key=key))
-        for t in undecided: ties.append(t._replace(document=key))
+        for t in undecided:
+            ties.append(t._replace(document=key))
     return docs, ties

@@ -8,71 +8,111 @@ __all__ = ['Mode', 'FIELDS', 'credit', 'outcomes', 'outcomes_of_summary', 'count
 # %% ../../nbs/metrics/00_choice.ipynb #6b0acc3b
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
-from ..core.types import Answer, CallError, DataError, Later, Question, meta_columns, nearest, repeated
+from refnb.core.types import (
+    Answer,
+    CallError,
+    DataError,
+    Later,
+    Question,
+    meta_columns,
+    nearest,
+    repeated,
+)
 from ..core.runs import Card, Summary
-if TYPE_CHECKING: import pandas as pd
-else: pd = Later("pandas")  # it takes most of a second to import, and a batch with nothing to do needs none
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    # it takes most of a second to import, and a batch with nothing to do needs none
+    pd = Later("pandas")
 
 # %% ../../nbs/metrics/00_choice.ipynb #4d98bba3
 def _check_answer(q: Question, a: Answer):
     "Refuse an answer that does not fit the options of a question."
     if a.scores and len(a.scores) != len(q.options):
-        raise DataError(f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}")
+        raise DataError(
+            f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}"
+        )
     if a.chosen and max(a.chosen) >= len(q.options):
-        raise DataError(f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}")
+        raise DataError(
+            f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}"
+        )
 
 # %% ../../nbs/metrics/00_choice.ipynb #08a95241
 def _credit_of_scores(scores: Sequence[float], right: Sequence[int]) -> float:
     "Compute the credit of scores: all of it where the right option is best, a part where others score as high."
     most = max(scores)
-    if len(right) != 1 or scores[right[0]] != most: return 0.
-    return 1/scores.count(most)
+    if len(right) != 1 or scores[right[0]] != most:
+        return 0.0
+    return 1 / scores.count(most)
 
 # %% ../../nbs/metrics/00_choice.ipynb #af04ce2f
 def credit(q: Question, a: Answer) -> float:
     "Compute how much of a right answer to a question this is: 0 to 1."
     _check_answer(q, a)
-    if a.reason: return 0.
-    if a.chosen or not a.scores: return float(set(a.chosen) == set(q.right))
+    if a.reason:
+        return 0.0
+    if a.chosen or not a.scores:
+        return float(set(a.chosen) == set(q.right))
     return _credit_of_scores(a.scores, q.right)
 
 # %% ../../nbs/metrics/00_choice.ipynb #b1807cee
-def _frame(ids: list, docs: list, options: list, credits: list, reasons: list,
-           fields: Mapping[str, list]) -> "pd.DataFrame":
+def _frame(
+    ids: list,
+    docs: list,
+    options: list,
+    credits: list,
+    reasons: list,
+    fields: Mapping[str, list],
+) -> "pd.DataFrame":
     "Make the table of outcomes from its columns."
-    return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits,
-                         "reason": pd.array(reasons, dtype="object")} | dict(fields))
+    return pd.DataFrame(
+        {
+            "id": ids,
+            "doc_key": docs,
+            "options": options,
+            "credit": credits,
+            "reason": pd.array(reasons, dtype="object"),
+        }
+        | dict(fields)
+    )
 
 # %% ../../nbs/metrics/00_choice.ipynb #fb766ece
 def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."
     if strange := set(ids) - set(known):
-        raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where,
-                        "are they of another task?")
+        raise DataError(
+            f"{len(strange)} answers belong to no question, one is {min(strange)}",
+            where,
+            "are they of another task?",
+        )
 
 # %% ../../nbs/metrics/00_choice.ipynb #06d1243a
-def _credits(qs: Iterable[Question], answers: Mapping[str, Answer]) -> tuple[list[float], list[str|None]]:
+def _credits(
+    qs: Iterable[Question], answers: Mapping[str, Answer]
+) -> tuple[list[float], list[str | None]]:
     "List the credit of each question's answer, and why there is no answer: `missing`, or the answer's own reason."
     credits: list[float] = []
-    reasons: list[str|None] = []
+    reasons: list[str | None] = []
     for q in qs:
         a = answers.get(q.id)
-        credits.append(credit(q, a) if a else 0.)
+        credits.append(credit(q, a) if a else 0.0)
         reasons.append(a.reason if a else "missing")
     return credits, reasons
 
 # %% ../../nbs/metrics/00_choice.ipynb #42ff5a99
 def outcomes(
     questions: Iterable[Question],  # all of a task
-    answers: Mapping[str, Answer]|Iterable[Answer], # by id, or in any order
-    where: str = "answers",         # named in errors
-) -> "pd.DataFrame":                  # one row per question
+    answers: Mapping[str, Answer] | Iterable[Answer],  # by id, or in any order
+    where: str = "answers",  # named in errors
+) -> "pd.DataFrame":  # one row per question
     "Make a table of the credit and fields of every question, answered or not."
     qs = list(questions)
     ids = [q.id for q in qs]
     if twice := repeated(ids):
         raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
-    if not isinstance(answers, Mapping): answers = _by_id(answers, where)
+    if not isinstance(answers, Mapping):
+        answers = _by_id(answers, where)
     _known(answers, ids, where)
     docs, options = [q.doc_key for q in qs], [len(q.options) for q in qs]
     return _frame(ids, docs, options, *_credits(qs, answers), meta_columns(qs))
@@ -82,7 +122,10 @@ def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answe
     "Return answers by id; an id that appears twice is an error."
     out: dict[str, Answer] = {}
     for a in answers:
-        if a.id in out: raise DataError(f"the id {a.id} appears twice", where, "which of the two answers counts?")
+        if a.id in out:
+            raise DataError(
+                f"the id {a.id} appears twice", where, "which of the two answers counts?"
+            )
         out[a.id] = a
     return out
 
@@ -93,12 +136,20 @@ def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
     credits, reasons = [], []
     for i in card.ids:
         value = summary.credit.get(i, "missing")
-        credits.append(value if isinstance(value, float) else 0.)
+        credits.append(value if isinstance(value, float) else 0.0)
         reasons.append(value if isinstance(value, str) else None)
-    return _frame(card.ids, list(map(card.docs.__getitem__, card.doc)), card.options, credits, reasons, card.fields)
+    return _frame(
+        card.ids,
+        list(map(card.docs.__getitem__, card.doc)),
+        card.options,
+        credits,
+        reasons,
+        card.fields,
+    )
 
 # %% ../../nbs/metrics/00_choice.ipynb #1e201679
 Mode = Literal["strict", "released"]
+
 
 def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
     "Return the outcomes that count in a mode."
@@ -109,20 +160,25 @@ def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
 # %% ../../nbs/metrics/00_choice.ipynb #01731792
 FIELDS = ("doc_key", "options", "reason")
 
+
 def _check_fields(fields: Iterable[str], o: "pd.DataFrame"):
     "Refuse fields that outcomes do not have."
     known = [c for c in o.columns if c not in ("id", "credit")]
     for f in fields:
-        if f not in known: raise CallError(f"unknown field {f!r}", do=nearest(f, known))
+        if f not in known:
+            raise CallError(f"unknown field {f!r}", do=nearest(f, known))
 
 # %% ../../nbs/metrics/00_choice.ipynb #b7531699
 def _label(value: object) -> str:
     "Write a field's value for readers."
-    if isinstance(value, bool): return "yes" if value else "no"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (
+        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    )
 
 # %% ../../nbs/metrics/00_choice.ipynb #cab7238f
-def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
+def labels(o: "pd.DataFrame", by: str | Iterable[str]) -> "pd.Series":
     "Make a group label for each row of outcomes, None where a field has no value; several fields are joined by ` / `."
     fields = [by] if isinstance(by, str) else list(by)
     _check_fields(fields, o)
@@ -133,11 +189,12 @@ def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
 
 # %% ../../nbs/metrics/00_choice.ipynb #16a3e2e3
 def accuracy(
-    o: "pd.DataFrame",                  # outcomes
-    by: str|Iterable[str]|None = None, # a field, or several
-    mode: Mode = "strict",            # how a missing answer counts
-) -> "pd.Series":                       # fractions; one value under "all", or one per group
+    o: "pd.DataFrame",  # outcomes
+    by: str | Iterable[str] | None = None,  # a field, or several
+    mode: Mode = "strict",  # how a missing answer counts
+) -> "pd.Series":  # fractions; one value under "all", or one per group
     "Compute mean credit, by any field; `refnb.results.scores` adds intervals."
     o = counted(o, mode)
-    if by is None: return pd.Series({"all": o.credit.mean() if len(o) else float("nan")})
+    if by is None:
+        return pd.Series({"all": o.credit.mean() if len(o) else float("nan")})
     return o.credit.groupby(labels(o, by), sort=True).mean()

@@ -13,40 +13,62 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
-from .uncertainty import FEW, Drawn, _check, _cluster_totals, _codes, _counted, _draws, _interval
-from .uncertainty import _jackknife, _limits, _numbers, _ordered, _resampled, _same_length
+from refnb.metrics.uncertainty import (
+    FEW,
+    Drawn,
+    _check,
+    _cluster_totals,
+    _codes,
+    _counted,
+    _draws,
+    _interval,
+    _jackknife,
+    _limits,
+    _numbers,
+    _ordered,
+    _resampled,
+    _same_length,
+)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #161f958e
 class Difference(NamedTuple):
     "First system minus second, on the same items; None for values that a test does not give."
-    value: float | None # difference of the means
-    low: float | None   # lower end
+
+    value: float | None  # difference of the means
+    low: float | None  # lower end
     high: float | None  # upper end
-    p: float | None     # two-sided
-    n: int              # items that both systems answered
-    clusters: int       # clusters that they come from
+    p: float | None  # two-sided
+    n: int  # items that both systems answered
+    clusters: int  # clusters that they come from
+
     def __str__(self):
         value = "nothing to compare" if self.value is None else f"{self.value:+.3f}"
-        bounds = "no interval" if self.low is None else f"[{self.low:+.3f}, {self.high:+.3f}]"
+        bounds = (
+            "no interval" if self.low is None else f"[{self.low:+.3f}, {self.high:+.3f}]"
+        )
         p = "no test" if self.p is None else f"p = {self.p:.4f}"
         return f"{value}, {bounds}, {p}, {_counted(self.n, 'item')} in {_counted(self.clusters, 'cluster')}"
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #5167458c
 class Paired(NamedTuple):
     "The values of two systems on the items that both have."
-    a: np.ndarray # of the first system
-    b: np.ndarray # of the second, in the same order
-    ids: list     # of the items, sorted
-    only_a: int   # ids that only the first system has
-    only_b: int   # ids that only the second system has
+
+    a: np.ndarray  # of the first system
+    b: np.ndarray  # of the second, in the same order
+    ids: list  # of the items, sorted
+    only_a: int  # ids that only the first system has
+    only_b: int  # ids that only the second system has
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #0ae2add2
 def _common_ids(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> list:
     "List the ids that two systems share, sorted; refuse systems that share none."
     ids = _ordered(a.keys() & b.keys())
     if a and b and not ids:
-        raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id",
-                        "give two systems on the same task")
+        raise DataError(
+            f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}",
+            "pair_by_id",
+            "give two systems on the same task",
+        )
     return ids
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #8bc520d4
@@ -59,45 +81,62 @@ def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     """Align two systems by the ids of their items; what only one has is counted, not compared.
     Values come in the order of `ids`, which finds the clusters."""
     if not (isinstance(a, dict) and isinstance(b, dict)):
-        raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is not an id")
+        raise CallError(
+            "two dicts are needed",
+            "pair_by_id",
+            "give id -> value: a position is not an id",
+        )
     ids = _common_ids(a, b)
-    return Paired(_in_row(a, ids), _in_row(b, ids), ids, len(a) - len(ids), len(b) - len(ids))
+    return Paired(
+        _in_row(a, ids), _in_row(b, ids), ids, len(a) - len(ids), len(b) - len(ids)
+    )
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #d9cfce2b
-def _differences(where: str, a: ArrayLike, b: ArrayLike,
-                 clusters: Iterable[Hashable]|None=None) -> tuple[np.ndarray, np.ndarray]:
+def _differences(
+    where: str, a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     "Compute the differences of the pairs in which neither is NaN."
     a, b = _numbers(where, "a", a), _numbers(where, "b", b)
     rows = np.arange(len(a)) if clusters is None else _codes(where, "clusters", clusters)[1]
     _same_length(where, a=a, b=b, clusters=rows)
-    d = np.where(np.isclose(a, b, rtol=1e-12, atol=0), 0., a - b)
+    d = np.where(np.isclose(a, b, rtol=1e-12, atol=0), 0.0, a - b)
     return d[~np.isnan(d)], rows[~np.isnan(d)]
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #25cb07e1
 def _p_of_t(sums: np.ndarray, items: np.ndarray, tiny: float, least: float) -> float:
     "Compute the two-sided p of Student's t for a ratio of sums; `least` if all clusters show the same difference."
-    from scipy.special import stdtr # late: half a second of CPU time to import
+    from scipy.special import stdtr  # late: half a second of CPU time to import
+
     total, (error, df) = abs(sums.sum()), _jackknife(sums, items)
-    if total <= tiny: return 1.
-    if error*items.sum() <= tiny: return least
-    return float(2*stdtr(df, -total/items.sum()/error))
+    if total <= tiny:
+        return 1.0
+    if error * items.sum() <= tiny:
+        return least
+    return float(2 * stdtr(df, -total / items.sum() / error))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #2d1759ee
 def _p_of_draws(drawn: np.ndarray, tiny: float) -> float:
     "Compute the two-sided p of a sum from resamples of it."
     far = min((drawn <= tiny).sum(), (drawn >= -tiny).sum())
-    return min(1., float(2*(1 + far)/(1 + len(drawn))))
+    return min(1.0, float(2 * (1 + far) / (1 + len(drawn))))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
 def _drawn_sums(sums: np.ndarray, items: np.ndarray, resamples: int, seed: int) -> Drawn:
     "Draw resamples of sums and items; nothing for few clusters, whose interval is of Student's t."
-    if len(items) < FEW: return None
+    if len(items) < FEW:
+        return None
     drawn_sums, drawn_items = _resampled(np.column_stack([sums, items]), resamples, seed).T
     return drawn_sums, drawn_items
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #fa24218e
-def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
-                     level: float = 0.95, seed: int = 0) -> Difference:
+def paired_bootstrap(
+    a: ArrayLike,
+    b: ArrayLike,
+    clusters: Iterable[Hashable],
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Difference:
     """Compute the difference of two means on the same items, NaN left out, with an interval and p over whole clusters:
     from resamples, and below 100 clusters of Student's t. With fewer than 2 clusters there is no interval and no p."""
     where = "paired_bootstrap"
@@ -107,47 +146,62 @@ def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], r
     drawn = _drawn_sums(sums, items, resamples, seed)
     _, most = _limits(_numbers(where, "a", a), _numbers(where, "b", b))
     value, low, high, n, k = _interval(sums, items, drawn, level, (-most, most))
-    if low is None: return Difference(value, None, None, None, n, k)
-    tiny = 1e-12*np.abs(d).sum()  # what rounding leaves of a sum that is zero
-    p = _p_of_t(sums, items, tiny, 2/(1 + resamples)) if drawn is None else _p_of_draws(drawn[0], tiny)
+    if low is None:
+        return Difference(value, None, None, None, n, k)
+    tiny = 1e-12 * np.abs(d).sum()  # what rounding leaves of a sum that is zero
+    p = (
+        _p_of_t(sums, items, tiny, 2 / (1 + resamples))
+        if drawn is None
+        else _p_of_draws(drawn[0], tiny)
+    )
     return Difference(value, low, high, p, n, k)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #5e853992
 def _flipped(sums: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, bool]:
     "Sum the differences under sign flips: all of them where that is affordable, else random ones."
-    if 2**len(sums) > resamples:
-        return sums.sum() - 2*np.concatenate([t @ sums for t in _draws(2, len(sums), resamples, seed)]), False
+    if 2 ** len(sums) > resamples:
+        return sums.sum() - 2 * np.concatenate(
+            [t @ sums for t in _draws(2, len(sums), resamples, seed)]
+        ), False
     totals = np.zeros(1)
-    for s in sums: totals = np.concatenate([totals + s, totals - s])
+    for s in sums:
+        totals = np.concatenate([totals + s, totals - s])
     return totals, True
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a074c50a
 def _p_of_flips(totals: np.ndarray, exact: bool, seen: float, resamples: int) -> float:
     "Compute the share of sums under flipped signs that are as far from zero as the sum that was seen."
     hits = int((np.abs(totals) >= seen).sum())
-    return hits/len(totals) if exact else (1 + hits)/(1 + resamples)
+    return hits / len(totals) if exact else (1 + hits) / (1 + resamples)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #2576b5ef
-def paired_permutation(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
-                       seed: int = 0) -> Difference:
+def paired_permutation(
+    a: ArrayLike,
+    b: ArrayLike,
+    clusters: Iterable[Hashable],
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Difference:
     """Test two-sided whether two systems differ: the sign of each cluster's difference is flipped, NaN is left out.
     Exact if there are at most `resamples` sign patterns, else so many are drawn; p, without interval."""
     where = "paired_permutation"
     _check(where, resamples=resamples, seed=seed)
     d, rows = _differences(where, a, b, clusters)
     sums, items = _cluster_totals(d, rows)
-    if not len(items): return Difference(None, None, None, None, 0, 0)
-    tiny = 1e-12*np.abs(d).sum() # what rounding leaves of a sum that is zero
+    if not len(items):
+        return Difference(None, None, None, None, 0, 0)
+    tiny = 1e-12 * np.abs(d).sum()  # what rounding leaves of a sum that is zero
     totals, exact = _flipped(sums[np.abs(sums) > tiny], resamples, seed)
     p = _p_of_flips(totals, exact, abs(sums.sum()) - tiny, resamples)
-    return Difference(float(sums.sum()/len(d)), None, None, p, len(d), len(items))
+    return Difference(float(sums.sum() / len(d)), None, None, p, len(d), len(items))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a091ee34
 class PairedT(NamedTuple):
     "Student's t on paired differences; t and p are None below two pairs."
-    t: float | None # mean difference over its standard error
-    df: int         # pairs minus 1
-    p: float | None # two-sided
+
+    t: float | None  # mean difference over its standard error
+    df: int  # pairs minus 1
+    p: float | None  # two-sided
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #b6189b16
 def paired_t(a: ArrayLike, b: ArrayLike) -> PairedT:
@@ -155,21 +209,25 @@ def paired_t(a: ArrayLike, b: ArrayLike) -> PairedT:
     t is infinite where all differences are equal but not zero."""
     d, _ = _differences("paired_t", a, b)
     n, df = len(d), max(0, len(d) - 1)
-    if n < 2: return PairedT(None, df, None)
-    if not d.any(): return PairedT(0., df, 1.)
-    from scipy.special import stdtr # late: half a second of CPU time to import
-    mean = math.fsum(d)/n # exact sums: the order of the items never matters
-    error = math.sqrt(math.fsum((d - mean)**2)/df/n) if np.ptp(d) else 0.
-    t = mean/error if error else math.copysign(math.inf, mean)
-    return PairedT(t, df, float(2*stdtr(df, -abs(t))))
+    if n < 2:
+        return PairedT(None, df, None)
+    if not d.any():
+        return PairedT(0.0, df, 1.0)
+    from scipy.special import stdtr  # late: half a second of CPU time to import
+
+    mean = math.fsum(d) / n  # exact sums: the order of the items never matters
+    error = math.sqrt(math.fsum((d - mean) ** 2) / df / n) if np.ptp(d) else 0.0
+    t = mean / error if error else math.copysign(math.inf, mean)
+    return PairedT(t, df, float(2 * stdtr(df, -abs(t))))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #bdcbff94
 class McNemar(NamedTuple):
     "McNemar's test on the items that only one of two systems has right."
-    only_a: int      # only the first system is right
-    only_b: int      # only the second is
-    statistic: float # exact: the smaller of the two; else chi-square
-    p: float         # two-sided
+
+    only_a: int  # only the first system is right
+    only_b: int  # only the second is
+    statistic: float  # exact: the smaller of the two; else chi-square
+    p: float  # two-sided
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a027df76
 def _right_or_wrong(name: str, values: ArrayLike):
@@ -177,42 +235,47 @@ def _right_or_wrong(name: str, values: ArrayLike):
     values = _numbers("mcnemar", name, values)
     odd = ~np.isnan(values) & (values != 0) & (values != 1)
     if odd.any():
-        raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar",
-                        "shared credits need paired_permutation")
+        raise DataError(
+            f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1",
+            "mcnemar",
+            "shared credits need paired_permutation",
+        )
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #7883e0bd
 def _by_chi_square(only_a: int, only_b: int) -> McNemar:
     "Test by chi-square with 1 degree of freedom, corrected for continuity."
     n = only_a + only_b
-    chi2 = max(0, abs(only_a - only_b) - 1)**2/n if n else 0.
-    return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2)))  # the tail
+    chi2 = max(0, abs(only_a - only_b) - 1) ** 2 / n if n else 0.0
+    return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2 / 2)))  # the tail
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #4727b71d
 def _by_binomial(only_a: int, only_b: int) -> McNemar:
     "Test exactly: under chance, each disagreement is a toss of a coin."
-    from scipy.special import bdtr # late: half a second of CPU time to import
+    from scipy.special import bdtr  # late: half a second of CPU time to import
+
     n, least = only_a + only_b, min(only_a, only_b)
-    return McNemar(only_a, only_b, float(least), min(1., float(2*bdtr(least, n, 0.5))))
+    return McNemar(only_a, only_b, float(least), min(1.0, float(2 * bdtr(least, n, 0.5))))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
-def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> McNemar:
+def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool | None = None) -> McNemar:
     """Compute McNemar's test of two systems, each right (1) or not (0) on the same items; NaN is left out.
     `exact`: binomial or chi-square; None: binomial below 25 disagreements."""
     _right_or_wrong("a_right", a_right)
     _right_or_wrong("b_right", b_right)
     d, _ = _differences("mcnemar", a_right, b_right)
     only_a, only_b = int((d > 0).sum()), int((d < 0).sum())
-    if exact is None: exact = only_a + only_b < 25
+    if exact is None:
+        exact = only_a + only_b < 25
     return _by_binomial(only_a, only_b) if exact else _by_chi_square(only_a, only_b)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de12
-def holm(ps: Sequence[float|None]) -> list[float|None]:
+def holm(ps: Sequence[float | None]) -> list[float | None]:
     "Correct the p values of several tests, in the order given, by Holm's method; None is no test and stays None."
     tested = sorted((p, i) for i, p in enumerate(ps) if p is not None)
-    out: list[float|None] = [None]*len(ps)
-    least = 0.
+    out: list[float | None] = [None] * len(ps)
+    least = 0.0
     for k, (p, i) in enumerate(tested):
-        out[i] = least = max(least, min(1., p*(len(tested) - k)))
+        out[i] = least = max(least, min(1.0, p * (len(tested) - k)))
     return out
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de15
@@ -221,30 +284,40 @@ def _split(groups: list[frozenset], a: Hashable, b: Hashable) -> list[frozenset]
     parts = {g - {x} if {a, b} <= g else g for g in groups for x in (a, b)}
     return [g for g in parts if not any(map(g.__lt__, parts))]
 
+
 def _letter(i: int) -> str:
     "Name a group: a to z, then aa, ab, …"
-    return ("" if i < 26 else _letter(i//26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
+    return ("" if i < 26 else _letter(i // 26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #92eb9ac7
-def _tied(names: Sequence[Hashable], ps: Mapping[tuple[Any, Any], float|None], level: float) -> list[frozenset]:
+def _tied(
+    names: Sequence[Hashable], ps: Mapping[tuple[Any, Any], float | None], level: float
+) -> list[frozenset]:
     "Find the largest groups of systems without a significant difference inside, in the order of the systems."
     groups = [frozenset(names)] if names else []
     for (a, b), p in ps.items():
         if unknown := {a, b} - set(names):
-            raise DataError(f"{min(unknown, key=repr)!r} has no score", "tie_groups", "give the score of every system")
-        if p is not None and p < level: groups = _split(groups, a, b)
+            raise DataError(
+                f"{min(unknown, key=repr)!r} has no score",
+                "tie_groups",
+                "give the score of every system",
+            )
+        if p is not None and p < level:
+            groups = _split(groups, a, b)
     place = dict(zip(names, range(len(names))))
     return sorted(groups, key=lambda g: sorted(map(place.__getitem__, g)))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #1a3c7074
 def tie_groups(
-    scores: Mapping[Any, float],                  # of each system
-    ps: Mapping[tuple[Any, Any], float|None],     # corrected p of each pair, in either order; None: no test
-    level: float = 0.05,                          # a smaller p is significant
-) -> dict[Any, str]:                              # letters of each system, the best first
+    scores: Mapping[Any, float],  # of each system
+    ps: Mapping[tuple[Any, Any], float | None],  # corrected p of each pair,
+    # in either order; None: no test
+    level: float = 0.05,  # a smaller p is significant
+) -> dict[Any, str]:  # letters of each system, the best first
     "Rank systems by score and give those without a significant difference a common letter (a compact letter display)."
     names = sorted(scores, key=lambda s: -scores[s])
     letters: dict[Any, list[str]] = {s: [] for s in names}
     for i, g in enumerate(_tied(names, ps, level)):
-        for s in g: letters[s].append(_letter(i))
+        for s in g:
+            letters[s].append(_letter(i))
     return dict(zip(letters, map(" ".join, letters.values())))

@@ -18,10 +18,12 @@ from ..core.documents import LONGEST
 # %% ../../nbs/metrics/01_coref.ipynb #94ec3502
 Mentions = Sequence[Sequence[tuple[int, int]]]
 
+
 class Flat(NamedTuple):
     "Clusters as arrays."
-    keys: np.ndarray   # a number per mention
-    labels: np.ndarray # the cluster of each mention
+
+    keys: np.ndarray  # a number per mention
+    labels: np.ndarray  # the cluster of each mention
     sizes: np.ndarray  # mentions of each cluster
 
 # %% ../../nbs/metrics/01_coref.ipynb #01a6b872
@@ -29,20 +31,31 @@ def _flat(clusters: Mentions) -> Flat:
     "Convert clusters to arrays."
     clusters = list(filter(len, clusters))
     sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
-    try: ends = np.fromiter(chain.from_iterable(chain.from_iterable(clusters)), np.int64, 2*int(sizes.sum()))
-    except OverflowError: ends = np.array([LONGEST])
-    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:  # in 64 bits it would be another mention
+    try:
+        ends = np.fromiter(
+            chain.from_iterable(chain.from_iterable(clusters)),
+            np.int64,
+            2 * int(sizes.sum()),
+        )
+    except OverflowError:
+        ends = np.array([LONGEST])
+    # in 64 bits it would be another mention
+    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:
         raise DataError(f"a span is outside of a text of at most {LONGEST:,} tokens")
-    return Flat((ends[0::2] << 32) | ends[1::2], np.repeat(np.arange(len(clusters)), sizes), sizes)
+    return Flat(
+        (ends[0::2] << 32) | ends[1::2], np.repeat(np.arange(len(clusters)), sizes), sizes
+    )
 
 # %% ../../nbs/metrics/01_coref.ipynb #6ffe32db
 Duplicates = Literal["official", "released", "error"]
 _TOLERATED = 10  # repeated mentions of a response, by the official scorer
 
+
 def _differ(f: Flat) -> bool:
     "Tell whether all mentions differ; sorting numbers is much faster than sorting their places."
     keys = np.sort(f.keys)
     return not (keys[1:] == keys[:-1]).any()
+
 
 def _repeated(f: Flat) -> np.ndarray:
     "Mark the mentions that are repetitions."
@@ -53,34 +66,47 @@ def _repeated(f: Flat) -> np.ndarray:
     again[order[first]] = False
     return again
 
+
 def _without(f: Flat, drop: np.ndarray) -> Flat:
     "Remove some mentions from clusters."
-    if not drop.any(): return f
+    if not drop.any():
+        return f
     labels = f.labels[~drop]
     sizes = np.bincount(labels, minlength=len(f.sizes))
     renumber = np.cumsum(sizes > 0) - 1
     return Flat(f.keys[~drop], renumber[labels], sizes[sizes > 0])
 
 # %% ../../nbs/metrics/01_coref.ipynb #675ef8e5
-def _as_span(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
+def _as_span(key: int) -> list[int]:
+    return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
 # %% ../../nbs/metrics/01_coref.ipynb #4239e6d3
 def _check_repetitions(n: int, example: list[int], duplicates: Duplicates, who: str):
     "Refuse repeated mentions: any, where they are an error, and more than the official scorer takes."
     if duplicates == "error":
-        raise DataError(f"{n} mentions of the {who} clusters appear twice, one is {example}",
-                        do="remove them, or say how to count them with duplicates=official or released")
+        raise DataError(
+            f"{n} mentions of the {who} clusters appear twice, one is {example}",
+            do="remove them, or say how to count them with duplicates=official or released",
+        )
     if who == "predicted" and n > _TOLERATED:
-        raise DataError(f"{n} mentions of the predicted clusters appear twice, one is {example}",
-                        do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say "
-                           f"duplicates=released")
+        raise DataError(
+            f"{n} mentions of the predicted clusters appear twice, one is {example}",
+            do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say "
+            f"duplicates=released",
+        )
 
 # %% ../../nbs/metrics/01_coref.ipynb #e0627ece
-def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray|None = None) -> Flat:
+def _once(
+    f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray | None = None
+) -> Flat:
     "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
     if duplicates not in ("official", "released", "error"):
-        raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
-    if duplicates == "released" or _differ(f): return f
+        raise CallError(
+            f"unknown reading of duplicates {duplicates!r}",
+            do="known: official, released, error",
+        )
+    if duplicates == "released" or _differ(f):
+        return f
     again = _repeated(f)
     example = _as_span((f.keys if spans is None else spans)[again][0])
     _check_repetitions(int(again.sum()), example, duplicates, who)
@@ -89,28 +115,34 @@ def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.nda
 # %% ../../nbs/metrics/01_coref.ipynb #0ba4835e
 class Cells(NamedTuple):
     "Pairs of a gold and a predicted cluster that share mentions."
-    gold: np.ndarray      # index of the gold cluster
-    predicted: np.ndarray # index of the predicted cluster
-    n: np.ndarray         # mentions that they share
+
+    gold: np.ndarray  # index of the gold cluster
+    predicted: np.ndarray  # index of the predicted cluster
+    n: np.ndarray  # mentions that they share
+
 
 class Table(NamedTuple):
     "What all metrics need to know."
-    gold: np.ndarray      # sizes of gold clusters
-    predicted: np.ndarray # sizes of predicted clusters
-    recall: Cells         # gold mentions by where they went
-    precision: Cells      # predicted mentions by where they came from
-    overlap: Cells        # gold mentions by the clusters that hold them
+
+    gold: np.ndarray  # sizes of gold clusters
+    predicted: np.ndarray  # sizes of predicted clusters
+    recall: Cells  # gold mentions by where they went
+    precision: Cells  # predicted mentions by where they came from
+    overlap: Cells  # gold mentions by the clusters that hold them
+
 
 def _cells(gold_labels: np.ndarray, predicted_labels: np.ndarray, width: int) -> Cells:
     "Count equal pairs of labels."
-    pairs, n = np.unique(gold_labels*max(width, 1) + predicted_labels, return_counts=True)
-    return Cells(pairs//max(width, 1), pairs % max(width, 1), n)
+    pairs, n = np.unique(gold_labels * max(width, 1) + predicted_labels, return_counts=True)
+    return Cells(pairs // max(width, 1), pairs % max(width, 1), n)
+
 
 def _find(f: Flat, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Tell which of the keys are mentions of f, and the (last) cluster that holds each of those."
     order = np.argsort(f.keys, kind="stable")
     at = np.searchsorted(f.keys[order], keys, side="right") - 1
-    if not len(order): return np.zeros(len(keys), bool), at[:0]
+    if not len(order):
+        return np.zeros(len(keys), bool), at[:0]
     hit = (at >= 0) & (f.keys[order][at] == keys)
     return hit, f.labels[order[at[hit]]]
 
@@ -121,7 +153,8 @@ def _overlap(g: Flat, p: Flat) -> Cells:
     order = np.argsort(keys, kind="stable")
     keys, labels = keys[order], labels[order]
     first = np.searchsorted(keys, g.keys, "left")
-    many = np.searchsorted(keys, g.keys, "right") - first  # predicted clusters that hold a gold mention
+    # predicted clusters that hold a gold mention
+    many = np.searchsorted(keys, g.keys, "right") - first
     before = np.cumsum(many) - many
     at = np.repeat(first - before, many) + np.arange(int(many.sum()))
     return _cells(np.repeat(g.labels, many), labels[at], len(p.sizes))
@@ -132,28 +165,46 @@ def _without_singletons(f: Flat) -> Flat:
     return _without(f, f.sizes[f.labels] == 1)
 
 # %% ../../nbs/metrics/01_coref.ipynb #e0b04e2f
-def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
+def table(
+    gold: Mentions,
+    predicted: Mentions,
+    singletons: bool = True,
+    duplicates: Duplicates = "official",
+) -> Table:
     """Make the sparse table of two sets of clusters, the input of all metrics. `singletons` keeps clusters of one
     mention, on both sides; `duplicates` says how mentions that appear twice count."""
     g, p = _once(_flat(gold), duplicates, "gold"), _once(_flat(predicted), duplicates)
-    if not singletons: g, p = _without_singletons(g), _without_singletons(p)
+    if not singletons:
+        g, p = _without_singletons(g), _without_singletons(p)
     hit, came = _find(g, p.keys)
     precision = _cells(came, p.labels[hit], len(p.sizes))
     if duplicates != "released" or not (_repeated(g).any() or _repeated(p).any()):
         return Table(g.sizes, p.sizes, precision, precision, precision)
     hit, went = _find(p, g.keys)
-    return Table(g.sizes, p.sizes, _cells(g.labels[hit], went, len(p.sizes)), precision, _overlap(g, p))
+    return Table(
+        g.sizes,
+        p.sizes,
+        _cells(g.labels[hit], went, len(p.sizes)),
+        precision,
+        _overlap(g, p),
+    )
 
 # %% ../../nbs/metrics/01_coref.ipynb #43a391a7
 class Counts(NamedTuple):
     "Numerators and denominators; they add up over documents."
-    right_predicted: float # numerator of precision
-    predicted: float       # denominator of precision
-    right_gold: float      # numerator of recall
-    gold: float            # denominator of recall
 
-def _total(top: np.ndarray, bottom: np.ndarray) -> float: return float((top/bottom).sum())
-def _n(x: np.ndarray) -> int: return int(x.sum())
+    right_predicted: float  # numerator of precision
+    predicted: float  # denominator of precision
+    right_gold: float  # numerator of recall
+    gold: float  # denominator of recall
+
+
+def _total(top: np.ndarray, bottom: np.ndarray) -> float:
+    return float((top / bottom).sum())
+
+
+def _n(x: np.ndarray) -> int:
+    return int(x.sum())
 
 # %% ../../nbs/metrics/01_coref.ipynb #5f4187e7
 def _mentions(t: Table) -> Counts:
@@ -168,42 +219,64 @@ def _links(sizes: np.ndarray) -> int:
 # %% ../../nbs/metrics/01_coref.ipynb #b7a25758
 def muc(t: Table) -> Counts:
     "Count links for MUC."
-    return Counts(_links(t.precision.n), _links(t.predicted), _links(t.recall.n), _links(t.gold))
+    return Counts(
+        _links(t.precision.n), _links(t.predicted), _links(t.recall.n), _links(t.gold)
+    )
 
 # %% ../../nbs/metrics/01_coref.ipynb #adbc2850
 def b3(t: Table) -> Counts:
     "Count mentions for B³, each with the part of its cluster that is right."
     p, r = t.precision, t.recall
-    return Counts(_total(p.n**2, t.predicted[p.predicted]), _n(t.predicted), _total(r.n**2, t.gold[r.gold]), _n(t.gold))
+    return Counts(
+        _total(p.n**2, t.predicted[p.predicted]),
+        _n(t.predicted),
+        _total(r.n**2, t.gold[r.gold]),
+        _n(t.gold),
+    )
 
 # %% ../../nbs/metrics/01_coref.ipynb #c901fb6a
-def _assign(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def _assign(
+    rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]
+) -> np.ndarray:
     "Find the one-to-one assignment with the largest sum of weights."
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-    if shape[0] > shape[1]: return _assign(columns, rows, weights, shape[::-1])
-    if not len(weights): return np.zeros(0, np.int64)
-    n, high = shape[0], 2*float(weights.max())
+
+    if shape[0] > shape[1]:
+        return _assign(columns, rows, weights, shape[::-1])
+    if not len(weights):
+        return np.zeros(0, np.int64)
+    n, high = shape[0], 2 * float(weights.max())
     # the second part: no partner
-    i, j = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, shape[1] + np.arange(n)])
-    costs = csr_array((np.concatenate([high - weights, np.full(n, high)]), (i, j)), shape=(n, shape[1] + n))
+    i = np.concatenate([rows, np.arange(n)])
+    j = np.concatenate([columns, shape[1] + np.arange(n)])
+    costs = csr_array(
+        (np.concatenate([high - weights, np.full(n, high)]), (i, j)),
+        shape=(n, shape[1] + n),
+    )
     row, column = min_weight_full_bipartite_matching(costs)
     real = column < shape[1]
-    cells, width = rows*shape[1] + columns, shape[1]
+    cells, width = rows * shape[1] + columns, shape[1]
     order = np.argsort(cells)
-    return order[np.searchsorted(cells[order], row[real]*width + column[real])]
+    return order[np.searchsorted(cells[order], row[real] * width + column[real])]
 
 # %% ../../nbs/metrics/01_coref.ipynb #3a261afb
 def _phi4(t: Table) -> tuple[np.ndarray, np.ndarray]:
     "Compute numerator and denominator of each cell's similarity."
     o = t.overlap
-    return 2*o.n, t.gold[o.gold] + t.predicted[o.predicted]
+    return 2 * o.n, t.gold[o.gold] + t.predicted[o.predicted]
+
 
 def _best(t: Table, mentions: bool = False) -> np.ndarray:
     "Find the one-to-one pairs of clusters with the largest total similarity."
     top, bottom = _phi4(t)
-    return _assign(t.overlap.gold, t.overlap.predicted, t.overlap.n.astype(float) if mentions else top/bottom,
-                   (len(t.gold), len(t.predicted)))
+    return _assign(
+        t.overlap.gold,
+        t.overlap.predicted,
+        t.overlap.n.astype(float) if mentions else top / bottom,
+        (len(t.gold), len(t.predicted)),
+    )
+
 
 def ceafe(t: Table) -> Counts:
     "Count clusters for CEAF-e, each with its similarity to its partner."
@@ -211,6 +284,7 @@ def ceafe(t: Table) -> Counts:
     pairs = _best(t)
     s = _total(top[pairs], bottom[pairs])
     return Counts(s, len(t.predicted), s, len(t.gold))
+
 
 def ceafm(t: Table) -> Counts:
     "Count mentions for CEAF-m that a cluster shares with its partner."
@@ -229,103 +303,151 @@ def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
 def _resolved(sizes: np.ndarray, at: np.ndarray, n: np.ndarray) -> float:
     "Sum, over clusters, the size times the share of links that is found."
     many = sizes[at] > 1
-    return _total((n*(n - 1))[many], (sizes[at] - 1)[many])
+    return _total((n * (n - 1))[many], (sizes[at] - 1)[many])
+
 
 def lea_released(t: Table) -> Counts:
     "Count entities of more than one mention for LEA, as in BookCoref's code."
     p, r, many = t.precision, t.recall, lambda s: _n(s[s > 1])
-    return Counts(_resolved(t.predicted, p.predicted, p.n), many(t.predicted), _resolved(t.gold, r.gold, r.n),
-                  many(t.gold))
+    return Counts(
+        _resolved(t.predicted, p.predicted, p.n),
+        many(t.predicted),
+        _resolved(t.gold, r.gold, r.n),
+        many(t.gold),
+    )
+
 
 def lea(t: Table) -> Counts:
     "Count entities for LEA, each with its size and the part of its links that is found."
     alone = lambda c: int(((t.gold[c.gold] == 1) & (t.predicted[c.predicted] == 1)).sum())
     links, p, r = lea_released(t), alone(t.precision), alone(t.recall)
-    return Counts(links.right_predicted + p, _n(t.predicted), links.right_gold + r, _n(t.gold))
+    return Counts(
+        links.right_predicted + p, _n(t.predicted), links.right_gold + r, _n(t.gold)
+    )
 
 # %% ../../nbs/metrics/01_coref.ipynb #9d79f55b
 class LinkCounts(NamedTuple):
     "BLANC's counts; they add up over documents."
-    coref: int           # pairs that both sides join
-    coref_predicted: int # pairs that the prediction joins
-    coref_gold: int      # pairs that gold joins
-    other: int           # pairs that both sides know and neither joins
-    other_predicted: int # pairs of predicted mentions that it does not join
-    other_gold: int      # pairs of gold mentions that it does not join
-    common: int          # mentions that both sides have
-    predicted: int       # predicted mentions
-    gold: int            # gold mentions
+
+    coref: int  # pairs that both sides join
+    coref_predicted: int  # pairs that the prediction joins
+    coref_gold: int  # pairs that gold joins
+    other: int  # pairs that both sides know and neither joins
+    other_predicted: int  # pairs of predicted mentions that it does not join
+    other_gold: int  # pairs of gold mentions that it does not join
+    common: int  # mentions that both sides have
+    predicted: int  # predicted mentions
+    gold: int  # gold mentions
+
 
 class OfEither(LinkCounts):
     "The same, where a kind counts if gold or the prediction has pairs of it: so reads CorefUD's scorer."
 
-def _pairs(n): return n*(n - 1)//2
+
+def _pairs(n):
+    return n * (n - 1) // 2
+
 
 def blanc(t: Table) -> LinkCounts:
     "Count pairs of mentions for BLANC, joined or not."
     c, common = t.overlap, _n(t.overlap.n)
-    joined = lambda at, n: _n(_pairs(np.bincount(at, weights=n).astype(np.int64))) if len(at) else 0
+    joined = lambda at, n: (
+        _n(_pairs(np.bincount(at, weights=n).astype(np.int64))) if len(at) else 0
+    )
     both = _n(_pairs(c.n))
     neither = _pairs(common) - joined(c.gold, c.n) - joined(c.predicted, c.n) + both
     p, g = _n(_pairs(t.predicted)), _n(_pairs(t.gold))
-    return LinkCounts(both, p, g, neither, _pairs(_n(t.predicted)) - p, _pairs(_n(t.gold)) - g, common, _n(t.predicted),
-                      _n(t.gold))
+    return LinkCounts(
+        both,
+        p,
+        g,
+        neither,
+        _pairs(_n(t.predicted)) - p,
+        _pairs(_n(t.gold)) - g,
+        common,
+        _n(t.predicted),
+        _n(t.gold),
+    )
 
 # %% ../../nbs/metrics/01_coref.ipynb #b3c94867
 def _ratio(part: float, whole: float) -> float:
     "Divide; 0 where there is nothing to divide by."
-    return float(part/whole) if whole else 0.
+    return float(part / whole) if whole else 0.0
+
 
 def _mean_scores(scores: Sequence[Prf]) -> Prf:
     "Average precision, recall and F1."
-    return Prf(*(sum(values)/len(scores) for values in zip(*scores)))
+    return Prf(*(sum(values) / len(scores) for values in zip(*scores)))
 
 # %% ../../nbs/metrics/01_coref.ipynb #0fd31c7c
 def _harmonic(p: float, r: float) -> float:
     "Compute F1 from precision and recall; 0 where both are 0."
-    return 2*p*r/(p + r) if p + r else 0.
+    return 2 * p * r / (p + r) if p + r else 0.0
 
 # %% ../../nbs/metrics/01_coref.ipynb #adb7915a
-def as_prf(c: Counts|LinkCounts) -> Prf:
+def as_prf(c: Counts | LinkCounts) -> Prf:
     """Compute precision, recall and F1, as fractions, from the counts of one document or the sum of several;
     0 where nothing is right."""
-    if isinstance(c, LinkCounts): return _blanc_prf(c)
+    if isinstance(c, LinkCounts):
+        return _blanc_prf(c)
     p, r = _ratio(*c[:2]), _ratio(*c[2:])
     return Prf(p, r, _harmonic(p, r))
+
 
 def _blanc_prf(c: LinkCounts) -> Prf:
     "Average both kinds of pairs, or return the only kind that gold has."
     either = isinstance(c, OfEither)
     kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]]
-    if kinds: return _mean_scores(kinds)
-    return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)]*3)
+    if kinds:
+        return _mean_scores(kinds)
+    return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)] * 3)
 
-def add(counts: Iterable[Counts|LinkCounts]) -> Counts|LinkCounts:
+
+def add(counts: Iterable[Counts | LinkCounts]) -> Counts | LinkCounts:
     "Add the counts of several documents, all of one metric."
     counts = list(counts)
-    if not counts: return Counts(0, 0, 0, 0)
+    if not counts:
+        return Counts(0, 0, 0, 0)
     return type(counts[0])(*map(sum, zip(*counts)))
 
 # %% ../../nbs/metrics/01_coref.ipynb #f72bf5d9
-METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea,
-                                "lea_released": lea_released, "mentions": _mentions}
+METRICS: dict[str, Callable] = {
+    "muc": muc,
+    "b3": b3,
+    "ceafe": ceafe,
+    "ceafm": ceafm,
+    "blanc": blanc,
+    "lea": lea,
+    "lea_released": lea_released,
+    "mentions": _mentions,
+}
 CONLL = ("muc", "b3", "ceafe")
+
 
 def metric(name: str) -> Callable:
     "Find a metric, one of METRICS, by its name: a function from a table to counts."
-    if name not in METRICS: raise CallError(f"unknown metric {name!r}", do=nearest(name, METRICS))
+    if name not in METRICS:
+        raise CallError(f"unknown metric {name!r}", do=nearest(name, METRICS))
     return METRICS[name]
 
+# %% ../../nbs/metrics/01_coref.ipynb #bcb645be
 def conll(scores: dict[str, Prf]) -> Prf:
     "Compute the mean of MUC, B³ and CEAF-e."
     return _mean_scores([scores[m] for m in CONLL])
 
+# %% ../../nbs/metrics/01_coref.ipynb #395f0a59
 def with_conll(scores: dict[str, Prf]) -> dict[str, Prf]:
     "Add CoNLL F1, the mean of three metrics, to scores where its three parts are there."
     return scores | ({"conll": conll(scores)} if set(CONLL) <= set(scores) else {})
 
-def scores(gold: Mentions, predicted: Mentions, metrics: Iterable[str] = tuple(METRICS), singletons: bool = True,
-           duplicates: Duplicates = "official") -> dict[str, Prf]:
+# %% ../../nbs/metrics/01_coref.ipynb #90d070e9
+def scores(
+    gold: Mentions,
+    predicted: Mentions,
+    metrics: Iterable[str] = tuple(METRICS),
+    singletons: bool = True,
+    duplicates: Duplicates = "official",
+) -> dict[str, Prf]:
     """Compute all scores of one document, as fractions; with "conll" where its three parts are asked for. `singletons`
     keeps clusters of one mention, on both sides; `duplicates` says how mentions that appear twice count."""
     t = table(gold, predicted, singletons, duplicates)

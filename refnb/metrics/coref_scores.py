@@ -12,67 +12,114 @@ from itertools import chain
 from typing import TYPE_CHECKING
 from ..core.types import CallError, DataError, Later, Prf, nearest
 from ..core.documents import Document
-from .coref import (Counts, Duplicates, LinkCounts, METRICS, Mentions, _mean_scores, add, as_prf, metric,
-                                 table, with_conll)
-from .windows import LENGTH, Setting, WindowMode, _is_window, pair, split_gold, units
-if TYPE_CHECKING: import pandas as pd
-else: pd = Later("pandas")
+from refnb.metrics.coref import (
+    Counts,
+    Duplicates,
+    LinkCounts,
+    METRICS,
+    Mentions,
+    _mean_scores,
+    add,
+    as_prf,
+    metric,
+    table,
+    with_conll,
+)
+from refnb.metrics.windows import (
+    LENGTH,
+    Setting,
+    WindowMode,
+    _is_window,
+    pair,
+    split_gold,
+    units,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Later("pandas")
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #aee036e7
-def _as_scores(counts: dict[str, Counts|LinkCounts]) -> dict[str, Prf]:
+def _as_scores(counts: dict[str, Counts | LinkCounts]) -> dict[str, Prf]:
     "Compute the scores of counts, with CoNLL F1 where its three parts are there."
     return with_conll(dict(zip(counts, map(as_prf, counts.values()))))
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #918d9e9f
 class CorefScores:
     "Counts of documents or windows, and the scores that they make."
-    def __init__(self,
-        counts: dict[str, dict[str, Counts|LinkCounts]], # unit -> metric -> counts
-        setting: Setting = "full",                       # full: a unit is a document; split and window: a window
-        mode: str = "",                                  # how windows were cut
-        documents: int = 0,                              # books, where units are windows
-        missing: Iterable[str] = (),                     # gold without a prediction: counted as empty
-        extra: Iterable[str] = (),                       # predicted without gold: set aside
-        doubled: Iterable[str] = (),                     # in which a mention appears twice, in one cluster or in two
-        note: str = "",                                  # how mentions were matched, other than exactly
-        lone: Iterable[str] = (),                        # with empty nodes on one side only
+
+    def __init__(
+        self,
+        counts: dict[str, dict[str, Counts | LinkCounts]],  # unit -> metric -> counts
+        setting: Setting = "full",  # full: a unit is a document; split and window: a window
+        mode: str = "",  # how windows were cut
+        documents: int = 0,  # books, where units are windows
+        missing: Iterable[str] = (),  # gold without a prediction: counted as empty
+        extra: Iterable[str] = (),  # predicted without gold: set aside
+        doubled: Iterable[str] = (),  # in which a mention appears twice,
+        # in one cluster or in two
+        note: str = "",  # how mentions were matched, other than exactly
+        lone: Iterable[str] = (),  # with empty nodes on one side only
     ):
-        self.counts, self.setting, self.mode, self.documents = counts, setting, mode, documents or len(counts)
-        self.missing, self.extra, self.doubled, self.lone = list(missing), list(extra), list(doubled), list(lone)
+        self.counts = counts
+        self.setting = setting
+        self.mode = mode
+        self.documents = documents or len(counts)
+        self.missing = list(missing)
+        self.extra = list(extra)
+        self.doubled = list(doubled)
+        self.lone = list(lone)
         self.note = note
+
     @property
-    def metrics(self) -> list[str]: return list(next(iter(self.counts.values()), {}))
+    def metrics(self) -> list[str]:
+        return list(next(iter(self.counts.values()), {}))
+
     def one(self, unit: str) -> dict[str, Prf]:
         "Return the scores of one document."
-        if unit not in self.counts: raise CallError(f"no document {unit!r}", do=nearest(unit, self.counts))
+        if unit not in self.counts:
+            raise CallError(f"no document {unit!r}", do=nearest(unit, self.counts))
         return _as_scores(self.counts[unit])
-    def sums(self) -> dict[str, Counts|LinkCounts]:
+
+    def sums(self) -> dict[str, Counts | LinkCounts]:
         "Return the counts, summed over all documents."
         return {m: add(c[m] for c in self.counts.values()) for m in self.metrics}
+
     def pooled(self) -> dict[str, Prf]:
         "Compute scores from summed counts, as papers report them."
         return _as_scores(self.sums())
+
     def macro(self) -> dict[str, Prf]:
         "Compute means over documents: of precision, of recall, of F1."
         each = list(map(self.one, self.counts))
-        if not each: return {}
+        if not each:
+            return {}
         return {m: _mean_scores([s[m] for s in each]) for m in each[0]}
+
     @property
     def df(self) -> "pd.DataFrame":
         "Return pooled precision, recall and F1 in percent, a row for each metric."
-        return pd.DataFrame({m: 100*pd.Series(s._asdict()) for m, s in self.pooled().items()}).T
+        return pd.DataFrame(
+            {m: 100 * pd.Series(s._asdict()) for m, s in self.pooled().items()}
+        ).T
+
     @property
     def by_document(self) -> "pd.DataFrame":
         "Return F1 in percent, a row for each document or window."
         rows = {}
-        for unit in self.counts: rows[unit] = {m: 100*s.f1 for m, s in self.one(unit).items()}
+        for unit in self.counts:
+            rows[unit] = {m: 100 * s.f1 for m, s in self.one(unit).items()}
         return pd.DataFrame.from_dict(rows, orient="index")
-    def __repr__(self) -> str: return f"{_title(self)}\n{self.df.round(2).to_string()}"
+
+    def __repr__(self) -> str:
+        return f"{_title(self)}\n{self.df.round(2).to_string()}"
+
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(_title(self))}, percent, pooled</p>{self.df.round(2).to_html()}"
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #f978a6af
-def _as_list(docs: Document|Iterable[Document]) -> list[Document]:
+def _as_list(docs: Document | Iterable[Document]) -> list[Document]:
     "List documents; a single one makes a list of one."
     return [docs] if isinstance(docs, Document) else list(docs)
 
@@ -81,59 +128,91 @@ def _doubled(docs: Iterable[Document]) -> list[str]:
     "List the keys of documents in which a mention appears twice."
     out = []
     for d in docs:
-        if len(set(mentions := d.mentions)) < len(mentions): out.append(d.doc_key)
+        if len(set(mentions := d.mentions)) < len(mentions):
+            out.append(d.doc_key)
     return out
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #b442448c
-def _counted(name: str, gold: Mentions, predicted: Mentions, functions: dict[str, Callable], singletons: bool,
-             duplicates: Duplicates) -> dict[str, Counts|LinkCounts]:
+def _counted(
+    name: str,
+    gold: Mentions,
+    predicted: Mentions,
+    functions: dict[str, Callable],
+    singletons: bool,
+    duplicates: Duplicates,
+) -> dict[str, Counts | LinkCounts]:
     "Count for one document or window, which errors name."
-    try: t = table(gold, predicted, singletons, duplicates)
-    except DataError as e: raise DataError(e.what, f"document {name!r}", e.do) from None
+    try:
+        t = table(gold, predicted, singletons, duplicates)
+    except DataError as e:
+        raise DataError(e.what, f"document {name!r}", e.do) from None
     return {m: f(t) for m, f in functions.items()}
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #1ada8243
 def score_coref(
-    gold: Document|Iterable[Document],         # one document or several
-    predicted: Document|Iterable[Document],    # joined to gold by doc_key
-    setting: Setting = "full",                 # full; split: windows predicted; window: books predicted, then cut
-    mode: WindowMode = "released",             # how `window` cuts: as the released evaluator, or as the paper says
-    metrics: Iterable[str] = tuple(METRICS),   # names
-    singletons: bool = True,                   # keep clusters of one mention, on both sides
-    duplicates: Duplicates = "official",       # how mentions that appear twice count: official, released, error
-    length: int = LENGTH,                      # tokens of a window, nominally
-) -> CorefScores:                              # fractions
+    gold: Document | Iterable[Document],  # one document or several
+    predicted: Document | Iterable[Document],  # joined to gold by doc_key
+    setting: Setting = "full",  # full; split: windows predicted; window: books predicted,
+    # then cut
+    mode: WindowMode = "released",  # how `window` cuts: as the released evaluator,
+    # or as the paper says
+    metrics: Iterable[str] = tuple(METRICS),  # names
+    singletons: bool = True,  # keep clusters of one mention, on both sides
+    duplicates: Duplicates = "official",  # how mentions that appear twice count: official,
+    # released, error
+    length: int = LENGTH,  # tokens of a window, nominally
+) -> CorefScores:  # fractions
     "Score predicted clusters against gold."
     gold, predicted = _as_list(gold), _as_list(predicted)
     functions = {m: metric(m) for m in metrics}
-    if setting == "split": gold = _for_split(gold, predicted, length)
+    if setting == "split":
+        gold = _for_split(gold, predicted, length)
     pairs, counts = pair(gold, predicted), {}
     doubled = _doubled(chain.from_iterable(pairs))
     for name, g, p in units(pairs, setting, mode, length):
         counts[name] = _counted(name, g, p, functions, singletons, duplicates)
-    return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra,
-                       dict.fromkeys(doubled))
+    return CorefScores(
+        counts,
+        setting,
+        mode if setting == "window" else "",
+        len(pairs),
+        pairs.missing,
+        pairs.extra,
+        dict.fromkeys(doubled),
+    )
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #b93f1d0e
-def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
+def _for_split(
+    gold: list[Document], predicted: list[Document], length: int
+) -> list[Document]:
     "Return gold windows; refuse predictions on whole books."
     books = {d.doc_key for d in predicted if not _is_window(d, length)}
     both = [d for d in gold if d.doc_key in books]
     if any(len(split_gold([d], length)) > 1 for d in both):
-        raise DataError("the predictions are on whole books", f"document {min(d.doc_key for d in both)!r}",
-                        "setting split scores predictions that were made on windows; setting window cuts predictions "
-                        "on books")
+        raise DataError(
+            "the predictions are on whole books",
+            f"document {min(d.doc_key for d in both)!r}",
+            "setting split scores predictions that were made on windows; setting window cuts predictions "
+            "on books",
+        )
     return split_gold(gold, length)
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #e473be17
 def _oddities(c: CorefScores) -> str:
     "Describe the documents that are missing, extra or odd, each kind with a semicolon before it."
-    notes = ((c.missing, "without a prediction, counted as empty"), (c.extra, "predicted without gold, set aside"),
-             (c.doubled, "with a mention that appears twice"), (c.lone, "with empty nodes on one side only"))
+    notes = (
+        (c.missing, "without a prediction, counted as empty"),
+        (c.extra, "predicted without gold, set aside"),
+        (c.doubled, "with a mention that appears twice"),
+        (c.lone, "with empty nodes on one side only"),
+    )
     return "".join(f"; {len(x)} {note}" for x, note in notes if x)
+
 
 def _title(self: CorefScores) -> str:
     "Describe the documents that were scored, and how."
     n = f"{self.documents:,} document{'s' if self.documents != 1 else ''}"
-    windows = f", {len(self.counts):,} windows ({self.mode})" if self.setting == "window" else ""
+    windows = (
+        f", {len(self.counts):,} windows ({self.mode})" if self.setting == "window" else ""
+    )
     return f"{self.setting}: {n}{windows}{_oddities(self)}{'; ' if self.note else ''}{self.note}"

@@ -13,54 +13,78 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..core.types import CallError, DataError, Later, Span
-from ..core.documents import Box, Document, Look, PALE, as_span, boxed, bracketed, colors, name_of, plain
+from refnb.core.documents import (
+    Box,
+    Document,
+    Look,
+    PALE,
+    as_span,
+    boxed,
+    bracketed,
+    colors,
+    name_of,
+    plain,
+)
 from ..core.documents import sentence_starts, window_tokens
 from .coref import align
-if TYPE_CHECKING: import pandas as pd
-else: pd = Later("pandas")
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Later("pandas")
 
 # %% ../../nbs/metrics/04_differences.ipynb #a251f179
 class Matched(NamedTuple):
     "Two sets of clusters, joined."
-    gold: dict[Span, int]      # gold cluster of each mention
-    predicted: dict[Span, int] # predicted cluster of each mention
-    partner: dict[int, int]    # gold cluster -> predicted cluster
+
+    gold: dict[Span, int]  # gold cluster of each mention
+    predicted: dict[Span, int]  # predicted cluster of each mention
+    partner: dict[int, int]  # gold cluster -> predicted cluster
+
 
 def _owners(d: Document) -> dict[Span, int]:
     "Map each mention to its first cluster."
     out: dict[Span, int] = {}
     for i, c in enumerate(d.clusters):
-        for s in c: out.setdefault(s, i)
+        for s in c:
+            out.setdefault(s, i)
     return out
 
 # %% ../../nbs/metrics/04_differences.ipynb #1fab1cf7
 def _lists(owners: dict[Span, int]) -> dict[int, list[Span]]:
     "List the mentions of each cluster."
     out: dict[int, list[Span]] = {}
-    for s, i in owners.items(): out.setdefault(i, []).append(s)
+    for s, i in owners.items():
+        out.setdefault(i, []).append(s)
     return out
 
 # %% ../../nbs/metrics/04_differences.ipynb #7d9db20a
 def _words_at(tokens: Sequence[str], s: Span) -> str:
     "Join the words of a mention."
-    return " ".join(tokens[s.start:s.end + 1])
+    return " ".join(tokens[s.start : s.end + 1])
 
 # %% ../../nbs/metrics/04_differences.ipynb #02a9691d
 def _first_difference(a: Sequence[str], b: Sequence[str]) -> int:
     "Find the first token that differs; where one text begins with the other, the end of the shorter one."
     for i, (x, y) in enumerate(zip(a, b, strict=False)):
-        if x != y: return i
+        if x != y:
+            return i
     return min(len(a), len(b))
 
 # %% ../../nbs/metrics/04_differences.ipynb #7029563a
 def _same_text(gold: Document, predicted: Document):
     "Refuse predictions on another text."
-    if not (gold.sentences and predicted.sentences): return
-    if gold.sentences == predicted.sentences: return
+    if not (gold.sentences and predicted.sentences):
+        return
+    if gold.sentences == predicted.sentences:
+        return
     a, b = gold.tokens, predicted.tokens
-    if a == b: return
+    if a == b:
+        return
     what = f"gold has {len(a):,} tokens and the prediction {len(b):,}; they differ from token {_first_difference(a, b):,} on"
-    raise DataError(what, f"document {plain(gold.doc_key)!r}", "compare predictions on the same text")
+    raise DataError(
+        what, f"document {plain(gold.doc_key)!r}", "compare predictions on the same text"
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #9b13a6c2
 def matched(gold: Document, predicted: Document) -> Matched:
@@ -70,17 +94,22 @@ def matched(gold: Document, predicted: Document) -> Matched:
     g, p = _owners(gold), _owners(predicted)
     gs, ps = _lists(g), _lists(p)
     gi, pi = list(gs), list(ps)
-    return Matched(g, p, {gi[a]: pi[b] for a, b in align(list(gs.values()), list(ps.values()))})
+    return Matched(
+        g, p, {gi[a]: pi[b] for a, b in align(list(gs.values()), list(ps.values()))}
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #55b3a973
 State = Literal["right", "wrong entity", "missed", "spurious"]
 STATES = ("right", "wrong entity", "missed", "spurious")
 
+
 def _state_of(m: Matched, s: Span) -> State:
     "Classify a mention: right, wrong entity, missed or spurious."
     g, p = m.gold.get(s), m.predicted.get(s)
-    if g is None: return "spurious"
-    if p is None: return "missed"
+    if g is None:
+        return "spurious"
+    if p is None:
+        return "missed"
     return "right" if m.partner.get(g) == p else "wrong entity"
 
 # %% ../../nbs/metrics/04_differences.ipynb #d8b00a4e
@@ -88,22 +117,35 @@ def mention_states(gold: Document, predicted: Document) -> "pd.DataFrame":
     """Make a row for each mention of either side, in the order of the text: start, end, gold and predicted cluster,
     state."""
     m = matched(gold, predicted)
-    rows = [(*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s))
-            for s in sorted(m.gold.keys() | m.predicted.keys())]
+    rows = [
+        (*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s))
+        for s in sorted(m.gold.keys() | m.predicted.keys())
+    ]
     columns = ["start", "end", "gold", "predicted", "state"]
-    return pd.DataFrame(rows, columns=columns).astype({"gold": "Int64", "predicted": "Int64"})
+    return pd.DataFrame(rows, columns=columns).astype(
+        {"gold": "Int64", "predicted": "Int64"}
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #3cf55407
 Verdict = Literal["whole", "split", "merged", "vanished"]
 
-def _verdict(mentions: int, found: int, most: int, strangers: int, found_at_least: float = 0.25,
-             apart_at_most: float = 0.25,
-        strange_at_most: float = 0.25) -> Verdict:
+
+def _verdict(
+    mentions: int,
+    found: int,
+    most: int,
+    strangers: int,
+    found_at_least: float = 0.25,
+    apart_at_most: float = 0.25,
+    strange_at_most: float = 0.25,
+) -> Verdict:
     "Classify the prediction for an entity: whole, split, merged or vanished."
-    if not found or found < found_at_least*mentions: return "vanished"
-    apart, strange = 1 - most/found, strangers/(most + strangers)
+    if not found or found < found_at_least * mentions:
+        return "vanished"
+    apart, strange = 1 - most / found, strangers / (most + strangers)
     split, merged = apart > apart_at_most, strange > strange_at_most
-    if split and merged: return "split" if apart >= strange else "merged"
+    if split and merged:
+        return "split" if apart >= strange else "merged"
     return "split" if split else "merged" if merged else "whole"
 
 # %% ../../nbs/metrics/04_differences.ipynb #9f220468
@@ -118,15 +160,36 @@ def _strangers(home: int, g: int, held: dict[int, Counter]) -> Counter:
     return Counter({k: v for k, v in held.get(home, Counter()).items() if k != g})
 
 # %% ../../nbs/metrics/04_differences.ipynb #a18fa98f
-def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int,
-         **limits: float) -> tuple:
+def _row(
+    gold: Document,
+    m: Matched,
+    g: int,
+    went: Counter,
+    held: dict[int, Counter],
+    sizes: Counter,
+    n: int,
+    **limits: float,
+) -> tuple:
     "Make the row of one entity."
     best = m.partner.get(g)
-    home, most = max(went.items(), key=lambda x: (x[1], x[0] == best), default=(-1, 0))  # no cluster is -1
+    # no cluster is -1
+    home, most = max(went.items(), key=lambda x: (x[1], x[0] == best), default=(-1, 0))
     strangers, found = _strangers(home, g, held), went.total()
     best_size, known = (0, 0) if best is None else (sizes[best], held[best].total())
-    return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best, best_size, best_size - known,
-            _largest_names(gold, strangers), _verdict(n, found, most, strangers.total(), **limits))
+    return (
+        name_of(gold, g),
+        n,
+        found,
+        n - found,
+        went[best],
+        len(went),
+        most,
+        best,
+        best_size,
+        best_size - known,
+        _largest_names(gold, strangers),
+        _verdict(n, found, most, strangers.total(), **limits),
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #68be7f41
 def _flows(m: Matched) -> tuple[dict[int, Counter[int]], dict[int, Counter[int]]]:
@@ -140,30 +203,62 @@ def _flows(m: Matched) -> tuple[dict[int, Counter[int]], dict[int, Counter[int]]
     return went, held
 
 # %% ../../nbs/metrics/04_differences.ipynb #5ebfba40
-COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious",
-           "merged_with", "verdict")
+COLUMNS = (
+    "name",
+    "mentions",
+    "found",
+    "missed",
+    "in_best",
+    "pieces",
+    "most",
+    "best",
+    "best_size",
+    "spurious",
+    "merged_with",
+    "verdict",
+)
 
-def differences(gold: Document, predicted: Document, found_at_least: float = 0.25, apart_at_most: float = 0.25,
-                strange_at_most: float = 0.25) -> "pd.DataFrame":
+
+def differences(
+    gold: Document,
+    predicted: Document,
+    found_at_least: float = 0.25,
+    apart_at_most: float = 0.25,
+    strange_at_most: float = 0.25,
+) -> "pd.DataFrame":
     """Tell what became of each gold entity, a row each, the most frequent first. A smaller part of mentions found:
     vanished; a larger part of the found ones outside the cluster with most of them: split; a larger part of other
     entities in that cluster: merged."""
     m = matched(gold, predicted)
     n, sizes = Counter(m.gold.values()), Counter(m.predicted.values())
     went, held = _flows(m)
-    limits = dict(found_at_least=found_at_least, apart_at_most=apart_at_most, strange_at_most=strange_at_most)
+    limits = dict(
+        found_at_least=found_at_least,
+        apart_at_most=apart_at_most,
+        strange_at_most=strange_at_most,
+    )
     order = sorted(went, key=lambda g: (-n[g], g))
     rows = [_row(gold, m, g, went[g], held, sizes, n[g], **limits) for g in order]
-    return pd.DataFrame(rows, columns=COLUMNS, index=pd.Index(order, name="cluster")).astype({"best": "Int64"})
+    return pd.DataFrame(
+        rows, columns=COLUMNS, index=pd.Index(order, name="cluster")
+    ).astype({"best": "Int64"})
 
 # %% ../../nbs/metrics/04_differences.ipynb #4fcba3f8
-_BORDERS = {"right": "1px solid", "wrong entity": "4px double", "missed": "2px dashed", "spurious": "2px dotted"}
+_BORDERS = {
+    "right": "1px solid",
+    "wrong entity": "4px double",
+    "missed": "2px dashed",
+    "spurious": "2px dotted",
+}
 SIGNS = {"right": "", "wrong entity": "≠ ", "missed": "− ", "spurious": "+ "}
+
 
 def _box(m: Matched, s: Span, name: str, color: str) -> Box:
     "Make the box of a mention; a sign and the border show whether it is right."
     state = _state_of(m, s)
-    return Box(*s, SIGNS[state] + name, color, _BORDERS[state], f"{name[:30]} {[*s]}: {state}")
+    return Box(
+        *s, SIGNS[state] + name, color, _BORDERS[state], f"{name[:30]} {[*s]}: {state}"
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #77aaab9c
 def _inside(owners: dict[Span, int], start: int, stop: int) -> list[tuple[Span, int]]:
@@ -175,47 +270,63 @@ def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]
     "Make the boxes of a window, gold and predicted."
     tint, entity = colors(gold), dict(zip(m.partner.values(), m.partner))
     left, right = [], []
-    for s, g in _inside(m.gold, start, stop): left.append(_box(m, s, name_of(gold, g), tint[g]))
+    for s, g in _inside(m.gold, start, stop):
+        left.append(_box(m, s, name_of(gold, g), tint[g]))
     for s, p in _inside(m.predicted, start, stop):
         partner = entity.get(p)
-        name, color = (f"#{p}", PALE) if partner is None else (name_of(gold, partner), tint[partner])
+        name, color = (
+            (f"#{p}", PALE) if partner is None else (name_of(gold, partner), tint[partner])
+        )
         right.append(_box(m, s, name, color))
     return [left, right]
 
 # %% ../../nbs/metrics/04_differences.ipynb #603727f1
 def _fullest(at: list[int], width: int) -> int:
     "Find the middle of the window with the most of some sorted places; the first of several."
-    many = [bisect_right(at, a + 2*width) - i for i, a in enumerate(at)]
+    many = [bisect_right(at, a + 2 * width) - i for i, a in enumerate(at)]
     first = many.index(max(many))
-    return (at[first] + at[first + many[first] - 1])//2
+    return (at[first] + at[first + many[first] - 1]) // 2
 
 # %% ../../nbs/metrics/04_differences.ipynb #08c37557
 def _worst_place(m: Matched, width: int = 40) -> int:
     "Find the middle of the window with the most wrong mentions; the first mention if all are right."
-    wrong = sorted(s[0] for s in m.gold.keys() | m.predicted.keys() if _state_of(m, s) != "right")
+    wrong = sorted(
+        s[0] for s in m.gold.keys() | m.predicted.keys() if _state_of(m, s) != "right"
+    )
     return _fullest(wrong, width) if wrong else min(m.gold, default=(0, 0))[0]
 
 # %% ../../nbs/metrics/04_differences.ipynb #1ffcbe10
-def _place(d: Document, around: Span|tuple[int, int]|int, width: int, last: int) -> tuple[int, int]:
+def _place(
+    d: Document, around: Span | tuple[int, int] | int, width: int, last: int
+) -> tuple[int, int]:
     "Find the window around a place."
     start, end = as_span(around)
     if not 0 <= start <= end <= max(last, 0):
-        raise CallError(f"{[start, end]} is not a span of the {last + 1:,} tokens", f"document {plain(d.doc_key)!r}")
+        raise CallError(
+            f"{[start, end]} is not a span of the {last + 1:,} tokens",
+            f"document {plain(d.doc_key)!r}",
+        )
     width = max(0, min(width, 90))
     start = max(0, start - width)
     return start, min(last, end + width, start + 200) + 1
 
 # %% ../../nbs/metrics/04_differences.ipynb #eeb8f49e
 def _legend() -> str:
-    cell = ('<span style="background:{};color:#1b1b1b;border:{} #1b1b1b;border-radius:3px;padding:1px '
-            '4px;margin-right:.8em;white-space:nowrap">{}</span>')
-    return "".join(cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES)
+    cell = (
+        '<span style="background:{};color:#1b1b1b;border:{} #1b1b1b;border-radius:3px;padding:1px '
+        '4px;margin-right:.8em;white-space:nowrap">{}</span>'
+    )
+    return "".join(
+        cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #7b7dc6c0
 def _cells(d: Document, start: int, stop: int) -> list[tuple[int, int]]:
     "Cut the sentences of a window at its edges."
     starts = sentence_starts(d)
-    edges = sorted({start, stop, *starts[bisect_left(starts, start):bisect_left(starts, stop)]})
+    edges = sorted(
+        {start, stop, *starts[bisect_left(starts, start) : bisect_left(starts, stop)]}
+    )
     return list(zip(edges, edges[1:], strict=False))
 
 # %% ../../nbs/metrics/04_differences.ipynb #810035c0
@@ -224,21 +335,36 @@ def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[st
     rich, text = "", []
     for tokens, a in rows:
         rich += "".join(f"<div>{boxed(tokens, a, boxes)}</div>" for boxes in sides)
-        text += [f"{who:<10} {bracketed(tokens, a, x)}" for who, x in zip(("gold", "predicted"), sides, strict=True)]
+        text += [
+            f"{who:<10} {bracketed(tokens, a, x)}"
+            for who, x in zip(("gold", "predicted"), sides, strict=True)
+        ]
     style = "display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"
     return f'<div style="{style}"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
 
 # %% ../../nbs/metrics/04_differences.ipynb #dcce640f
-def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, int]|int|None = None,
-                 width: int = 40) -> Look:
+def side_by_side(
+    gold: Document,
+    predicted: Document,
+    around: Span | tuple[int, int] | int | None = None,
+    width: int = 40,
+) -> Look:
     """Show the same text twice, gold left, predicted right, with the differences marked. `around` is a mention or a
     token, with `width` tokens before and after it; nothing: where most is wrong."""
     m, text = matched(gold, predicted), gold if gold.sentences else predicted
-    last = text.size - 1 if text.sentences else max((s[1] for s in m.gold.keys() | m.predicted.keys()), default=-1)
-    start, stop = _place(gold, _worst_place(m, width) if around is None else around, width, last)
+    last = (
+        text.size - 1
+        if text.sentences
+        else max((s[1] for s in m.gold.keys() | m.predicted.keys()), default=-1)
+    )
+    start, stop = _place(
+        gold, _worst_place(m, width) if around is None else around, width, last
+    )
     rows = [(window_tokens(text, a, b), a) for a, b in _cells(text, start, stop)]
     grid, plainly = _grid(rows, _sides(gold, m, start, stop))
     head = f"{plain(gold.doc_key, 80)}, tokens {start:,} to {stop - 1:,}"
-    page = (f'<div style="opacity:.75;margin:.2em 0">{html.escape(head)}</div>{grid}<div '
-            f'style="margin-top:.6em">{_legend()}</div>')
+    page = (
+        f'<div style="opacity:.75;margin:.2em 0">{html.escape(head)}</div>{grid}<div '
+        f'style="margin-top:.6em">{_legend()}</div>'
+    )
     return Look(f'<div style="max-width:75em">{page}</div>', f"{head}\n{plainly}")

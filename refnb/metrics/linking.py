@@ -16,16 +16,26 @@ from .windows import pair
 # %% ../../nbs/metrics/05_linking.ipynb #902c7ed5
 class Links(NamedTuple):
     "Counts of one book."
-    right: int     # predicted and gold
-    predicted: int # predicted
-    gold: int      # gold, pronouns included
+
+    right: int  # predicted and gold
+    predicted: int  # predicted
+    gold: int  # gold, pronouns included
+
 
 def _items(d: Document, who: str) -> set[tuple[int, int, str]]:
     "List a document's triples: start, end, character."
     if d.clusters and not d.names:
-        raise DataError("its clusters have no names", f"{who}, document {d.doc_key!r}",
-                        "character linking needs to know who each cluster is")
-    return {(s.start, s.end, name) for c, name in zip(d.clusters, d.names, strict=True) for s in c}
+        raise DataError(
+            "its clusters have no names",
+            f"{who}, document {d.doc_key!r}",
+            "character linking needs to know who each cluster is",
+        )
+    return {
+        (s.start, s.end, name)
+        for c, name in zip(d.clusters, d.names, strict=True)
+        for s in c
+    }
+
 
 def _links(gold: Document, predicted: Document) -> Links:
     "Count the mentions that are linked to the right character."
@@ -35,14 +45,15 @@ def _links(gold: Document, predicted: Document) -> Links:
 # %% ../../nbs/metrics/05_linking.ipynb #98a6e9a2
 class Linking(NamedTuple):
     "Scores of character linking."
-    macro: Prf            # means over books of precision, recall and F1: the paper's
-    pooled: Prf           # from summed counts
-    books: dict[str, Prf] # each book's
+
+    macro: Prf  # means over books of precision, recall and F1: the paper's
+    pooled: Prf  # from summed counts
+    books: dict[str, Prf]  # each book's
 
 # %% ../../nbs/metrics/05_linking.ipynb #4c6411fe
 def _pooled(counts: Sequence[Links]) -> Prf:
     "Compute scores from the summed counts of books; zeros without a book."
-    return prf(*map(sum, zip(*counts))) if counts else Prf(0., 0., 0.)
+    return prf(*map(sum, zip(*counts))) if counts else Prf(0.0, 0.0, 0.0)
 
 # %% ../../nbs/metrics/05_linking.ipynb #083c5e17
 def linking(gold: Iterable[Document], predicted: Iterable[Document]) -> Linking:
@@ -50,5 +61,5 @@ def linking(gold: Iterable[Document], predicted: Iterable[Document]) -> Linking:
     counts as empty."""
     counts = {g.doc_key: _links(g, p) for g, p in pair(gold, predicted)}
     books = {k: prf(*c) for k, c in counts.items()}
-    mean = _mean_scores(list(books.values())) if books else Prf(0., 0., 0.)
+    mean = _mean_scores(list(books.values())) if books else Prf(0.0, 0.0, 0.0)
     return Linking(mean, _pooled(list(counts.values())), books)

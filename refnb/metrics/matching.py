@@ -15,19 +15,40 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from ..core.types import CallError, DataError, Span, nearest
 from ..core.documents import Document
-from .coref import (Counts, Duplicates, Flat, LinkCounts, METRICS, OfEither, Table, _assign, _cells, _find,
-                                 _flat, _harmonic, _once, _repeated, _without, blanc, metric)
+from refnb.metrics.coref import (
+    Counts,
+    Duplicates,
+    Flat,
+    LinkCounts,
+    METRICS,
+    OfEither,
+    Table,
+    _assign,
+    _cells,
+    _find,
+    _flat,
+    _harmonic,
+    _once,
+    _repeated,
+    _without,
+    blanc,
+    metric,
+)
 from .coref_scores import CorefScores, _as_list, score_coref as _by_spans
 from .windows import LENGTH, Setting, WindowMode, _same_text, pair
 
 # %% ../../nbs/metrics/13_matching.ipynb #f67aa509
 class Words(NamedTuple):
     "The words of a document as matching needs them."
-    document: Document                 # whose text they are
-    place: np.ndarray                  # of each token: ascending, and comparable between gold and prediction
-    sentence: np.ndarray               # of each token
+
+    document: Document  # whose text they are
+    # of each token: ascending, and comparable between gold and prediction
+    place: np.ndarray
+    sentence: np.ndarray  # of each token
     empty: dict[int, tuple[str, str]]  # ID and DEPS of the tokens that are empty nodes
-    parents: np.ndarray                # of each token in the dependency tree, -1 for none; no numbers without a tree
+    # of each token in the dependency tree, -1 for none; no numbers without a tree
+    parents: np.ndarray
+
 
 def empty_nodes(d: Document) -> dict[int, tuple[str, str]]:
     "Find the tokens that are empty nodes, each with its ID and its DEPS."
@@ -40,12 +61,16 @@ def empty_nodes(d: Document) -> dict[int, tuple[str, str]]:
 # %% ../../nbs/metrics/13_matching.ipynb #e6b14deb
 _MINOR = 20  # bits for the second part of an empty node's ID
 
-def _places(sentence: np.ndarray, empty: dict[int, tuple[str, str]], apart: bool) -> np.ndarray:
+
+def _places(
+    sentence: np.ndarray, empty: dict[int, tuple[str, str]], apart: bool
+) -> np.ndarray:
     "Number tokens so that an empty node falls between the words around it; `apart`, sentences count too."
     real = np.ones(len(sentence), bool)
     real[list(empty)] = False
-    place = np.cumsum(real) + sentence*apart << _MINOR
-    for token, (id, _) in empty.items(): place[token] += int(id.partition(".")[2][:6])
+    place = np.cumsum(real) + sentence * apart << _MINOR
+    for token, (id, _) in empty.items():
+        place[token] += int(id.partition(".")[2][:6])
     return place
 
 # %% ../../nbs/metrics/13_matching.ipynb #9a29192c
@@ -60,9 +85,14 @@ def _words(d: Document, apart: bool) -> Words:
     return Words(d, _places(sentence, empty, apart), sentence, empty, parents)
 
 # %% ../../nbs/metrics/13_matching.ipynb #58ae5eb7
-RULE = "english (the last word before a comma, conjunction, preposition or relative pronoun)"
-_STOPS = frozenset(", ; : ( -- - and or but of in on at with from for to by about under over between without near "
-                   "who whom whose which that where when".split())
+RULE = (
+    "english (the last word before a comma, conjunction, preposition or relative pronoun)"
+)
+_STOPS = frozenset(
+    ", ; : ( -- - and or but of in on at with from for to by about under over between without near "
+    "who whom whose which that where when".split()
+)
+
 
 def _next_stops(d: Document) -> np.ndarray:
     "Find for each token the next word that ends a phrase, itself included; the number of tokens where none follows."
@@ -91,28 +121,33 @@ def _by_tree(parents: np.ndarray, words: list[int]) -> int:
     tops = [w for w in words if parents[w] not in inside] or words[:1]
     above_all = set.intersection(*(_above(parents, t) for t in tops))
     for top in tops:
-        if top in above_all: return top
+        if top in above_all:
+            return top
     return tops[0]
 
 # %% ../../nbs/metrics/13_matching.ipynb #4770a0d3
 Match = Literal["exact", "head", "partial"]
 
+
 class Side(NamedTuple):
     "The mentions of gold, or those of a prediction."
-    flat: Flat            # keys, clusters
-    words: Any            # a sparse row of words for each mention
-    size: np.ndarray      # number of words
-    heads: np.ndarray     # token that is the head
-    column: np.ndarray    # the head's column in `words`
-    rank: np.ndarray      # order in the text: by first word, last word, size
+
+    flat: Flat  # keys, clusters
+    words: Any  # a sparse row of words for each mention
+    size: np.ndarray  # number of words
+    heads: np.ndarray  # token that is the head
+    column: np.ndarray  # the head's column in `words`
+    rank: np.ndarray  # order in the text: by first word, last word, size
     text: Words
+
 
 def _mixed(x: np.ndarray) -> np.ndarray:
     "Hash numbers to random-looking ones (the finalizer of SplitMix64)."
-    x = x.astype(np.uint64)*np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30)))*np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27)))*np.uint64(0x94D049BB133111EB)
+    x = x.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
 
 def _in_row(d: Document, label: str) -> list[str]:
     "List a label of all mentions, cluster by cluster."
@@ -121,10 +156,11 @@ def _in_row(d: Document, label: str) -> list[str]:
 # %% ../../nbs/metrics/13_matching.ipynb #6eb40056
 class Spread(NamedTuple):
     "The tokens of all mentions, one mention after the other."
-    flat: Flat          # spans as keys
-    start: np.ndarray   # first token of each mention
-    end: np.ndarray     # last one
-    at: np.ndarray      # where its tokens begin in `tokens`, and where the last one's end
+
+    flat: Flat  # spans as keys
+    start: np.ndarray  # first token of each mention
+    end: np.ndarray  # last one
+    at: np.ndarray  # where its tokens begin in `tokens`, and where the last one's end
     tokens: np.ndarray
 
 # %% ../../nbs/metrics/13_matching.ipynb #27c94831
@@ -132,11 +168,12 @@ def _without_gaps(d: Document, start: np.ndarray, at: np.ndarray) -> np.ndarray:
     "Tell, by token of all mentions, whether it is in a mention and not in a gap."
     keep = np.ones(at[-1], bool)
     for i, text in enumerate(_in_row(d, "words")):
-        if not text: continue
-        keep[at[i]:at[i + 1]] = False
+        if not text:
+            continue
+        keep[at[i] : at[i + 1]] = False
         for part in text.split(","):
             a, b = map(int, part.split("-"))
-            keep[at[i] + a - start[i]:at[i] + b - start[i] + 1] = True
+            keep[at[i] + a - start[i] : at[i] + b - start[i] + 1] = True
     return keep
 
 # %% ../../nbs/metrics/13_matching.ipynb #7e730036
@@ -147,7 +184,8 @@ def _spread(d: Document) -> Spread:
     size = end - start + 1
     at = np.concatenate([[0], np.cumsum(size)])
     tokens = np.arange(at[-1]) - np.repeat(at[:-1] - start, size)
-    if not any(_in_row(d, "words")): return Spread(f, start, end, at, tokens)
+    if not any(_in_row(d, "words")):
+        return Spread(f, start, end, at, tokens)
     keep = _without_gaps(d, start, at)
     before = np.concatenate([[0], np.cumsum(keep)])  # tokens that are kept before each
     return Spread(f, start, end, before[at], tokens[keep])
@@ -155,17 +193,21 @@ def _spread(d: Document) -> Spread:
 # %% ../../nbs/metrics/13_matching.ipynb #177b04ec
 class Heads(NamedTuple):
     "The head of each mention."
+
     tokens: np.ndarray
-    by_rule: int # how many the rule found
+    by_rule: int  # how many the rule found
 
 # %% ../../nbs/metrics/13_matching.ipynb #e891ae5e
 def _check_inside(heads: np.ndarray, s: Spread, key: str):
     "Refuse heads that lie outside of their mentions."
     outside = np.flatnonzero((heads < s.start) | (heads > s.end))
-    if not outside.size: return
+    if not outside.size:
+        return
     i = outside[0]
-    raise DataError(f"the head {heads[i]} of mention {[int(s.start[i]), int(s.end[i])]} lies outside of it",
-                    f"document {key!r}")
+    raise DataError(
+        f"the head {heads[i]} of mention {[int(s.start[i]), int(s.end[i])]} lies outside of it",
+        f"document {key!r}",
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #abd668d5
 def _given_heads(d: Document, s: Spread) -> tuple[np.ndarray, np.ndarray]:
@@ -184,20 +226,26 @@ def _fill_by_rule(heads: np.ndarray, missing: np.ndarray, s: Spread, text: Words
     missing = missing & (s.end > s.start)
     found = _by_rule(text, s.start[missing], s.end[missing])
     whole = np.diff(s.at) == s.end - s.start + 1
-    heads[missing] = np.where(whole[missing], found, s.start[missing])  # the rule knows nothing of gaps
+    # the rule knows nothing of gaps
+    heads[missing] = np.where(whole[missing], found, s.start[missing])
     return len(found)
 
 # %% ../../nbs/metrics/13_matching.ipynb #ee93a1e2
 def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
     "Find heads by annotation, tree or rule; return first words where no better ones are needed."
     heads, missing = _given_heads(d, s)
-    if not needed or not missing.any(): return Heads(heads, 0)
+    if not needed or not missing.any():
+        return Heads(heads, 0)
     if len(text.parents):
-        for i in np.flatnonzero(missing): heads[i] = _by_tree(text.parents, s.tokens[s.at[i]:s.at[i + 1]].tolist())
+        for i in np.flatnonzero(missing):
+            heads[i] = _by_tree(text.parents, s.tokens[s.at[i] : s.at[i + 1]].tolist())
         return Heads(heads, 0)
     if not text.document.size:
-        raise DataError("has no heads, and no text to find them in", f"document {d.doc_key!r}",
-                        "give a file with the sentences, or match exact")
+        raise DataError(
+            "has no heads, and no text to find them in",
+            f"document {d.doc_key!r}",
+            "give a file with the sentences, or match exact",
+        )
     return Heads(heads, _fill_by_rule(heads, missing, s, text))
 
 # %% ../../nbs/metrics/13_matching.ipynb #7b30d335
@@ -207,7 +255,9 @@ def with_heads(d: Document) -> Document:
     clusters = tuple(filter(None, d.clusters))
     labels = {k: tuple(filter(None, l)) for k, l in d.labels.items()}
     labels["head"] = tuple(tuple(islice(heads, len(c))) for c in clusters)
-    return d.changed(clusters=clusters, names=tuple(compress(d.names, d.clusters)), labels=labels)
+    return d.changed(
+        clusters=clusters, names=tuple(compress(d.names, d.clusters)), labels=labels
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #2b9d68d5
 def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
@@ -219,49 +269,85 @@ def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
 # %% ../../nbs/metrics/13_matching.ipynb #c4916c19
 def _mention_keys(text: Words, s: Spread, heads: np.ndarray, match: Match) -> np.ndarray:
     "Hash the words of each mention, and where heads are matched its head too, to a number."
-    keys = np.add.reduceat(_mixed(text.place[s.tokens]), s.at[:-1]) if len(s.start) else np.zeros(0, np.uint64)
-    if match == "head": keys = _mixed(keys) + _mixed(text.place[heads])
+    keys = (
+        np.add.reduceat(_mixed(text.place[s.tokens]), s.at[:-1])
+        if len(s.start)
+        else np.zeros(0, np.uint64)
+    )
+    if match == "head":
+        keys = _mixed(keys) + _mixed(text.place[heads])
     return keys.view(np.int64)
 
 # %% ../../nbs/metrics/13_matching.ipynb #319e2783
-def _side(text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match) -> Side:
+def _side(
+    text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match
+) -> Side:
     "Collect all mentions of a document; `places` are those of the words of both sides."
     from scipy.sparse import csr_array
+
     columns = np.searchsorted(places, text.place[s.tokens])
-    words = csr_array((np.ones(len(columns), np.int64), columns, s.at), shape=(len(s.start), len(places)))
+    words = csr_array(
+        (np.ones(len(columns), np.int64), columns, s.at), shape=(len(s.start), len(places))
+    )
     size = np.diff(s.at)
-    return Side(s.flat._replace(keys=_mention_keys(text, s, heads, match)), words, size, heads,
-                np.searchsorted(places, text.place[heads]), _ranks(text, s, size), text)
+    return Side(
+        s.flat._replace(keys=_mention_keys(text, s, heads, match)),
+        words,
+        size,
+        heads,
+        np.searchsorted(places, text.place[heads]),
+        _ranks(text, s, size),
+        text,
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #7bd734a1
 def _left_out(f: Flat, singletons: bool, duplicates: Duplicates) -> np.ndarray:
     "Tell, by mention, whether it does not count: it is a repetition, or alone where singletons do not count."
     drop = np.zeros(len(f.keys), bool) if duplicates == "released" else _repeated(f)
-    if not singletons: drop |= np.bincount(f.labels[~drop], minlength=len(f.sizes))[f.labels] == 1
+    if not singletons:
+        drop |= np.bincount(f.labels[~drop], minlength=len(f.sizes))[f.labels] == 1
     return drop
 
 # %% ../../nbs/metrics/13_matching.ipynb #380f49be
-def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplicates, who: str) -> Side:
+def _scored(
+    side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplicates, who: str
+) -> Side:
     "Select the mentions that count."
     f = side.flat
     _once(f, duplicates, who, spans)  # refuses
     drop = _left_out(f, singletons, duplicates)
-    if not drop.any(): return side
+    if not drop.any():
+        return side
     left = np.flatnonzero(~drop)
-    return Side(_without(f, drop), side.words[left], side.size[left], side.heads[left], side.column[left],
-                side.rank[left], side.text)
+    return Side(
+        _without(f, drop),
+        side.words[left],
+        side.size[left],
+        side.heads[left],
+        side.column[left],
+        side.rank[left],
+        side.text,
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #459bd690
 def _is_zero(s: Side) -> np.ndarray:
     "Tell, by mention, whether its head is an empty node."
-    return np.isin(s.heads, list(s.text.empty)) if s.text.empty else np.zeros(len(s.heads), bool)
+    return (
+        np.isin(s.heads, list(s.text.empty))
+        if s.text.empty
+        else np.zeros(len(s.heads), bool)
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #7d168e92
 Pairs = tuple[np.ndarray, np.ndarray]
 
-def _best_of_matrix(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]) -> Pairs:
+
+def _best_of_matrix(
+    i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]
+) -> Pairs:
     "Find the best pairs by a full matrix of scores."
     from scipy.optimize import linear_sum_assignment
+
     dense = np.zeros(shape)
     dense[i, j] = score
     rows, columns = linear_sum_assignment(-dense)
@@ -271,15 +357,22 @@ def _best_of_matrix(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tupl
 # %% ../../nbs/metrics/13_matching.ipynb #864b250e
 _DENSE = 1 << 24  # cells of a matrix of 128 MB
 
-def _best_pairs(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]) -> Pairs:
+
+def _best_pairs(
+    i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]
+) -> Pairs:
     "Find rows and columns of the largest sum of scores, one to one."
-    if not len(i): return i, j
-    if shape[0]*shape[1] <= _DENSE: return _best_of_matrix(i, j, score, shape)
+    if not len(i):
+        return i, j
+    if shape[0] * shape[1] <= _DENSE:
+        return _best_of_matrix(i, j, score, shape)
     chosen = _assign(i, j, score, shape)
     return i[chosen], j[chosen]
 
 # %% ../../nbs/metrics/13_matching.ipynb #445722ac
-def _shared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _shared(
+    g: Side, p: Side, i: np.ndarray, j: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Find pairs (of the mentions i of gold and j of the prediction) with common words, and count these."
     common = (g.words[i] @ p.words[j].T).tocoo()
     return common.row.astype(np.int64), common.col.astype(np.int64), common.data
@@ -295,38 +388,48 @@ def _similar(g: Side, p: Side, i: np.ndarray, j: np.ndarray, match: Match) -> Pa
     i, j = _in_order(g, i), _in_order(p, j)
     row, column, common = _shared(g, p, i, j)
     head = g.column[i][row]
-    fits = (head == p.column[j][column] if match == "head"
-            else (common == p.size[j][column]) & _holds(p, j[column], head))
+    fits = (
+        head == p.column[j][column]
+        if match == "head"
+        else (common == p.size[j][column]) & _holds(p, j[column], head)
+    )
     row, column = row[fits], column[fits]
-    rows, columns = _best_pairs(row, column, common[fits]/g.size[i][row], (len(i), len(j)))
+    rows, columns = _best_pairs(
+        row, column, common[fits] / g.size[i][row], (len(i), len(j))
+    )
     return i[rows], j[columns]
 
 # %% ../../nbs/metrics/13_matching.ipynb #f6c2f677
 def _holds(p: Side, mention: np.ndarray, column: np.ndarray) -> np.ndarray:
     "Tell, by mention, whether it has the word in a column."
     n, width = p.words.shape
-    return np.isin(mention*width + column, np.repeat(np.arange(n), p.size)*width + p.words.indices)
+    return np.isin(
+        mention * width + column, np.repeat(np.arange(n), p.size) * width + p.words.indices
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #9b14aa0c
 Zeros = Literal["", "linear", "dependent"]
 Parents = set[tuple[str, str]]
+
 
 def _parents(s: Side, i: int) -> tuple[int, Parents]:
     "Return the sentence of a zero, and its parents with their relations."
     token, parents = int(s.heads[i]), set()
     for d in s.text.empty[token][1].split("|"):
         parent, _, relation = d.partition(":")
-        if relation: parents.add((parent, relation))
+        if relation:
+            parents.add((parent, relation))
     return int(s.text.sentence[token]), parents
 
 # %% ../../nbs/metrics/13_matching.ipynb #fb84f571
 def _f1(a: set, b: set) -> float:
     "Compute the F1 of two sets."
     common = len(a & b)
-    return _harmonic(common/len(a), common/len(b)) if common else 0.
+    return _harmonic(common / len(a), common / len(b)) if common else 0.0
 
 # %% ../../nbs/metrics/13_matching.ipynb #668da9bc
-def _alike(a: Parents, b: Parents) -> float: return 10*_f1(a, b) + _f1({p for p, _ in a}, {p for p, _ in b})
+def _alike(a: Parents, b: Parents) -> float:
+    return 10 * _f1(a, b) + _f1({p for p, _ in a}, {p for p, _ in b})
 
 # %% ../../nbs/metrics/13_matching.ipynb #5d8f84b1
 def _by_parent(s: Side, zeros: np.ndarray) -> defaultdict[tuple[int, str], set[int]]:
@@ -334,18 +437,22 @@ def _by_parent(s: Side, zeros: np.ndarray) -> defaultdict[tuple[int, str], set[i
     near: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
     for b, k in enumerate(zeros):
         sentence, parents = _parents(s, k)
-        for parent, _ in parents: near[sentence, parent].add(b)
+        for parent, _ in parents:
+            near[sentence, parent].add(b)
     return near
 
 # %% ../../nbs/metrics/13_matching.ipynb #7f146453
-def _zeros_compared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> list[tuple[int, int, float]]:
+def _zeros_compared(
+    g: Side, p: Side, i: np.ndarray, j: np.ndarray
+) -> list[tuple[int, int, float]]:
     "Measure how alike the zeros are that share a parent, by their places in the lists."
     near, found = _by_parent(p, j), []
     theirs = [_parents(p, k)[1] for k in j]
     for a, k in enumerate(i):
         sentence, parents = _parents(g, k)
         candidates = set().union(*(near[sentence, parent] for parent, _ in parents))
-        for b in sorted(candidates): found.append((a, b, _alike(parents, theirs[b])))
+        for b in sorted(candidates):
+            found.append((a, b, _alike(parents, theirs[b])))
     return found
 
 # %% ../../nbs/metrics/13_matching.ipynb #afc34451
@@ -353,7 +460,8 @@ def _dependent(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
     "Pair the zeros that depend on the same words; only those that share a parent are compared."
     i, j = _in_order(g, i), _in_order(p, j)
     found = _zeros_compared(g, p, i, j)
-    if not found: return i[:0], j[:0]
+    if not found:
+        return i[:0], j[:0]
     row, column, score = map(np.array, zip(*found))
     rows, columns = _best_pairs(row, column, score, (len(i), len(j)))
     return i[rows], j[columns]
@@ -366,19 +474,27 @@ def _distinct(s: Side) -> np.ndarray:
 # %% ../../nbs/metrics/13_matching.ipynb #29d644d7
 def _equal(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
     "Pair mentions that are the same."
-    _, at, there = np.intersect1d(g.flat.keys[i], p.flat.keys[j], assume_unique=True, return_indices=True)
+    _, at, there = np.intersect1d(
+        g.flat.keys[i], p.flat.keys[j], assume_unique=True, return_indices=True
+    )
     return i[at], j[there]
 
 # %% ../../nbs/metrics/13_matching.ipynb #2b81bab7
 def _paired_zeros(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> list[Pairs]:
     "Pair the zeros among mentions by the words that they depend on."
     of_gold, of_predicted = i[_is_zero(g)[i]], j[_is_zero(p)[j]]
-    return [_dependent(g, p, of_gold, of_predicted)] if len(of_gold) and len(of_predicted) else []
+    return (
+        [_dependent(g, p, of_gold, of_predicted)]
+        if len(of_gold) and len(of_predicted)
+        else []
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #33163484
 def _left(i: np.ndarray, j: np.ndarray, found: list[Pairs]) -> Pairs:
     "Return the mentions without a partner."
-    for a, b in found: i, j = np.setdiff1d(i, a, assume_unique=True), np.setdiff1d(j, b, assume_unique=True)
+    for a, b in found:
+        i = np.setdiff1d(i, a, assume_unique=True)
+        j = np.setdiff1d(j, b, assume_unique=True)
     return i, j
 
 # %% ../../nbs/metrics/13_matching.ipynb #0b767da1
@@ -389,32 +505,42 @@ def _pairs(g: Side, p: Side, match: Match, zeros: Zeros) -> Pairs:
     i, j = _left(i, j, found)
     found.append(_equal(g, p, i, j))
     i, j = _left(i, j, found[-1:])
-    if match != "exact" and len(i) and len(j): found.append(_similar(g, p, i, j, match))
+    if match != "exact" and len(i) and len(j):
+        found.append(_similar(g, p, i, j, match))
     a, b = zip(*found)
     return np.concatenate(a), np.concatenate(b)
 
 # %% ../../nbs/metrics/13_matching.ipynb #d04064dc
 class Matched(NamedTuple):
     "Gold and prediction after matching."
+
     table: Table
     gold: Side
     predicted: Side
-    instead: np.ndarray # of each key: the key that it is looked up by on the other side
+    instead: np.ndarray  # of each key: the key that it is looked up by on the other side
     pairs: Pairs
-    same: np.ndarray    # which pairs have one key
-    by_rule: int = 0    # heads that the rule found
-    doubled: bool = False # whether a mention appears twice
+    same: np.ndarray  # which pairs have one key
+    by_rule: int = 0  # heads that the rule found
+    doubled: bool = False  # whether a mention appears twice
 
 # %% ../../nbs/metrics/13_matching.ipynb #6b6fa430
 def _texts(gold: Document, predicted: Document) -> tuple[Words, Words]:
     "List the words of both sides; a side without a text has the other's."
     apart = bool(empty_nodes(gold) or empty_nodes(predicted))
-    return (_words(gold if gold.sentences else predicted, apart),
-            _words(predicted if predicted.sentences else gold, apart))
+    return (
+        _words(gold if gold.sentences else predicted, apart),
+        _words(predicted if predicted.sentences else gold, apart),
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #cb69d7f6
-def matched(gold: Document, predicted: Document, match: Match = "head", zeros: Zeros = "", singletons: bool = True,
-            duplicates: Duplicates = "official") -> Matched:
+def matched(
+    gold: Document,
+    predicted: Document,
+    match: Match = "head",
+    zeros: Zeros = "",
+    singletons: bool = True,
+    duplicates: Duplicates = "official",
+) -> Matched:
     """Match the mentions of two documents of one text. `zeros` are matched by their dependencies under head and
     partial, and by their place under exact match, if you do not say."""
     zeros = zeros or ("linear" if match == "exact" else "dependent")
@@ -422,19 +548,24 @@ def matched(gold: Document, predicted: Document, match: Match = "head", zeros: Z
     g_spread, p_spread = _spread(gold), _spread(predicted)
     g_heads = _heads(gold, g_spread, _planted(g_text, p_text), match != "exact")
     p_heads = _heads(predicted, p_spread, _planted(p_text, g_text), match == "head")
-    places = np.unique(np.concatenate([g_text.place[g_spread.tokens], p_text.place[p_spread.tokens]]))
+    places = np.unique(
+        np.concatenate([g_text.place[g_spread.tokens], p_text.place[p_spread.tokens]])
+    )
     g_all = _side(g_text, g_spread, g_heads.tokens, places, match)
     p_all = _side(p_text, p_spread, p_heads.tokens, places, match)
     g = _scored(g_all, g_spread.flat.keys, singletons, duplicates, "gold")
     p = _scored(p_all, p_spread.flat.keys, singletons, duplicates, "predicted")
     doubled = bool(_repeated(g_all.flat).any() or _repeated(p_all.flat).any())
     by_rule = g_heads.by_rule + p_heads.by_rule
-    return _tabled(g, p, _pairs(g, p, match, zeros))._replace(by_rule=by_rule, doubled=doubled)
+    return _tabled(g, p, _pairs(g, p, match, zeros))._replace(
+        by_rule=by_rule, doubled=doubled
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #b82611eb
 def _planted(words: Words, other: Words) -> Words:
     "Add the dependencies of the other file where only that has them."
-    if len(words.parents) or len(other.parents) != len(words.place): return words
+    if len(words.parents) or len(other.parents) != len(words.place):
+        return words
     return words._replace(parents=other.parents)
 
 # %% ../../nbs/metrics/13_matching.ipynb #6bc85503
@@ -450,7 +581,11 @@ def _numbered_anew(g: Side, p: Side) -> tuple[Side, Side, int]:
     "Number the keys of two sides from 0 on, equal ones alike; return how many there are, too."
     keys, at = np.unique(np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True)
     g_keys, p_keys = np.split(at, [len(g.flat.keys)])
-    return g._replace(flat=g.flat._replace(keys=g_keys)), p._replace(flat=p.flat._replace(keys=p_keys)), len(keys)
+    return (
+        g._replace(flat=g.flat._replace(keys=g_keys)),
+        p._replace(flat=p.flat._replace(keys=p_keys)),
+        len(keys),
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #36a6521a
 def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
@@ -462,7 +597,14 @@ def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
     precision = _cells(came, p.flat.labels[hit], len(p.flat.sizes))
     hit, went = _find(p.flat, instead[g.flat.keys])
     recall = _cells(g.flat.labels[hit], went, len(p.flat.sizes))
-    return Matched(Table(g.flat.sizes, p.flat.sizes, recall, precision, recall), g, p, instead, pairs, a == b)
+    return Matched(
+        Table(g.flat.sizes, p.flat.sizes, recall, precision, recall),
+        g,
+        p,
+        instead,
+        pairs,
+        a == b,
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #e6252257
 def _mor(m: Matched) -> Counts:
@@ -494,7 +636,7 @@ def _partners(m: Matched) -> np.ndarray:
 def _joined_before(g: Side, p: Side, partner: np.ndarray) -> np.ndarray:
     "Tell, by gold mention, whether an earlier one of its entity is in the same predicted cluster."
     none = len(p.flat.sizes)
-    cell = g.flat.labels*(none + 1) + np.append(p.flat.labels, none)[partner]
+    cell = g.flat.labels * (none + 1) + np.append(p.flat.labels, none)[partner]
     order = np.argsort(g.rank, kind="stable")
     firsts = order[np.unique(cell[order], return_index=True)[1]]
     earlier = np.ones(len(cell), bool)
@@ -516,38 +658,62 @@ def _zeros(m: Matched) -> Counts:
     return Counts(right, int(linked.sum() + invented.sum()), right, int(anaphor.sum()))
 
 # %% ../../nbs/metrics/13_matching.ipynb #373e8f9d
-def _blanc(m: Matched) -> LinkCounts: return OfEither(*blanc(m.table))
+def _blanc(m: Matched) -> LinkCounts:
+    return OfEither(*blanc(m.table))
 
-EXTRA: dict[str, Callable[[Matched], Counts|LinkCounts]] = {"blanc_corefud": _blanc, "mor": _mor, "zeros": _zeros}
-COREFUD = ("muc", "b3", "ceafe", "ceafm", "blanc_corefud", "lea", "mor", "zeros", "mentions")
+
+EXTRA: dict[str, Callable[[Matched], Counts | LinkCounts]] = {
+    "blanc_corefud": _blanc,
+    "mor": _mor,
+    "zeros": _zeros,
+}
+COREFUD = (
+    "muc",
+    "b3",
+    "ceafe",
+    "ceafm",
+    "blanc_corefud",
+    "lea",
+    "mor",
+    "zeros",
+    "mentions",
+)
 
 # %% ../../nbs/metrics/13_matching.ipynb #b8c56147
 def _known(value: str, choices: Any, what: str):
     "Refuse a value that is not among the choices."
     known = get_args(choices)
-    if value not in known: raise CallError(f"unknown {what} {value!r}", do=nearest(value, filter(None, known)))
+    if value not in known:
+        raise CallError(f"unknown {what} {value!r}", do=nearest(value, filter(None, known)))
 
 # %% ../../nbs/metrics/13_matching.ipynb #3205a0bd
 def _check_whole(setting: str, match: str, zeros: str):
     "Refuse windows, whose mentions are only matched by their spans."
-    if setting == "full": return
+    if setting == "full":
+        return
     because = "" if match != "exact" or zeros else " of mentions with gaps"
-    raise CallError(f"setting {setting} with match {match}{because}",
-                    do="windows are scored by exact match of spans")
+    raise CallError(
+        f"setting {setting} with match {match}{because}",
+        do="windows are scored by exact match of spans",
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #40097373
 def score_coref(
-    gold: Document|Iterable[Document],         # one document or several
-    predicted: Document|Iterable[Document],    # joined to gold by doc_key
-    setting: Setting = "full",                 # full; split: windows predicted; window: books predicted, then cut
-    mode: WindowMode = "released",             # how `window` cuts: as the released evaluator, or as the paper says
-    metrics: Iterable[str]|None = None,        # names; None: METRICS if exact, else those of the CorefUD scorer
-    singletons: bool = True,                   # keep clusters of one mention, on both sides
-    duplicates: Duplicates = "official",       # how mentions that appear twice count: official, released, error
-    length: int = LENGTH,                      # tokens of a window, nominally
-    match: Match = "exact",                    # which mentions are the same: exact, head, partial
-    zeros: Zeros = "",                         # matching of empty nodes: linear, dependent; "": linear if exact
-) -> CorefScores:                              # fractions
+    gold: Document | Iterable[Document],  # one document or several
+    predicted: Document | Iterable[Document],  # joined to gold by doc_key
+    setting: Setting = "full",  # full; split: windows predicted; window: books predicted,
+    # then cut
+    mode: WindowMode = "released",  # how `window` cuts: as the released evaluator,
+    # or as the paper says
+    metrics: Iterable[str] | None = None,  # names; None: METRICS if exact,
+    # else those of the CorefUD scorer
+    singletons: bool = True,  # keep clusters of one mention, on both sides
+    duplicates: Duplicates = "official",  # how mentions that appear twice count: official,
+    # released, error
+    length: int = LENGTH,  # tokens of a window, nominally
+    match: Match = "exact",  # which mentions are the same: exact, head, partial
+    zeros: Zeros = "",  # matching of empty nodes: linear, dependent; "": linear if exact
+) -> CorefScores:  # fractions
     """Score predicted clusters against gold, by exact, head or partial match of mentions.
 
     >>> refnb.score_coref(refnb.load("sample"), refnb.load("sample"), match="head")
@@ -557,30 +723,41 @@ def score_coref(
     gold, predicted = _as_list(gold), _as_list(predicted)
     gaps = any("words" in d.labels for d in [*gold, *predicted])
     plain = match == "exact" and not zeros and not gaps
-    names = tuple((METRICS if match == "exact" else COREFUD) if metrics is None else metrics)
+    names = tuple(
+        (METRICS if match == "exact" else COREFUD) if metrics is None else metrics
+    )
     if plain and not set(names) & set(EXTRA):
-        return _by_spans(gold, predicted, setting, mode, names, singletons, duplicates, length)
+        return _by_spans(
+            gold, predicted, setting, mode, names, singletons, duplicates, length
+        )
     _check_whole(setting, match, zeros)
     return _score(gold, predicted, names, singletons, duplicates, match, zeros)
 
 # %% ../../nbs/metrics/13_matching.ipynb #9ef3e445
 class _Scored(NamedTuple):
     "The counts of one document, and what a note says of them."
-    counts: dict[str, Counts|LinkCounts]
+
+    counts: dict[str, Counts | LinkCounts]
     by_rule: int  # heads that the rule found
-    doubled: bool # whether a mention appears twice
+    doubled: bool  # whether a mention appears twice
 
 # %% ../../nbs/metrics/13_matching.ipynb #7433473f
-def _scored_document(gold: Document, predicted: Document, functions: dict[str, Callable], *how: Any) -> _Scored:
+def _scored_document(
+    gold: Document, predicted: Document, functions: dict[str, Callable], *how: Any
+) -> _Scored:
     "Match and score one document; `how` goes to `matched`."
-    try: m = matched(gold, predicted, *how)
-    except DataError as e: raise DataError(e.what, f"document {gold.doc_key!r}", e.do) from None
+    try:
+        m = matched(gold, predicted, *how)
+    except DataError as e:
+        raise DataError(e.what, f"document {gold.doc_key!r}", e.do) from None
     return _Scored({name: f(m) for name, f in functions.items()}, m.by_rule, m.doubled)
 
 # %% ../../nbs/metrics/13_matching.ipynb #c7979960
 def _one_has_zeros(gold: Document, predicted: Document) -> bool:
     "Tell whether only one of two texts has empty nodes."
-    return bool(predicted.sentences) and bool(empty_nodes(gold)) != bool(empty_nodes(predicted))
+    return bool(predicted.sentences) and bool(empty_nodes(gold)) != bool(
+        empty_nodes(predicted)
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #015e83df
 def _mentions_of(docs: Iterable[Document]) -> int:
@@ -588,9 +765,10 @@ def _mentions_of(docs: Iterable[Document]) -> int:
     return sum(map(len, chain.from_iterable(d.clusters for d in docs)))
 
 # %% ../../nbs/metrics/13_matching.ipynb #32a38439
-def _of_table(name: str) -> Callable[[Matched], Counts|LinkCounts]:
+def _of_table(name: str) -> Callable[[Matched], Counts | LinkCounts]:
     "Find a metric by its name: a function from matched documents to counts."
-    if name in EXTRA: return EXTRA[name]
+    if name in EXTRA:
+        return EXTRA[name]
     f = metric(name)
     return lambda m: f(m.table)
 
@@ -600,48 +778,81 @@ def _all_first(docs: list[Document]) -> bool:
     n = 0
     for d in docs:
         for span, head in zip(chain.from_iterable(d.clusters), _in_row(d, "head")):
-            if head and head != str(span.start): return False
+            if head and head != str(span.start):
+                return False
             n += bool(head) and span.end > span.start
     return n > 9
+
 
 def _with_gaps(d: Document) -> int:
     "Count the mentions that have gaps."
     return sum(map(bool, _in_row(d, "words")))
 
-def _note(match: str, zeros: str, by_rule: int, mentions: int, unknown: bool, gaps: int) -> str:
+
+def _note(
+    match: str, zeros: str, by_rule: int, mentions: int, unknown: bool, gaps: int
+) -> str:
     "Describe how mentions were matched, how many have gaps, and where heads are not annotated."
     how = f"{match} match" + (f", zeros {zeros}" if zeros else "")
-    if gaps: how += f", {gaps:,} mention{'s' if gaps > 1 else ''} with gaps by their words"
-    if unknown: how += ", every head of the prediction is a first word, so heads were probably unknown to its writer"
-    return how + (f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}" if by_rule else "")
+    if gaps:
+        how += f", {gaps:,} mention{'s' if gaps > 1 else ''} with gaps by their words"
+    if unknown:
+        how += ", every head of the prediction is a first word, so heads were probably unknown to its writer"
+    return how + (
+        f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}"
+        if by_rule
+        else ""
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #dd11b609
-def _score(gold: list[Document], predicted: list[Document], names: tuple[str, ...], singletons: bool,
-           duplicates: Duplicates, match: Match, zeros: Zeros) -> CorefScores:
+def _score(
+    gold: list[Document],
+    predicted: list[Document],
+    names: tuple[str, ...],
+    singletons: bool,
+    duplicates: Duplicates,
+    match: Match,
+    zeros: Zeros,
+) -> CorefScores:
     "Score whole documents after matching."
     functions = dict(zip(names, map(_of_table, names)))
     pairs = pair(gold, predicted, _same_words)
     scored, lone = {}, []
     for g, p in pairs:
-        scored[g.doc_key] = _scored_document(g, p, functions, match, zeros, singletons, duplicates)
-        if _one_has_zeros(g, p): lone.append(g.doc_key)
+        scored[g.doc_key] = _scored_document(
+            g, p, functions, match, zeros, singletons, duplicates
+        )
+        if _one_has_zeros(g, p):
+            lone.append(g.doc_key)
     counts = {key: s.counts for key, s in scored.items()}
     doubled = [key for key, s in scored.items() if s.doubled]
     by_rule = sum(map(attrgetter("by_rule"), scored.values()))
     unknown = match == "head" and _all_first(predicted)
-    note = _note(match, zeros, by_rule, _mentions_of(chain.from_iterable(pairs)), unknown,
-                 sum(map(_with_gaps, chain(gold, predicted))))
-    return CorefScores(counts, "full", "", len(pairs), pairs.missing, pairs.extra, doubled, note, lone)
+    note = _note(
+        match,
+        zeros,
+        by_rule,
+        _mentions_of(chain.from_iterable(pairs)),
+        unknown,
+        sum(map(_with_gaps, chain(gold, predicted))),
+    )
+    return CorefScores(
+        counts, "full", "", len(pairs), pairs.missing, pairs.extra, doubled, note, lone
+    )
 
 # %% ../../nbs/metrics/13_matching.ipynb #88be4230
 def _same_words(g: Document, p: Document):
     "Refuse predictions on other words or sentences; empty nodes may differ."
-    if not p.sentences or not (empty_nodes(g) or empty_nodes(p)): return _same_text(g, p)
+    if not p.sentences or not (empty_nodes(g) or empty_nodes(p)):
+        return _same_text(g, p)
     a, b = _without_empty(g), _without_empty(p)
     _same_text(a, b)
     if list(map(len, a.sentences)) != list(map(len, b.sentences)):
-        raise DataError("the sentences of gold and prediction end at different words", f"document {g.doc_key!r}",
-                        "empty nodes are matched within sentences, which must be the same")
+        raise DataError(
+            "the sentences of gold and prediction end at different words",
+            f"document {g.doc_key!r}",
+            "empty nodes are matched within sentences, which must be the same",
+        )
 
 # %% ../../nbs/metrics/13_matching.ipynb #2e98fb5f
 def _without_empty(d: Document) -> Document:

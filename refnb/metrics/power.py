@@ -19,13 +19,15 @@ from .uncertainty import _cluster_totals, _jackknife
 # %% ../../nbs/metrics/12_power.ipynb #b70000b9
 class Noise(NamedTuple):
     "The variation of the difference of two systems on the questions of a task."
-    error: float          # standard error of the difference
-    df: float             # degrees of freedom of the error: effective clusters minus 1
-    n: int                # questions
-    clusters: int         # clusters that they come from
-    assumed: str = ""     # the assumption; "" where two systems were compared
-    draw: float = 0.      # variance that single draws of the answers add to the difference; 0 where it is unknown
-    samples: int = 1      # answers of each system to a question
+
+    error: float  # standard error of the difference
+    df: float  # degrees of freedom of the error: effective clusters minus 1
+    n: int  # questions
+    clusters: int  # clusters that they come from
+    assumed: str = ""  # the assumption; "" where two systems were compared
+    # variance that single draws of the answers add to the difference; 0 where it is unknown
+    draw: float = 0.0
+    samples: int = 1  # answers of each system to a question
 
 # %% ../../nbs/metrics/12_power.ipynb #bc5ede04
 def observed_noise(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]) -> Noise:
@@ -33,80 +35,117 @@ def observed_noise(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]) -> 
     d, rows = _differences("observed_noise", a, b, clusters)
     sums, items = _cluster_totals(d, rows)
     if len(items) < 2:
-        raise DataError(f"the systems share questions of {len(items)} documents", "power",
-                        "two documents are needed at least")
+        raise DataError(
+            f"the systems share questions of {len(items)} documents",
+            "power",
+            "two documents are needed at least",
+        )
     error, df = _jackknife(sums, items)
-    if error*len(d) <= 1e-12*max(1., np.abs(d).sum()):
-        raise DataError("the two systems differ alike in every document", "power",
-                        "name systems that answer differently, or none")
+    if error * len(d) <= 1e-12 * max(1.0, np.abs(d).sum()):
+        raise DataError(
+            "the two systems differ alike in every document",
+            "power",
+            "name systems that answer differently, or none",
+        )
     return Noise(float(error), float(df), len(d), len(items))
 
 # %% ../../nbs/metrics/12_power.ipynb #b7000172
 def assumed_noise(
-    sizes: Sequence[int],      # questions in each cluster
+    sizes: Sequence[int],  # questions in each cluster
     discordance: float = 0.4,  # share of questions that one system alone has right
     correlation: float = 0.1,  # of two differences in one cluster
 ) -> Noise:
     "Estimate how the difference of two systems would vary under an assumed disagreement."
-    n, k, squares = sum(sizes), len(sizes), sum(x*x for x in sizes)
-    if k < 2: raise DataError(f"it has questions of {k} documents", "power", "two documents are needed at least")
-    design = max(1 + (squares/n - 1)*correlation, 0.)
-    assumed = (f"one system alone is right on {discordance:.0%} of questions, and differences in one document have a "
-               f"correlation of {correlation:g}")
-    return Noise(math.sqrt(discordance*design/n), max(n**2/squares - 1, 1), n, k, assumed)
+    n, k, squares = sum(sizes), len(sizes), sum(x * x for x in sizes)
+    if k < 2:
+        raise DataError(
+            f"it has questions of {k} documents",
+            "power",
+            "two documents are needed at least",
+        )
+    design = max(1 + (squares / n - 1) * correlation, 0.0)
+    assumed = (
+        f"one system alone is right on {discordance:.0%} of questions, and differences in one document have a "
+        f"correlation of {correlation:g}"
+    )
+    return Noise(
+        math.sqrt(discordance * design / n), max(n**2 / squares - 1, 1), n, k, assumed
+    )
 
 # %% ../../nbs/metrics/12_power.ipynb #b7000206
 def _multiple(df: float, power: float, level: float) -> float:
     "Compute how many standard errors a difference must have."
-    from scipy.special import stdtrit # late: half a second of CPU time to import
-    return float(stdtrit(df, 1 - level/2) + stdtrit(df, power))
+    from scipy.special import stdtrit  # late: half a second of CPU time to import
+
+    return float(stdtrit(df, 1 - level / 2) + stdtrit(df, power))
+
 
 def _checked(power: float, level: float):
     "Refuse a level that is no probability, and a power that guessing has."
-    if not 0 < level < 1: raise CallError(f"level is {level}", "power", "give a fraction between 0 and 1, such as 0.05")
+    if not 0 < level < 1:
+        raise CallError(
+            f"level is {level}", "power", "give a fraction between 0 and 1, such as 0.05"
+        )
     if not 0.5 <= power < 1:
-        raise CallError(f"power is {power}", "power", "give a fraction from 0.5 to below 1, such as 0.8")
+        raise CallError(
+            f"power is {power}", "power", "give a fraction from 0.5 to below 1, such as 0.8"
+        )
 
 # %% ../../nbs/metrics/12_power.ipynb #79f6a138
 def detectable(
-    noise: Noise,             # of two systems on a task
-    clusters: int = 0,        # that the task would have; 0: as many as it has
-    power: float = 0.8,       # share of repetitions in which a test finds the difference
-    level: float = 0.05,      # of the two-sided test
+    noise: Noise,  # of two systems on a task
+    clusters: int = 0,  # that the task would have; 0: as many as it has
+    power: float = 0.8,  # share of repetitions in which a test finds the difference
+    level: float = 0.05,  # of the two-sided test
 ) -> float:
     "Compute the smallest difference, as a fraction, that a paired test over clusters finds with the given power."
     _checked(power, level)
-    ratio = (clusters or noise.clusters)/noise.clusters
-    df = max((noise.df + 1)*ratio - 1, 1)
-    return noise.error/math.sqrt(ratio)*_multiple(df, power, level)
+    ratio = (clusters or noise.clusters) / noise.clusters
+    df = max((noise.df + 1) * ratio - 1, 1)
+    return noise.error / math.sqrt(ratio) * _multiple(df, power, level)
 
 # %% ../../nbs/metrics/12_power.ipynb #b700029a
-def clusters_needed(noise: Noise, difference: float, power: float = 0.8, level: float = 0.05) -> int:
+def clusters_needed(
+    noise: Noise, difference: float, power: float = 0.8, level: float = 0.05
+) -> int:
     "Find the smallest number of clusters with which a difference, as a fraction, is detectable."
     if not difference > 0:
-        raise CallError(f"difference is {difference}", "power", "give a fraction above 0, such as 0.02")
+        raise CallError(
+            f"difference is {difference}", "power", "give a fraction above 0, such as 0.02"
+        )
     few, many = 1, 2
-    while detectable(noise, many, power, level) > difference: few, many = many, 2*many
+    while detectable(noise, many, power, level) > difference:
+        few, many = many, 2 * many
     while many - few > 1:
-        middle = (few + many)//2
-        if detectable(noise, middle, power, level) > difference: few = middle
-        else: many = middle
+        middle = (few + many) // 2
+        if detectable(noise, middle, power, level) > difference:
+            few = middle
+        else:
+            many = middle
     return many
 
 # %% ../../nbs/metrics/12_power.ipynb #b700032e
-Samples = Mapping[str, Sequence[float]] # id -> the credit of each sample
+Samples = Mapping[str, Sequence[float]]  # id -> the credit of each sample
+
 
 def _drawn(samples: Samples) -> tuple[float, int]:
     "Compute the variance that one draw per question adds to a mean, and the fewest samples of a question."
     fewest = min(map(len, samples.values()), default=0)
     if fewest < 2:
-        raise DataError(f"a question has {fewest} samples", "power", "two samples of each question are needed at least")
-    return sum(float(np.var(c, ddof=1)) for c in samples.values())/len(samples)**2, fewest
+        raise DataError(
+            f"a question has {fewest} samples",
+            "power",
+            "two samples of each question are needed at least",
+        )
+    return sum(float(np.var(c, ddof=1)) for c in samples.values()) / len(
+        samples
+    ) ** 2, fewest
 
 # %% ../../nbs/metrics/12_power.ipynb #c886f258
 def _means(samples: Samples) -> list[float]:
     "Average the credits of each question's samples."
     return list(map(float, map(np.mean, samples.values())))
+
 
 def sampled_noise(a: Samples, b: Samples, clusters: Mapping[str, Hashable]) -> Noise:
     "Measure how the difference varies between two systems that answered the same questions several times."
@@ -114,30 +153,35 @@ def sampled_noise(a: Samples, b: Samples, clusters: Mapping[str, Hashable]) -> N
     a, b = {i: a[i] for i in ids}, {i: b[i] for i in ids}
     noise = observed_noise(_means(a), _means(b), list(map(clusters.__getitem__, ids)))
     (var_a, n_a), (var_b, n_b) = _drawn(a), _drawn(b)
-    now, samples = var_a/n_a + var_b/n_b, min(n_a, n_b)
-    return noise._replace(draw=min(now, noise.error**2)*samples, samples=samples)
+    now, samples = var_a / n_a + var_b / n_b, min(n_a, n_b)
+    return noise._replace(draw=min(now, noise.error**2) * samples, samples=samples)
 
 # %% ../../nbs/metrics/12_power.ipynb #e58ad960
-def samples_needed(noise: Noise, difference: float, power: float = 0.8, level: float = 0.05) -> int|None:
+def samples_needed(
+    noise: Noise, difference: float, power: float = 0.8, level: float = 0.05
+) -> int | None:
     "Find the smallest number of samples of each question with which a difference is detectable; None: there is none."
     _checked(power, level)
-    rest = noise.error**2 - noise.draw/noise.samples
-    left = (difference/_multiple(noise.df, power, level))**2 - rest
-    return max(1, math.ceil(noise.draw/left - 1e-9)) if left > 0 else None
+    rest = noise.error**2 - noise.draw / noise.samples
+    left = (difference / _multiple(noise.df, power, level)) ** 2 - rest
+    return max(1, math.ceil(noise.draw / left - 1e-9)) if left > 0 else None
 
 # %% ../../nbs/metrics/12_power.ipynb #b70003e7
 class Need(NamedTuple):
     "The size of a task that detects a difference."
-    difference: float      # as a fraction
-    questions: int         # in clusters of the same mean size
+
+    difference: float  # as a fraction
+    questions: int  # in clusters of the same mean size
     clusters: int
-    samples: int|None      # of each of the questions that there are; None: no number shows it, or it is unknown
+    # of each of the questions that there are; None: no number shows it, or it is unknown
+    samples: int | None
 
 # %% ../../nbs/metrics/12_power.ipynb #65d7981a
 class Power(NamedTuple):
     "The least difference that a task can detect, and the sizes that smaller differences need."
+
     noise: Noise
-    detectable: float      # minimum detectable difference of the task, as a fraction
+    detectable: float  # minimum detectable difference of the task, as a fraction
     needs: list[Need]
     power: float
     level: float
@@ -147,14 +191,15 @@ def _need(noise: Noise, difference: float, power: float, level: float) -> Need:
     "Find the questions and samples with which a difference is detectable."
     k = clusters_needed(noise, difference, power, level)
     samples = samples_needed(noise, difference, power, level) if noise.draw else None
-    return Need(difference, math.ceil(k*noise.n/noise.clusters), k, samples)
+    return Need(difference, math.ceil(k * noise.n / noise.clusters), k, samples)
 
 # %% ../../nbs/metrics/12_power.ipynb #544a11b2
 def power_of(
-    noise: Noise,                              # of two systems on a task
-    differences: Sequence[float] = (0.01, 0.02, 0.05), # that one wants to see, as fractions
-    power: float = 0.8,                        # share of repetitions in which a test finds the difference
-    level: float = 0.05,                       # of the two-sided test
+    noise: Noise,  # of two systems on a task
+    differences: Sequence[float] = (0.01, 0.02, 0.05),  # that one wants to see,
+    # as fractions
+    power: float = 0.8,  # share of repetitions in which a test finds the difference
+    level: float = 0.05,  # of the two-sided test
 ) -> Power:
     "Compute the difference that a task detects, and the questions or samples that others need."
     needs = [_need(noise, d, power, level) for d in differences]

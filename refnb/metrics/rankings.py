@@ -13,68 +13,96 @@ from typing import NamedTuple
 import numpy as np
 from ..core.types import CallError
 from .comparisons import holm, tie_groups
-from .uncertainty import Interval, cluster_bootstrap, _codes, _draws, _resampled, _totals
+from refnb.metrics.uncertainty import (
+    Interval,
+    cluster_bootstrap,
+    _codes,
+    _draws,
+    _resampled,
+    _totals,
+)
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10005
 class Credits(NamedTuple):
     "What several systems earned on the same items."
-    systems: tuple[str, ...]        # who answered
-    values: np.ndarray              # a row for each system, a column for each item
-    clusters: tuple[Hashable, ...]  # what each item shares with others, such as its document
+
+    systems: tuple[str, ...]  # who answered
+    values: np.ndarray  # a row for each system, a column for each item
+    # what each item shares with others, such as its document
+    clusters: tuple[Hashable, ...]
 
     def of(self, systems: Sequence[str]) -> "Credits":
         "Choose some of the systems, in this order."
-        return Credits(tuple(systems), self.values[list(map(self.systems.index, systems))], self.clusters)
+        return Credits(
+            tuple(systems),
+            self.values[list(map(self.systems.index, systems))],
+            self.clusters,
+        )
+
     def totals(self) -> tuple[np.ndarray, np.ndarray]:
         "Add up the credits of each cluster (a row) and system (a column), and count the cluster's items."
-        rows, n = np.array(_codes("Credits", "clusters", self.clusters)[1]), len(self.systems)
-        sums, items = _totals(self.values.ravel(), np.tile(rows, n), np.repeat(np.arange(n), len(rows)), n)
+        rows = np.array(_codes("Credits", "clusters", self.clusters)[1])
+        n = len(self.systems)
+        sums, items = _totals(
+            self.values.ravel(), np.tile(rows, n), np.repeat(np.arange(n), len(rows)), n
+        )
         return sums, items[:, 0]
 
 # %% ../../nbs/metrics/14_rankings.ipynb #9e8ab888
-def _extreme(sums: np.ndarray, pairs: Sequence[tuple[int, int]], resamples: int, seed: int) -> np.ndarray:
+def _extreme(
+    sums: np.ndarray, pairs: Sequence[tuple[int, int]], resamples: int, seed: int
+) -> np.ndarray:
     "Count for each pair of systems how often flipped signs give a difference as large as the one that is seen."
     one, other = np.array(pairs).T
-    seen, tiny = sums.sum(0), 1e-9*max(1., np.abs(sums).sum())
+    seen, tiny = sums.sum(0), 1e-9 * max(1.0, np.abs(sums).sum())
     apart = np.abs(seen[one] - seen[other]) - tiny
     hits = np.zeros(len(pairs), int)
     for drawn in _draws(2, len(sums), resamples, seed):
-        flipped = (2.*drawn - 1) @ sums
+        flipped = (2.0 * drawn - 1) @ sums
         hits += (np.abs(flipped[:, one] - flipped[:, other]) >= apart).sum(0)
     return hits
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10009
 def pair_tests(
-    c: Credits,              # of at least two systems
-    resamples: int = 10_000, # sign flips; more where there are many pairs
-    seed: int = 0,           # of the flips
-) -> dict[tuple[str, str], float]: # two-sided p of each pair
+    c: Credits,  # of at least two systems
+    resamples: int = 10_000,  # sign flips; more where there are many pairs
+    seed: int = 0,  # of the flips
+) -> dict[tuple[str, str], float]:  # two-sided p of each pair
     "Test every pair of systems by flipping the signs of their clusters' differences."
     pairs = list(combinations(range(len(c.systems)), 2))
-    if not pairs: return {}
-    resamples = max(resamples, 40*len(pairs))
+    if not pairs:
+        return {}
+    resamples = max(resamples, 40 * len(pairs))
     hits = _extreme(c.totals()[0], pairs, resamples, seed)
-    found = ((1 + hits)/(1 + resamples)).tolist()
+    found = ((1 + hits) / (1 + resamples)).tolist()
     return dict(zip(combinations(c.systems, 2), found, strict=True))
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a1000c
 class Ranked(NamedTuple):
     "A system in a ranking."
-    place: int          # from 1; equal scores share a place
+
+    place: int  # from 1; equal scores share a place
     system: str
-    score: Interval     # mean credit
-    letters: str        # tie groups: two systems share a letter where no test tells them apart
+    score: Interval  # mean credit
+    letters: str  # tie groups: two systems share a letter where no test tells them apart
 
     def row(self) -> dict[str, str]:
         "Make a row of a table, in percent."
-        shown = ["" if v is None else f"{100*v:.1f}" for v in self.score[:3]]
-        return {"place": str(self.place), "system": self.system, **dict(zip(("score", "low", "high"), shown)), "ties": self.letters}
+        shown = ["" if v is None else f"{100 * v:.1f}" for v in self.score[:3]]
+        return {
+            "place": str(self.place),
+            "system": self.system,
+            **dict(zip(("score", "low", "high"), shown)),
+            "ties": self.letters,
+        }
 
 # %% ../../nbs/metrics/14_rankings.ipynb #87accbf2
 def _intervals(c: Credits, resamples: int, seed: int) -> dict[str, Interval]:
     "Compute the mean credit of each system, with its interval."
     labels = np.repeat(np.arange(len(c.systems)), len(c.clusters))
-    got = cluster_bootstrap(c.values.ravel(), c.clusters*len(c.systems), resamples, seed=seed, groups=labels)
+    got = cluster_bootstrap(
+        c.values.ravel(), c.clusters * len(c.systems), resamples, seed=seed, groups=labels
+    )
     return dict(zip(c.systems, map(got.__getitem__, range(len(c.systems)))))
 
 # %% ../../nbs/metrics/14_rankings.ipynb #bd53a23e
@@ -84,10 +112,10 @@ def _place(mean: float, means: np.ndarray) -> int:
 
 # %% ../../nbs/metrics/14_rankings.ipynb #f9118157
 def rank_systems(
-    c: Credits,              # of all systems
-    resamples: int = 10_000, # of bootstrap and permutation
-    seed: int = 0,           # of both
-) -> list[Ranked]:           # the best first
+    c: Credits,  # of all systems
+    resamples: int = 10_000,  # of bootstrap and permutation
+    seed: int = 0,  # of both
+) -> list[Ranked]:  # the best first
     "Rank systems by their mean credit, with intervals and tie groups after Holm's correction."
     scores = _intervals(c, resamples, seed)
     means = {x: float(iv.value or 0) for x, iv in scores.items()}
@@ -100,18 +128,24 @@ def rank_systems(
 def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     "Compute Kendall's τ-b of the scores in the last axis; NaN where one side does not tell any two apart."
     i, j = np.triu_indices(np.shape(a)[-1], 1)
-    def signs(x): return np.sign(np.round(x[..., i] - x[..., j], 12))
+
+    def signs(x):
+        return np.sign(np.round(x[..., i] - x[..., j], 12))
+
     one, other = signs(np.asarray(a, float)), signs(np.asarray(b, float))
-    untied = np.sqrt((one != 0).sum(-1)*(other != 0).sum(-1))
-    with np.errstate(invalid="ignore", divide="ignore"): return (one*other).sum(-1)/untied
+    untied = np.sqrt((one != 0).sum(-1) * (other != 0).sum(-1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (one * other).sum(-1) / untied
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10012
 class Tau(NamedTuple):
     "Kendall's τ of two rankings; None where it is not defined."
-    value: float|None
-    low: float|None    # of the 95 % interval
-    high: float|None
-    systems: int       # that both benchmarks rank
+
+    value: float | None
+    low: float | None  # of the 95 % interval
+    high: float | None
+    systems: int  # that both benchmarks rank
+
 
 def _scores(tasks: Sequence[Credits]) -> np.ndarray:
     "Average each system's mean credit over tasks."
@@ -124,7 +158,7 @@ def _resampled_scores(tasks: Sequence[Credits], resamples: int, seed: int) -> np
     for k, c in enumerate(tasks):
         sums, items = c.totals()
         drawn = _resampled(np.column_stack([sums, items]), resamples, seed + k)
-        out.append(drawn[:, :-1]/drawn[:, -1:])
+        out.append(drawn[:, :-1] / drawn[:, -1:])
     return np.mean(out, axis=0)
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10013
@@ -134,10 +168,15 @@ def _shared_systems(tasks: Sequence[Credits]) -> list[str]:
     return [x for x in tasks[0].systems if x in common]
 
 # %% ../../nbs/metrics/14_rankings.ipynb #613e3898
-def _tau_bounds(a: Sequence[Credits], b: Sequence[Credits], resamples: int, seed: int) -> tuple[float, float]:
+def _tau_bounds(
+    a: Sequence[Credits], b: Sequence[Credits], resamples: int, seed: int
+) -> tuple[float, float]:
     "Find the ends of the interval of τ by resamples of both benchmarks."
-    drawn = kendall_tau(_resampled_scores(a, resamples, seed), _resampled_scores(b, resamples, seed + len(a)))
-    low, high = np.nanquantile(drawn, [.025, .975])
+    drawn = kendall_tau(
+        _resampled_scores(a, resamples, seed),
+        _resampled_scores(b, resamples, seed + len(a)),
+    )
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
     return float(low), float(high)
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e8bb05e0
@@ -145,18 +184,23 @@ def _has_clusters(c: Credits) -> bool:
     "Tell whether the items are of two clusters at least."
     return len(set(c.clusters)) > 1
 
+
 def compare_rankings(
-    a: Sequence[Credits],   # the tasks of one benchmark
-    b: Sequence[Credits],   # of another
-    resamples: int = 2_000, # of the bootstrap
-    seed: int = 0,          # of the bootstrap
-) -> Tau:                   # of the systems that answered all of these tasks
+    a: Sequence[Credits],  # the tasks of one benchmark
+    b: Sequence[Credits],  # of another
+    resamples: int = 2_000,  # of the bootstrap
+    seed: int = 0,  # of the bootstrap
+) -> Tau:  # of the systems that answered all of these tasks
     "Compute Kendall's τ between two benchmarks, with an interval over their clusters."
-    if not (a and b): raise CallError("a benchmark without a task", "compare_rankings")
+    if not (a and b):
+        raise CallError("a benchmark without a task", "compare_rankings")
     both = _shared_systems([*a, *b])
-    if len(both) < 3: return Tau(None, None, None, len(both))
+    if len(both) < 3:
+        return Tau(None, None, None, len(both))
     a, b = [c.of(both) for c in a], [c.of(both) for c in b]
     value = kendall_tau(_scores(a), _scores(b))
-    if np.isnan(value): return Tau(None, None, None, len(both))
-    if not all(map(_has_clusters, chain(a, b))): return Tau(float(value), None, None, len(both))
+    if np.isnan(value):
+        return Tau(None, None, None, len(both))
+    if not all(map(_has_clusters, chain(a, b))):
+        return Tau(float(value), None, None, len(both))
     return Tau(float(value), *_tau_bounds(a, b, resamples, seed), len(both))

@@ -16,60 +16,74 @@ from .choice import credit
 # %% ../../nbs/metrics/11_samples.ipynb #53dd88f4
 def _given(a: Answer) -> tuple[int, ...]:
     "Return the options that an answer chose; of scores the best."
-    if a.reason or a.chosen or not a.scores: return a.chosen
+    if a.reason or a.chosen or not a.scores:
+        return a.chosen
     return tuple(i for i, s in enumerate(a.scores) if s == max(a.scores))
+
 
 def agreement(samples: Sequence[Answer]) -> float:
     "Compute the share of pairs of answers that agree; 1 for a single answer."
     n = len(samples)
-    if n < 2: return 1.
-    return sum(c*(c - 1) for c in Counter(map(_given, samples)).values())/(n*(n - 1))
+    if n < 2:
+        return 1.0
+    return sum(c * (c - 1) for c in Counter(map(_given, samples)).values()) / (n * (n - 1))
 
 # %% ../../nbs/metrics/11_samples.ipynb #613c8bef
 class Sampled(NamedTuple):
     "Scores of a run that asked each question several times."
-    samples: int        # answers
-    mean: float         # accuracy of single answers, averaged over questions
-    majority: float     # accuracy of what most answers to a question say
+
+    samples: int  # answers
+    mean: float  # accuracy of single answers, averaged over questions
+    majority: float  # accuracy of what most answers to a question say
     consistency: float  # pairs of answers to one question that agree
-    within: float       # variance of credit within questions
-    between: float      # variance of the questions' means
-    by_position: dict[int, float] # accuracy by the place of the right option, from 0
+    within: float  # variance of credit within questions
+    between: float  # variance of the questions' means
+    by_position: dict[int, float]  # accuracy by the place of the right option, from 0
+
 
 def _mean(values: Iterable[float]) -> float:
     "Compute the mean; not a number of nothing."
     found = list(values)
-    return sum(found)/len(found) if found else float("nan")
+    return sum(found) / len(found) if found else float("nan")
+
 
 def _variance(values: Sequence[float]) -> float:
     "Compute the mean squared distance from the mean."
     mean = _mean(values)
-    return _mean((v - mean)**2 for v in values)
+    return _mean((v - mean) ** 2 for v in values)
 
 # %% ../../nbs/metrics/11_samples.ipynb #5be8729f
-Position = Callable[[Question, int], int|None]
+Position = Callable[[Question, int], int | None]
 
-def _by_position(questions: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]],
-                 position: Position) -> dict[int, float]:
+
+def _by_position(
+    questions: Mapping[str, Question],
+    samples: Mapping[str, Sequence[Answer]],
+    position: Position,
+) -> dict[int, float]:
     "Compute accuracy by the place of the right option."
     found: dict[int, list[float]] = {}
     for i, answers in samples.items():
         for a in answers:
             place = position(questions[i], a.sample)
-            if place is not None: found.setdefault(place, []).append(credit(questions[i], a))
+            if place is not None:
+                found.setdefault(place, []).append(credit(questions[i], a))
     return {place: _mean(found[place]) for place in sorted(found)}
 
 # %% ../../nbs/metrics/11_samples.ipynb #949b48af
 def _check_asked(asked: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]]):
     "Refuse samples of questions that were not asked."
     if strange := set(samples) - set(asked):
-        raise DataError(f"{len(strange)} samples belong to no question, one is of {min(strange)}", "samples")
+        raise DataError(
+            f"{len(strange)} samples belong to no question, one is of {min(strange)}",
+            "samples",
+        )
 
 # %% ../../nbs/metrics/11_samples.ipynb #7cc7a73a
 def score_samples(
-    questions: Iterable[Question],               # that were asked
-    samples: Mapping[str, Sequence[Answer]],     # all answers to each, by its id
-    position: Position = lambda q, sample: None, # place of the right option in a sample
+    questions: Iterable[Question],  # that were asked
+    samples: Mapping[str, Sequence[Answer]],  # all answers to each, by its id
+    position: Position = lambda q, sample: None,  # place of the right option in a sample
 ) -> Sampled:
     "Score several answers to each question."
     asked = {q.id: q for q in questions}
@@ -79,6 +93,12 @@ def score_samples(
         credits.append([credit(asked[i], a) for a in answers])
         of_majority.append(credit(asked[i], majority(list(answers))))
     means = list(map(_mean, credits))
-    return Sampled(sum(map(len, samples.values())), _mean(means), _mean(of_majority),
-                   _mean(map(agreement, samples.values())), _mean(map(_variance, credits)), _variance(means),
-                   _by_position(asked, samples, position))
+    return Sampled(
+        sum(map(len, samples.values())),
+        _mean(means),
+        _mean(of_majority),
+        _mean(map(agreement, samples.values())),
+        _mean(map(_variance, credits)),
+        _variance(means),
+        _by_position(asked, samples, position),
+    )

@@ -14,15 +14,19 @@ from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #834d6bf5
-def _counted(n: int, thing: str) -> str: return f"{n:,} {thing}{'' if n == 1 else 's'}"
+def _counted(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
 
 class Interval(NamedTuple):
     "A score and the interval around it; `low` and `high` are None where there is none."
-    value: float | None # the score, None without items
-    low: float | None   # lower end
+
+    value: float | None  # the score, None without items
+    low: float | None  # lower end
     high: float | None  # upper end
-    n: int              # items that were counted
-    clusters: int       # clusters that they come from
+    n: int  # items that were counted
+    clusters: int  # clusters that they come from
+
     def __str__(self):
         value = "nothing to score" if self.value is None else f"{self.value:.3f}"
         bounds = "no interval" if self.low is None else f"[{self.low:.3f}, {self.high:.3f}]"
@@ -32,17 +36,24 @@ class Interval(NamedTuple):
 def _numbers(where: str, name: str, values: ArrayLike) -> np.ndarray:
     "A flat array of finite numbers and NaN."
     do = "give one number per item: 1 right, 0 wrong, NaN left out"
-    try: out = np.asarray(values, dtype=float)
-    except (TypeError, ValueError): raise DataError(f"{name} holds something other than numbers", where, do) from None
-    if out.ndim != 1: raise DataError(f"{name} has {out.ndim} dimensions instead of 1", where, do)
-    if np.isinf(out).any(): raise DataError(f"{name}[{np.isinf(out).argmax()}] is infinite", where, do)
+    try:
+        out = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} holds something other than numbers", where, do) from None
+    if out.ndim != 1:
+        raise DataError(f"{name} has {out.ndim} dimensions instead of 1", where, do)
+    if np.isinf(out).any():
+        raise DataError(f"{name}[{np.isinf(out).argmax()}] is infinite", where, do)
     return out
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #54a04f0a
 def _ordered(labels: Iterable[Hashable]) -> list:
     "List distinct labels in an order that does not depend on how they came."
-    try: return sorted(set(labels))
-    except TypeError: return sorted(set(labels), key=repr)
+    try:
+        return sorted(set(labels))
+    except TypeError:
+        return sorted(set(labels), key=repr)
+
 
 def _as_list(labels: Iterable[Hashable]) -> list:
     "List labels; those of an array become Python's own numbers and strings."
@@ -53,7 +64,8 @@ def _codes(where: str, name: str, labels: Iterable[Hashable]) -> tuple[list, np.
     "Number the labels 0, 1, … in sorted order."
     labels = _as_list(labels)
     for i, o in enumerate(labels):
-        if o is None or o != o: raise DataError(f"{name}[{i}] is missing", where, "give every item a label")
+        if o is None or o != o:
+            raise DataError(f"{name}[{i}] is missing", where, "give every item a label")
     names = _ordered(labels)
     number = dict(zip(names, range(len(names))))
     return names, np.array(list(map(number.__getitem__, labels)), dtype=np.intp)
@@ -64,51 +76,65 @@ def _same_length(where: str, **columns: Sized) -> None:
     (first, a), *rest = columns.items()
     for name, b in rest:
         if len(a) != len(b):
-            raise DataError(f"{len(a)} {first} but {len(b)} {name}", where,
-                            "give one of each per item (pair_by_id aligns two systems)")
+            raise DataError(
+                f"{len(a)} {first} but {len(b)} {name}",
+                where,
+                "give one of each per item (pair_by_id aligns two systems)",
+            )
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #70c6a03a
-def _check(where: str, level: float=0.95, resamples: int=1, seed: int=0):
+def _check(where: str, level: float = 0.95, resamples: int = 1, seed: int = 0):
     "Refuse a call that cannot be meant."
-    if not 0 < level < 1: raise CallError(f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95")
+    if not 0 < level < 1:
+        raise CallError(
+            f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95"
+        )
     if not isinstance(resamples, int | np.integer) or resamples < 1:
         raise CallError(f"resamples is {resamples}", where, "give a whole number from 1")
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise CallError(f"seed is {seed}", where, "give a whole number from 0")
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6ec7e770
-def _draws(below: int, columns: int, rows: int, seed: int, cells: int=1 << 18) -> Iterator[np.ndarray]:
+def _draws(
+    below: int, columns: int, rows: int, seed: int, cells: int = 1 << 18
+) -> Iterator[np.ndarray]:
     "Random whole numbers in blocks, from one stream."
     rng = np.random.Generator(np.random.PCG64(seed))
-    step = max(1, cells//max(1, columns))
-    for start in range(0, rows, step): yield rng.integers(below, size=(min(step, rows - start), columns))
+    step = max(1, cells // max(1, columns))
+    for start in range(0, rows, step):
+        yield rng.integers(below, size=(min(step, rows - start), columns))
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #8796b1af
-def _weights(clusters: int, resamples: int, seed: int, cells: int=1 << 18) -> Iterator[np.ndarray]:
+def _weights(
+    clusters: int, resamples: int, seed: int, cells: int = 1 << 18
+) -> Iterator[np.ndarray]:
     "How often each cluster was drawn, a block of resamples at a time."
     for drawn in _draws(clusters, clusters, resamples, seed, cells):
         m = len(drawn)
-        drawn += np.arange(m)[:, None]*clusters # each row counts in its own bins
-        yield np.bincount(drawn.ravel(), minlength=m*clusters).reshape(m, clusters)
+        drawn += np.arange(m)[:, None] * clusters  # each row counts in its own bins
+        yield np.bincount(drawn.ravel(), minlength=m * clusters).reshape(m, clusters)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #7e8b657c
 def bootstrap_weights(clusters: int, resamples: int = 10_000, seed: int = 0) -> np.ndarray:
     """Draw how often each cluster is in each resample: whole numbers, (resamples, clusters).
     Each row sums to `clusters`; `seed` is of numpy's PCG64."""
     _check("bootstrap_weights", resamples=resamples, seed=seed)
-    if clusters < 1: raise CallError(f"clusters is {clusters}", "bootstrap_weights", "give at least 1")
+    if clusters < 1:
+        raise CallError(f"clusters is {clusters}", "bootstrap_weights", "give at least 1")
     return np.concatenate(list(_weights(clusters, resamples, seed)))
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #48309c1c
-def _totals(values: np.ndarray, rows: np.ndarray, columns: np.ndarray|None=None,
-            width: int=1) -> tuple[np.ndarray, np.ndarray]:
+def _totals(
+    values: np.ndarray, rows: np.ndarray, columns: np.ndarray | None = None, width: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     "Add up credits and items per cluster and group; clusters without items are dropped."
     columns = np.zeros(len(values), np.intp) if columns is None else columns
     present, rows = np.unique(rows, return_inverse=True)
     order = np.lexsort((values, columns, rows))
-    cell, shape = (rows*width + columns)[order], (len(present), width)
+    cell, shape = (rows * width + columns)[order], (len(present), width)
     sums = np.bincount(cell, values[order], math.prod(shape)).reshape(shape)
     return sums, np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
+
 
 def _cluster_totals(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Add up credits and items per cluster."
@@ -116,84 +142,133 @@ def _cluster_totals(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, n
     return sums[:, 0], items[:, 0]
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #0e7a852d
-FEW = 100 # with fewer clusters an interval is of Student's t, not of percentiles
+FEW = 100  # with fewer clusters an interval is of Student's t, not of percentiles
+
 
 def _resampled(table: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     "The column sums in each resample."
-    return np.concatenate([w.astype(float) @ table for w in _weights(len(table), resamples, seed)])
+    return np.concatenate(
+        [w.astype(float) @ table for w in _weights(len(table), resamples, seed)]
+    )
+
 
 def _jackknife(sums: np.ndarray, items: np.ndarray) -> tuple[Any, Any]:
     "Standard error of a ratio of sums from leaving out each cluster (a row) in turn, and its degrees of freedom."
     k, total, n = len(items), sums.sum(0), items.sum(0)
-    moved = total/n - (total - sums)/(n - items)
-    effective = n**2/(items**2).sum(0)
-    return np.sqrt((k - 1)/k*(moved**2).sum(0)), np.maximum(effective - 1, 1)
+    moved = total / n - (total - sums) / (n - items)
+    effective = n**2 / (items**2).sum(0)
+    return np.sqrt((k - 1) / k * (moved**2).sum(0)), np.maximum(effective - 1, 1)
+
 
 def _t_bounds(sums: np.ndarray, items: np.ndarray, level: float) -> tuple[Any, Any]:
     "Ends of the interval of Student's t around a ratio of sums."
-    from scipy.special import stdtrit # late: half a second of CPU time to import
+    from scipy.special import stdtrit  # late: half a second of CPU time to import
+
     error, df = _jackknife(sums, items)
-    value, half = sums.sum(0)/items.sum(0), stdtrit(df, (1 + level)/2)*error
+    value, half = sums.sum(0) / items.sum(0), stdtrit(df, (1 + level) / 2) * error
     return value - half, value + half
+
 
 def _percentiles(top: np.ndarray, bottom: np.ndarray, level: float) -> tuple[Any, Any]:
     "Percentiles of ratios over resamples (rows)."
-    low, high = np.quantile(top/bottom, [(1 - level)/2, (1 + level)/2], axis=0)
+    low, high = np.quantile(top / bottom, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #3a6f1432
 def _limits(*values: np.ndarray) -> tuple[float, float]:
     "Where a mean of such values can lie: credits lie in [0, 1]."
     credits = all((np.isnan(v) | (v >= 0) & (v <= 1)).all() for v in values)
-    return (0., 1.) if credits else (-math.inf, math.inf)
+    return (0.0, 1.0) if credits else (-math.inf, math.inf)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #c93c489e
-Drawn = tuple[np.ndarray, np.ndarray]|None # sums and items in each resample
+Drawn = tuple[np.ndarray, np.ndarray] | None  # sums and items in each resample
 
-def _interval(sums: np.ndarray, items: np.ndarray, drawn: Drawn, level: float, limits: tuple[float, float]) -> Interval:
+
+def _interval(
+    sums: np.ndarray,
+    items: np.ndarray,
+    drawn: Drawn,
+    level: float,
+    limits: tuple[float, float],
+) -> Interval:
     "Ratio of sums with its interval: from resamples where they are given, else of Student's t, within limits."
     n, there = int(items.sum()), items > 0
-    k, value = int(there.sum()), float(sums.sum()/n) if n else None
-    if k < 2: return Interval(value, None, None, n, k)
-    low, high = _percentiles(*drawn, level) if drawn is not None else _t_bounds(sums[there], items[there], level)
+    k, value = int(there.sum()), float(sums.sum() / n) if n else None
+    if k < 2:
+        return Interval(value, None, None, n, k)
+    low, high = (
+        _percentiles(*drawn, level)
+        if drawn is not None
+        else _t_bounds(sums[there], items[there], level)
+    )
     return Interval(value, float(max(low, limits[0])), float(min(high, limits[1])), n, k)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #7a3d92b6
-def _group_intervals(sums: np.ndarray, items: np.ndarray, resamples: int, level: float, seed: int,
-                     limits: tuple[float, float]) -> list[Interval]:
+def _group_intervals(
+    sums: np.ndarray,
+    items: np.ndarray,
+    resamples: int,
+    level: float,
+    seed: int,
+    limits: tuple[float, float],
+) -> list[Interval]:
     "Compute the interval of each group, a column of sums and items; groups of many clusters share the resamples."
     width = sums.shape[1]
     many = (items > 0).sum(0) >= FEW
     drawn = _resampled(np.hstack([sums, items]), resamples, seed) if many.any() else None
     out = []
     for j in range(width):
-        draws = (drawn[:, j], drawn[:, width + j]) if drawn is not None and many[j] else None
+        draws = (
+            (drawn[:, j], drawn[:, width + j]) if drawn is not None and many[j] else None
+        )
         out.append(_interval(sums[:, j], items[:, j], draws, level, limits))
     return out
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #41e9f9ef
 @overload
-def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=...,
-                      seed: int=..., groups: None=...) -> Interval:
-    ...
-@overload
-def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=...,
-                      seed: int=..., *, groups: Iterable[Hashable]) -> dict[Any, Interval]:
-    ...
 def cluster_bootstrap(
-    values: ArrayLike,                    # credit of each item, 0 to 1 as a rule; NaN is left out
-    clusters: Iterable[Hashable],         # what each item shares with others, such as its document
-    resamples: int=10_000,                # of the bootstrap
-    level: float=0.95,                    # confidence
-    seed: int=0,                          # of the bootstrap: same seed, same interval
-    groups: Iterable[Hashable]|None=None, # a label per item, for an interval each
-) -> Interval | dict[Any, Interval]:      # an Interval; with `groups`, one for each label, sorted
+    values: ArrayLike,
+    clusters: Iterable[Hashable],
+    resamples: int = ...,
+    level: float = ...,
+    seed: int = ...,
+    groups: None = ...,
+) -> Interval: ...
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #42ef2bc1
+@overload
+def cluster_bootstrap(
+    values: ArrayLike,
+    clusters: Iterable[Hashable],
+    resamples: int = ...,
+    level: float = ...,
+    seed: int = ...,
+    *,
+    groups: Iterable[Hashable],
+) -> dict[Any, Interval]: ...
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #ec11cdaf
+def cluster_bootstrap(
+    values: ArrayLike,  # credit of each item, 0 to 1 as a rule; NaN is left out
+    clusters: Iterable[Hashable],  # what each item shares with others, such as its document
+    resamples: int = 10_000,  # of the bootstrap
+    level: float = 0.95,  # confidence
+    seed: int = 0,  # of the bootstrap: same seed, same interval
+    groups: Iterable[Hashable] | None = None,  # a label per item, for an interval each
+) -> Interval | dict[Any, Interval]:  # with `groups`, one for each label, sorted
     """Compute the mean of `values` with an interval over whole clusters: percentiles of resamples, and below 100
     clusters Student's t with the jackknife's standard error, where neither resamples nor seed matter."""
     where = "cluster_bootstrap"
     _check(where, level, resamples, seed)
-    values, (_, rows) = _numbers(where, "values", values), _codes(where, "clusters", clusters)
-    labels, columns = ([None], np.zeros(len(values), np.intp)) if groups is None else _codes(where, "groups", groups)
+    values, (_, rows) = (
+        _numbers(where, "values", values),
+        _codes(where, "clusters", clusters),
+    )
+    labels, columns = (
+        ([None], np.zeros(len(values), np.intp))
+        if groups is None
+        else _codes(where, "groups", groups)
+    )
     _same_length(where, values=values, clusters=rows, groups=columns)
     known = ~np.isnan(values)
     sums, items = _totals(values[known], rows[known], columns[known], len(labels))
@@ -201,14 +276,16 @@ def cluster_bootstrap(
     return found[0] if groups is None else dict(zip(labels, found))
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #a842a681
-def _left_out_bounds(value: float, table: np.ndarray, size: np.ndarray, score: Callable,
-                     level: float) -> tuple[Any, Any]:
+def _left_out_bounds(
+    value: float, table: np.ndarray, size: np.ndarray, score: Callable, level: float
+) -> tuple[Any, Any]:
     "Ends of the interval of Student's t around a score of sums, with each row left out once."
     from scipy.special import stdtrit  # late: half a second of CPU time to import
+
     n, k = int(size.sum()), len(size)
     moved = np.nan_to_num(value - score(table.sum(0) - table))
-    df = max(n**2/(size**2).sum() - 1, 1)
-    half = stdtrit(df, (1 + level)/2)*math.sqrt((k - 1)/k*(moved**2).sum())
+    df = max(n**2 / (size**2).sum() - 1, 1)
+    half = stdtrit(df, (1 + level) / 2) * math.sqrt((k - 1) / k * (moved**2).sum())
     return value - half, value + half
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6a5a3cf9
@@ -219,29 +296,42 @@ def _with_items(counts: ArrayLike, items: ArrayLike) -> tuple[np.ndarray, np.nda
     return table[size > 0], size[size > 0]
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #def74408
-def _summed_bounds(value: float, table: np.ndarray, size: np.ndarray, score: Callable, resamples: int, level: float,
-                   seed: int) -> tuple[Any, Any]:
+def _summed_bounds(
+    value: float,
+    table: np.ndarray,
+    size: np.ndarray,
+    score: Callable,
+    resamples: int,
+    level: float,
+    seed: int,
+) -> tuple[Any, Any]:
     "Find the ends of the interval of a score: of Student's t for few rows, else percentiles of resamples."
-    if len(size) < FEW: return _left_out_bounds(value, table, size, score, level)
-    low, high = np.nanquantile(score(_resampled(table, resamples, seed)), [(1 - level)/2, (1 + level)/2])
+    if len(size) < FEW:
+        return _left_out_bounds(value, table, size, score, level)
+    low, high = np.nanquantile(
+        score(_resampled(table, resamples, seed)), [(1 - level) / 2, (1 + level) / 2]
+    )
     return low, high
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #4d2cc061
 def summed_interval(
-    counts: ArrayLike,                            # a row per document: what is summed
-    score: Callable[[np.ndarray], np.ndarray],    # rows of sums -> a value each; NaN: nothing to score
-    items: ArrayLike,                             # items behind each row; rows without any are left out
-    limits: tuple[float, float] = (0., 1.),       # where the score can lie
-    resamples: int = 10_000,                      # of the bootstrap
-    level: float = 0.95,                          # confidence
-    seed: int = 0,                                # of the bootstrap
+    counts: ArrayLike,  # a row per document: what is summed
+    score: Callable[[np.ndarray], np.ndarray],  # rows of sums -> a value each; NaN:
+    # nothing to score
+    items: ArrayLike,  # items behind each row; rows without any are left out
+    limits: tuple[float, float] = (0.0, 1.0),  # where the score can lie
+    resamples: int = 10_000,  # of the bootstrap
+    level: float = 0.95,  # confidence
+    seed: int = 0,  # of the bootstrap
 ) -> Interval:
     "Compute a score of summed counts with an interval over documents."
     _check("summed_interval", level, resamples, seed)
     table, size = _with_items(counts, items)
     n, k = int(size.sum()), len(size)
     value = float(score(table.sum(0, keepdims=True))[0]) if k else math.nan
-    if math.isnan(value): return Interval(None, None, None, n, k)
-    if k < 2: return Interval(value, None, None, n, k)
+    if math.isnan(value):
+        return Interval(None, None, None, n, k)
+    if k < 2:
+        return Interval(value, None, None, n, k)
     low, high = _summed_bounds(value, table, size, score, resamples, level, seed)
     return Interval(value, float(max(low, limits[0])), float(min(high, limits[1])), n, k)

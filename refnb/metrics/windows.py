@@ -16,12 +16,14 @@ from ..core.documents import Clusters, Document, map_members, other_words
 # %% ../../nbs/metrics/02_windows.ipynb #ebdd2a60
 LENGTH = 1500  # tokens of a window, nominally
 
+
 def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> list[int]:
     "Find the first sentence of each window, by the released rule."
-    if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
+    if length < 1:
+        raise CallError(f"a window of {length} tokens", do="say 1 or more")
     out, k = [0] if sentences else [], 1
     for i, total in enumerate(accumulate(map(len, sentences)), 1):
-        if total > length*k and i < len(sentences):
+        if total > length * k and i < len(sentences):
             out.append(i)
             k += 1
     return out
@@ -30,8 +32,11 @@ def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> l
 def _check_crossing(lost: Sequence[Span], key: str):
     "Refuse mentions over the end of a window."
     if lost:
-        raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", key,
-                        "leave them out with crossing='drop'")
+        raise DataError(
+            f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}",
+            key,
+            "leave them out with crossing='drop'",
+        )
 
 # %% ../../nbs/metrics/02_windows.ipynb #ed79f674
 def _with_crossing(meta: dict, lost: Iterable[Span], start: int, stop: int) -> dict:
@@ -40,46 +45,68 @@ def _with_crossing(meta: dict, lost: Iterable[Span], start: int, stop: int) -> d
     return meta | ({"crossing": n} if n else {})
 
 # %% ../../nbs/metrics/02_windows.ipynb #8bcafb79
-def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error",
-          group: int = 1) -> list[Document]:
+def split(
+    d: Document,
+    length: int = LENGTH,
+    crossing: Literal["error", "drop"] = "error",
+    group: int = 1,
+) -> list[Document]:
     """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
     A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end. Each document has
     `group` windows."""
     if not d.sentences and d.clusters:
-        raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
+        raise DataError(
+            "cannot be split: it has no text", d.doc_key, "give a file with sentences"
+        )
     first = window_starts(d.sentences, length)[::group]
     tokens = [0, *accumulate(map(len, d.sentences))]
     parts, lost = _inside(d, [tokens[s] for s in first], tokens[-1])
-    if crossing == "error": _check_crossing(lost, d.doc_key)
+    if crossing == "error":
+        _check_crossing(lost, d.doc_key)
     windows = []
     for s, e, inside in zip(first, [*first[1:], len(d.sentences)], parts, strict=True):
         meta = _with_crossing(d.meta, lost, tokens[s], tokens[e])
-        windows.append(_window(d, f"{d.doc_key}_split{length}_S{s}", slice(s, e), tokens[s], inside, meta))
+        windows.append(
+            _window(
+                d, f"{d.doc_key}_split{length}_S{s}", slice(s, e), tokens[s], inside, meta
+            )
+        )
     return windows
 
 # %% ../../nbs/metrics/02_windows.ipynb #3e3885f4
-def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, list[int]]], list[Span]]:
+def _inside(
+    d: Document, starts: list[int], size: int
+) -> tuple[list[dict[int, list[int]]], list[Span]]:
     "List for each window: cluster -> indices of its mentions inside; and list the mentions over an end."
     parts: list[dict[int, list[int]]] = [{} for _ in starts]
     lost, stops = [], [*starts[1:], size]
     for c, cluster in enumerate(d.clusters):
         for i, s in enumerate(cluster):
             w = bisect_right(starts, s.start) - 1
-            if s.end >= stops[w]: lost.append(s)
-            else: parts[w].setdefault(c, []).append(i)
+            if s.end >= stops[w]:
+                lost.append(s)
+            else:
+                parts[w].setdefault(c, []).append(i)
     return parts, lost
 
 # %% ../../nbs/metrics/02_windows.ipynb #c38d693a
-def _chosen(values: Sequence[Sequence[Any]], inside: dict[int, list[int]]) -> tuple[tuple[Any, ...], ...]:
+def _chosen(
+    values: Sequence[Sequence[Any]], inside: dict[int, list[int]]
+) -> tuple[tuple[Any, ...], ...]:
     "Choose from what all mentions have, cluster by cluster, the part of the mentions inside."
     out = []
-    for c, places in inside.items(): out.append(tuple(values[c][i] for i in places))
+    for c, places in inside.items():
+        out.append(tuple(values[c][i] for i in places))
     return tuple(out)
 
 # %% ../../nbs/metrics/02_windows.ipynb #c58a623b
-def _window(d: Document, key: str, at: slice, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
+def _window(
+    d: Document, key: str, at: slice, start: int, inside: dict[int, list[int]], meta: dict
+) -> Document:
     "Make a document of some sentences, with offsets of its own and the names and labels of the clusters inside."
-    clusters = map_members(lambda s: Span(s.start - start, s.end - start), _chosen(d.clusters, inside))
+    clusters = map_members(
+        lambda s: Span(s.start - start, s.end - start), _chosen(d.clusters, inside)
+    )
     labels = {k: _chosen(v, inside) for k, v in d.labels.items()}
     names = tuple(d.names[c] for c in inside) if d.names else ()
     return Document(key, d.sentences[at], clusters, names, labels, meta, d.speakers[at])
@@ -88,17 +115,22 @@ def _window(d: Document, key: str, at: slice, start: int, inside: dict[int, list
 WindowMode = Literal["released", "paper", "fixed"]
 MODES = ("released", "paper", "fixed")
 
+
 def _released_windows(start: int, whole: int, size: int, length: int) -> list[int]:
     "Find the windows that hold a mention with this first token: none, one or two."
-    regular = [start//length] if start//length < whole and start % length else []
+    regular = [start // length] if start // length < whole and start % length else []
     return regular + ([whole] if size - length < start < size else [])
 
 # %% ../../nbs/metrics/02_windows.ipynb #2c0fbb21
-def _windows_of(mode: WindowMode, starts: list[int], size: int, length: int) -> tuple[Callable[[int], list[int]], int]:
+def _windows_of(
+    mode: WindowMode, starts: list[int], size: int, length: int
+) -> tuple[Callable[[int], list[int]], int]:
     "Return a function from the first token of a mention to the windows that hold it, and how many windows there are."
-    if mode == "paper": return (lambda t: [bisect_right(starts, t) - 1]), len(starts)
-    if mode == "fixed": return (lambda t: [t//length]), -(-size//length)
-    whole = size//length
+    if mode == "paper":
+        return (lambda t: [bisect_right(starts, t) - 1]), len(starts)
+    if mode == "fixed":
+        return (lambda t: [t // length]), -(-size // length)
+    whole = size // length
     return (lambda t: _released_windows(t, whole, size, length)), whole + 1
 
 # %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
@@ -110,40 +142,60 @@ def _token_starts(sentences: Sequence[Sequence[str]], length: int) -> tuple[list
 # %% ../../nbs/metrics/02_windows.ipynb #000a8102
 def _check_windows(mode: str, length: int):
     "Refuse an unknown mode, and windows without a token."
-    if mode not in MODES: raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
-    if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
+    if mode not in MODES:
+        raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
+    if length < 1:
+        raise CallError(f"a window of {length} tokens", do="say 1 or more")
 
 # %% ../../nbs/metrics/02_windows.ipynb #10813f37
-def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMode = "released",
-         length: int = LENGTH) -> list[Clusters]:
+def _cut(
+    clusters: Clusters,
+    sentences: Sequence[Sequence[str]],
+    mode: WindowMode = "released",
+    length: int = LENGTH,
+) -> list[Clusters]:
     "Cut the clusters of a book, window by window."
     _check_windows(mode, length)
     where, n = _windows_of(mode, *_token_starts(sentences, length), length)
     out: list[dict] = [{} for _ in range(n)]
     for c, cluster in enumerate(clusters):
         for s in cluster:
-            for w in where(s[0]): out[w].setdefault(c, []).append(s)
+            for w in where(s[0]):
+                out[w].setdefault(c, []).append(s)
     return [tuple(map(tuple, w.values())) for w in out]
 
 # %% ../../nbs/metrics/02_windows.ipynb #67dd0327
 class Pairs:
     "Gold documents with their predictions."
-    def __init__(self, pairs: list[tuple[Document, Document]], missing: list[str], extra: list[str]):
+
+    def __init__(
+        self, pairs: list[tuple[Document, Document]], missing: list[str], extra: list[str]
+    ):
         """Keep pairs of gold and predicted documents, the keys of gold without a prediction (it is empty),
         and the keys of predictions without gold (set aside)."""
         self.pairs, self.missing, self.extra = pairs, missing, extra
-    def __len__(self): return len(self.pairs)
-    def __iter__(self): return iter(self.pairs)
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def __iter__(self):
+        return iter(self.pairs)
+
     def __repr__(self):
-        return (f"{len(self)} documents, {len(self.missing)} without a prediction, "
-                f"{len(self.extra)} predicted without gold")
+        return (
+            f"{len(self)} documents, {len(self.missing)} without a prediction, "
+            f"{len(self.extra)} predicted without gold"
+        )
 
 # %% ../../nbs/metrics/02_windows.ipynb #1de7dd58
 def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
     "Return documents by key, each once."
     out = {}
     for d in docs:
-        if d.doc_key in out: raise DataError(f"document {d.doc_key!r} appears twice", who, "which of the two counts?")
+        if d.doc_key in out:
+            raise DataError(
+                f"document {d.doc_key!r} appears twice", who, "which of the two counts?"
+            )
         out[d.doc_key] = d
     return out
 
@@ -156,15 +208,24 @@ def _beyond(d: Document, size: int) -> list[Span]:
 def _same_text(g: Document, p: Document):
     "Refuse predictions on another text: offsets would mean other words."
     if g.sentences and p.sentences and g.size != p.size:
-        raise DataError(f"gold has {g.size:,} tokens and the prediction {p.size:,}", f"document {g.doc_key!r}",
-                        "they are of different texts, or one is a window of the other")
+        raise DataError(
+            f"gold has {g.size:,} tokens and the prediction {p.size:,}",
+            f"document {g.doc_key!r}",
+            "they are of different texts, or one is a window of the other",
+        )
     if g.sentences and p.sentences and (difference := other_words(g.tokens, p.tokens)):
-        raise DataError(difference, f"document {g.doc_key!r}",
-                        "is it the prediction for another text? Without its sentences only the offsets of a JSONL file "
-                        "are read")
+        raise DataError(
+            difference,
+            f"document {g.doc_key!r}",
+            "is it the prediction for another text? Without its sentences only the offsets of a JSONL file "
+            "are read",
+        )
     if g.sentences and not p.sentences and (over := _beyond(p, g.size)):
-        raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
-                        f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
+        raise DataError(
+            f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
+            f"document {g.doc_key!r}",
+            "are these offsets of another text, or of subtokens?",
+        )
 
 # %% ../../nbs/metrics/02_windows.ipynb #e99975e5
 def _whole(docs: dict[str, Document]) -> dict[str, Document]:
@@ -173,33 +234,50 @@ def _whole(docs: dict[str, Document]) -> dict[str, Document]:
     return out if len(out) == len(docs) else docs
 
 # %% ../../nbs/metrics/02_windows.ipynb #04138495
-def _keys_alike(g: dict[str, Document], p: dict[str, Document]) -> tuple[dict[str, Document], dict[str, Document]]:
+def _keys_alike(
+    g: dict[str, Document], p: dict[str, Document]
+) -> tuple[dict[str, Document], dict[str, Document]]:
     "Drop the part number on both sides where no key is the same without that, and some are with it."
-    if g.keys() & p.keys(): return g, p
+    if g.keys() & p.keys():
+        return g, p
     a, b = _whole(g), _whole(p)
     return (a, b) if a.keys() & b.keys() else (g, p)
 
 # %% ../../nbs/metrics/02_windows.ipynb #e0e1e3e0
 def _check_some(g: dict[str, Document], p: dict[str, Document]):
     "Refuse predictions none of which is for a gold document."
-    if not g or not p or g.keys() & p.keys(): return
+    if not g or not p or g.keys() & p.keys():
+        return
     extra = list(p)
     cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)
-    do = "the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key"
-    raise DataError(f"no document has both gold and prediction: gold has {next(iter(g))!r}, "
-                    f"the prediction {extra[0]!r}", do=do)
+    do = (
+        "the predictions are on windows: score them with setting split"
+        if cut_up
+        else "compare their doc_key"
+    )
+    raise DataError(
+        f"no document has both gold and prediction: gold has {next(iter(g))!r}, "
+        f"the prediction {extra[0]!r}",
+        do=do,
+    )
 
 # %% ../../nbs/metrics/02_windows.ipynb #81c364e5
-def pair(gold: Iterable[Document], predicted: Iterable[Document],
-         same: Callable[[Document, Document], None] = _same_text) -> Pairs:
+def pair(
+    gold: Iterable[Document],
+    predicted: Iterable[Document],
+    same: Callable[[Document, Document], None] = _same_text,
+) -> Pairs:
     """Join gold documents with their predictions by key, in gold's order; each may come in any order. A key of CoNLL
     ends in its part, as in text_0, which does not count where no keys are the same otherwise. `same` refuses a
     prediction on another text."""
     g, p = _keys_alike(_by_key(gold, "gold"), _by_key(predicted, "predicted"))
     _check_some(g, p)
-    for k in g.keys() & p.keys(): same(g[k], p[k])
+    for k in g.keys() & p.keys():
+        same(g[k], p[k])
     pairs = [(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()]
-    return Pairs(pairs, list(filterfalse(p.__contains__, g)), list(filterfalse(g.__contains__, p)))
+    return Pairs(
+        pairs, list(filterfalse(p.__contains__, g)), list(filterfalse(g.__contains__, p))
+    )
 
 # %% ../../nbs/metrics/02_windows.ipynb #437133df
 def _is_window(d: Document, length: int) -> bool:
@@ -210,10 +288,12 @@ def _is_window(d: Document, length: int) -> bool:
 Setting = Literal["full", "split", "window"]
 Unit = tuple[str, Clusters, Clusters]  # name, gold clusters, predicted clusters
 
+
 def split_gold(gold: Iterable[Document], length: int = LENGTH) -> list[Document]:
     "Make gold for the split setting: windows of `length` tokens, nominally, of whole books or of windows already."
     out = []
-    for d in gold: out += [d] if _is_window(d, length) else split(d, length)
+    for d in gold:
+        out += [d] if _is_window(d, length) else split(d, length)
     return out
 
 # %% ../../nbs/metrics/02_windows.ipynb #0528e99f
@@ -221,18 +301,31 @@ def _cut_pair(g: Document, p: Document, mode: WindowMode, length: int) -> Iterat
     "Yield the windows of a book, with the clusters of both sides."
     text = g.sentences or p.sentences
     if not text and (g.clusters or p.clusters):
-        raise DataError("cannot be cut into windows: neither gold nor prediction has its text",
-                        f"document {g.doc_key!r}", "give a file with sentences")
-    of_gold, predicted = _cut(g.clusters, text, mode, length), _cut(p.clusters, text, mode, length)
-    for i, (a, b) in enumerate(zip(of_gold, predicted, strict=True)): yield f"{g.doc_key}, window {i}", a, b
+        raise DataError(
+            "cannot be cut into windows: neither gold nor prediction has its text",
+            f"document {g.doc_key!r}",
+            "give a file with sentences",
+        )
+    of_gold = _cut(g.clusters, text, mode, length)
+    predicted = _cut(p.clusters, text, mode, length)
+    for i, (a, b) in enumerate(zip(of_gold, predicted, strict=True)):
+        yield f"{g.doc_key}, window {i}", a, b
 
 # %% ../../nbs/metrics/02_windows.ipynb #5c29a944
-def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released",
-          length: int = LENGTH) -> Iterable[Unit]:
+def units(
+    pairs: Pairs,
+    setting: Setting = "full",
+    mode: WindowMode = "released",
+    length: int = LENGTH,
+) -> Iterable[Unit]:
     """Yield what counts as a document, one by one; for split, the pairs must be windows.
     `mode` says how window cuts; a window has `length` tokens, nominally."""
     if setting not in ("full", "split", "window"):
-        raise CallError(f"unknown setting {setting!r}", do=nearest(setting, ["full", "split", "window"]))
+        raise CallError(
+            f"unknown setting {setting!r}", do=nearest(setting, ["full", "split", "window"])
+        )
     for g, p in pairs:
-        if setting == "window": yield from _cut_pair(g, p, mode, length)
-        else: yield g.doc_key, g.clusters, p.clusters
+        if setting == "window":
+            yield from _cut_pair(g, p, mode, length)
+        else:
+            yield g.doc_key, g.clusters, p.clusters

@@ -20,18 +20,34 @@ from ..core.settings import Settings
 from ..core.runs import ClusterAnswer
 from ..metrics.windows import split
 from ..benchmarks.tasks import Shape, Task
-from .systems import BaseSystem, Failure, Identity, Said, System, as_answer, variant_name
+from refnb.models.systems import (
+    BaseSystem,
+    Failure,
+    Identity,
+    Said,
+    System,
+    as_answer,
+    variant_name,
+)
 from .registry import Entry, changed_record, record_of, refuse_settings
 
 # %% ../../nbs/models/04_command.ipynb #329a1fa9
-def _as_line(shown: dict[str, Any]) -> bytes: return msgspec.json.encode(shown) + b"\n"
+def _as_line(shown: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(shown) + b"\n"
 
-def _line_of(item: Question|Document, seeds: bool = False) -> bytes:
+
+def _line_of(item: Question | Document, seeds: bool = False) -> bytes:
     "Write a question or document as a line of JSON, without the gold answer; with `seeds`, clusters are shown."
     shown: dict[str, Any]
     if isinstance(item, Question):
-        shown = {"id": item.id, "doc_key": item.doc_key, "text": item.text, "chars": item.chars,
-                 "options": item.options, "meta": item.meta}
+        shown = {
+            "id": item.id,
+            "doc_key": item.doc_key,
+            "text": item.text,
+            "chars": item.chars,
+            "options": item.options,
+            "meta": item.meta,
+        }
     else:
         names = dict(zip(item.names, item.clusters)) if seeds else item.names
         shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
@@ -43,22 +59,29 @@ def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
     for cluster in answer.clusters:
         for s in cluster:
             if not 0 <= s.start <= s.end < d.size:
-                raise DataError(f"answered with {list(s)}, which is not a span of the {d.size:,} tokens",
-                                f"{where}, {d.doc_key}")
+                raise DataError(
+                    f"answered with {list(s)}, which is not a span of the {d.size:,} tokens",
+                    f"{where}, {d.doc_key}",
+                )
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #85982d5d
 def _decode_output(line: bytes, shown: str, where: str) -> dict[str, Any]:
     "Decode a line of the program's output."
-    try: return msgspec.json.decode(line, type=dict)
+    try:
+        return msgspec.json.decode(line, type=dict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise DataError(f"wrote something other than a JSON object: {shown!r}", where,
-                        "write one object per line to standard output, anything else to standard error") from None
+        raise DataError(
+            f"wrote something other than a JSON object: {shown!r}",
+            where,
+            "write one object per line to standard output, anything else to standard error",
+        ) from None
 
 # %% ../../nbs/models/04_command.ipynb #1e905e26
 def _check_options(answer: Answer, n: int, at: str):
     "Check that an answer is about the options of its question, n of them."
-    if answer.chosen and max(answer.chosen) >= n: raise DataError(f"chose option {max(answer.chosen)} of {n}", at)
+    if answer.chosen and max(answer.chosen) >= n:
+        raise DataError(f"chose option {max(answer.chosen)} of {n}", at)
     if answer.scores is not None and len(answer.scores) != n:
         raise DataError(f"gave {len(answer.scores)} scores for {n} options", at)
 
@@ -66,45 +89,63 @@ def _check_options(answer: Answer, n: int, at: str):
 def _check_id(key: Any, asked: Mapping[str, Any], answered: set[str], where: str):
     "Check that an id is one of the input and has no answer yet."
     if not isinstance(key, str) or key not in asked:
-        raise DataError(f"answered {key!r}, which is not an id of the input", where, "repeat the id of the question")
-    if key in answered: raise DataError(f"answered {key} twice", where, "write one line per question")
+        raise DataError(
+            f"answered {key!r}, which is not an id of the input",
+            where,
+            "repeat the id of the question",
+        )
+    if key in answered:
+        raise DataError(f"answered {key} twice", where, "write one line per question")
 
+# %% ../../nbs/models/04_command.ipynb #088d87b0
 def _as_said(key: str, item: Any, fields: dict[str, Any], where: str) -> Said:
     "Convert the fields of a line to the answer of a question or document."
     if not isinstance(item, Question):
         return _inside(msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where)
-    if "choice" in fields: return as_answer(item, fields["choice"])
+    if "choice" in fields:
+        return as_answer(item, fields["choice"])
     answer = msgspec.convert({"id": key, **fields}, Answer)
     _check_options(answer, len(item.options), f"{where}, {key}")
     return answer
 
-def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
+# %% ../../nbs/models/04_command.ipynb #e6887ad9
+def _read_output(
+    line: bytes, asked: Mapping[str, Any], answered: set[str], where: str
+) -> Said:
     "Read a line of the program's output as an answer."
     shown = line.decode("utf-8", "replace").strip()[:120]
     fields = _decode_output(line, shown, where)
     key: Any = fields.pop("id", None)
     _check_id(key, asked, answered, where)
     answered.add(key)
-    if "error" in fields: return Failure(key, "error", str(fields["error"])[:300])
-    try: return _as_said(key, asked[key], fields, where)
+    if "error" in fields:
+        return Failure(key, "error", str(fields["error"])[:300])
+    try:
+        return _as_said(key, asked[key], fields, where)
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
-        raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where,
-                        "write chosen, scores, choice, clusters or error") from None
+        raise DataError(
+            f"wrote no answer to {key}: {e}; it wrote {shown!r}",
+            where,
+            "write chosen, scores, choice, clusters or error",
+        ) from None
 
 # %% ../../nbs/models/04_command.ipynb #e036a2ec
 class _Part(NamedTuple):
     "One unit of input: a question, a document, or a window of one."
-    key: str   # the id that the program sees
+
+    key: str  # the id that the program sees
     item: Any  # a question, or a document
-    line: bytes # the encoded input
-    start: int = 0 # a window's first token in the document
-    whole: str = "" # a window's document
+    line: bytes  # the encoded input
+    start: int = 0  # a window's first token in the document
+    whole: str = ""  # a window's document
 
 # %% ../../nbs/models/04_command.ipynb #695e1bc6
-def _parts(item: Question|Document, window: int, seeds: bool = False) -> list[_Part]:
+def _parts(item: Question | Document, window: int, seeds: bool = False) -> list[_Part]:
     "Split a question or document into the units to send."
-    if isinstance(item, Question): return [_Part(item.id, item, _line_of(item))]
-    if not window: return [_Part(item.doc_key, item, _line_of(item, seeds))]
+    if isinstance(item, Question):
+        return [_Part(item.id, item, _line_of(item))]
+    if not window:
+        return [_Part(item.doc_key, item, _line_of(item, seeds))]
     out, start = [], 0
     for w in split(Document(item.doc_key, item.sentences), window):
         line = _as_line({"id": w.doc_key, "sentences": w.sentences, "names": item.names})
@@ -118,7 +159,8 @@ def _answered(parts: Sequence[_Part], answered: Collection[str]) -> str:
     items, waiting = set[str](), set[str]()
     for p in parts:
         items.add(p.whole or p.key)
-        if p.key not in answered: waiting.add(p.whole or p.key)
+        if p.key not in answered:
+            waiting.add(p.whole or p.key)
     return f"{len(items - waiting)} of {len(items)}"
 
 # %% ../../nbs/models/04_command.ipynb #c9801510
@@ -137,11 +179,13 @@ def _whole(parts: Sequence[_Part], answers: Iterable[Said]) -> Iterator[Said]:
         found.setdefault(p.whole, [])
     for answer in answers:
         p = by_key[answer.id]
-        if not p.whole: yield answer
+        if not p.whole:
+            yield answer
         elif isinstance(answer, ClusterAnswer):
             found[p.whole] += _moved(answer.clusters, p.start)
             waiting[p.whole].remove(p.key)
-            if not waiting[p.whole]: yield ClusterAnswer(p.whole, tuple(sorted(found.pop(p.whole))))
+            if not waiting[p.whole]:
+                yield ClusterAnswer(p.whole, tuple(sorted(found.pop(p.whole))))
         elif isinstance(answer, Failure) and p.whole not in failed:
             failed.add(p.whole)
             yield Failure(p.whole, answer.kind, f"{p.key}: {answer.what}", answer.do)
@@ -149,23 +193,31 @@ def _whole(parts: Sequence[_Part], answers: Iterable[Said]) -> Iterator[Said]:
 # %% ../../nbs/models/04_command.ipynb #5acb129c
 class _Proof(Record):
     "A program's answer to a canary."
+
     id: str
     clusters: Clusters = ()
     words: list[str] = []  # for each token, the text that the program read for it
-    names: tuple[str, ...] = () # of a linker's clusters
+    names: tuple[str, ...] = ()  # of a linker's clusters
     error: str = ""
+
 
 def canary_line(d: Document) -> bytes:
     "Write a canary as a line that requests the words, too."
-    return _as_line({"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True})
+    return _as_line(
+        {"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True}
+    )
 
-def _canary_answer(line: bytes, d: Document, where: str) -> _Proof|str:
+
+def _canary_answer(line: bytes, d: Document, where: str) -> _Proof | str:
     "Read a program's answer to a canary; return an error text if it is malformed."
-    try: proof = msgspec.json.decode(line, type=_Proof)
+    try:
+        proof = msgspec.json.decode(line, type=_Proof)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return f"it wrote {line.decode('utf-8', 'replace').strip()[:120]!r}, which is not an answer to a document"
-    if proof.error: return proof.error[:200]
-    if proof.id != d.doc_key: return f"it answered {proof.id[:80]!r}"
+    if proof.error:
+        return proof.error[:200]
+    if proof.id != d.doc_key:
+        return f"it answered {proof.id[:80]!r}"
     _inside(ClusterAnswer(d.doc_key, proof.clusters), d, where)
     return proof
 
@@ -174,167 +226,260 @@ def _letters(word: str) -> str:
     "Return a word's letters and digits without case and accents, which tokenizers change."
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", word.casefold())))
 
+
 def words_fault(tokens: Sequence[str], words: Sequence[str]) -> str:
     """Describe the first difference between the words that a program reads and the text; "" if they agree."""
-    if len(words) != len(tokens): return f"it reads {len(words):,} words where the text has {len(tokens):,}"
+    if len(words) != len(tokens):
+        return f"it reads {len(words):,} words where the text has {len(tokens):,}"
     for i, (token, word) in enumerate(zip(tokens, words)):
         if _letters(token) and _letters(token) != _letters(word):
             return f"it reads {word[:40]!r} where the text has {token!r} (token {i})"
     return ""
 
 # %% ../../nbs/models/04_command.ipynb #3049b3f8
-def _phrase(d: Document, s: Span) -> str: return repr(" ".join(d.tokens[s.start:s.end + 1]))
+def _phrase(d: Document, s: Span) -> str:
+    return repr(" ".join(d.tokens[s.start : s.end + 1]))
+
 
 def _split_fault(d: Document, cluster: Mapping[Span, int]) -> str:
     """Describe a mention that is not found or not joined with the first of its cluster; "" if there is none."""
     for c in d.clusters:
         for m in c:
-            if m not in cluster: return f"it does not find {_phrase(d, m)}"
+            if m not in cluster:
+                return f"it does not find {_phrase(d, m)}"
         for m in c:
-            if cluster[m] != cluster[c[0]]: return f"it does not join {_phrase(d, c[0])} and {_phrase(d, m)}"
+            if cluster[m] != cluster[c[0]]:
+                return f"it does not join {_phrase(d, c[0])} and {_phrase(d, m)}"
     return ""
+
 
 def clusters_fault(d: Document, found: Clusters) -> str:
     "Describe the first error in the clusters of a text with undisputed gold; further clusters do not matter."
     cluster: dict[Span, int] = {}
-    for i, spans in enumerate(found): cluster.update(dict.fromkeys(spans, i))
-    if fault := _split_fault(d, cluster): return fault
+    for i, spans in enumerate(found):
+        cluster.update(dict.fromkeys(spans, i))
+    if fault := _split_fault(d, cluster):
+        return fault
     for a, b in product([c[0] for c in d.clusters], repeat=2):
-        if a < b and cluster[a] == cluster[b]: return f"it joins {_phrase(d, a)} and {_phrase(d, b)}"
+        if a < b and cluster[a] == cluster[b]:
+            return f"it joins {_phrase(d, a)} and {_phrase(d, b)}"
     return ""
 
 # %% ../../nbs/models/04_command.ipynb #7220bfe2
 def meaning_fault(d: Document, found: Clusters) -> str:
     "Describe an error in the clusters of a canary; a long one needs a mention near its end."
     last = max(map(attrgetter("start"), chain.from_iterable(found)), default=0)
-    if d.meta.get("long") and last <= d.size*3//4: return "it finds nothing in the last quarter of a long text"
+    if d.meta.get("long") and last <= d.size * 3 // 4:
+        return "it finds nothing in the last quarter of a long text"
     return clusters_fault(d, found)
 
 # %% ../../nbs/models/04_command.ipynb #69d8cf9d
 def _last_line(errors: Sequence[bytes]) -> str:
     "Return the last line of a program's standard error, as a progress bar would leave it."
-    return errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200] if errors else ""
+    return (
+        errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200]
+        if errors
+        else ""
+    )
+
 
 class _Process:
     "A running program and a queue of its output lines."
-    def __init__(self, command: Sequence[str], cwd: Path|None, where: str, env: Mapping[str, str]|None = None):
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        cwd: Path | None,
+        where: str,
+        env: Mapping[str, str] | None = None,
+    ):
         self.where, pipe = where, subprocess.PIPE
-        try: self.p = subprocess.Popen(command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
-        except OSError as e: raise DataError(f"cannot be started: {(e.strerror or str(e)).lower()}", where) from None
-        self.lines: queue.SimpleQueue[bytes|None] = queue.SimpleQueue()
+        try:
+            self.p = subprocess.Popen(
+                command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
+            )
+        except OSError as e:
+            raise DataError(
+                f"cannot be started: {(e.strerror or str(e)).lower()}", where
+            ) from None
+        self.lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.errors: list[bytes] = []
 
     def start(self):
         self.listener = threading.Thread(target=self._listen, daemon=True)
-        for t in (self.listener, threading.Thread(target=self._read, daemon=True)): t.start()
+        for t in (self.listener, threading.Thread(target=self._read, daemon=True)):
+            t.start()
+
     def ask(self, lines: Iterable[bytes], more: bool = False):
         "Write lines in a thread while others are read; then close the input unless `more` will come."
         threading.Thread(target=self._write, args=(lines, more), daemon=True).start()
+
     def _write(self, lines: Iterable[bytes], more: bool):
         pipe: IO[bytes] = self.p.stdin  # type: ignore[assignment]
         try:
-            for line in lines: pipe.write(line)
+            for line in lines:
+                pipe.write(line)
             pipe.flush() if more else pipe.close()
         except (BrokenPipeError, ValueError, OSError):
             pass  # it ended before reading everything: its answers or its status show it
+
     def _read(self):
         for line in self.p.stdout or []:
-            if line.strip(): self.lines.put(line)
+            if line.strip():
+                self.lines.put(line)
         self.lines.put(None)
-    def _listen(self):
-        for line in self.p.stderr or []: self.errors = [*self.errors[-19:], line]
 
-    def next(self, patience: float) -> bytes|None:
+    def _listen(self):
+        for line in self.p.stderr or []:
+            self.errors = [*self.errors[-19:], line]
+
+    def next(self, patience: float) -> bytes | None:
         "Return the next line, or None at the end."
-        try: return self.lines.get(timeout=patience)
+        try:
+            return self.lines.get(timeout=patience)
         except queue.Empty:
-            raise DataError(f"wrote nothing for {patience:g} seconds", self.where,
-                            "its answers are saved; set patience= if it needs longer") from None
+            raise DataError(
+                f"wrote nothing for {patience:g} seconds",
+                self.where,
+                "its answers are saved; set patience= if it needs longer",
+            ) from None
+
     def fault(self) -> str:
         """Return why the program failed, or ""."""
         status = self.p.wait()
         self.listener.join(10)  # the last lines of stderr may be pending
         last = _last_line(self.errors)
         killed = " (killed: possibly out of memory)" if status == -9 else ""
-        return f"ended with status {status}{killed}" + (f": {last}" if last else "") if status else ""
+        return (
+            f"ended with status {status}{killed}" + (f": {last}" if last else "")
+            if status
+            else ""
+        )
+
     def end(self):
-        if self.p.poll() is None: self.p.kill()
+        if self.p.poll() is None:
+            self.p.kill()
         self.p.wait()
 
 # %% ../../nbs/models/04_command.ipynb #97248ac8
 class CommandEntry(Record):
     "The entry of a program."
-    command: str|list[str]   # a shell command line, or its words
-    title: str = ""          # title in tables
-    shapes: tuple[Shape, ...] = ("choice", "clusters") # supported task shapes
-    patience: float = 600.   # seconds without output until the program counts as hung
-    window: int = 0          # nominal window size in tokens; 0: whole documents
-    version: str = ""        # your version label; another label makes another run
+
+    command: str | list[str]  # a shell command line, or its words
+    title: str = ""  # title in tables
+    shapes: tuple[Shape, ...] = ("choice", "clusters")  # supported task shapes
+    patience: float = 600.0  # seconds without output until the program counts as hung
+    window: int = 0  # nominal window size in tokens; 0: whole documents
+    version: str = ""  # your version label; another label makes another run
 
 # %% ../../nbs/models/04_command.ipynb #2d3411a6
 class CommandSystem(BaseSystem):
     "A system made of a program that reads items from stdin and writes answers to stdout."
-    whole = "it is one program: start it on one machine"
-    canaries: Sequence[Document] = () # test documents that it must pass first
-    meaning: bool = True              # check their clusters; False: only words and offsets
-    after_canary: str = "nothing was sent" # remedy if one fails
-    seeds: bool = False               # send the clusters of documents, to be completed
-    env: Mapping[str, str]|None = None # its environment variables; None: those of this process
 
-    def __init__(self, name: str, entry: CommandEntry, cwd: Path|None = None):
+    whole = "it is one program: start it on one machine"
+    canaries: Sequence[Document] = ()  # test documents that it must pass first
+    meaning: bool = True  # check their clusters; False: only words and offsets
+    after_canary: str = "nothing was sent"  # remedy if one fails
+    seeds: bool = False  # send the clusters of documents, to be completed
+    # its environment variables; None: those of this process
+    env: Mapping[str, str] | None = None
+
+    def __init__(self, name: str, entry: CommandEntry, cwd: Path | None = None):
         self.name, self.entry, self.cwd = name, entry, cwd
-        self.words = shlex.split(entry.command) if isinstance(entry.command, str) else list(entry.command)
-        if not self.words: raise CallError("names no command", name)
+        self.words = (
+            shlex.split(entry.command)
+            if isinstance(entry.command, str)
+            else list(entry.command)
+        )
+        if not self.words:
+            raise CallError("names no command", name)
         self.title, self.shapes = entry.title or name, frozenset(entry.shapes)
+
     @property
-    def about(self) -> str: return "a program of yours"
+    def about(self) -> str:
+        return "a program of yours"
+
     @property
-    def needs(self) -> str: return f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
+    def needs(self) -> str:
+        return f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
+
     @property
-    def cost(self) -> str: return "unknown"
+    def cost(self) -> str:
+        return "unknown"
 
     def _files(self) -> dict[str, str]:
         "Hash the files that the command names: another program gives other answers."
-        paths = [(self.cwd or Path())/w for w in self.words]
-        return {p.name: hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in paths if p.is_file()}
+        paths = [(self.cwd or Path()) / w for w in self.words]
+        return {
+            p.name: hashlib.sha256(p.read_bytes()).hexdigest()[:16]
+            for p in paths
+            if p.is_file()
+        }
+
     def identity(self, task: Task) -> Identity:
         settings: dict[str, Any] = {"command": self.words, "version": self.entry.version}
-        return Identity(settings | ({"window": self.entry.window} if self.entry.window else {}), data=self._files())
+        return Identity(
+            settings | ({"window": self.entry.window} if self.entry.window else {}),
+            data=self._files(),
+        )
+
     def lacks(self, task: Task) -> str:
-        found = shutil.which(self.words[0]) or ((self.cwd or Path())/self.words[0]).is_file()
-        return super().lacks(task) or ("" if found else f"there is no program {self.words[0]}")
+        found = (
+            shutil.which(self.words[0]) or ((self.cwd or Path()) / self.words[0]).is_file()
+        )
+        return super().lacks(task) or (
+            "" if found else f"there is no program {self.words[0]}"
+        )
+
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        if not items: return
+        if not items:
+            return
         parts: list[_Part] = []
-        for x in items: parts += _parts(x, self.entry.window, self.seeds)
+        for x in items:
+            parts += _parts(x, self.entry.window, self.seeds)
         process = _Process(self.words, self.cwd, self.name, self.env)
         try:
             process.start()
             self._prove(process, items)
             process.ask(map(attrgetter("line"), parts))
             yield from _whole(parts, self._answers(process, parts))
-        finally: process.end()
+        finally:
+            process.end()
+
     def _answers(self, process: _Process, parts: Sequence[_Part]) -> Iterator[Said]:
         "Yield the program's answers, then a failure for each item without one."
         asked, answered = {p.key: p.item for p in parts}, cast(set[str], set())
         while (line := process.next(self.entry.patience)) is not None:
             yield _read_output(line, asked, answered, self.name)
         if fault := process.fault():
-            raise DataError(fault, self.name,
-                            f"{_answered(parts, answered)} answers are saved; fix it and rerun")
+            raise DataError(
+                fault,
+                self.name,
+                f"{_answered(parts, answered)} answers are saved; fix it and rerun",
+            )
         for key in asked.keys() - answered:
-            yield Failure(key, "no answer", f"{self.name} ended without an answer",
-                          "answers so far are saved; fix it and rerun")
+            yield Failure(
+                key,
+                "no answer",
+                f"{self.name} ended without an answer",
+                "answers so far are saved; fix it and rerun",
+            )
+
     def _prove(self, process: _Process, items: Sequence[Any]):
         "Send the canaries and raise an error unless each is answered correctly."
         longest = max((x.size for x in items if isinstance(x, Document)), default=0)
         for d in self.canaries:
-            if d.meta.get("long") and d.size > longest: continue
+            if d.meta.get("long") and d.size > longest:
+                continue
             proof = self._canary(process, d)
-            if why := words_fault(d.tokens, proof.words): raise self._failed(d, why)
-            if self.meaning and (why := meaning_fault(d, proof.clusters)): raise self._failed(d, why, self.after_canary)
+            if why := words_fault(d.tokens, proof.words):
+                raise self._failed(d, why)
+            if self.meaning and (why := meaning_fault(d, proof.clusters)):
+                raise self._failed(d, why, self.after_canary)
+
     def _failed(self, d: Document, why: str, do: str = "nothing was sent") -> DataError:
         return DataError(f"failed its canary {d.doc_key!r}: {why}", self.name, do)
+
     def _canary(self, process: _Process, d: Document) -> _Proof:
         "Return the program's answer to a canary, with its windows merged."
         clusters: list[tuple[Span, ...]] = []
@@ -342,9 +487,11 @@ class CommandSystem(BaseSystem):
         for p in _parts(d, self.entry.window):
             process.ask([canary_line(p.item)], more=True)
             line = process.next(self.entry.patience)
-            if line is None: raise self._failed(d, process.fault() or "it ended without an answer")
+            if line is None:
+                raise self._failed(d, process.fault() or "it ended without an answer")
             answer = _canary_answer(line, p.item, self.name)
-            if isinstance(answer, str): raise self._failed(d, answer)
+            if isinstance(answer, str):
+                raise self._failed(d, answer)
             clusters += _moved(answer.clusters, p.start)
             words += answer.words
         return _Proof(d.doc_key, tuple(clusters), words)
@@ -356,12 +503,16 @@ def _changed(name: str, e: CommandEntry, changed: Mapping[str, Any]) -> CommandE
     refuse_settings(name, {k: v for k, v in changed.items() if k not in known})
     return changed_record(e, changed, "a program")
 
-def _named(name: str, e: CommandEntry) -> str: return variant_name(name, {"window": e.window} if e.window else {})
+
+def _named(name: str, e: CommandEntry) -> str:
+    return variant_name(name, {"window": e.window} if e.window else {})
+
 
 def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry; the command runs in the folder of its YAML file."
     e = _changed(entry.name, record_of(entry, CommandEntry), changed)
     return CommandSystem(_named(entry.name, e), e, entry.path.parent.resolve())
+
 
 def named_command(name: str, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from a name such as `command/python3 mine.py`."

@@ -11,31 +11,42 @@ from typing import NamedTuple
 
 # %% ../../nbs/models/06_reasoning.ipynb #3bb8c03d
 _BLOCKS = {
-    "tag": (r"<(?:\w{1,9}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)>",
-            r"</(?:\w{1,9}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)>"),
+    "tag": (
+        r"<(?:\w{1,9}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)>",
+        r"</(?:\w{1,9}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)>",
+    ),
     "square": (r"\[think\]", r"\[/think\]"),
     "diamond": (r"◁think▷", r"◁/think▷"),
     "thought": (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
     "thinking": (r"<\|start_thinking\|>", r"<\|end_thinking\|>"),
     "channel": (r"<\|channel>thought", r"<channel\|>"),
     "unused": (r"<unused94>(?:thought)?", r"<unused95>"),
-    "steps": (r"\[begin reasoning\]", r"\[begin final response\]")}
+    "steps": (r"\[begin reasoning\]", r"\[begin final response\]"),
+}
 
 # %% ../../nbs/models/06_reasoning.ipynb #c8430974
-_MARKS = re.compile("|".join(f"(?P<{name}>{opens})|(?P<{name}_>{closes})"
-                             for name, (opens, closes) in _BLOCKS.items()), re.I)
+_MARKS = re.compile(
+    "|".join(
+        f"(?P<{name}>{opens})|(?P<{name}_>{closes})"
+        for name, (opens, closes) in _BLOCKS.items()
+    ),
+    re.I,
+)
 
 # %% ../../nbs/models/06_reasoning.ipynb #6d9dd9f0
 class Split(NamedTuple):
     "A reply split into answer and reasoning."
-    answer: str    # the answer
-    reasoning: str # the reasoning, without its marks
-    open: bool     # the reasoning is unclosed: the reply was cut inside it
+
+    answer: str  # the answer
+    reasoning: str  # the reasoning, without its marks
+    open: bool  # the reasoning is unclosed: the reply was cut inside it
 
 # %% ../../nbs/models/06_reasoning.ipynb #96e0e0e1
 def _of_parts(answer: list[str], thought: list[str], is_open: bool) -> Split:
     "Join the collected parts of a reply."
-    return Split("".join(answer).lstrip(), "\n".join(filter(None, map(str.strip, thought))), is_open)
+    return Split(
+        "".join(answer).lstrip(), "\n".join(filter(None, map(str.strip, thought))), is_open
+    )
 
 # %% ../../nbs/models/06_reasoning.ipynb #1c4b23c3
 def _in_blocks(text: str) -> Split:
@@ -44,7 +55,7 @@ def _in_blocks(text: str) -> Split:
     thought: list[str] = []
     inside, at = False, 0
     for m in _MARKS.finditer(text):
-        (thought if inside else answer).append(text[at:m.start()])
+        (thought if inside else answer).append(text[at : m.start()])
         at, closes = m.end(), (m.lastgroup or "").endswith("_")
         if closes and not inside:
             thought.extend(answer)
@@ -54,7 +65,10 @@ def _in_blocks(text: str) -> Split:
     return _of_parts(answer, thought, inside)
 
 # %% ../../nbs/models/06_reasoning.ipynb #65f13fbc
-_CHANNEL = re.compile(r"<\|channel\|>\s*(\w{1,20})[^<]{0,80}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>|<\|(?:end|return|call)\|>|<\|start\|>\w{0,20}")
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(\w{1,20})[^<]{0,80}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>|<\|(?:end|return|call)\|>|<\|start\|>\w{0,20}"
+)
+
 
 def _in_channels(text: str) -> Split:
     "Split a gpt-oss reply: the channel `final` is the answer, the others are reasoning."
@@ -62,24 +76,29 @@ def _in_channels(text: str) -> Split:
     thought: list[str] = []
     to, at = thought, 0
     for m in _CHANNEL.finditer(text):
-        to.append(text[at:m.start()])
+        to.append(text[at : m.start()])
         at = m.end()
-        if m[1]: to = answer if m[1] == "final" else thought
+        if m[1]:
+            to = answer if m[1] == "final" else thought
     to.append(text[at:])
     return _of_parts(answer, thought, to is not answer)
 
 # %% ../../nbs/models/06_reasoning.ipynb #52f54dba
 _BARE = re.compile(r"\s*(?:analysis|commentary)(?=[A-Z\"'(])")
 
+
 def _in_bare_channels(text: str) -> Split:
     "Split a gpt-oss reply without its special tokens: analysis…assistantfinal…"
     thought, found, answer = text.rpartition("assistantfinal")
-    if not found: return Split("", text.strip().removeprefix("analysis"), True)
+    if not found:
+        return Split("", text.strip().removeprefix("analysis"), True)
     return Split(answer.lstrip(), thought.strip().removeprefix("analysis"), False)
 
 # %% ../../nbs/models/06_reasoning.ipynb #378f17c5
 def split_reasoning(text: str) -> Split:
     "Split a reply into answer and preceding reasoning, in the marks of any model family."
-    if "<|channel|>" in text: return _in_channels(text)
-    if _BARE.match(text): return _in_bare_channels(text)
+    if "<|channel|>" in text:
+        return _in_channels(text)
+    if _BARE.match(text):
+        return _in_bare_channels(text)
     return _in_blocks(text)

@@ -24,10 +24,12 @@ from .systems import FunctionSystem, System, split_name
 # %% ../../nbs/models/01_registry.ipynb #08c4f5d6
 class Entry(NamedTuple):
     "A system's entry in a YAML file."
-    name: str            # the system's name
-    kind: str            # a key of KINDS
-    data: dict[str, Any] # its fields
-    path: Path           # the YAML file
+
+    name: str  # the system's name
+    kind: str  # a key of KINDS
+    data: dict[str, Any]  # its fields
+    path: Path  # the YAML file
+
 
 # kind -> module:function that makes the system from an entry, changed settings and the settings of refnb
 KINDS = {
@@ -42,35 +44,68 @@ KINDS = {
     "published-clusters": "refnb.models.published.clusters:make_published_clusters",
     "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",
 }
-_PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ollama", "local")
+_PROVIDERS = (
+    "openai",
+    "anthropic",
+    "gemini",
+    "vllm",
+    "sglang",
+    "llama.cpp",
+    "ollama",
+    "local",
+)
 # names without an entry: prefix -> module:function of the rest of the name
-_PREFIXES = ({f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
-             | {"command/": "refnb.models.command:named_command"}
-             | dict.fromkeys(("inspect/", "harness/"), "refnb.models.published.logs:named_log"))
+_PREFIXES = (
+    {f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
+    | {"command/": "refnb.models.command:named_command"}
+    | dict.fromkeys(("inspect/", "harness/"), "refnb.models.published.logs:named_log")
+)
 
 # %% ../../nbs/models/01_registry.ipynb #f4366f46
 def _kind(data: Mapping[str, Any]) -> str:
     "Infer the kind of an entry, from its fields if it names none."
     kind = data.get("kind")
     if kind is not None and not isinstance(kind, str):
-        raise CallError(f"the kind {kind!r} is not a string", do=f"write one of {', '.join(KINDS)}")
-    if kind in KINDS: return str(kind)
-    if kind in _PROVIDERS or "provider" in data: return "language-model"
-    if "pair" in data or kind in ("cosine", "entailment", "use-lite") or (kind is None and "tokens" in data):
+        raise CallError(
+            f"the kind {kind!r} is not a string", do=f"write one of {', '.join(KINDS)}"
+        )
+    if kind in KINDS:
+        return str(kind)
+    if kind in _PROVIDERS or "provider" in data:
+        return "language-model"
+    if (
+        "pair" in data
+        or kind in ("cosine", "entailment", "use-lite")
+        or (kind is None and "tokens" in data)
+    ):
         return "pair-model"
-    if kind is not None: raise CallError(f"unknown kind {kind!r}", do=nearest(str(kind), KINDS))
-    for field, inferred in {"files": "published-clusters", "file": "published", "command": "command",
-                            "function": "function", "model": "language-model"}.items():
-        if field in data: return inferred
+    if kind is not None:
+        raise CallError(f"unknown kind {kind!r}", do=nearest(str(kind), KINDS))
+    for field, inferred in {
+        "files": "published-clusters",
+        "file": "published",
+        "command": "command",
+        "function": "function",
+        "model": "language-model",
+    }.items():
+        if field in data:
+            return inferred
     raise CallError("has no kind", do=f"write one of {', '.join(KINDS)}")
 
 # %% ../../nbs/models/01_registry.ipynb #d0c98063
 def _check_name(name: Any, path: Path):
     "Refuse an entry's name that could not be typed."
     if not isinstance(name, str):
-        raise FormatError(f"the name {name!r} is not a string", str(path), "put it in quotation marks")
+        raise FormatError(
+            f"the name {name!r} is not a string", str(path), "put it in quotation marks"
+        )
     if set("[]@") & set(name) or name.strip() != name or not name:
-        raise FormatError(f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks")
+        raise FormatError(
+            f"{name!r} cannot be a name",
+            str(path),
+            "leave out brackets, @ and outer blanks",
+        )
+
 
 def _read(path: Path) -> Iterator[Entry]:
     "Yield the entries of a file."
@@ -78,27 +113,32 @@ def _read(path: Path) -> Iterator[Entry]:
     several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
     for name, fields in (data if several else {path.stem: data}).items():
         _check_name(name, path)
-        try: yield Entry(name, _kind(fields), fields, path)
-        except CallError as e: raise FormatError(e.what, f"{path}, {name}", e.do) from None
+        try:
+            yield Entry(name, _kind(fields), fields, path)
+        except CallError as e:
+            raise FormatError(e.what, f"{path}, {name}", e.do) from None
 
 # %% ../../nbs/models/01_registry.ipynb #dafe94dc
 class Registry(NamedTuple):
     "All entries of systems."
-    entries: dict[str, Entry]   # by name
+
+    entries: dict[str, Entry]  # by name
     numbered: dict[str, Entry]  # name -> its entry, which covers several: NAME-{1..6}
-    doubled: dict[str, str]     # name -> error: two files define it
-    faults: dict[str, RefnbError] # file -> error in reading it
+    doubled: dict[str, str]  # name -> error: two files define it
+    faults: dict[str, RefnbError]  # file -> error in reading it
 
 # %% ../../nbs/models/01_registry.ipynb #b651f83a
 # data of one scorer; files in your own folder may have any name
 _NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
+
 
 def numbered(name: str) -> list[str]:
     "List the names that an entry's name covers: run-1, run-2 and run-3 for run-{1..3}; otherwise itself."
     before, opened, rest = name.partition("{")
     first, between, rest = rest.partition("..")
     last, closed, after = rest.partition("}")
-    if not (opened and between and closed and first.isdecimal() and last.isdecimal()): return [name]
+    if not (opened and between and closed and first.isdecimal() and last.isdecimal()):
+        return [name]
     if len(first) > 3 or len(last) > 3:
         raise FormatError(f"{name!r} covers too many systems", do="number them below 1000")
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
@@ -108,92 +148,133 @@ def numbered(name: str) -> list[str]:
 def _registry(folder: str, stamps: tuple[tuple[str, int], ...]) -> Registry:
     found = Registry({}, {}, {}, {})
     for path in card_files("data/systems", [folder]):
-        if path in _NOT_SYSTEMS: continue
+        if path in _NOT_SYSTEMS:
+            continue
         try:
-            for entry in _read(path): _enter(found, entry)
-        except RefnbError as e: found.faults[str(path)] = e
+            for entry in _read(path):
+                _enter(found, entry)
+        except RefnbError as e:
+            found.faults[str(path)] = e
     return found
+
 
 def _enter(found: Registry, entry: Entry):
     first = found.entries.setdefault(entry.name, entry)
     if first is not entry:
-        found.doubled[entry.name] = (f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; "
-                                     f"choose another")
+        found.doubled[entry.name] = (
+            f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; "
+            f"choose another"
+        )
     found.numbered.update(dict.fromkeys(numbered(entry.name), first))
 
-def registry(s: Settings|None = None) -> Registry:
+
+def registry(s: Settings | None = None) -> Registry:
     "Read all system files, the package's and yours; changed files are read again."
     folder = your_folder("systems", s)
-    return _registry(folder, tuple((str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder])))
+    return _registry(
+        folder,
+        tuple((str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder])),
+    )
 
-def entries_of(kind: str, s: Settings|None = None) -> dict[str, Entry]:
+
+def entries_of(kind: str, s: Settings | None = None) -> dict[str, Entry]:
     "List the entries of one kind, a key of KINDS."
     return {n: e for n, e in registry(s).entries.items() if e.kind == kind}
 
 # %% ../../nbs/models/01_registry.ipynb #5a0f39b5
 R = TypeVar("R", bound=Record)
 
+
 def _field(kind: Any, value: Any) -> Any:
     "Convert a value to a field's type; in text from the command line, commas separate a list."
     if isinstance(value, str) and get_origin(kind) is tuple and not value.startswith("["):
         value = list(map(str.strip, filter(None, value.split(","))))
-    elif isinstance(value, str) and kind is not str and value.startswith(("[", "{", "null")):
+    elif (
+        isinstance(value, str) and kind is not str and value.startswith(("[", "{", "null"))
+    ):
         value = msgspec.json.decode(value)
     return msgspec.to_builtins(msgspec.convert(value, kind, strict=False))
 
 # %% ../../nbs/models/01_registry.ipynb #b84a85aa
-def _kinds(record: type[Record]) -> dict[str, Any]: return {f.name: f.type for f in msgspec.structs.fields(record)}
+def _kinds(record: type[Record]) -> dict[str, Any]:
+    return {f.name: f.type for f in msgspec.structs.fields(record)}
+
 
 def _is_group(kind: Any) -> bool:
     "Tell whether a field's type is a record."
     return isinstance(kind, type) and issubclass(kind, Record)
 
+
 def _group_of(kind: Any) -> Any:
     "Return the record type within `Price|None`."
     for k in get_args(kind):
-        if _is_group(k): return k
+        if _is_group(k):
+            return k
     return kind
+
 
 def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, Any]:
     "Place one changed setting; a dotted name reaches into a group."
     name, _, inner = key.partition(".")
     kinds = _kinds(record)
-    if name not in kinds: raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
+    if name not in kinds:
+        raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
     kind = _group_of(kinds[name])
-    if not inner: return {name: _field(kinds[name], value)}
-    if _is_group(kind) and inner in _kinds(kind): return {name: {inner: _field(_kinds(kind)[inner], value)}}
-    if get_origin(kind) is dict: return {name: {inner: value}}
-    raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, _kinds(kind)) if _is_group(kind) else "")
+    if not inner:
+        return {name: _field(kinds[name], value)}
+    if _is_group(kind) and inner in _kinds(kind):
+        return {name: {inner: _field(_kinds(kind)[inner], value)}}
+    if get_origin(kind) is dict:
+        return {name: {inner: value}}
+    raise CallError(
+        f"{what} has no setting {key!r}",
+        do=nearest(inner, _kinds(kind)) if _is_group(kind) else "",
+    )
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
 def _choices(kind: type[Record], key: str) -> str:
     "List the allowed values of a setting, if they are enumerated."
     of = _kinds(kind).get(key)
-    return f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}" if get_origin(of) is Literal else ""
+    return (
+        f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}"
+        if get_origin(of) is Literal
+        else ""
+    )
 
 # %% ../../nbs/models/01_registry.ipynb #7bbb080a
 def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
     """Change some settings of a record, typed or as text, and check it.
     `what` names the kind of record in errors: "a language model". Another model is not in the package of the first."""
     data = msgspec.to_builtins(record)
-    if "package" in data and changed.get("model", data["model"]) != data["model"]: data["package"] = ""
+    if "package" in data and changed.get("model", data["model"]) != data["model"]:
+        data["package"] = ""
     for key, value in changed.items():
-        try: new = _placed(type(record), key, value, what)
+        try:
+            new = _placed(type(record), key, value, what)
         except (msgspec.MsgspecError, TypeError) as e:
-            raise CallError(f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)) from None
+            raise CallError(
+                f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)
+            ) from None
         for name, x in new.items():
-            data[name] = ({**(data.get(name) or {}), **x}
-                          if isinstance(x, dict) and ("." in key or isinstance(value, Mapping)) else x)
-    try: return msgspec.convert(data, type(record))
-    except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), what) from None
+            data[name] = (
+                {**(data.get(name) or {}), **x}
+                if isinstance(x, dict) and ("." in key or isinstance(value, Mapping))
+                else x
+            )
+    try:
+        return msgspec.convert(data, type(record))
+    except (msgspec.ValidationError, ValueError) as e:
+        raise CallError(str(e), what) from None
 
 # %% ../../nbs/models/01_registry.ipynb #1046f60e
 def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     """Read an entry as a record; the entry's `kind` is dropped unless the record has this field.
     `defaults` fill the fields that the entry omits."""
     data = dict(entry.data)
-    if "kind" not in kind.__struct_fields__ or data.get("kind") in KINDS: data.pop("kind", None)
-    try: return msgspec.convert(defaults | data, kind)
+    if "kind" not in kind.__struct_fields__ or data.get("kind") in KINDS:
+        data.pop("kind", None)
+    try:
+        return msgspec.convert(defaults | data, kind)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
@@ -204,38 +285,48 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
     out: dict[str, Any] = {}
     for name in type(record).__struct_fields__:
         x, y = getattr(record, name), getattr(usual, name)
-        if name in ignored or x == y: continue
+        if name in ignored or x == y:
+            continue
         if isinstance(x, Record) and isinstance(y, Record):
-            for k, v in differing(x, y, frozenset()).items(): out[f"{name}.{k}"] = v
+            for k, v in differing(x, y, frozenset()).items():
+                out[f"{name}.{k}"] = v
         elif isinstance(x, dict) and isinstance(y, dict):
             for k in sorted(x.keys() | y.keys()):
-                if x.get(k) != y.get(k): out[f"{name}.{k}"] = x.get(k, "")
-        else: out[name] = list(x) if isinstance(x, tuple) else msgspec.to_builtins(x)
+                if x.get(k) != y.get(k):
+                    out[f"{name}.{k}"] = x.get(k, "")
+        else:
+            out[name] = list(x) if isinstance(x, tuple) else msgspec.to_builtins(x)
     return out
 
 # %% ../../nbs/models/01_registry.ipynb #e0479aa7
 class FunctionEntry(Record):
     "The entry of a function."
-    function: str            # module:function, or file.py:function relative to the YAML
-    title: str = ""          # title in tables
-    shapes: tuple[Shape, ...] = ("choice",) # supported task shapes
-    needs: str = ""          # required field of a question's meta, or names, of documents
-    revision: int = 1        # raised when its answers change
+
+    function: str  # module:function, or file.py:function relative to the YAML
+    title: str = ""  # title in tables
+    shapes: tuple[Shape, ...] = ("choice",)  # supported task shapes
+    needs: str = ""  # required field of a question's meta, or names, of documents
+    revision: int = 1  # raised when its answers change
 
 # %% ../../nbs/models/01_registry.ipynb #893df346
 def refuse_asking(name: str, changed: Mapping[str, Any]):
     "Raise an error for settings of requests, which only language models have."
     if changed.keys() & {"concurrency", "budget", "batches"}:
-        raise CallError(f"{name} sends no requests to a server",
-                        do="concurrency, budget and batch are for models of a server")
+        raise CallError(
+            f"{name} sends no requests to a server",
+            do="concurrency, budget and batch are for models of a server",
+        )
     if changed.keys() & {"form", "order"}:
-        raise CallError(f"{name} is not a language model", do="form and order are for language models")
+        raise CallError(
+            f"{name} is not a language model", do="form and order are for language models"
+        )
 
 # %% ../../nbs/models/01_registry.ipynb #6454f4b5
 def refuse_settings(name: str, changed: Mapping[str, Any]):
     "Raise an error for any setting."
     refuse_asking(name, changed)
-    if changed: raise CallError(f"{name} has no settings", do="settings are for models")
+    if changed:
+        raise CallError(f"{name} has no settings", do="settings are for models")
 
 # %% ../../nbs/models/01_registry.ipynb #8264eaac
 def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -243,37 +334,64 @@ def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syst
     refuse_settings(entry.name, changed)
     e = record_of(entry, FunctionEntry)
     f = named_object(e.function, entry.path)
-    return FunctionSystem(f, entry.name, e.title or entry.name, frozenset(e.shapes), e.revision, entry.kind == "rule",
-                          e.needs)
+    return FunctionSystem(
+        f,
+        entry.name,
+        e.title or entry.name,
+        frozenset(e.shapes),
+        e.revision,
+        entry.kind == "rule",
+        e.needs,
+    )
 
 # %% ../../nbs/models/01_registry.ipynb #dfa78118
-TURNED = "+negation"  # suffix of a pair model's name: flips its choice for negated expressions
+# suffix of a pair model's name: flips its choice for negated expressions
+TURNED = "+negation"
+
 
 def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
     "Load a system of another installed package: a System, a class or factory of one, or an answering function."
     found = load_entry_point(entry_points("refnb.systems")[name])
-    if isinstance(found, type): found = found(**changed)
-    else: refuse_settings(name, changed)
-    if isinstance(found, System): return found
-    if callable(found): return FunctionSystem(found, name)
-    raise FormatError(f"offers {found!r}, which is neither a system nor a function",
-                      f"{name}, of the entry points refnb.systems")
+    if isinstance(found, type):
+        found = found(**changed)
+    else:
+        refuse_settings(name, changed)
+    if isinstance(found, System):
+        return found
+    if callable(found):
+        return FunctionSystem(found, name)
+    raise FormatError(
+        f"offers {found!r}, which is neither a system nor a function",
+        f"{name}, of the entry points refnb.systems",
+    )
 
 # %% ../../nbs/models/01_registry.ipynb #49d27387
-def _entry_of(base: str, r: Registry) -> Entry|None:
+def _entry_of(base: str, r: Registry) -> Entry | None:
     "Return the entry that makes the system of this name; a pair model may have a suffix."
-    entry = r.entries.get(base) or r.numbered.get(base) or r.entries.get(base.removesuffix(TURNED))
-    if not entry: return None
-    return entry if base == entry.name or base in r.numbered or entry.kind == "pair-model" else None
+    entry = (
+        r.entries.get(base)
+        or r.numbered.get(base)
+        or r.entries.get(base.removesuffix(TURNED))
+    )
+    if not entry:
+        return None
+    return (
+        entry
+        if base == entry.name or base in r.numbered or entry.kind == "pair-model"
+        else None
+    )
 
-def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None:
+
+def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | None:
     "Return a function that makes the system of this name, or None."
     r = registry(s)
-    if base in r.doubled: raise CallError(r.doubled[base])
+    if base in r.doubled:
+        raise CallError(r.doubled[base])
     if entry := _entry_of(base, r):
         make, asked = KINDS[entry.kind], entry._replace(name=base)
         return lambda changed: named_object(make)(asked, changed, s)
-    if base in entry_points("refnb.systems"): return lambda changed: _from_point(base, s, changed)
+    if base in entry_points("refnb.systems"):
+        return lambda changed: _from_point(base, s, changed)
     for prefix, made in _PREFIXES.items():
         if base.startswith(prefix) and len(base) > len(prefix):
             return lambda changed: named_object(made)(base, changed, s)
@@ -284,14 +402,22 @@ def _unknown(system: str, base: str, s: Settings) -> RefnbError:
     "Return the error for a name that is not found: a file of this name may be unreadable."
     faults = registry(s).faults
     for path, fault in faults.items():
-        if Path(path).stem == base: return fault
-    unreadable = f" ({len(faults)} of your files cannot be read: {next(iter(faults.values()))})" if faults else ""
-    return CallError(f"unknown system {system!r}{unreadable}", do=nearest(system, system_names(s)))
+        if Path(path).stem == base:
+            return fault
+    unreadable = (
+        f" ({len(faults)} of your files cannot be read: {next(iter(faults.values()))})"
+        if faults
+        else ""
+    )
+    return CallError(
+        f"unknown system {system!r}{unreadable}", do=nearest(system, system_names(s))
+    )
+
 
 def find_system(
-    system: "str|Callable|System", # a name (`refnb list systems`), a function, or a system
-    s: Settings|None = None,       # settings with the folder of your own systems
-    **changed,                     # single settings, such as constraint="regex"
+    system: "str|Callable|System",  # a name (`refnb list systems`), a function, or a system
+    s: Settings | None = None,  # settings with the folder of your own systems
+    **changed,  # single settings, such as constraint="regex"
 ) -> System:
     """Find a system by its name; changed settings change the name.
 
@@ -303,16 +429,17 @@ def find_system(
         return made
     s = s or load_settings()
     base, given = split_name(system)
-    if maker := _maker(base, s): return maker({**given, **changed})
+    if maker := _maker(base, s):
+        return maker({**given, **changed})
     raise _unknown(system, base, s)
 
 # %% ../../nbs/models/01_registry.ipynb #8ae79225
-def system_names(s: Settings|None = None) -> list[str]:
+def system_names(s: Settings | None = None) -> list[str]:
     "List the names of all systems that have an entry, the package's and yours."
     return list(dict.fromkeys((*registry(s).entries, *entry_points("refnb.systems"))))
 
 # %% ../../nbs/models/01_registry.ipynb #498166df
-def is_system(name: str, s: Settings|None = None) -> bool:
+def is_system(name: str, s: Settings | None = None) -> bool:
     "Tell whether a name can be found: a system, or a variant of one."
     return _maker(split_name(name)[0], s or load_settings()) is not None
 
@@ -320,27 +447,38 @@ def is_system(name: str, s: Settings|None = None) -> bool:
 def system_title(name: str) -> str:
     "Return a system's title in tables, also for system@hash; unknown names are returned unchanged."
     base = split_hash(name)[0]
-    try: return find_system(base).title if is_system(base) else base
-    except RefnbError: return base
+    try:
+        return find_system(base).title if is_system(base) else base
+    except RefnbError:
+        return base
 
 # %% ../../nbs/models/01_registry.ipynb #c061a7c4
 class Listed(NamedTuple):
     "One row of the list of systems."
+
     system: str  # name
-    title: str   # title in tables
-    answers: str # supported tasks
-    needs: str   # files, key, weights; whether they are available
-    cost: str    # price, if known
+    title: str  # title in tables
+    answers: str  # supported tasks
+    needs: str  # files, key, weights; whether they are available
+    cost: str  # price, if known
 
 # %% ../../nbs/models/01_registry.ipynb #146e1d95
 def _listed(name: str, s: Settings) -> Listed:
     "Describe one system; a broken one with its error."
-    try: x: Any = find_system(name, s)
-    except RefnbError as e: return Listed(name, name, "", f"cannot be used: {e}", "")
-    return Listed(name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""), getattr(x, "cost", ""))
+    try:
+        x: Any = find_system(name, s)
+    except RefnbError as e:
+        return Listed(name, name, "", f"cannot be used: {e}", "")
+    return Listed(
+        name,
+        x.title,
+        getattr(x, "answers", ""),
+        getattr(x, "needs", ""),
+        getattr(x, "cost", ""),
+    )
 
 # %% ../../nbs/models/01_registry.ipynb #642b1414
-def listed_systems(s: Settings|None = None) -> list[Listed]:
+def listed_systems(s: Settings | None = None) -> list[Listed]:
     "List all systems, the package's and yours; a broken one with its error."
     s = s or load_settings()
     lines = [_listed(name, s) for name in system_names(s)]

@@ -19,19 +19,23 @@ from ..core.files import read_yaml
 # %% ../../nbs/models/07_reply_reading.ipynb #a38097b9
 class Shown(NamedTuple):
     "The options as a prompt showed them."
-    names: tuple[str, ...]             # names of the options
-    letters: tuple[str, ...] = ()      # letters before them, if any
-    descriptions: tuple[str, ...] = () # descriptions after them, if any
-    extra: str = ""                    # an allowed reply besides the options
+
+    names: tuple[str, ...]  # names of the options
+    letters: tuple[str, ...] = ()  # letters before them, if any
+    descriptions: tuple[str, ...] = ()  # descriptions after them, if any
+    extra: str = ""  # an allowed reply besides the options
 
 # %% ../../nbs/models/07_reply_reading.ipynb #21f42323
 class Reading(NamedTuple):
     "The option that a reply chose, or why none."
-    chosen: int|None        # option index; one past the last: `extra`
-    reason: Reason|None = None # why none was chosen
-    why: str = ""           # the reason in words
 
-def _unread(why: str) -> Reading: return Reading(None, "unparsable", why)
+    chosen: int | None  # option index; one past the last: `extra`
+    reason: Reason | None = None  # why none was chosen
+    why: str = ""  # the reason in words
+
+
+def _unread(why: str) -> Reading:
+    return Reading(None, "unparsable", why)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #b3b30701
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -44,8 +48,10 @@ def _role(*roles: str) -> str:
     "Return an expression for the words of some roles."
     words = read_yaml(packaged("data/prompts/reading.yaml"), dict[str, list[str]])
     parts: list[str] = []
-    for role in roles: parts += words[role]
+    for role in roles:
+        parts += words[role]
     return rf"(?<!{_IN_WORD})(?:{'|'.join(parts)})(?!{_IN_WORD})"
+
 
 @cache
 def _finds(*roles: str) -> re.Pattern[str]:
@@ -53,23 +59,38 @@ def _finds(*roles: str) -> re.Pattern[str]:
     return re.compile(_role(*roles), re.I)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5e10cbf1
-_QUOTES = str.maketrans(dict.fromkeys("‘’‚‛′´ʼ`‹›〈〉＇", "'") | dict.fromkeys("“”„‟″«»「」『』《》＂", '"') | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", ""))
+_QUOTES = str.maketrans(
+    dict.fromkeys("‘’‚‛′´ʼ`‹›〈〉＇", "'")
+    | dict.fromkeys("“”„‟″«»「」『』《》＂", '"')
+    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", "")
+)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #54eb597d
-_END = re.compile(r"<\|(?:im_end|eot_id|end|eom_id|endoftext|end_of_text|end_of_solution|return|user|end_response)\|>|</s>|<end_of_turn>|<eos>|<｜end▁of▁sentence｜>", re.I)
-_BEGIN = re.compile(r"(?:\s|<s>|<bos>|<\|im_start\|>(?:assistant)?|<\|start_header_id\|>assistant<\|end_header_id\|>|<\|(?:assistant|begin_of_solution|start_response)\|>|<start_of_turn>model|\[/INST\])+", re.I)
+_END = re.compile(
+    r"<\|(?:im_end|eot_id|end|eom_id|endoftext|end_of_text|end_of_solution|return|user|end_response)\|>|</s>|<end_of_turn>|<eos>|<｜end▁of▁sentence｜>",
+    re.I,
+)
+_BEGIN = re.compile(
+    r"(?:\s|<s>|<bos>|<\|im_start\|>(?:assistant)?|<\|start_header_id\|>assistant<\|end_header_id\|>|<\|(?:assistant|begin_of_solution|start_response)\|>|<start_of_turn>model|\[/INST\])+",
+    re.I,
+)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #8685f904
 def written(text: str) -> str:
     "Normalize a reply: no special tokens, characters in their usual form."
-    text = text[m.end():] if (m := _BEGIN.match(text)) else text
-    text = text[:m.start()] if (m := _END.search(text)) else text
-    if "&" in text: text = html.unescape(text)
+    text = text[m.end() :] if (m := _BEGIN.match(text)) else text
+    text = text[: m.start()] if (m := _END.search(text)) else text
+    if "&" in text:
+        text = html.unescape(text)
     return unicodedata.normalize("NFKC", text.translate(_QUOTES))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #d50a47ca
-_MARKUP = re.compile(r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~|</?(?:b|i|em|u|strong|p|br|span|code|div|li|ul|h\d)\b[^<>\n]{0,80}>|\\(?:text|textbf|mathrm|mathbf|mathit|boldsymbol)\b|\\[()\[\]]|[*$#{}\\]+|(?<![^\W_])_+|_+(?![^\W_])|(?<!\w)'(?=')", re.I | re.M)
+_MARKUP = re.compile(
+    r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~|</?(?:b|i|em|u|strong|p|br|span|code|div|li|ul|h\d)\b[^<>\n]{0,80}>|\\(?:text|textbf|mathrm|mathbf|mathit|boldsymbol)\b|\\[()\[\]]|[*$#{}\\]+|(?<![^\W_])_+|_+(?![^\W_])|(?<!\w)'(?=')",
+    re.I | re.M,
+)
 _BULLET = re.compile(r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\(?\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M)
+
 
 def _bare(text: str) -> str:
     "Strip a reply's markup."
@@ -78,32 +99,47 @@ def _bare(text: str) -> str:
 # %% ../../nbs/models/07_reply_reading.ipynb #7f449cca
 class _Phrase(NamedTuple):
     "A phrase that names options."
-    options: tuple[int, ...] # several if they are indistinguishable
-    closed: bool = False     # a shorter form, valid only before a stop
-    proper: bool = False     # a single capitalized word
+
+    options: tuple[int, ...]  # several if they are indistinguishable
+    closed: bool = False  # a shorter form, valid only before a stop
+    proper: bool = False  # a single capitalized word
 
 # %% ../../nbs/models/07_reply_reading.ipynb #33fd74c7
 @lru_cache(maxsize=4096)  # questions about a story share most names
-def _keys(text: str) -> tuple[str, ...]: return tuple(map(_key, _WORD.findall(written(text))))
+def _keys(text: str) -> tuple[str, ...]:
+    return tuple(map(_key, _WORD.findall(written(text))))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #884f9aae
 def _key(word: str) -> str:
     "Strip a word's case and accents."
     word = word.casefold()
-    if word.isascii(): return word
+    if word.isascii():
+        return word
     return "".join(filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word)))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1141aa84
-_NONES = ("none", "none of these", "none of them", "none of those", "none of the options", "none of the choices", "none of the above options")
+_NONES = (
+    "none",
+    "none of these",
+    "none of them",
+    "none of those",
+    "none of the options",
+    "none of the choices",
+    "none of the above options",
+)
+
 
 def _shorter(name: str) -> Iterator[str]:
     "Yield shorter forms of a name: without an article, or without final brackets."
     yield re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.I)
     yield re.sub(r"\s*\([^()]*\)$", "", name)
-    if name == NONE: yield from _NONES
+    if name == NONE:
+        yield from _NONES
+
 
 @lru_cache(maxsize=4096)
-def _short_keys(name: str) -> tuple[tuple[str, ...], ...]: return tuple(map(_keys, _shorter(name)))
+def _short_keys(name: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(map(_keys, _shorter(name)))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #adfb6c11
 def _in_full(first: dict[str, int]) -> dict[tuple[str, ...], _Phrase]:
@@ -120,29 +156,36 @@ def _in_short(first: dict[str, int]) -> dict[tuple[str, ...], set[int]]:
     "Map shorter forms of names to the options that they could mean."
     found: dict[tuple[str, ...], set[int]] = {}
     for name, option in first.items():
-        for key in _short_keys(name): found.setdefault(key, set()).add(option)
+        for key in _short_keys(name):
+            found.setdefault(key, set()).add(option)
     return found
 
 # %% ../../nbs/models/07_reply_reading.ipynb #69f667b5
 _Phrases = dict[str, dict[tuple[str, ...], _Phrase]]  # by their first word
 
+
 def _by_first_word(found: dict[tuple[str, ...], _Phrase]) -> _Phrases:
     "Index phrases by their first word."
     out: _Phrases = {}
     for key, phrase in found.items():
-        if key: out.setdefault(key[0], {})[key] = phrase
+        if key:
+            out.setdefault(key[0], {})[key] = phrase
     return out
+
 
 @lru_cache(maxsize=1024)
 def _phrases(names: tuple[str, ...], extra: str) -> _Phrases:
     "Index the phrases that name options by their first word."
     names = (*names, extra) if extra else names
     first: dict[str, int] = {}
-    for i, name in enumerate(names): first.setdefault(name, i)
+    for i, name in enumerate(names):
+        first.setdefault(name, i)
     found = _in_full(first)
-    if extra: found[_keys(extra)] = found[_keys(extra)]._replace(closed=True)
+    if extra:
+        found[_keys(extra)] = found[_keys(extra)]._replace(closed=True)
     for key, options in _in_short(first).items():
-        if len(options) == 1: found.setdefault(key, _Phrase(tuple(options), True))
+        if len(options) == 1:
+            found.setdefault(key, _Phrase(tuple(options), True))
     return _by_first_word(found)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6d991517
@@ -155,32 +198,48 @@ _BEFORE = re.compile(rf"({_IN_WORD}[\w'-]*)(\.?) $")
 def _goes_on_as_name(text: str, end: int) -> bool:
     "Tell whether a longer name continues after a position."
     m = _OF_A_NAME.match(text, end)
-    if not m or _ITS.match(text, end): return False
-    word = re.match(r"\w+", text[m.end() - 1:m.end() + 20])
+    if not m or _ITS.match(text, end):
+        return False
+    word = re.match(r"\w+", text[m.end() - 1 : m.end() + 20])
     return not (word and _finds("filler", "links", "nouns").fullmatch(word[0]))
 
+# %% ../../nbs/models/07_reply_reading.ipynb #61184b2e
 def _is_usual(word: str) -> bool:
     "Tell whether a word before a name does not belong to it."
-    return word.endswith("ly") or bool(_finds("filler", "links", "nouns", "corrects", "not_before").fullmatch(word))
+    return word.endswith("ly") or bool(
+        _finds("filler", "links", "nouns", "corrects", "not_before").fullmatch(word)
+    )
 
+# %% ../../nbs/models/07_reply_reading.ipynb #b56b0022
 def _begins_as_name(text: str, start: int) -> bool:
     "Tell whether a longer name begins before a position."
-    m = _BEFORE.search(text[max(0, start - 30):start])
-    if not m or len(m[1]) == 1: return False
-    if m[2]: return bool(_finds("titles").fullmatch(m[1]))
-    if m[1] in ("mr", "mrs", "ms", "dr"): return True
+    m = _BEFORE.search(text[max(0, start - 30) : start])
+    if not m or len(m[1]) == 1:
+        return False
+    if m[2]:
+        return bool(_finds("titles").fullmatch(m[1]))
+    if m[1] in ("mr", "mrs", "ms", "dr"):
+        return True
     return m[1][0].isupper() and not _is_usual(m[1]) and not text.isupper()
 
-def _is_named(text: str, start: int, end: int, p: _Phrase, after: bool, before: bool) -> bool:
+# %% ../../nbs/models/07_reply_reading.ipynb #fa7c4a07
+def _is_named(
+    text: str, start: int, end: int, p: _Phrase, after: bool, before: bool
+) -> bool:
     "Tell whether a match names an option; `after` and `before`: another option is directly adjacent."
     closed = _CLOSED.match(text, end)
-    if p.closed and not closed: return False
-    if p.proper and text[start].islower() and not closed and text != text.lower(): return False
-    if not before and _goes_on_as_name(text, end) and not text.isupper(): return False
+    if p.closed and not closed:
+        return False
+    if p.proper and text[start].islower() and not closed and text != text.lower():
+        return False
+    if not before and _goes_on_as_name(text, end) and not text.isupper():
+        return False
     return after or not _begins_as_name(text, start)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #28b4da77
-NAMES, LETTERS, WRONG, OTHER = 0xE000, 0xE800, "\uf8f0", "\uf8f1"  # signs in place of options
+# signs in place of options
+NAMES, LETTERS, WRONG, OTHER = 0xE000, 0xE800, "\uf8f0", "\uf8f1"
+
 
 def _with_names(text: str, shown: Shown) -> str:
     "Replace each option name in a text by its sign."
@@ -191,59 +250,88 @@ def _with_names(text: str, shown: Shown) -> str:
     while i < len(words):
         n, p = _longest(keys, i, phrases.get(keys[i], {}))
         start, end = words[i].start(), words[i + max(n, 1) - 1].end()
-        if p and _is_named(text, start, end, p, at > 0 and start == at + 1, _follows(keys, i + n, phrases)):
+        if p and _is_named(
+            text, start, end, p, at > 0 and start == at + 1, _follows(keys, i + n, phrases)
+        ):
             out += [text[at:start], *(chr(NAMES + o) for o in p.options)]
-            at = end + 2*text.startswith("'s", end)
+            at = end + 2 * text.startswith("'s", end)
             i += n
-        else: i += 1
+        else:
+            i += 1
     return "".join([*out, text[at:]])
 
-def _longest(keys: list[str], i: int, known: dict[tuple[str, ...], _Phrase]) -> tuple[int, _Phrase|None]:
+
+def _longest(
+    keys: list[str], i: int, known: dict[tuple[str, ...], _Phrase]
+) -> tuple[int, _Phrase | None]:
     "Return the length and phrase of the longest name at a word."
     for n in sorted(set(map(len, known)), reverse=True):
-        if p := known.get(key := tuple(keys[i:i + n])): return len(key), p
+        if p := known.get(key := tuple(keys[i : i + n])):
+            return len(key), p
     return 0, None
+
 
 def _follows(keys: list[str], i: int, phrases: _Phrases) -> bool:
     "Tell whether a name begins at a word."
     return i < len(keys) and _longest(keys, i, phrases.get(keys[i], {}))[0] > 0
 
 # %% ../../nbs/models/07_reply_reading.ipynb #f05a9a2c
-_LETTER = re.compile(rf"(?<!{_IN_WORD})(?<!{_IN_WORD}')([A-Za-z]{{1,2}})(?!{_IN_WORD})(?!'{_IN_WORD})")
-_STOP = re.compile(r"\s*(?:[)\].,:;!?\"'}=/。，、：；！？]|$|\n| [–—-] )|\s*[\ue000-\uf8ff]|[–—-] ")
+_LETTER = re.compile(
+    rf"(?<!{_IN_WORD})(?<!{_IN_WORD}')([A-Za-z]{{1,2}})(?!{_IN_WORD})(?!'{_IN_WORD})"
+)
+_STOP = re.compile(
+    r"\s*(?:[)\].,:;!?\"'}=/。，、：；！？]|$|\n| [–—-] )|\s*[\ue000-\uf8ff]|[–—-] "
+)
 _HARD_STOP = re.compile(r"\s*(?:[)\].:\"]|$|\n)")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #37c9f0e9
 def _is_led(before: str) -> bool:
     "Tell whether a text before a letter ends with a line break or an announcement of an answer."
-    if not before.strip() or re.search(r"\n\W*$", before): return True
+    if not before.strip() or re.search(r"\n\W*$", before):
+        return True
     return bool(re.search(_role("nouns", "links", "choosing") + r"\W{0,4}$", before, re.I))
+
 
 def _is_initial(before: str, after: str) -> bool:
     "Tell whether a capital letter in this context is an initial or the number of something."
-    if re.search(_role("initials") + r"\.? $", before, re.I): return True
-    return not _is_led(before) and bool(re.search(r"[A-Z]\w*\.? $", before) and re.match(r"\. [A-Z]", after))
+    if re.search(_role("initials") + r"\.? $", before, re.I):
+        return True
+    return not _is_led(before) and bool(
+        re.search(r"[A-Z]\w*\.? $", before) and re.match(r"\. [A-Z]", after)
+    )
+
 
 def _acts(text: str, end: int) -> bool:
     "Tell whether a stop or a verb follows a letter that could be a word."
-    return bool(_STOP.match(text, end) or re.match(r"\s+" + _role("verbs"), text[end:end + 20], re.I))
+    return bool(
+        _STOP.match(text, end)
+        or re.match(r"\s+" + _role("verbs"), text[end : end + 20], re.I)
+    )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6f2dcbbe
 def _is_letter(text: str, m: re.Match[str]) -> bool:
     "Tell whether a letter denotes an option rather than a word or an initial."
     letter, end = m[1], m.end()
-    before, after = text[max(0, m.start() - 30):m.start()], text[end:end + 3]
-    if re.search(r"[(\[\"']$", before) and re.match(r"[)\]\"']", after): return True
+    before, after = text[max(0, m.start() - 30) : m.start()], text[end : end + 3]
+    if re.search(r"[(\[\"']$", before) and re.match(r"[)\]\"']", after):
+        return True
     stop = _HARD_STOP if letter.upper() in "AEIOUY" and letter not in "AEOUY" else _STOP
-    if letter == "I" or letter != letter.upper(): return _is_led(before) and bool(stop.match(text, end))
+    if letter == "I" or letter != letter.upper():
+        return _is_led(before) and bool(stop.match(text, end))
     return _acts(text, end) if letter in "AEOUY" else not _is_initial(before, after)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5d8134c5
 def _letter_sign(text: str, m: re.Match[str], at: dict[str, int]) -> str:
     "Return the sign of an option's letter; a letter that was not shown has one, too, and a word none."
-    if m[1].upper() in at: return chr(LETTERS + at[m[1].upper()]) if _is_letter(text, m) else m[0]
-    other = len(m[1]) == 1 and m[1].isupper() and not re.match(r"\. ?[A-Z]", text[m.end():m.end() + 3])
+    if m[1].upper() in at:
+        return chr(LETTERS + at[m[1].upper()]) if _is_letter(text, m) else m[0]
+    other = (
+        len(m[1]) == 1
+        and m[1].isupper()
+        and not re.match(r"\. ?[A-Z]", text[m.end() : m.end() + 3])
+    )
     return OTHER if other and _is_letter(text, m) else m[0]
+
 
 def _with_letters(text: str, shown: Shown) -> str:
     "Replace each option letter in a text by its sign."
@@ -252,14 +340,20 @@ def _with_letters(text: str, shown: Shown) -> str:
 
 # %% ../../nbs/models/07_reply_reading.ipynb #a0faa5c3
 _N, _L, _U = "[\ue000-\ue7ff]", "[\ue800-\uefff]", "[\ue000-\uf8ff]"
-_PAIR = re.compile(rf"({_L})([)\].:\"'–—=(\[ \t,-]{{0,6}})({_N})|({_N})([\"' \t]{{0,2}}[\[(–—,-]\s?\W?(?:(?:option|choice|letter|answer) )?\W?)({_L})(?=[\"' ]{{0,2}}[)\]]|\W|$)")
+_PAIR = re.compile(
+    rf"({_L})([)\].:\"'–—=(\[ \t,-]{{0,6}})({_N})|({_N})([\"' \t]{{0,2}}[\[(–—,-]\s?\W?(?:(?:option|choice|letter|answer) )?\W?)({_L})(?=[\"' ]{{0,2}}[)\]]|\W|$)"
+)
+
 
 def _merged(text: str, m: re.Match[str]) -> str:
     "Return the sign of a letter beside a name; they stay apart if only a comma joins two options."
     letter, name = (m[1], m[3]) if m[1] else (m[6], m[4])
-    if ord(letter) - LETTERS == ord(name) - NAMES: return letter
-    if "," in (m[2] or m[5] or ""): return m[0]
+    if ord(letter) - LETTERS == ord(name) - NAMES:
+        return letter
+    if "," in (m[2] or m[5] or ""):
+        return m[0]
     return WRONG if _CLOSED.match(text, m.end()) else m[0]
+
 
 def _paired(text: str) -> str:
     "Merge an option letter and its name into one sign; with another option's name, into an error sign."
@@ -268,32 +362,43 @@ def _paired(text: str) -> str:
 # %% ../../nbs/models/07_reply_reading.ipynb #75a96ad9
 def _option(sign: str) -> int:
     "Return the option of a sign; -1: not shown; -2: a letter with another option's name."
-    if sign in (OTHER, WRONG): return -1 if sign == OTHER else -2
+    if sign in (OTHER, WRONG):
+        return -1 if sign == OTHER else -2
     return ord(sign) - (LETTERS if ord(sign) >= LETTERS else NAMES)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #bd496d30
-_HEADING = re.compile(r"^[^\w\n]{0,9}(?:the |possible |given )?(?:options|choices)\b[^:\n]{0,60}:[ \t]*$", re.I | re.M)
+_HEADING = re.compile(
+    r"^[^\w\n]{0,9}(?:the |possible |given )?(?:options|choices)\b[^:\n]{0,60}:[ \t]*$",
+    re.I | re.M,
+)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #ef133560
-def _alone_on(line: str) -> int|None:
+def _alone_on(line: str) -> int | None:
     "Return the option that is alone on a line."
     word = line.strip(" .:,;()\"'-\t")
     return _option(word) if re.fullmatch(_U, word) else None
 
 # %% ../../nbs/models/07_reply_reading.ipynb #700d658a
-def _is_echo(alone: list[int|None], n: int) -> bool:
+def _is_echo(alone: list[int | None], n: int) -> bool:
     "Tell whether the first lines are all n options in their order."
     return n > 1 and alone[:1] == [0] and alone[:n] == list(range(n))
 
+
 def _without_echo(text: str, shown: Shown) -> str:
     "Remove a list of all options, which repeats the prompt."
-    for d in filter(None, shown.descriptions): text = text.replace(_bare(written(d)), "")
+    for d in filter(None, shown.descriptions):
+        text = text.replace(_bare(written(d)), "")
     lines, n, i = text.split("\n"), len(shown.names), 0
     alone = list(map(_alone_on, lines))
     result: list[str] = []
     while i < len(lines):
-        echo = alone[i] == 0 and _is_echo(alone[i:i + n], n) and (result or i + n < len(lines))
-        if not echo: result.append(lines[i])
+        echo = (
+            alone[i] == 0
+            and _is_echo(alone[i : i + n], n)
+            and (result or i + n < len(lines))
+        )
+        if not echo:
+            result.append(lines[i])
         i += n if echo else 1
     return _HEADING.sub("", "\n".join(result))
 
@@ -305,49 +410,76 @@ PLAIN, WEAK, FIRST, ALONE, STRONG, FINAL = range(6)
 # %% ../../nbs/models/07_reply_reading.ipynb #3d062979
 class _Unit(NamedTuple):
     "An option in a sentence."
-    option: int    # as in _option
-    grade: int     # confidence that it is the answer
-    letter: bool   # given by its letter
-    line: int      # index of the sentence
+
+    option: int  # as in _option
+    grade: int  # confidence that it is the answer
+    letter: bool  # given by its letter
+    line: int  # index of the sentence
 
 # %% ../../nbs/models/07_reply_reading.ipynb #af55e814
-_CLAUSE = re.compile(r"[,;:—]|\b(?:but|because|since|while|whereas|although|though)\b", re.I)
-_BUT = re.compile(r"[\"')\]]*\W*(?:but|rather|instead|it's|it is|sondern|sino|mais|ma|mas|而是)\b(?:\W*(?:rather|it's|it is|is|option|the|actually|c'est|es)\b)*\W*|\W*而是\W*", re.I)
-_GOES_ON = re.compile(r"[\"')\]]*\s*(?:[.,;:!?)。，]|$|and\b|or\b|are\b|both\b|could\b|might\b|may\b)")
+_CLAUSE = re.compile(
+    r"[,;:—]|\b(?:but|because|since|while|whereas|although|though)\b", re.I
+)
+_BUT = re.compile(
+    r"[\"')\]]*\W*(?:but|rather|instead|it's|it is|sondern|sino|mais|ma|mas|而是)\b(?:\W*(?:rather|it's|it is|is|option|the|actually|c'est|es)\b)*\W*|\W*而是\W*",
+    re.I,
+)
+_GOES_ON = re.compile(
+    r"[\"')\]]*\s*(?:[.,;:!?)。，]|$|and\b|or\b|are\b|both\b|could\b|might\b|may\b)"
+)
 _VERDICT = r"[\"')\]]*\s*[:–—=(-]\s*(?:it's |it is |this is |that's )?"
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1b02d64f
 def _denied(before: str, after: str) -> bool:
     "Tell whether an option is denied."
-    if _finds("not_before").search(_CLAUSE.split(before)[-1]): return True
-    if re.match(_VERDICT + _role("wrong"), after, re.I): return True
-    return bool(re.match(r"[\"')\]]*\s*,?\s*(?:which |who )?" + _role("not_after"), after, re.I))
+    if _finds("not_before").search(_CLAUSE.split(before)[-1]):
+        return True
+    if re.match(_VERDICT + _role("wrong"), after, re.I):
+        return True
+    return bool(
+        re.match(r"[\"')\]]*\s*,?\s*(?:which |who )?" + _role("not_after"), after, re.I)
+    )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #3f231df0
-_DOUBT = re.compile(r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b", re.I)
+_DOUBT = re.compile(
+    r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b",
+    re.I,
+)
+
 
 def _has_name(words: list[str]) -> bool:
     "Tell whether words include a capitalized one that is not a usual word."
     for w in words:
-        if w[0].isupper() and not _finds("filler", "nouns").fullmatch(w): return True
+        if w[0].isupper() and not _finds("filler", "nouns").fullmatch(w):
+            return True
     return False
+
 
 def _led(before: str, *roles: str) -> bool:
     "Tell whether a text leads directly from a word of these roles to an option."
     end = -1
-    for m in _finds(*roles).finditer(before): end = m.end()
-    if end < 0: return False
+    for m in _finds(*roles).finditer(before):
+        end = m.end()
+    if end < 0:
+        return False
     gap = before[end:]
     words = re.findall(r"\w+(?:'\w+)?", gap)
-    return len(words) <= 5 and not _has_name(words) and not re.search(r"[;.]", gap) and not _DOUBT.search(gap)
+    return (
+        len(words) <= 5
+        and not _has_name(words)
+        and not re.search(r"[;.]", gap)
+        and not _DOUBT.search(gap)
+    )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6abd1fe5
 _SEPARATOR = re.compile(r"[:=→]|->")
 
+
 def _led_by_sign(gap: str) -> bool:
     "Tell whether a text ends with a colon and at most a few words."
     parts = _SEPARATOR.split(gap)
-    if len(parts) < 2 or re.search(r"[A-Z]\w", parts[-1]): return False
+    if len(parts) < 2 or re.search(r"[A-Z]\w", parts[-1]):
+        return False
     return len(re.findall(r"\w+", parts[-1])) <= 5 and not _DOUBT.search(parts[-1])
 
 # %% ../../nbs/models/07_reply_reading.ipynb #710e59ef
@@ -356,23 +488,32 @@ def _announced(before: str) -> bool:
     before = before[-160:]
     nouns = list(_finds("nouns").finditer(before))
     for noun in nouns[-1:-4:-1]:
-        gap = before[noun.end():]
+        gap = before[noun.end() :]
         sure = _SEPARATOR.search(gap) or not _DOUBT.search(gap[:40])
-        if sure and (_led(gap, "links") or _led_by_sign(gap)): return True
+        if sure and (_led(gap, "links") or _led_by_sign(gap)):
+            return True
     return False
 
 # %% ../../nbs/models/07_reply_reading.ipynb #faef9878
-_MENTION = re.compile(r"\w\W*(?:=|→|->)\W*$|(?:\"|')\s*(?:(?:here|clearly|likely|probably)\s+)*(?:is|=|→|->|:)\W*$")
+_MENTION = re.compile(
+    r"\w\W*(?:=|→|->)\W*$|(?:\"|')\s*(?:(?:here|clearly|likely|probably)\s+)*(?:is|=|→|->|:)\W*$"
+)
 _REFERS = re.compile(r"mention refers to\W*$", re.I)
 _TURN = re.compile(r"\b(?:but|however|though|although|still)\b|[;.]", re.I)
-_BREAK = re.compile(r"[\"')\]]*\s*(?:[,;:–—(-]|because\b|since\b|as\b|due\b|given\b|for\b|parce|porque|weil\b|da\b|因为|なぜ|$)", re.I)
+_BREAK = re.compile(
+    r"[\"')\]]*\s*(?:[,;:–—(-]|because\b|since\b|as\b|due\b|given\b|for\b|parce|porque|weil\b|da\b|因为|なぜ|$)",
+    re.I,
+)
+
 
 @cache
 def _final() -> re.Pattern[str]:
     "Return an expression for announcements of a final answer."
     last, noun = _role("final"), _role("nouns")
-    return re.compile(rf"{last}\W*(?:\w+\W+)?{noun}|{noun}\W+{last}|\b(?:in conclusion|to conclude|conclusion\s*:)",
-                      re.I)
+    return re.compile(
+        rf"{last}\W*(?:\w+\W+)?{noun}|{noun}\W+{last}|\b(?:in conclusion|to conclude|conclusion\s*:)",
+        re.I,
+    )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #21a7fd9d
 def _empty(text: str, *roles: str) -> bool:
@@ -385,8 +526,10 @@ def _is() -> re.Pattern[str]:
     "Return an expression for a verb directly before an option."
     return re.compile(_role("links") + r"\W*$", re.I)
 
+
 # a letter behind a sentence's last comma
 _LAST = re.compile(r"\w[^,:]*[,:]\W*(?:(?:so|then|thus|hence|therefore)\W*)?$")
+
 
 def _affirmed(after: str) -> bool:
     "Tell whether the preceding option is affirmed."
@@ -396,18 +539,29 @@ def _affirmed(after: str) -> bool:
 # %% ../../nbs/models/07_reply_reading.ipynb #310378e1
 def _is_meant(before: str, after: str, letter: bool) -> bool:
     "Tell whether an option is in a statement about the meaning, or is a letter that closes a sentence."
-    if _led(before[-100:], "meaning") or _MENTION.search(before[-40:]): return True
-    if not letter: return False
-    return bool(_is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after)))
+    if _led(before[-100:], "meaning") or _MENTION.search(before[-40:]):
+        return True
+    if not letter:
+        return False
+    return bool(
+        _is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after))
+    )
+
 
 def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> int:
     "Grade how surely an option is the answer, from its context."
-    if _final().search(before[-160:]): return FINAL
-    if _announced(before) or _led(before[-80:], "choosing") or _REFERS.search(before[-40:]): return STRONG
-    if _affirmed(after): return STRONG
-    if alone: return ALONE
-    if first and _empty(before, "filler", "nouns") and _BREAK.match(after): return FIRST
-    if _finds("unable").search(_TURN.split(before)[-1]): return PLAIN
+    if _final().search(before[-160:]):
+        return FINAL
+    if _announced(before) or _led(before[-80:], "choosing") or _REFERS.search(before[-40:]):
+        return STRONG
+    if _affirmed(after):
+        return STRONG
+    if alone:
+        return ALONE
+    if first and _empty(before, "filler", "nouns") and _BREAK.match(after):
+        return FIRST
+    if _finds("unable").search(_TURN.split(before)[-1]):
+        return PLAIN
     return WEAK if _is_meant(before, after, letter) else PLAIN
 
 # %% ../../nbs/models/07_reply_reading.ipynb #bc02a49e
@@ -415,24 +569,29 @@ def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> i
 def _joined() -> re.Pattern[str]:
     "Return an expression for a conjunction of two options."
     words = rf"(?:,?\s*(?:(?P<either>{_role('or')}|/)|{_role('and')}|&)\s*|,\s*)"
-    return re.compile(rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?", re.I)
+    return re.compile(
+        rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?", re.I
+    )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #18632060
 def _shares(before: str, sentence: str, end: int) -> bool:
     "Tell whether an option is joined to the preceding one."
     m = _joined().fullmatch(before)
-    if not m: return False
+    if not m:
+        return False
     return bool(m["either"]) or bool(_GOES_ON.match(sentence, end))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #906a4713
 def _around(sentence: str) -> list[tuple[str, str, str, int]]:
     "List the signs of a sentence, each with the text before it, the text after it, and its end."
     found = list(re.finditer(_U, sentence))
-    begins, ends = [0, *map(re.Match.end, found)], [*map(re.Match.start, found), len(sentence)]
+    begins = [0, *map(re.Match.end, found)]
+    ends = [*map(re.Match.start, found), len(sentence)]
     out = []
     for m, begin, end in zip(found, begins, ends[1:]):
-        out.append((m[0], sentence[begin:m.start()], sentence[m.end():end], m.end()))
+        out.append((m[0], sentence[begin : m.start()], sentence[m.end() : end], m.end()))
     return out
+
 
 def _units(sentence: str, line: int) -> list[_Unit]:
     "List the options that a sentence gives, without denied ones."
@@ -442,41 +601,61 @@ def _units(sentence: str, line: int) -> list[_Unit]:
     for k, (sign, before, after, end) in enumerate(_around(sentence)):
         letter, joined = sign >= chr(LETTERS), k > 0 and _shares(before, sentence, end)
         own = _grade(before, after, alone, line == 0 and k == 0, letter)
-        if joined or (denied and _BUT.fullmatch(before)): own = max(own, grade)
+        if joined or (denied and _BUT.fullmatch(before)):
+            own = max(own, grade)
         denied = _denied(before, after) or (joined and denied)
         grade = own
-        if denied: continue
-        if joined and out: out[-1] = out[-1]._replace(grade=max(own, out[-1].grade))
+        if denied:
+            continue
+        if joined and out:
+            out[-1] = out[-1]._replace(grade=max(own, out[-1].grade))
         out.append(_Unit(_option(sign), own, letter, line))
     return out
 
 # %% ../../nbs/models/07_reply_reading.ipynb #27d12902
-NO_OPTION, SEVERAL, ODD_PAIR = ("names none of the options", "names two options",
-                                "gives a letter with another option's name")
+NO_OPTION = "names none of the options"
+SEVERAL = "names two options"
+ODD_PAIR = "gives a letter with another option's name"
 UNABLE = "says that it cannot tell"
 
-def _options(units: list[_Unit]) -> set[int]: return {u.option for u in units}
+
+def _options(units: list[_Unit]) -> set[int]:
+    return {u.option for u in units}
+
 
 def _only(units: list[_Unit], shown: Shown) -> Reading:
     "Return the single option that all units name, or the reason for none."
     options = _options(units)
-    if -2 in options: return _unread(ODD_PAIR)
-    if options == {-1}: return Reading(None, "outside", "names an option that was not shown")
-    if len(options) > 1: return _unread(SEVERAL)
+    if -2 in options:
+        return _unread(ODD_PAIR)
+    if options == {-1}:
+        return Reading(None, "outside", "names an option that was not shown")
+    if len(options) > 1:
+        return _unread(SEVERAL)
     [option] = options
-    if option == len(shown.names): return Reading(option, "refused", f"says {shown.extra!r}")
+    if option == len(shown.names):
+        return Reading(option, "refused", f"says {shown.extra!r}")
     return Reading(option)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #4e0e6864
 def _taken_back(units: list[_Unit], sentences: list[str], sure: _Unit) -> bool:
     "Tell whether another option is named later, after a correction."
-    for u in units[units.index(sure) + 1:]:
-        if u.option == sure.option: continue
-        if any(map(_finds("corrects").search, sentences[max(sure.line, u.line - 2):u.line + 1])): return True
+    for u in units[units.index(sure) + 1 :]:
+        if u.option == sure.option:
+            continue
+        if any(
+            map(
+                _finds("corrects").search,
+                sentences[max(sure.line, u.line - 2) : u.line + 1],
+            )
+        ):
+            return True
     return False
 
 # %% ../../nbs/models/07_reply_reading.ipynb #8a0d1605
-def _graded(units: list[_Unit], grade: int) -> list[_Unit]: return [u for u in units if u.grade == grade]
+def _graded(units: list[_Unit], grade: int) -> list[_Unit]:
+    return [u for u in units if u.grade == grade]
+
 
 def _listed(units: list[_Unit], grade: int) -> bool:
     "Tell whether several options have this grade, as in a list."
@@ -485,34 +664,48 @@ def _listed(units: list[_Unit], grade: int) -> bool:
 # %% ../../nbs/models/07_reply_reading.ipynb #be5acd0f
 def _surest(units: list[_Unit], starts: set[int]) -> list[_Unit]:
     "List the units that give the answer."
-    if final := _graded(units, FINAL): return final
+    if final := _graded(units, FINAL):
+        return final
     strong = _graded(units, STRONG)
-    if not (strong and _listed(units, ALONE)): strong += _graded(units, ALONE)
-    if len(starts) < 2 and not (strong and _listed(units, FIRST)): strong += _graded(units, FIRST)
+    if not (strong and _listed(units, ALONE)):
+        strong += _graded(units, ALONE)
+    if len(starts) < 2 and not (strong and _listed(units, FIRST)):
+        strong += _graded(units, FIRST)
     return strong
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6ad18808
 def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading:
     "Read a reply that announces no answer."
-    if not units: return _unread(NO_OPTION)
+    if not units:
+        return _unread(NO_OPTION)
     if weak := _graded(units, WEAK):
-        return _unread(SEVERAL) if _taken_back(units, sentences, weak[0]) else _only(weak, shown)
-    if any(map(_finds("unable").search, sentences)): return _unread(UNABLE)
-    if shown.letters: units = [u for u in units if u.letter]
-    if len(_options(units)) > 1: return _unread(SEVERAL)
-    if units and _finds("cues").search(sentences[units[0].line]): return _only(units, shown)
+        return (
+            _unread(SEVERAL)
+            if _taken_back(units, sentences, weak[0])
+            else _only(weak, shown)
+        )
+    if any(map(_finds("unable").search, sentences)):
+        return _unread(UNABLE)
+    if shown.letters:
+        units = [u for u in units if u.letter]
+    if len(_options(units)) > 1:
+        return _unread(SEVERAL)
+    if units and _finds("cues").search(sentences[units[0].line]):
+        return _only(units, shown)
     return _unread("chooses none of the options")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #152090de
 def _signed(text: str, shown: Shown) -> str:
     "Replace options by signs in a reply without markup and without the prompt's list."
     text = _with_names(_bare(text), shown)
-    if not shown.letters: text = re.sub(rf"^[^\w\n]{{0,9}}[A-Za-z][.):]\s+(?={_U})", "", text, flags=re.M)
+    if not shown.letters:
+        text = re.sub(rf"^[^\w\n]{{0,9}}[A-Za-z][.):]\s+(?={_U})", "", text, flags=re.M)
     text = _paired(_with_letters(text, shown))
     return _finds("phrases").sub("", _BROKEN.sub(r"\1 ", _without_echo(text, shown)))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #11f8dda9
 _LABELLED = re.compile(r"mention refers to\W*:\s*\w", re.I)  # with no option after it
+
 
 def _asserted(text: str) -> list[str]:
     "List the sentences of a text, questions as empty strings."
@@ -526,55 +719,76 @@ def _all_units(sentences: list[str]) -> list[_Unit]:
     "List the options that all sentences give."
     out: list[_Unit] = []
     for i, s in enumerate(sentences):
-        if re.search(_U, s): out += _units(s, i)
+        if re.search(_U, s):
+            out += _units(s, i)
     return out
+
 
 def _labelled(sentences: list[str]) -> list[_Unit]:
     "List the sentences that say what the mention refers to, and name no option."
     out = []
     for i, s in enumerate(sentences):
-        if _LABELLED.search(s) and not re.search(_U, s): out.append(_Unit(-1, STRONG, False, i))
+        if _LABELLED.search(s) and not re.search(_U, s):
+            out.append(_Unit(-1, STRONG, False, i))
     return out
+
 
 def _of_text(text: str, shown: Shown, cut: bool = False) -> Reading:
     "Read a text without containers; a truncated one has to announce its answer."
     sentences = _asserted(_signed(text, shown))
     units = _all_units(sentences) + _labelled(sentences)
     sure = _surest(units, {_option(s[0]) for s in sentences if re.match(_U, s)})
-    if cut and not shown.letters: sure = [u for u in sure if u.grade >= STRONG]
-    if not sure: return _of_prose(sentences, [] if cut else units, shown)
-    if sure[0].grade != FINAL and _taken_back(units, sentences, sure[0]): return _unread(SEVERAL)
+    if cut and not shown.letters:
+        sure = [u for u in sure if u.grade >= STRONG]
+    if not sure:
+        return _of_prose(sentences, [] if cut else units, shown)
+    if sure[0].grade != FINAL and _taken_back(units, sentences, sure[0]):
+        return _unread(SEVERAL)
     return _only(sure, shown)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5a36aa04
-_TAG = re.compile(r"<(/?)(?:final[_ -]?)?(?:answer|choice|option|response|output|result|final|letter|solution)>", re.I)
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){0,200})\}|<\|begin_of_box\|>([^<\n]{0,300})<\|end_of_box\|>")
+_TAG = re.compile(
+    r"<(/?)(?:final[_ -]?)?(?:answer|choice|option|response|output|result|final|letter|solution)>",
+    re.I,
+)
+_BOX = re.compile(
+    r"\\(?:boxed|fbox)\s*\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){0,200})\}|<\|begin_of_box\|>([^<\n]{0,300})<\|end_of_box\|>"
+)
 _KEY = r"(?:final|correct|selected|chosen|best)?[ _-]?(?:answer|choice|option|letter|selection|response|prediction|referent|antecedent|entity)(?:[ _-](?:letter|name|text))?|(?:the )?(?:mention )?refers[ _]to|respuesta|antwort|réponse|答案"
-_PAIR_OF = re.compile(rf"[\"']({_KEY})[\"']\s*:\s*(?:\"((?:[^\"\\\n]|\\.){{0,300}})\"|'((?:[^'\\\n]|\\.|'(?=\w)){{0,300}})'|\[([^\[\]]{{0,300}})\]|([\w.]+))", re.I)
+_PAIR_OF = re.compile(
+    rf"[\"']({_KEY})[\"']\s*:\s*(?:\"((?:[^\"\\\n]|\\.){{0,300}})\"|'((?:[^'\\\n]|\\.|'(?=\w)){{0,300}})'|\[([^\[\]]{{0,300}})\]|([\w.]+))",
+    re.I,
+)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #9ca6e837
 def _tagged(text: str) -> Iterator[str]:
     "Yield the contents of tags such as <answer>; an unclosed tag ends with its line."
-    begin: int|None = None
+    begin: int | None = None
     for m in _TAG.finditer(text):
-        if m[1] and begin is not None: yield text[begin:m.start()]
+        if m[1] and begin is not None:
+            yield text[begin : m.start()]
         begin = None if m[1] else m.end()
-    if begin is not None: yield text[begin:].strip().partition("\n")[0]
+    if begin is not None:
+        yield text[begin:].strip().partition("\n")[0]
 
 # %% ../../nbs/models/07_reply_reading.ipynb #b638362f
 def _json_text(inside: str) -> str:
     "Decode the content of a JSON string."
-    try: return str(json.loads(f'"{inside}"'))
-    except ValueError: return inside
+    try:
+        return str(json.loads(f'"{inside}"'))
+    except ValueError:
+        return inside
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5b8ca03e
 def _keyed(text: str) -> list[str]:
     "List the values of JSON's answer fields, also in malformed JSON."
-    if "{" not in text: return []
+    if "{" not in text:
+        return []
     out = []
     for m in _PAIR_OF.finditer(text):
         out.append(m[3] or m[4] or m[5] or "" if m[2] is None else _json_text(m[2]))
     return out
+
 
 def contained(text: str) -> list[str]:
     "List the answers in tags, boxes and JSON fields."
@@ -582,27 +796,35 @@ def contained(text: str) -> list[str]:
     return list(filter(str.strip, (*_tagged(text), *boxed, *_keyed(text))))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #34beadf0
-MOST = 20_000  # characters that are read; longer replies answer at the beginning or at the end
+# characters that are read; longer replies answer at the beginning or at the end
+MOST = 20_000
+
 
 def _ends(text: str) -> str:
     "Shorten a very long text to its beginning and its end."
-    return text if len(text) <= MOST else text[:MOST//2] + "\n" + text[-MOST//2:]
+    return text if len(text) <= MOST else text[: MOST // 2] + "\n" + text[-MOST // 2 :]
+
 
 def _last_words(text: str, shown: Shown) -> set[int]:
     "Return the options that a text announces as final."
-    if not _finds("final").search(text): return set()
+    if not _finds("final").search(text):
+        return set()
     return _options(_graded(_all_units(_asserted(_signed(text, shown))), FINAL))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #de7a2bd3
 def _of_containers(found: list[str], text: str, shown: Shown) -> Reading:
     "Read the contents of all containers and a final answer beside them."
     read = [_of_text(v, shown) for v in found]
-    if len({r.chosen for r in read} | _last_words(text, shown)) > 1: return Reading(None, "unparsable", SEVERAL)
+    if len({r.chosen for r in read} | _last_words(text, shown)) > 1:
+        return Reading(None, "unparsable", SEVERAL)
     return read[0] if read[0].why != NO_OPTION else Reading(None, "outside", NO_OPTION)
+
 
 def read_choice(answer: str, shown: Shown, cut: bool = False) -> Reading:
     "Read the option that a reply, without its reasoning, gives as its answer; `cut`: the reply is truncated."
     text = _ends(written(answer))
-    if found := contained(text): return _of_containers(found, text, shown)
-    if cut and not shown.letters: text = text.rpartition("\n")[0]
+    if found := contained(text):
+        return _of_containers(found, text, shown)
+    if cut and not shown.letters:
+        text = text.rpartition("\n")[0]
     return _of_text(text, shown, cut)

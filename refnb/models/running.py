@@ -18,8 +18,19 @@ from ..core.types import Answer, CallError, DataError, FormatError, Question
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
-from ..core.runs import ClusterAnswer, Run, card_of, card_of_documents, find_summaries, open_run, read_summary
-from ..core.runs import record_key, run_hash, write_card, write_summary
+from refnb.core.runs import (
+    ClusterAnswer,
+    Run,
+    card_of,
+    card_of_documents,
+    find_summaries,
+    open_run,
+    read_summary,
+    record_key,
+    run_hash,
+    write_card,
+    write_summary,
+)
 from ..core.extensions import named_object
 from ..metrics.choice import credit
 from ..benchmarks.tasks import Task, as_task, find_task
@@ -29,16 +40,20 @@ from .registry import find_system
 # %% ../../nbs/models/02_running.ipynb #3908668a
 class Opened(NamedTuple):
     "A new or resumed run."
-    run: Run       # the run's folder
-    task: Task     # its task
-    system: System # its system
+
+    run: Run  # the run's folder
+    task: Task  # its task
+    system: System  # its system
 
 # %% ../../nbs/models/02_running.ipynb #7a83679d
 def open_system_run(task: Task, system: System) -> Opened:
     "Create the run of a system on a task, or find an earlier one."
-    if why := system.lacks(task): raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
+    if why := system.lacks(task):
+        raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
     kind = Answer if task.shape == "choice" else ClusterAnswer
-    run = open_run(info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", ""))
+    run = open_run(
+        info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", "")
+    )
     if not task.known and task.shape == "choice" and not run.questions_path.exists():
         write_jsonl(run.questions_path, task.questions, canary=True)
     return Opened(run, task, system)
@@ -46,11 +61,18 @@ def open_system_run(task: Task, system: System) -> Opened:
 # %% ../../nbs/models/02_running.ipynb #5366b3d8
 Progress = Callable[[int, int], None]
 
+
 class _Filling:
     "Writes answers to a run's journal and collects failures."
-    def __init__(self, writer: Any, total: int, done: int, progress: Progress|None):
-        self.writer, self.total, self.n, self.progress, self.since = writer, total, done, progress, time.monotonic()
+
+    def __init__(self, writer: Any, total: int, done: int, progress: Progress | None):
+        self.writer = writer
+        self.total = total
+        self.n = done
+        self.progress = progress
+        self.since = time.monotonic()
         self.failures: list[Failure] = []
+
     def add(self, answer: Said):
         if isinstance(answer, Failure):
             self.failures.append(answer)
@@ -60,50 +82,70 @@ class _Filling:
         if time.monotonic() - self.since > 0.5:
             self.writer.flush()
             self.since = time.monotonic()
-        if self.progress: self.progress(self.n, self.total)
+        if self.progress:
+            self.progress(self.n, self.total)
 
 # %% ../../nbs/models/02_running.ipynb #73562728
-def _key(item: Question|Document) -> str: return item.id if isinstance(item, Question) else item.doc_key
+def _key(item: Question | Document) -> str:
+    return item.id if isinstance(item, Question) else item.doc_key
 
-def _keys(system: System, item: Question|Document) -> list[str]:
+
+def _keys(system: System, item: Question | Document) -> list[str]:
     "List the record keys of an item's answers: one for each sample."
     n = system.samples(item) if isinstance(system, BaseSystem) else 1
     return [record_key(_key(item), k) for k in range(n)]
 
-def _keys_of(system: System, items: Iterable[Question|Document]) -> dict[str, list[str]]:
+
+def _keys_of(system: System, items: Iterable[Question | Document]) -> dict[str, list[str]]:
     "List the record keys of each item."
     return {_key(x): _keys(system, x) for x in items}
 
 # %% ../../nbs/models/02_running.ipynb #8c8ec922
-def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Failure]:
+def _fill(o: Opened, items: Sequence[Any], progress: Progress | None) -> list[Failure]:
     "Answer the items that have no answer yet."
     with o.run.writing(batch=1000) as w:
         keys = _keys_of(o.system, items)
         todo = [x for x in items if not w.done.keys() >= set(keys[_key(x)])]
         expected = list(chain.from_iterable(keys.values()))
         to = _Filling(w, len(expected), sum(k in w.done for k in expected), progress)
-        if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())
-        for answer in o.system.answer(o.task, todo): to.add(answer)
+        if isinstance(o.system, BaseSystem):
+            o.system.resume(o.task, w.done.values())
+        for answer in o.system.answer(o.task, todo):
+            to.add(answer)
     return to.failures
 
 # %% ../../nbs/models/02_running.ipynb #e64f6832
 def tolerated(tolerate: float, task: Task, total: int) -> int:
     "Return how many of `total` questions may fail in a complete run; `tolerate` below 1 is a share."
     if tolerate and task.shape != "choice":
-        raise CallError("a document without clusters cannot be scored", "--tolerate",
-                        "omit it; answers so far are saved")
+        raise CallError(
+            "a document without clusters cannot be scored",
+            "--tolerate",
+            "omit it; answers so far are saved",
+        )
     if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)):
-        raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", "say how many, or a share below 1")
-    return int(tolerate*total) if tolerate < 1 else int(tolerate)
+        raise CallError(
+            f"cannot tolerate {tolerate:g} failures",
+            "--tolerate",
+            "say how many, or a share below 1",
+        )
+    return int(tolerate * total) if tolerate < 1 else int(tolerate)
+
 
 def _journal_failures(o: Opened, failures: list[Failure]):
     "Write tolerated failures to the journal, as answers without a choice."
     with o.run.writing() as w:
-        for f in failures: w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
+        for f in failures:
+            w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
+
 
 def _counted(failures: list[Failure]) -> str:
     "Count the kinds of failures, the most frequent first."
-    return ", ".join(f"{n} {kind}" for kind, n in Counter(map(attrgetter("kind"), failures)).most_common())
+    return ", ".join(
+        f"{n} {kind}"
+        for kind, n in Counter(map(attrgetter("kind"), failures)).most_common()
+    )
+
 
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
     "Raise an error with the number and kinds of failed questions and a remedy."
@@ -127,7 +169,8 @@ def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     "Put a complete run's clusters on the task's documents that it covers."
     answers, out = run.answers(), []
     for d in docs:
-        if d.doc_key not in answers: continue
+        if d.doc_key not in answers:
+            continue
         a = answers[d.doc_key]
         out.append(Document(d.doc_key, d.sentences, a.clusters, a.names, meta=d.meta))
     return out
@@ -138,34 +181,57 @@ def _credits(run: Run, questions: Sequence[Question]) -> dict[str, Any]:
     by_id = {q.id: q for q in questions}
     return {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
 
-def write_run_summary(run: Run, task: Task, system: System|None = None,
-                      cost: dict[str, float|str]|None = None) -> Path|None:
+
+def write_run_summary(
+    run: Run,
+    task: Task,
+    system: System | None = None,
+    cost: dict[str, float | str] | None = None,
+) -> Path | None:
     """Write the summary of a complete run and its task's card below reports/runs/ and return the file.
     Return None if the task has no scorer. Systems with their own `write_summary` use it; `cost` is the run's cost."""
-    if own := getattr(system, "write_summary", None): return own(run, task)
+    if own := getattr(system, "write_summary", None):
+        return own(run, task)
     if task.shape == "choice":
         _write_cards(task)
         return write_summary(run, _credits(run, task.questions), task.settings.reports)
-    if not task.card.score: return None
-    counts, gold = named_object(task.card.score)(task.name, predicted_documents(run, task.documents), task.settings)
+    if not task.card.score:
+        return None
+    counts, gold = named_object(task.card.score)(
+        task.name, predicted_documents(run, task.documents), task.settings
+    )
     _write_cards(task)
     return write_summary(run, {}, task.settings.reports, counts, gold, cost)
 
 # %% ../../nbs/models/02_running.ipynb #149edccb
 def _has_summary(run: Run, task: Task) -> bool:
     "Tell whether the run has a summary that uses all available gold."
-    found = find_summaries(task.settings.reports, task.name, f"{run.info.system}@{run_hash(run.info)}")
-    if not found: return False
-    if task.shape == "choice" or not task.card.score: return True
-    try: old = read_summary(found[0])
-    except (DataError, FormatError): return False
-    return not task.card.gold or named_object(task.card.gold)(task.name, task.settings).items() <= old.gold.items()
+    found = find_summaries(
+        task.settings.reports, task.name, f"{run.info.system}@{run_hash(run.info)}"
+    )
+    if not found:
+        return False
+    if task.shape == "choice" or not task.card.score:
+        return True
+    try:
+        old = read_summary(found[0])
+    except (DataError, FormatError):
+        return False
+    return (
+        not task.card.gold
+        or named_object(task.card.gold)(task.name, task.settings).items()
+        <= old.gold.items()
+    )
+
 
 def is_complete(o: Opened, failures: int = 0) -> bool:
     """Tell whether a run is complete with at most `failures` unanswered questions; otherwise it is to be resumed."""
-    if not o.run.whole or (not o.system.partial and o.run.failures() > failures): return False
-    if o.task.known and not _has_summary(o.run, o.task): write_run_summary(o.run, o.task, o.system)
+    if not o.run.whole or (not o.system.partial and o.run.failures() > failures):
+        return False
+    if o.task.known and not _has_summary(o.run, o.task):
+        write_run_summary(o.run, o.task, o.system)
     return True
+
 
 def finish(o: Opened, failures: int = 0) -> Run:
     """Complete a run that misses nothing, write its summary, and return the run, complete or not.
@@ -173,47 +239,61 @@ def finish(o: Opened, failures: int = 0) -> Run:
     taken, keys = o.run.taken(), _keys_of(o.system, o.task.items)
     if o.system.partial or taken.keys() >= set(chain.from_iterable(keys.values())):
         o.run.seal(o.task.ids, o.system.partial, failures, lambda i: len(keys[i]))
-        if o.task.known: write_run_summary(o.run, o.task, o.system)
+        if o.task.known:
+            write_run_summary(o.run, o.task, o.system)
     return o.run
 
 # %% ../../nbs/models/02_running.ipynb #74fc6cbd
 def run(
-    task: str|Path|Task|Iterable[Question|Document], # a task, a file, questions or documents
-    system: str|Callable|System,   # a name (`refnb list systems`), a function, or a system
-    limit: int = 0,                # first items only; 0: all
-    s: Settings|None = None,       # settings with the folder of runs
-    progress: Progress|None = None, # called with the numbers of answered and of all items
-    on_summary: Callable[[Any], None]|None = None, # called at the end with a server's usage summary
-    tolerate: float = 0,           # failures that a complete run may have; below 1: a share
-    **settings,                    # of the system, such as constraint="regex", order="reversed" or budget=2.5
-) -> Run:                          # complete if everything is answered
+    task: str | Path | Task | Iterable[Question | Document],  # a task, a file,
+    # questions or documents
+    system: str | Callable | System,  # a name (`refnb list systems`), a function,
+    # or a system
+    limit: int = 0,  # first items only; 0: all
+    s: Settings | None = None,  # settings with the folder of runs
+    progress: Progress | None = None,  # called with the numbers of
+    # answered and of all items
+    on_summary: Callable[[Any], None] | None = None,  # called at the end with a server's
+    # usage summary
+    tolerate: float = 0,  # failures that a complete run may have; below 1: a share
+    **settings,  # of the system, such as constraint="regex", order="reversed" or budget=2.5
+) -> Run:  # complete if everything is answered
     """Evaluate a system on a task; interrupted runs resume.
 
     >>> refnb.run("sample/identifyme", "nearest-mention", limit=20)
     """
     s = s or load_settings()
-    if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
+    if limit < 0:
+        raise CallError(
+            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
+        )
     on_summary = on_summary or settings.pop("told", None)  # its name in 0.1
     who = find_system(system, s, **settings)
     o = open_system_run(as_task(task, s, who.shapes), who)
     items = o.task.items[:limit] if limit else o.task.items
     allowed = tolerated(tolerate, o.task, len(items))
-    if is_complete(o, allowed): return o.run
+    if is_complete(o, allowed):
+        return o.run
     failures = _fill(o, items, progress)
-    if on_summary and (summary := getattr(who, "summary", None)): on_summary(summary)
-    if len(failures) > allowed: _report_failures(o, failures, len(items))
-    if 0 < limit < len(o.task.items): return o.run
-    if failures: _journal_failures(o, failures)
+    if on_summary and (summary := getattr(who, "summary", None)):
+        on_summary(summary)
+    if len(failures) > allowed:
+        _report_failures(o, failures, len(items))
+    if 0 < limit < len(o.task.items):
+        return o.run
+    if failures:
+        _journal_failures(o, failures)
     return finish(o, allowed)
 
 # %% ../../nbs/models/02_running.ipynb #eac5d587
 def planned(
-    task: str|Path|Task|Iterable[Question|Document], # a task, a file, questions or documents
-    system: str|System,      # a name, or a system
-    limit: int = 0,          # first items only; 0: all
-    s: Settings|None = None, # settings with the folders to search
-    **settings,              # of the system
-) -> Plan:                   # prompt, tokens and cost
+    task: str | Path | Task | Iterable[Question | Document],  # a task, a file,
+    # questions or documents
+    system: str | System,  # a name, or a system
+    limit: int = 0,  # first items only; 0: all
+    s: Settings | None = None,  # settings with the folders to search
+    **settings,  # of the system
+) -> Plan:  # prompt, tokens and cost
     "Estimate the requests and their cost, without API calls."
     s = s or load_settings()
     who = find_system(system, s, **settings)

@@ -17,51 +17,74 @@ from ..core.runs import Run, load_run
 from ..benchmarks.tasks import Task, as_task
 from .systems import Failure, System
 from .registry import find_system
-from .running import Opened, Progress, _key, finish, is_complete, open_system_run
+from refnb.models.running import (
+    Opened,
+    Progress,
+    _key,
+    finish,
+    is_complete,
+    open_system_run,
+)
 
 # %% ../../nbs/models/03_sharding.ipynb #a45a3d44
 def _shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
     "Split items into at most `n` non-empty shards; questions of one document stay together."
-    if n < 1: raise CallError(f"{n} shards", "shards", "say 1 or more")
+    if n < 1:
+        raise CallError(f"{n} shards", "shards", "say 1 or more")
     docs: dict[str, list[Any]] = {}
-    for x in items: docs.setdefault(x.doc_key, []).append(x)
+    for x in items:
+        docs.setdefault(x.doc_key, []).append(x)
     out: list[list[Any]] = [[] for _ in range(n)]
     done = 0
     for group in docs.values():
-        out[min(n - 1, done*n//len(items))] += group
+        out[min(n - 1, done * n // len(items))] += group
         done += len(group)
     return list(filter(None, out))
 
 # %% ../../nbs/models/03_sharding.ipynb #e8f27023
-def _answer_shard(folder: str|Path, items: Sequence[Any], name: str, system: System, task: Task) -> int:
+def _answer_shard(
+    folder: str | Path, items: Sequence[Any], name: str, system: System, task: Task
+) -> int:
     "Answer the items of a run's shard; return the number of new answers."
     r, failed = load_run(folder), None
     with r.writing(name, batch=8) as w:
         todo = [x for x in items if _key(x) not in w.done]
         for answer in system.answer(task, todo):
-            if isinstance(answer, Failure): failed = failed or answer
-            else: w.add(answer)
-    if failed: raise DataError(failed.what or failed.kind, failed.id, failed.do)
+            if isinstance(answer, Failure):
+                failed = failed or answer
+            else:
+                w.add(answer)
+    if failed:
+        raise DataError(failed.what or failed.kind, failed.id, failed.do)
     return len(todo)
 
 # %% ../../nbs/models/03_sharding.ipynb #30d75316
 def _workers(ray, gpus: float) -> int:
     "Return the number of tasks that a cluster can run at a time."
     has = ray.cluster_resources()
-    return max(1, int(has.get("GPU", 0)/gpus) if gpus else int(has.get("CPU", 1)))
+    return max(1, int(has.get("GPU", 0) / gpus) if gpus else int(has.get("CPU", 1)))
 
 # %% ../../nbs/models/03_sharding.ipynb #b0051cac
-def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Callable|System, address: str,
-                shards: int = 0, gpus: float = 0., s: Settings|None = None, progress: Progress|None = None,
-                **settings) -> Run:
+def run_sharded(
+    task: str | Path | Task | Iterable[Question | Document],
+    system: str | Callable | System,
+    address: str,
+    shards: int = 0,
+    gpus: float = 0.0,
+    s: Settings | None = None,
+    progress: Progress | None = None,
+    **settings,
+) -> Run:
     """Evaluate a system on a task on a Ray cluster, whose `address` may be "local".
     `shards` defaults to the number that the cluster can run at a time; `gpus` per shard may be a share such as 0.5.
     All workers need access to the folder of runs; `progress` is called with the numbers of answered and all items."""
     s = s or load_settings()
     who = find_system(system, s, **settings)
-    if why := getattr(who, "whole", ""): raise CallError(f"{who.name} cannot answer in shards", do=why)
+    if why := getattr(who, "whole", ""):
+        raise CallError(f"{who.name} cannot answer in shards", do=why)
     o = open_system_run(as_task(task, s, who.shapes), who)
-    if is_complete(o): return o.run
+    if is_complete(o):
+        return o.run
     _on_cluster(o, address, shards, gpus, progress)
     return finish(o)
 
@@ -74,16 +97,26 @@ def _start(ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float) -> dict
         tasks[work.remote(folder, part, f"{k + 1}of{len(parts)}", o.system, o.task)] = k
     return tasks
 
-def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Progress|None):
+
+def _on_cluster(
+    o: Opened, address: str, shards: int, gpus: float, progress: Progress | None
+):
     "Answer the remaining items, each shard in a Ray task."
-    with o.run.writing() as w: before = set(w.done)
+    with o.run.writing() as w:
+        before = set(w.done)
     keys = dict(zip(o.task.ids, o.task.items, strict=True))
     todo, faults = [x for k, x in keys.items() if k not in before], []
     with ray_cluster(address) as ray:
         parts = _shards_of(todo, shards or _workers(ray, gpus)) if todo else []
         for k, _, fault in as_ended(ray, _start(ray, o, parts, gpus)):
-            if fault: faults.append(f"shard {k + 1} of {len(parts)}: {fault}")
-            if progress: progress(len(o.run.answered()), len(keys))
+            if fault:
+                faults.append(f"shard {k + 1} of {len(parts)}: {fault}")
+            if progress:
+                progress(len(o.run.answered()), len(keys))
     if faults:
-        raise DataError(faults[0], str(o.run.folder), f"{len(faults)} of {len(parts)} shards failed; answers are "
-                                                      f"saved, rerun the command to resume")
+        raise DataError(
+            faults[0],
+            str(o.run.folder),
+            f"{len(faults)} of {len(parts)} shards failed; answers are "
+            f"saved, rerun the command to resume",
+        )

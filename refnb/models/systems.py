@@ -19,47 +19,54 @@ from ..benchmarks.tasks import Shape, Task
 # %% ../../nbs/models/00_systems.ipynb #a17fe5af
 class Identity(NamedTuple):
     "A system's part of a run's identity: everything beyond the task that can change an answer."
-    settings: dict[str, Any] = {} # the system's settings
-    prompt: str = ""              # the prompt's text
-    data: dict[str, str] = {}     # weights and files -> their ids
-    revision: int = 1             # raised when the system's answers change
-    alone: bool = False           # leave the task's own files out of the identity
+
+    settings: dict[str, Any] = {}  # the system's settings
+    prompt: str = ""  # the prompt's text
+    data: dict[str, str] = {}  # weights and files -> their ids
+    revision: int = 1  # raised when the system's answers change
+    alone: bool = False  # leave the task's own files out of the identity
 
 # %% ../../nbs/models/00_systems.ipynb #d729e151
 class Plan(Record, omit_defaults=False):
     "A cost estimate of answering a task, made without API calls."
-    items: int                   # questions or documents
-    tokens_in: int = 0           # input tokens
-    tokens_out: int = 0          # output tokens, at most
-    usd: float|None = 0.         # upper bound; None: unknown price
-    usd_likely: float|None = 0.  # estimate for replies of the usual length
-    too_long: int = 0            # prompts longer than the model's context
-    form: str = ""               # prompt form
-    prompt: str = ""             # the first question's prompt
+
+    items: int  # questions or documents
+    tokens_in: int = 0  # input tokens
+    tokens_out: int = 0  # output tokens, at most
+    usd: float | None = 0.0  # upper bound; None: unknown price
+    usd_likely: float | None = 0.0  # estimate for replies of the usual length
+    too_long: int = 0  # prompts longer than the model's context
+    form: str = ""  # prompt form
+    prompt: str = ""  # the first question's prompt
 
 # %% ../../nbs/models/00_systems.ipynb #af21f30f
 class Failure(Record):
     "A failed request; its question stays unanswered, and the next run retries it."
-    id: str        # id of the question or document
-    kind: str      # such as an HTTP status, "no answer", "unreadable"
-    what: str = "" # description
-    do: str = ""   # suggested remedy
-    sample: int = 0 # index among several answers to one question
 
-Said = Answer|ClusterAnswer|Failure
+    id: str  # id of the question or document
+    kind: str  # such as an HTTP status, "no answer", "unreadable"
+    what: str = ""  # description
+    do: str = ""  # suggested remedy
+    sample: int = 0  # index among several answers to one question
+
+
+Said = Answer | ClusterAnswer | Failure
 
 # %% ../../nbs/models/00_systems.ipynb #7e9a57dc
 @runtime_checkable
 class System(Protocol):
     "The interface of every system."
-    name: str                # name in table rows; changed settings change the name
-    title: str               # title in tables
-    shapes: frozenset[Shape] # supported task shapes
-    partial: bool            # may be incomplete, as released files are
+
+    name: str  # name in table rows; changed settings change the name
+    title: str  # title in tables
+    shapes: frozenset[Shape]  # supported task shapes
+    partial: bool  # may be incomplete, as released files are
+
     def identity(self, task: Task) -> Identity: ...
     def lacks(self, task: Task) -> str: ...
     def plan(self, task: Task, items: Sequence[Any]) -> Plan: ...
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]: ...
+
 
 CHOICE: frozenset[Shape] = frozenset(["choice"])
 CLUSTERS: frozenset[Shape] = frozenset(["clusters"])
@@ -67,145 +74,217 @@ CLUSTERS: frozenset[Shape] = frozenset(["clusters"])
 # %% ../../nbs/models/00_systems.ipynb #abfcd5e3
 class BaseSystem:
     "Defaults that most systems share."
+
     name: str = ""
     title: str = ""
     shapes: frozenset[Shape] = CHOICE
-    partial: bool = False     # may be incomplete, as released files are
-    free: bool = False        # costs next to nothing: `refnb reproduce` runs it
-    old_name: str = ""        # its name in 0.1, before names listed all changed settings
-    whole: str = ""           # why it cannot be sharded; "": it can
-    summary: Any = None       # usage summary of the last requests to a server
+    partial: bool = False  # may be incomplete, as released files are
+    free: bool = False  # costs next to nothing: `refnb reproduce` runs it
+    old_name: str = ""  # its name in 0.1, before names listed all changed settings
+    whole: str = ""  # why it cannot be sharded; "": it can
+    summary: Any = None  # usage summary of the last requests to a server
 
-    def __repr__(self) -> str: return f"{type(self).__name__}({self.name!r})"
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     @property
     def about(self) -> str:
         "Describe model and licence for a reader."
         return ""
+
     @property
     def answers(self) -> str:
         "Name the supported tasks, for the list of systems."
         return "any task of " + " or ".join(WORDS[x] for x in sorted(self.shapes))
+
     @property
     def needs(self) -> str:
         "Name the files, key or weights it needs and whether they are available, for the list of systems."
         return "nothing"
+
     @property
     def cost(self) -> str:
         "State the price, for the list of systems."
         return "0 USD"
-    def identity(self, task: Task) -> Identity: return Identity()
+
+    def identity(self, task: Task) -> Identity:
+        return Identity()
+
     def lacks(self, task: Task) -> str:
         """Say what is missing to answer a task, and how to get it; return "" if nothing is."""
         if task.shape not in self.shapes:
             return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
         return ""
+
     def resume(self, task: Task, answered: Iterable[Any]):
         "Receive the answers that a run already holds; most systems ignore them."
+
     def samples(self, item: Any) -> int:
         "Return the number of answers to a question or document."
         return 1
-    def plan(self, task: Task, items: Sequence[Any]) -> Plan: return Plan(len(items))
-    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]: raise NotImplementedError
+
+    def plan(self, task: Task, items: Sequence[Any]) -> Plan:
+        return Plan(len(items))
+
+    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
+        raise NotImplementedError
+
     def is_it(self, info: RunInfo) -> bool:
         "Tell whether a run with this system's name was made with its current settings."
         return True
 
+
 WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 
 # %% ../../nbs/models/00_systems.ipynb #9fbf8932
-Reply = Answer|int|str|None
+Reply = Answer | int | str | None
+
 
 def _by_name(q: Question, name: str) -> Answer:
     "Answer with the first option of a name."
     for i, o in enumerate(q.options):
-        if o.name == name.strip(): return Answer(q.id, (i,), raw=name)
+        if o.name == name.strip():
+            return Answer(q.id, (i,), raw=name)
     return Answer(q.id, reason="outside", raw=name)
+
 
 def as_answer(q: Question, reply: Reply) -> Answer:
     "Convert a function's return value for a question to an answer."
     if isinstance(reply, Answer):
-        if reply.id != q.id: raise DataError(f"was answered with the answer of {reply.id}", f"question {q.id}")
+        if reply.id != q.id:
+            raise DataError(
+                f"was answered with the answer of {reply.id}", f"question {q.id}"
+            )
         return reply
-    if reply is None: return Answer(q.id, reason="refused")
-    if isinstance(reply, str): return _by_name(q, reply)
+    if reply is None:
+        return Answer(q.id, reason="refused")
+    if isinstance(reply, str):
+        return _by_name(q, reply)
     index = reply.__index__()
     if not 0 <= index < len(q.options):
-        raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
+        raise DataError(
+            f"was answered with option {index} of {len(q.options)}", f"question {q.id}"
+        )
     return Answer(q.id, (index,))
 
 # %% ../../nbs/models/00_systems.ipynb #29b23ebe
 def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     "Convert a function's return value for a document to an answer."
-    if isinstance(reply, ClusterAnswer): return reply
-    if isinstance(reply, Document): return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
-    try: return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
+    if isinstance(reply, ClusterAnswer):
+        return reply
+    if isinstance(reply, Document):
+        return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
+    try:
+        return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
     except msgspec.ValidationError as e:
-        raise DataError(f"was answered with something other than clusters: {e}", f"document {d.doc_key}") from None
+        raise DataError(
+            f"was answered with something other than clusters: {e}", f"document {d.doc_key}"
+        ) from None
 
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
 def _code_of(f: Callable) -> str:
     "Describe a function without source: its bytecode, or the name of its type."
     code = getattr(f, "__code__", None)
-    if not code: return f"{type(f).__module__}.{type(f).__qualname__}"
+    if not code:
+        return f"{type(f).__module__}.{type(f).__qualname__}"
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
     return repr((code.co_code, constants, code.co_names))
+
 
 def _function_id(f: Callable) -> str:
     "Hash a function's source or bytecode to 16 hex digits."
     f = inspect.unwrap(f)
-    try: source = inspect.getsource(f)
-    except (OSError, TypeError): source = _code_of(f)
+    try:
+        source = inspect.getsource(f)
+    except (OSError, TypeError):
+        source = _code_of(f)
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 # %% ../../nbs/models/00_systems.ipynb #76b0f9ec
 def no_names(task: Task) -> str:
     """Tell which document lacks the names of its characters; return "" if none does."""
     for d in task.documents:
-        if not d.names: return f"needs the names of characters, and {d.doc_key} has none here"
+        if not d.names:
+            return f"needs the names of characters, and {d.doc_key} has none here"
     return ""
 
 # %% ../../nbs/models/00_systems.ipynb #1b160f25
-def _named(item: Question|Document) -> str:
+def _named(item: Question | Document) -> str:
     "Name a question or document in an error."
-    return f"question {item.id}" if isinstance(item, Question) else f"document {item.doc_key}"
+    return (
+        f"question {item.id}" if isinstance(item, Question) else f"document {item.doc_key}"
+    )
+
 
 class FunctionSystem(BaseSystem):
     "A system made of a Python function."
-    def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
-                 revision: int = 1, packaged: bool = False, needs: str = ""):
+
+    def __init__(
+        self,
+        f: Callable,
+        name: str = "",
+        title: str = "",
+        shapes: frozenset[Shape] = CHOICE | CLUSTERS,
+        revision: int = 1,
+        packaged: bool = False,
+        needs: str = "",
+    ):
         """Make a system of a function that maps a question or document to its answer.
         `name` defaults to function/ and the function's name, `title` is used in tables, and `needs` is a required
         field of a question's meta. For functions of refnb (`packaged`), the identity holds `revision`, not a hash
         of the source."""
-        self.f, self.shapes, self.revision, self.packaged, self.field = f, shapes, revision, packaged, needs
+        self.f = f
+        self.shapes = shapes
+        self.revision = revision
+        self.packaged = packaged
+        self.field = needs
         self.free = packaged
         self.name = name or f"function/{getattr(f, '__name__', type(f).__name__)}"
         self.title = title or self.name
 
     @property
-    def about(self) -> str: return "a rule of refnb's" if self.packaged else "a function of yours"
+    def about(self) -> str:
+        return "a rule of refnb's" if self.packaged else "a function of yours"
+
     @property
     def needs(self) -> str:
-        if self.field and self.shapes == CHOICE: return f"questions with the field {self.field}"
+        if self.field and self.shapes == CHOICE:
+            return f"questions with the field {self.field}"
         return self.field or "nothing"
+
     def identity(self, task: Task) -> Identity:
-        return Identity({} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision)
+        return Identity(
+            {} if self.packaged else {"source": _function_id(self.f)},
+            revision=self.revision,
+        )
+
     def lacks(self, task: Task) -> str:
-        if why := super().lacks(task): return why
-        if not self.field or (task.known and not task.here): return ""
-        if task.shape == "clusters": return no_names(task)
+        if why := super().lacks(task):
+            return why
+        if not self.field or (task.known and not task.here):
+            return ""
+        if task.shape == "clusters":
+            return no_names(task)
         missing = any(q.meta.get(self.field) is None for q in task.questions)
         if missing:
-            return (f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of "
-                    f"refnb.build have it")
+            return (
+                f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of "
+                f"refnb.build have it"
+            )
         return ""
+
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
-            try: reply = self.f(x)
-            except (DataError, CallError): raise
+            try:
+                reply = self.f(x)
+            except (DataError, CallError):
+                raise
             except Exception as e:
-                raise DataError(f"the system raised {type(e).__name__}: {e}", _named(x),
-                                "earlier answers are saved; fix the function and rerun") from e
+                raise DataError(
+                    f"the system raised {type(e).__name__}: {e}",
+                    _named(x),
+                    "earlier answers are saved; fix the function and rerun",
+                ) from e
             yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
@@ -213,17 +292,27 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Flatten nested settings to dotted names."
     out: dict[str, Any] = {}
     for key, value in settings.items():
-        if not isinstance(value, Mapping): out[key] = value
+        if not isinstance(value, Mapping):
+            out[key] = value
         else:
-            for inner, x in flat(value).items(): out[f"{key}.{inner}"] = x
+            for inner, x in flat(value).items():
+                out[f"{key}.{inner}"] = x
     return out
 
 # %% ../../nbs/models/00_systems.ipynb #38a5627f
 def _shown(value: Any) -> str:
     "Format a setting's value for a name: 1 for 1.0, quotation marks only where needed."
-    if isinstance(value, float) and value.is_integer(): value = int(value)
-    if isinstance(value, str) and value and not set('[],="') & set(value) and value == value.strip(): return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if (
+        isinstance(value, str)
+        and value
+        and not set('[],="') & set(value)
+        and value == value.strip()
+    ):
+        return value
     return msgspec.json.encode(value).decode()
+
 
 def variant_name(base: str, changed: Mapping[str, Any]) -> str:
     "Name a system whose settings `changed` from those of the name `base`."
@@ -235,10 +324,14 @@ def _pairs(text: str) -> list[str]:
     "Split settings at commas outside quotation marks and brackets."
     out, depth, quoted, start = [], 0, False, 0
     for i, c in enumerate(text):
-        if c == '"' and text[i - 1:i] != "\\": quoted = not quoted
-        elif quoted: continue
-        elif c in "[{": depth += 1
-        elif c in "]}": depth -= 1
+        if c == '"' and text[i - 1 : i] != "\\":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif c in "[{":
+            depth += 1
+        elif c in "]}":
+            depth -= 1
         elif c == "," and not depth:
             out.append(text[start:i])
             start = i + 1
@@ -249,23 +342,41 @@ def _setting(pair: str, name: str) -> tuple[str, str]:
     "Split setting=value; a value in quotation marks is JSON."
     key, equals, value = pair.partition("=")
     if not equals:
-        raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
-    return key.strip(), msgspec.json.decode(value, type=str) if value.startswith('"') else value
+        raise CallError(
+            f"{pair!r} is not setting=value",
+            name,
+            "write a variant as NAME[setting=value,…]",
+        )
+    return key.strip(), msgspec.json.decode(value, type=str) if value.startswith(
+        '"'
+    ) else value
 
 # %% ../../nbs/models/00_systems.ipynb #3822e7dd
 def split_name(name: str) -> tuple[str, dict[str, str]]:
     "Split a variant's name, such as gpt-4o-mini[decoding.temperature=1], into its base and its settings as text."
     base, bracket, inside = name.partition("[")
-    if not bracket: return name, {}
+    if not bracket:
+        return name, {}
     if not inside.endswith("]"):
-        raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
+        raise CallError(
+            f"{name!r} has no closing bracket",
+            do="write a variant as NAME[setting=value,…]",
+        )
     return base, dict(_setting(pair, name) for pair in _pairs(inside[:-1]))
 
 # %% ../../nbs/models/00_systems.ipynb #8aafca36
 def info_of(system: System, task: Task) -> RunInfo:
     "Describe a run: the task's data and the system's identity."
     from importlib.metadata import version
+
     i = system.identity(task)
     data = i.data if i.alone else task.data | i.data
-    return RunInfo(task.name, system.name, data, settings=i.settings, prompt=i.prompt, system_revision=i.revision,
-                   refnb=version("refnb"))
+    return RunInfo(
+        task.name,
+        system.name,
+        data,
+        settings=i.settings,
+        prompt=i.prompt,
+        system_revision=i.revision,
+        refnb=version("refnb"),
+    )

@@ -19,89 +19,103 @@ from ..core.runs import Writer, read_journal
 # %% ../../nbs/models/05_training.ipynb #bc4a2d0d
 class Schedule(Protocol):
     "The fields of a recipe that the training loop reads."
+
     @property
-    def lr(self) -> float: ...           # the highest learning rate
+    def lr(self) -> float: ...  # the highest learning rate
     @property
-    def epochs(self) -> int: ...         # number of epochs
+    def epochs(self) -> int: ...  # number of epochs
     @property
-    def steps(self) -> int: ...          # optimizer steps; 0: as many as the epochs need
+    def steps(self) -> int: ...  # optimizer steps; 0: as many as the epochs need
     @property
-    def warmup(self) -> float: ...       # share of steps with rising rate; then linear decay to 0
+    # share of steps with rising rate; then linear decay to 0
+    def warmup(self) -> float: ...
     @property
-    def weight_decay(self) -> float: ... # weight decay of matrices
+    def weight_decay(self) -> float: ...  # weight decay of matrices
     @property
-    def clip(self) -> float: ...         # gradient norm limit; 0: none
+    def clip(self) -> float: ...  # gradient norm limit; 0: none
     @property
-    def accumulate(self) -> int: ...     # gradient accumulation: parts of a batch
+    def accumulate(self) -> int: ...  # gradient accumulation: parts of a batch
     @property
-    def bf16(self) -> bool: ...          # bfloat16 autocast; weights stay in float32
+    def bf16(self) -> bool: ...  # bfloat16 autocast; weights stay in float32
     @property
-    def patience(self) -> int: ...       # early stopping: epochs without improvement; 0: off
+    def patience(self) -> int: ...  # early stopping: epochs without improvement; 0: off
     @property
-    def seed(self) -> int: ...           # random seed
+    def seed(self) -> int: ...  # random seed
 
 # %% ../../nbs/models/05_training.ipynb #02834a35
 def _rate(r: Schedule, step: int, total: int) -> float:
     "Return the learning rate of a step."
-    rising = math.ceil(r.warmup*total)
-    return r.lr*(step/rising if step < rising else max(0., total - step)/max(1, total - rising))
+    rising = math.ceil(r.warmup * total)
+    return r.lr * (
+        step / rising if step < rising else max(0.0, total - step) / max(1, total - rising)
+    )
 
 # %% ../../nbs/models/05_training.ipynb #852dd31e
 def _steps_of(batches: Callable[[int], Sequence], r: Schedule) -> list[int]:
     "List the number of steps of each epoch."
     out: list[int] = []
     while sum(out) < r.steps if r.steps else len(out) < r.epochs:
-        if not (n := len(batches(len(out)))): raise DataError("there is nothing to train on", f"epoch {len(out) + 1}")
+        if not (n := len(batches(len(out)))):
+            raise DataError("there is nothing to train on", f"epoch {len(out) + 1}")
         out.append(min(n, r.steps - sum(out)) if r.steps else n)
     return out
 
 # %% ../../nbs/models/05_training.ipynb #7c835620
-def _parts_of(batch: Any, k: int, size: Callable[[Any], float] = len) -> list[tuple[Any, float]]:
+def _parts_of(
+    batch: Any, k: int, size: Callable[[Any], float] = len
+) -> list[tuple[Any, float]]:
     "Split a batch into parts of about equal length, each with its share."
-    cuts = [round(i*len(batch)/k) for i in range(k + 1)]
+    cuts = [round(i * len(batch) / k) for i in range(k + 1)]
     parts = [batch[a:b] for a, b in itertools.pairwise(cuts) if b > a] or [batch]
-    if len(parts) == 1: return [(parts[0], 1.)]
+    if len(parts) == 1:
+        return [(parts[0], 1.0)]
     sizes = list(map(size, parts))
-    return list(zip(parts, [n/sum(sizes) for n in sizes]))
+    return list(zip(parts, [n / sum(sizes) for n in sizes]))
 
 # %% ../../nbs/models/05_training.ipynb #3226b4f5
 class Entry(Record, omit_defaults=False):
     "A journal entry: the result of a step or an epoch."
-    id: str                # "17", or "epoch 2"
-    step: int              # steps so far
-    epoch: int             # from 1; 0: before training
-    loss: float|None       # on the batch before the step; for an epoch, the mean of its steps
-    lr: float|None = None  # learning rate
-    held_out: float|None = None # score after an epoch
+
+    id: str  # "17", or "epoch 2"
+    step: int  # steps so far
+    epoch: int  # from 1; 0: before training
+    loss: float | None  # on the batch before the step; for an epoch, the mean of its steps
+    lr: float | None = None  # learning rate
+    held_out: float | None = None  # score after an epoch
 
     @property
-    def is_epoch(self) -> bool: return self.id.startswith("epoch")
+    def is_epoch(self) -> bool:
+        return self.id.startswith("epoch")
 
 # %% ../../nbs/models/05_training.ipynb #865bf9ef
 class State(Record, omit_defaults=False):
     "The training state without weights."
-    step: int = 0              # steps so far
-    epoch: int = 0             # current epoch, from 0
-    at: int = 0                # batches completed in it
-    loss: float = 0.           # sum over its steps
-    entries: int = 0           # journal entries
-    best: float|None = None    # score of the best epoch
-    best_epoch: int = 0        # from 1; 0: none yet
-    stale: int = 0             # epochs since then
-    over: bool = False         # training is complete
+
+    step: int = 0  # steps so far
+    epoch: int = 0  # current epoch, from 0
+    at: int = 0  # batches completed in it
+    loss: float = 0.0  # sum over its steps
+    entries: int = 0  # journal entries
+    best: float | None = None  # score of the best epoch
+    best_epoch: int = 0  # from 1; 0: none yet
+    stale: int = 0  # epochs since then
+    over: bool = False  # training is complete
 
 # %% ../../nbs/models/05_training.ipynb #c4633c3a
 class Done(Record, omit_defaults=False):
     "The final record of a complete training."
-    steps: int               # completed steps
-    epochs: int              # completed epochs
-    best_epoch: int          # epoch of the saved weights, from 1
-    held_out: float|None     # score of the best epoch
-    journal: str             # SHA-256 of the journal
-    weights: str             # SHA-256 of the weights file; "": not saved
+
+    steps: int  # completed steps
+    epochs: int  # completed epochs
+    best_epoch: int  # epoch of the saved weights, from 1
+    held_out: float | None  # score of the best epoch
+    journal: str  # SHA-256 of the journal
+    weights: str  # SHA-256 of the weights file; "": not saved
 
 # %% ../../nbs/models/05_training.ipynb #b40e6690
-def _on_cpu(tensor: Any) -> Any: return tensor.detach().contiguous().cpu()
+def _on_cpu(tensor: Any) -> Any:
+    return tensor.detach().contiguous().cpu()
+
 
 def _digest(tensors: Mapping[str, Any]) -> str:
     "Hash the names and values of tensors."
@@ -113,57 +127,78 @@ def _digest(tensors: Mapping[str, Any]) -> str:
     return h.hexdigest()
 
 # %% ../../nbs/models/05_training.ipynb #b741532e
-def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> str:
+def save_tensors(path: str | Path, tensors: Mapping[str, Any], said: str = "") -> str:
     "Write a file of tensors atomically; return the hash of its content."
     from safetensors.torch import save_file
+
     path, whole = Path(path), {k: _on_cpu(t) for k, t in tensors.items()}
-    aside, digest = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part"), _digest(whole)
+    aside = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    digest = _digest(whole)
     with disk_fault(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # one key: the order of several is not fixed, and equal states must give equal files
             save_file(whole, aside, {"said": f"{digest} {said}"})
-            with aside.open("rb") as f: os.fsync(f.fileno())
+            with aside.open("rb") as f:
+                os.fsync(f.fileno())
             os.replace(aside, path)
-        finally: aside.unlink(missing_ok=True)
+        finally:
+            aside.unlink(missing_ok=True)
     return digest
 
 # %% ../../nbs/models/05_training.ipynb #8d180896
-def load_tensors(path: str|Path) -> tuple[dict[str, Any], str]:
+def load_tensors(path: str | Path) -> tuple[dict[str, Any], str]:
     "Read a file of `save_tensors` and verify its hash; return the tensors and the text in its header."
     from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(path, "pt") as f:
-            head, tensors = (f.metadata() or {}).get("said", ""), {k: f.get_tensor(k) for k in f.keys()}
+            head = (f.metadata() or {}).get("said", "")
+            tensors = {k: f.get_tensor(k) for k in f.keys()}
     except (OSError, SafetensorError) as e:
         raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
     digest, _, note = head.partition(" ")
-    if digest != _digest(tensors): raise FormatError("does not match its hash", str(path))
+    if digest != _digest(tensors):
+        raise FormatError("does not match its hash", str(path))
     return tensors, note
 
 # %% ../../nbs/models/05_training.ipynb #64fdd8b8
 def is_full(e: Exception) -> bool:
     "Tell whether a torch error, on any device, means out of memory."
     text = str(e).lower()
-    return isinstance(e, MemoryError) or "out of memory" in text or "allocate memory" in text
+    return (
+        isinstance(e, MemoryError) or "out of memory" in text or "allocate memory" in text
+    )
+
 
 def _too_large(step: int, accumulate: int) -> DataError:
     "Return the error for a batch that does not fit into memory."
-    return DataError("a batch needs more memory than available", f"step {step}",
-                     f"say accumulate={2*accumulate}: the same batch in smaller parts")
+    return DataError(
+        "a batch needs more memory than available",
+        f"step {step}",
+        f"say accumulate={2 * accumulate}: the same batch in smaller parts",
+    )
 
 # %% ../../nbs/models/05_training.ipynb #cae80f6c
-def _alike(name: str) -> float: return 1.
+def _alike(name: str) -> float:
+    return 1.0
 
 # %% ../../nbs/models/05_training.ipynb #c514970e
 def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[str, Any]]:
     "Group trained weights by learning rate and weight decay, matrices first."
     groups: dict[tuple[bool, float], list] = {}
     for name, p in net.named_parameters():
-        if p.requires_grad: groups.setdefault((p.dim() < 2, rates(name)), []).append(p)
+        if p.requires_grad:
+            groups.setdefault((p.dim() < 2, rates(name)), []).append(p)
     out = []
     for flat, rate in sorted(groups):
-        out.append({"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate})
+        out.append(
+            {
+                "params": groups[flat, rate],
+                "weight_decay": 0.0 if flat else r.weight_decay,
+                "rate": rate,
+            }
+        )
     return out
 
 # %% ../../nbs/models/05_training.ipynb #d3f1fd23
@@ -171,8 +206,11 @@ def _accelerator() -> Any:
     "Return accelerate's view of this process and its device; several processes are refused."
     found = need("accelerate", "models").Accelerator()
     if found.num_processes > 1:
-        raise CallError(f"{found.num_processes} processes train one model", do="start it in one process")
+        raise CallError(
+            f"{found.num_processes} processes train one model", do="start it in one process"
+        )
     return found
+
 
 def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     "Return the tensors whose names have a prefix, without it."
@@ -181,50 +219,80 @@ def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
 # %% ../../nbs/models/05_training.ipynb #ece8c217
 class _Loop:
     "The training loop."
-    def __init__(self, net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Schedule,
-                 folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60.,
-                 keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
-                 rates: Callable[[str], float] = _alike):
+
+    def __init__(
+        self,
+        net: Any,
+        batches: Callable[[int], Sequence],
+        loss: Callable[[Any], Any],
+        r: Schedule,
+        folder: Path,
+        held_out: Callable[[], float] | None = None,
+        until: int = 0,
+        every: float = 60.0,
+        keep: bool = True,
+        say: Callable[[Entry], None] | None = None,
+        size: Callable[[Any], float] = len,
+        rates: Callable[[str], float] = _alike,
+    ):
         torch, groups = need("torch", "models"), _groups(net, r, rates)
         self.accelerator = _accelerator()
-        self.net, self.optimizer = self.accelerator.prepare(net, torch.optim.AdamW(groups, lr=r.lr))
+        self.net, self.optimizer = self.accelerator.prepare(
+            net, torch.optim.AdamW(groups, lr=r.lr)
+        )
         self.params: list[Any] = []
-        for g in groups: self.params += g["params"]
+        for g in groups:
+            self.params += g["params"]
         self.batches, self.loss, self.r, self.folder = batches, loss, r, Path(folder)
-        self.held_out, self.every, self.keep, self.say, self.size = held_out, every, keep, say, size
+        self.held_out = held_out
+        self.every = every
+        self.keep = keep
+        self.say = say
+        self.size = size
         self.saved = time.monotonic()
         self.steps = _steps_of(batches, r)
-        self.epochs, self.total = min(until or len(self.steps), len(self.steps)), sum(self.steps)
+        self.epochs, self.total = (
+            min(until or len(self.steps), len(self.steps)),
+            sum(self.steps),
+        )
         self.state = State()
-        self.journal: Writer = Writer(self.folder/"journal.jsonl", {}, 10**9)
+        self.journal: Writer = Writer(self.folder / "journal.jsonl", {}, 10**9)
+
     def autocast(self):
         "Return the context of bfloat16 autocast, if the recipe enables it."
         torch = need("torch", "models")
-        return torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=self.r.bf16)
+        return torch.autocast(
+            self.accelerator.device.type, torch.bfloat16, enabled=self.r.bf16
+        )
 
     def gradient(self, batch: Any) -> float:
         "Accumulate the gradients of a batch's parts; return the loss."
         torch, losses = need("torch", "models"), []
-        torch.manual_seed(self.r.seed*1_000_003 + self.state.step)
+        torch.manual_seed(self.r.seed * 1_000_003 + self.state.step)
         self.net.train()
         try:
             for part, share in _parts_of(batch, self.r.accumulate, self.size):
-                with self.autocast(): x = self.loss(part)*share
+                with self.autocast():
+                    x = self.loss(part) * share
                 self.accelerator.backward(x)
                 losses.append(x.detach())
             return float(sum(losses))
         except Exception as e:
-            if not is_full(e): raise
+            if not is_full(e):
+                raise
             raise _too_large(self.state.step + 1, self.r.accumulate) from None
 
     def step(self, batch: Any) -> float:
         "Make one optimizer step; return the loss."
-        torch, lr, n = need("torch", "models"), _rate(self.r, self.state.step, self.total), self.state.step + 1
+        torch = need("torch", "models")
+        lr = _rate(self.r, self.state.step, self.total)
+        n = self.state.step + 1
         loss = self.gradient(batch)
         length = float(torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf))
         _check_finite(n, "loss", loss)
         _check_finite(n, "gradient's length", length)
-        for g in self.optimizer.param_groups: g["lr"] = lr*g["rate"]
+        for g in self.optimizer.param_groups:
+            g["lr"] = lr * g["rate"]
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.note(Entry(str(n), n, self.state.epoch + 1, loss, lr))
@@ -233,160 +301,239 @@ class _Loop:
     def note(self, e: Entry):
         "Append an entry to the journal."
         self.journal.add(e)
-        if self.say: self.say(e)
+        if self.say:
+            self.say(e)
 
     def save(self):
         "Save the training state."
         self.journal.flush()
         self.state = self.state.changed(entries=len(self.journal.done))
-        save_tensors(self.folder/"state.safetensors", self._tensors(), msgspec.json.encode(self.state).decode())
+        save_tensors(
+            self.folder / "state.safetensors",
+            self._tensors(),
+            msgspec.json.encode(self.state).decode(),
+        )
         self.saved = time.monotonic()
 
     def _tensors(self) -> dict[str, Any]:
         "Return weights and the optimizer's averages by name."
         tensors = {f"net.{n}": t for n, t in _weights_of(self.net).items()}
         for i, p in enumerate(self.params):
-            for k, t in self.optimizer.state.get(p, {}).items(): tensors[f"optimizer.{i}.{k}"] = t
+            for k, t in self.optimizer.state.get(p, {}).items():
+                tensors[f"optimizer.{i}.{k}"] = t
         return tensors
 
     def take_up(self):
         "Start training, or resume from a saved state."
-        path, known = self.folder/"state.safetensors", read_journal(self.folder/"journal.jsonl", Entry)
+        path = self.folder / "state.safetensors"
+        known = read_journal(self.folder / "journal.jsonl", Entry)
         entries = list(known.records.values())
         if path.exists():
             try:
                 tensors, text = load_tensors(path)
                 state = msgspec.json.decode(text, type=State)
-                if state.entries <= len(entries) and not known.damaged: self._set(tensors, state)
-            except (FormatError, msgspec.MsgspecError): pass  # damaged: training starts over
-        self._restart_journal(entries[:self.state.entries])
+                if state.entries <= len(entries) and not known.damaged:
+                    self._set(tensors, state)
+            except (FormatError, msgspec.MsgspecError):
+                pass  # damaged: training starts over
+        self._restart_journal(entries[: self.state.entries])
 
     def _restart_journal(self, entries: Sequence[Entry]):
         "Write a new journal that begins with these entries."
-        write_atomic(self.folder/"journal.jsonl", b"")
-        self.journal = Writer(self.folder/"journal.jsonl", {}, 10**9)
-        for e in entries: self.journal.add(e)
+        write_atomic(self.folder / "journal.jsonl", b"")
+        self.journal = Writer(self.folder / "journal.jsonl", {}, 10**9)
+        for e in entries:
+            self.journal.add(e)
         self.journal.flush()
 
     def _set(self, tensors: dict, state: State):
         set_weights(self.net, _below("net.", tensors))
         for i, p in enumerate(self.params):
             own = _below(f"optimizer.{i}.", tensors)
-            if own: self.optimizer.state[p] = {k: t if k == "step" else t.to(p.device) for k, t in own.items()}
+            if own:
+                self.optimizer.state[p] = {
+                    k: t if k == "step" else t.to(p.device) for k, t in own.items()
+                }
         self.state = state
 
     def epoch(self):
         "Run the rest of the current epoch."
-        plan = list(self.batches(self.state.epoch))[:self.steps[self.state.epoch]]
+        plan = list(self.batches(self.state.epoch))[: self.steps[self.state.epoch]]
         while self.state.at < len(plan):
             loss = self.step(plan[self.state.at])
-            self.state = self.state.changed(step=self.state.step + 1, at=self.state.at + 1, loss=self.state.loss + loss)
-            if self.state.at < len(plan) and time.monotonic() - self.saved >= self.every: self.save()
+            self.state = self.state.changed(
+                step=self.state.step + 1, at=self.state.at + 1, loss=self.state.loss + loss
+            )
+            if self.state.at < len(plan) and time.monotonic() - self.saved >= self.every:
+                self.save()
         self._close()
 
-    def measured(self) -> float|None:
+    def measured(self) -> float | None:
         "Return the score on held-out data."
-        if not self.held_out: return None
+        if not self.held_out:
+            return None
         self.net.eval()
-        with self.autocast(): return float(self.held_out())
+        with self.autocast():
+            return float(self.held_out())
 
     def _close(self):
         "Finish an epoch: score it, save the best weights, and check for early stopping."
         s, score = self.state, self.measured()
         n = s.epoch + 1
         better = score is None or s.best is None or score > s.best
-        self.note(Entry(f"epoch {n}", s.step, n, s.loss/self.steps[s.epoch], None, score))
-        if better and self.keep: save_tensors(self.folder/"best.safetensors", _weights_of(self.net))
+        self.note(Entry(f"epoch {n}", s.step, n, s.loss / self.steps[s.epoch], None, score))
+        if better and self.keep:
+            save_tensors(self.folder / "best.safetensors", _weights_of(self.net))
         stale = 0 if better else s.stale + 1
         over = n >= self.epochs or 0 < self.r.patience <= stale
-        self.state = s.changed(epoch=n, at=0, loss=0., best=score if better else s.best,
-                               best_epoch=n if better else s.best_epoch, stale=stale, over=over)
+        self.state = s.changed(
+            epoch=n,
+            at=0,
+            loss=0.0,
+            best=score if better else s.best,
+            best_epoch=n if better else s.best_epoch,
+            stale=stale,
+            over=over,
+        )
         self.save()
 
 # %% ../../nbs/models/05_training.ipynb #34b315a2
-class Diverged(DataError): "Training diverged: the loss or the gradient is not finite."
+class Diverged(DataError):
+    "Training diverged: the loss or the gradient is not finite."
+
 
 def _check_finite(step: int, what: str, x: float):
     "Refuse a number that would spoil the weights."
     if not math.isfinite(x):
-        raise Diverged(f"the {what} is {x}", f"step {step}", "try a smaller learning rate, or bf16=false")
+        raise Diverged(
+            f"the {what} is {x}",
+            f"step {step}",
+            "try a smaller learning rate, or bf16=false",
+        )
 
 # %% ../../nbs/models/05_training.ipynb #0cff7ff3
 def _weights_of(net: Any) -> dict[str, Any]:
     "Return the tensors that training changes: trainable weights and buffers."
-    return ({n: p for n, p in net.named_parameters() if p.requires_grad}
-            | {n: b for n, b in net.named_buffers() if n in net.state_dict()})
+    return {n: p for n, p in net.named_parameters() if p.requires_grad} | {
+        n: b for n, b in net.named_buffers() if n in net.state_dict()
+    }
 
-def _shapes(tensors: Mapping[str, Any]) -> dict[str, Any]: return {n: t.shape for n, t in tensors.items()}
+
+def _shapes(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: t.shape for n, t in tensors.items()}
+
 
 def set_weights(net: Any, tensors: Mapping[str, Any]):
     "Set the weights of a torch module by name."
     own = _weights_of(net)
-    if _shapes(own) != _shapes(tensors): raise FormatError("are those of another model", "weights")
+    if _shapes(own) != _shapes(tensors):
+        raise FormatError("are those of another model", "weights")
     with need("torch", "models").no_grad():
-        for n, t in tensors.items(): own[n].copy_(t)
+        for n, t in tensors.items():
+            own[n].copy_(t)
 
 # %% ../../nbs/models/05_training.ipynb #f81c0c86
 def _read_entries(folder: Path) -> list[Entry]:
     "Read the journal of a training."
-    return list(read_journal(folder/"journal.jsonl", Entry).records.values())
+    return list(read_journal(folder / "journal.jsonl", Entry).records.values())
+
 
 class Fitted(NamedTuple):
     "The result of a training."
-    folder: Path         # output folder
-    done: Done           # final record
-    entries: list[Entry] # journal
+
+    folder: Path  # output folder
+    done: Done  # final record
+    entries: list[Entry]  # journal
 
     @property
-    def _epochs(self) -> list[Entry]: return [e for e in self.entries if e.is_epoch and e.epoch]
+    def _epochs(self) -> list[Entry]:
+        return [e for e in self.entries if e.is_epoch and e.epoch]
+
     @property
-    def curve(self) -> list[float|None]: return [e.held_out for e in self._epochs]
+    def curve(self) -> list[float | None]:
+        return [e.held_out for e in self._epochs]
+
     @property
-    def before(self) -> float|None: return next((e.held_out for e in self.entries if e.id == "epoch 0"), None)
+    def before(self) -> float | None:
+        return next((e.held_out for e in self.entries if e.id == "epoch 0"), None)
+
     @property
-    def losses(self) -> list[float]: return [e.loss for e in self._epochs if e.loss is not None]
+    def losses(self) -> list[float]:
+        return [e.loss for e in self._epochs if e.loss is not None]
 
 # %% ../../nbs/models/05_training.ipynb #1ff905ad
-def _fitted(folder: str|Path) -> Fitted|None:
+def _fitted(folder: str | Path) -> Fitted | None:
     "Return a complete training, or None."
     folder = Path(folder)
-    if not (folder/"done.json").exists(): return None
-    try: done, journal = msgspec.json.decode(read_bytes(folder/"done.json"), type=Done), folder/"journal.jsonl"
-    except (msgspec.MsgspecError, UnicodeDecodeError): return None  # damaged: training starts over
-    if not journal.exists() or hashlib.sha256(journal.read_bytes()).hexdigest() != done.journal: return None
-    (folder/"state.safetensors").unlink(missing_ok=True)  # left if the process was killed after writing done.json
+    if not (folder / "done.json").exists():
+        return None
+    try:
+        done = msgspec.json.decode(read_bytes(folder / "done.json"), type=Done)
+        journal = folder / "journal.jsonl"
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None  # damaged: training starts over
+    if (
+        not journal.exists()
+        or hashlib.sha256(journal.read_bytes()).hexdigest() != done.journal
+    ):
+        return None
+    # left if the process was killed after writing done.json
+    (folder / "state.safetensors").unlink(missing_ok=True)
     return Fitted(folder, done, _read_entries(folder))
 
 # %% ../../nbs/models/05_training.ipynb #f619d299
 def _file_id(path: Path) -> str:
     """Hash a possibly large file; return "" if it does not exist."""
-    if not path.exists(): return ""
-    with path.open("rb") as f: return hashlib.file_digest(f, "sha256").hexdigest()
+    if not path.exists():
+        return ""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 # %% ../../nbs/models/05_training.ipynb #de6d0603
 def _end(loop: _Loop) -> Fitted:
     "Mark the training as complete."
-    s, best = loop.state, loop.folder/"best.safetensors"
+    s, best = loop.state, loop.folder / "best.safetensors"
     weights = _file_id(best) if loop.keep else ""
-    done = Done(s.step, s.epoch, s.best_epoch, s.best,
-                hashlib.sha256((loop.folder/"journal.jsonl").read_bytes()).hexdigest(), weights)
-    write_atomic(loop.folder/"done.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
-    (loop.folder/"state.safetensors").unlink(missing_ok=True)
+    done = Done(
+        s.step,
+        s.epoch,
+        s.best_epoch,
+        s.best,
+        hashlib.sha256((loop.folder / "journal.jsonl").read_bytes()).hexdigest(),
+        weights,
+    )
+    write_atomic(
+        loop.folder / "done.json",
+        msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n",
+    )
+    (loop.folder / "state.safetensors").unlink(missing_ok=True)
     return Fitted(loop.folder, done, _read_entries(loop.folder))
 
 # %% ../../nbs/models/05_training.ipynb #b04b3098
-def _complete(folder: Path, keep: bool) -> Fitted|None:
+def _complete(folder: Path, keep: bool) -> Fitted | None:
     "Return a training that is complete, with its best weights if they are to be kept."
     whole = _fitted(folder)
-    if whole is None or not keep: return whole
+    if whole is None or not keep:
+        return whole
     weights = whole.done.weights
-    return whole if weights and weights == _file_id(folder/"best.safetensors") else None
+    return whole if weights and weights == _file_id(folder / "best.safetensors") else None
 
 # %% ../../nbs/models/05_training.ipynb #f930d6c4
-def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Schedule, folder: str|Path,
-          held_out: Callable[[], float]|None = None, first: bool = False, until: int = 0, every: float = 60.,
-          keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
-          rates: Callable[[str], float] = _alike) -> Fitted:
+def train(
+    net: Any,
+    batches: Callable[[int], Sequence],
+    loss: Callable[[Any], Any],
+    r: Schedule,
+    folder: str | Path,
+    held_out: Callable[[], float] | None = None,
+    first: bool = False,
+    until: int = 0,
+    every: float = 60.0,
+    keep: bool = True,
+    say: Callable[[Entry], None] | None = None,
+    size: Callable[[Any], float] = len,
+    rates: Callable[[str], float] = _alike,
+) -> Fitted:
     """Train a torch module in place or resume its training; state, journal and weights are in `folder`.
     `batches(epoch)`, from 0, returns the same on every call; `loss(batch)` is differentiable. `held_out()` returns a
     score after each epoch and, with `first`, before training. `until` stops after that many epochs (0: all); the
@@ -394,12 +541,17 @@ def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], An
     journal entry; `size` weights a batch's parts; `rates` maps a weight's name to a factor of the learning rate."""
     folder = Path(folder)
     whole = _complete(folder, keep)
-    if whole: return whole
+    if whole:
+        return whole
     torch = need("torch", "models")
-    (folder/"done.json").unlink(missing_ok=True)
+    (folder / "done.json").unlink(missing_ok=True)
     with torch.random.fork_rng():
-        loop = _Loop(net, batches, loss, r, folder, held_out, until, every, keep, say, size, rates)
+        loop = _Loop(
+            net, batches, loss, r, folder, held_out, until, every, keep, say, size, rates
+        )
         loop.take_up()
-        if first and not loop.state.entries: loop.note(Entry("epoch 0", 0, 0, None, None, loop.measured()))
-        while not loop.state.over: loop.epoch()
+        if first and not loop.state.entries:
+            loop.note(Entry("epoch 0", 0, 0, None, None, loop.measured()))
+        while not loop.state.over:
+            loop.epoch()
     return _end(loop)

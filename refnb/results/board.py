@@ -22,21 +22,43 @@ from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
 from ..core.upstream import Survey, registry, set_names, survey
 from ..core.runs import find_summaries
-from .tables import (NOT_PRINTED, PRINTED_VALUES, UNEXPLAINED, YOURS, Basis, Cell, Printed, Report, basis,
-                                  own_names, papers)
-from .tables import printed, set_id, sha256, table_names, values_id
+from refnb.results.tables import (
+    NOT_PRINTED,
+    PRINTED_VALUES,
+    UNEXPLAINED,
+    YOURS,
+    Basis,
+    Cell,
+    Printed,
+    Report,
+    basis,
+    own_names,
+    papers,
+    printed,
+    set_id,
+    sha256,
+    table_names,
+    values_id,
+)
 
 # %% ../../nbs/results/03_board.ipynb #c713fd4e
-def notebook_of(name: str) -> Path|None:
+def notebook_of(name: str) -> Path | None:
     "Find the notebook that regenerates a table, paper/table."
     paper, _, table = name.partition("/")
-    try: path = Path(your_folder("tables"))/f"{table}.ipynb" if paper == YOURS else packaged("tables")/f"{name}.ipynb"
-    except DataError: return None
+    try:
+        path = (
+            Path(your_folder("tables")) / f"{table}.ipynb"
+            if paper == YOURS
+            else packaged("tables") / f"{name}.ipynb"
+        )
+    except DataError:
+        return None
     return path if path.is_file() else None
 
 # %% ../../nbs/results/03_board.ipynb #1ff58ee2
 class Provenance(msgspec.Struct):
     "The fields that the provenance of a report must have."
+
     table: str
     parameters: dict
     files: dict[str, str]
@@ -51,25 +73,31 @@ def as_provenance(data: bytes, where: str) -> dict:
     try:
         found = msgspec.json.decode(data, type=dict)
         msgspec.convert(found, Provenance)
-        if len(found["counts"]) < 4 or len(found["cost"]) < 2: raise ValueError("fields of counts or cost are missing")
+        if len(found["counts"]) < 4 or len(found["cost"]) < 2:
+            raise ValueError("fields of counts or cost are missing")
         return found
     except (ValueError, RecursionError) as e:
-        raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
+        raise FormatError(
+            str(e), where, "make the table again with refnb reproduce"
+        ) from None
 
 # %% ../../nbs/results/03_board.ipynb #939f06c2
-def read_provenance(name: str, reports: str|Path) -> dict|None:
+def read_provenance(name: str, reports: str | Path) -> dict | None:
     "Read the provenance of the report of paper/table, or None where there is no whole report."
-    path = Path(reports)/f"{name}.json"
-    try: found = as_provenance(path.read_bytes(), str(path))
-    except (OSError, FormatError): return None
+    path = Path(reports) / f"{name}.json"
+    try:
+        found = as_provenance(path.read_bytes(), str(path))
+    except (OSError, FormatError):
+        return None
     return found if found["table"] == name else None
 
 # %% ../../nbs/results/03_board.ipynb #72eaadc9
 def _changed_file(provenance: dict, folder: Path) -> str:
     "Find a file of a report that is not the one that was written; pictures may differ."
     for name, sha in provenance["files"].items():
-        if name.endswith(".png"): continue
-        path = folder/name
+        if name.endswith(".png"):
+            continue
+        path = folder / name
         if not path.exists() or sha256(path.read_bytes()) != sha:
             return f"{name} is not the file that was written"
     return ""
@@ -82,67 +110,93 @@ def _changed_input(provenance: dict) -> str:
     whole_sets = set(provenance["inputs"]) <= set(set_names())
     for key, blob in provenance["inputs"].items():
         now = known[key].blob if key in known else set_id(key) if whole_sets else blob
-        if key == PRINTED_VALUES: now = values_id(printed(provenance["table"]))
-        if now != blob: return f"{key} is pinned at another content" if key in known else f"{key} have changed"
+        if key == PRINTED_VALUES:
+            now = values_id(printed(provenance["table"]))
+        if now != blob:
+            return (
+                f"{key} is pinned at another content"
+                if key in known
+                else f"{key} have changed"
+            )
     return ""
 
 # %% ../../nbs/results/03_board.ipynb #c354ed8d
-def _changed_run(provenance: dict, reports: str|Path) -> str:
+def _changed_run(provenance: dict, reports: str | Path) -> str:
     "Find a run that another one has replaced."
     for run, hash_ in provenance["runs"].items():
         task, _, system = run.partition(":")
         have = [p.stem[-12:] for p in find_summaries(reports, task, system)]
-        if have and hash_ not in have: return f"{system} has another run of {task}"
+        if have and hash_ not in have:
+            return f"{system} has another run of {task}"
     return ""
 
 # %% ../../nbs/results/03_board.ipynb #effde00e
-def stale(provenance: dict, reports: str|Path) -> str:
+def stale(provenance: dict, reports: str | Path) -> str:
     """Explain why a report of this provenance is out of date, or return ""."""
-    if provenance["table"].count("/") != 1 or any(Path(f).name != f for f in provenance["files"]):
+    if provenance["table"].count("/") != 1 or any(
+        Path(f).name != f for f in provenance["files"]
+    ):
         return "its provenance names files elsewhere"
-    folder = (Path(reports)/provenance["table"]).parent
-    return _changed_file(provenance, folder) or _changed_input(provenance) or _changed_run(provenance, reports)
+    folder = (Path(reports) / provenance["table"]).parent
+    return (
+        _changed_file(provenance, folder)
+        or _changed_input(provenance)
+        or _changed_run(provenance, reports)
+    )
 
 # %% ../../nbs/results/03_board.ipynb #a3c926dc
 Lack = Literal["command", "gpu", "judgement", "never"]
-LACKS: dict[Lack, str] = {"command": "one command away", "gpu": "need a GPU and hours",
-                          "judgement": "need people's judgement", "never": "unavailable"}
-_SIGNS: dict[Lack, str] = {"gpu": r"GPU|RTX|BERT-large|needs (the )?models|trained on MNLI",
-                           "judgement": r"judged by hand|a judgement",
-                           "command": r"refnb (fetch|run|train|annotate)|-p \w+=FILES|name a file"}
+LACKS: dict[Lack, str] = {
+    "command": "one command away",
+    "gpu": "need a GPU and hours",
+    "judgement": "need people's judgement",
+    "never": "unavailable",
+}
+_SIGNS: dict[Lack, str] = {
+    "gpu": r"GPU|RTX|BERT-large|needs (the )?models|trained on MNLI",
+    "judgement": r"judged by hand|a judgement",
+    "command": r"refnb (fetch|run|train|annotate)|-p \w+=FILES|name a file",
+}
+
 
 def lack_of(reason: str) -> Lack:
     "Find the missing kind of input from a cell's reason."
     for lack, sign in _SIGNS.items():
-        if re.search(sign, reason): return lack
+        if re.search(sign, reason):
+            return lack
     return "never"
 
 # %% ../../nbs/results/03_board.ipynb #d69f6204
 class Line(msgspec.Struct):
     "One table's line on the board."
-    name: str          # paper/table
-    number: str        # as in the paper
+
+    name: str  # paper/table
+    number: str  # as in the paper
     title: str
-    kind: str          # computed, needs-models, manual, text
-    printed: int       # printed results that are among our sources: match + differ + missing
-    match: int         # computed, and the printed digits
-    differ: int        # computed, other digits
-    unexplained: int   # of those that differ: for an unknown reason
-    lacks: dict[Lack, int] # printed cells without a number, by the kind of input that they lack
-    beyond: int        # computed results without a printed counterpart
-    apart: int         # chance levels, constants, and numbers derived from printed ones alone
-    report: str        # regenerated, kept, stale, to be run, not built yet
-    needs: str         # its inputs, and how much of them would be downloaded
-    cost: str          # CPU seconds and memory of the last run, and price
-    why: list[str]     # differing cells, and reasons
+    kind: str  # computed, needs-models, manual, text
+    printed: int  # printed results that are among our sources: match + differ + missing
+    match: int  # computed, and the printed digits
+    differ: int  # computed, other digits
+    unexplained: int  # of those that differ: for an unknown reason
+    # printed cells without a number, by the kind of input that they lack
+    lacks: dict[Lack, int]
+    beyond: int  # computed results without a printed counterpart
+    apart: int  # chance levels, constants, and numbers derived from printed ones alone
+    report: str  # regenerated, kept, stale, to be run, not built yet
+    needs: str  # its inputs, and how much of them would be downloaded
+    cost: str  # CPU seconds and memory of the last run, and price
+    why: list[str]  # differing cells, and reasons
 
     @property
-    def missing(self) -> int: return sum(self.lacks.values())
+    def missing(self) -> int:
+        return sum(self.lacks.values())
+
     @property
     def state(self) -> Literal["complete", "partial", "empty"]:
         "Tell whether all printed results are computed; if none is printed, whether anything is."
         computed = self.match + self.differ
-        if not self.printed: return "complete" if self.beyond or self.apart else "empty"
+        if not self.printed:
+            return "complete" if self.beyond or self.apart else "empty"
         return "empty" if not computed else "partial" if self.missing else "complete"
 
 # %% ../../nbs/results/03_board.ipynb #2758abfb
@@ -153,7 +207,11 @@ def _hub_needed(name: str, s: Settings) -> str:
 # %% ../../nbs/results/03_board.ipynb #752e0f19
 def _set_needed(g: Survey) -> str:
     "Write an upstream set, and how much of it is here."
-    download = f"{g.to_come/1e6:.1f} MB to download" if g.to_come else f"{g.here} of {g.files} files here"
+    download = (
+        f"{g.to_come / 1e6:.1f} MB to download"
+        if g.to_come
+        else f"{g.here} of {g.files} files here"
+    )
     return f"{g.name} ({'here' if g.here == g.files else download})"
 
 # %% ../../nbs/results/03_board.ipynb #b81708ef
@@ -162,22 +220,31 @@ def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
     t, hub = printed(name), hub_files()
     sets, from_hub = list[Survey](), list[str]()
     for i in t.inputs:
-        if i in hub: from_hub.append(_hub_needed(i, s))
-        else: sets.append(look(i))
+        if i in hub:
+            from_hub.append(_hub_needed(i, s))
+        else:
+            sets.append(look(i))
     sets += filter(attrgetter("here"), map(look, t.more))
-    return ", ".join([*map(_set_needed, sets), *from_hub]) or ("nothing" if notebook_of(name) else "")
+    return ", ".join([*map(_set_needed, sets), *from_hub]) or (
+        "nothing" if notebook_of(name) else ""
+    )
 
 # %% ../../nbs/results/03_board.ipynb #0d909833
 def _check_heads(heads: list[str], where: str):
     "Refuse a CSV that lacks a column of reports."
     if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
-        raise FormatError(f"has no column {min(lost)!r}", where, "make the table again with refnb reproduce")
+        raise FormatError(
+            f"has no column {min(lost)!r}",
+            where,
+            "make the table again with refnb reproduce",
+        )
 
 # %% ../../nbs/results/03_board.ipynb #a60e00b2
-def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
+def _cells(name: str, reports: str | Path) -> list[dict[str, str]]:
     "Read the lines of a report's CSV."
-    path = Path(reports)/f"{name}.csv"
-    if not path.exists(): return []
+    path = Path(reports) / f"{name}.csv"
+    if not path.exists():
+        return []
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
     _check_heads(heads, str(path))
     found = []
@@ -191,44 +258,61 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
 def _explanation(name: str, c: dict[str, str]) -> str:
     "Return the note on a difference among the printed values; older reports hold none in their cells."
     cell = printed(name).cells.get(c["row"], {}).get(c["column"])
-    if c["difference"] in ("", "0") or not isinstance(cell, Cell): return ""
+    if c["difference"] in ("", "0") or not isinstance(cell, Cell):
+        return ""
     return cell.note_on(float(c["ours"]))
 
-def _basis(c: dict[str, str]) -> Basis: return basis(c["run"], f"{c['row']}, {c['column']}")
+
+def _basis(c: dict[str, str]) -> Basis:
+    return basis(c["run"], f"{c['row']}, {c['column']}")
 
 # %% ../../nbs/results/03_board.ipynb #0f6116a4
-def _unexplained(c: dict[str, str]) -> bool: return c["reason"] in ("", UNEXPLAINED)
+def _unexplained(c: dict[str, str]) -> bool:
+    return c["reason"] in ("", UNEXPLAINED)
 
-def _numbers(c: dict[str, str]) -> str: return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
+
+def _numbers(c: dict[str, str]) -> str:
+    return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
+
 
 def _lacking(cells: list[dict[str, str]]) -> list[str]:
     "Count the cells without a number by their reasons."
     reasons = Counter(c["reason"] for c in cells if not c["ours"])
     return [f"{n} cells: {reason}" for reason, n in reasons.items()]
 
+
 def _why(cells: list[dict[str, str]]) -> list[str]:
     "List each explained difference, the number of unexplained ones, then each reason with its number of cells."
     out, unknown = list[str](), list[str]()
     for c in cells:
-        if c["difference"] in ("", "0") or _basis(c): continue
-        if _unexplained(c): unknown.append(_numbers(c))
-        else: out.append(f"{_numbers(c)}: {c['reason']}")
-    if unknown: out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}")
+        if c["difference"] in ("", "0") or _basis(c):
+            continue
+        if _unexplained(c):
+            unknown.append(_numbers(c))
+        else:
+            out.append(f"{_numbers(c)}: {c['reason']}")
+    if unknown:
+        out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}")
     return out + _lacking(cells)
 
 # %% ../../nbs/results/03_board.ipynb #df66373c
-def missing_cells(name: str, reports: str|Path) -> list[str]:
+def missing_cells(name: str, reports: str | Path) -> list[str]:
     "List the reasons of a table's (paper/table) printed results that are missing from its report."
-    if not (Path(reports)/f"{name}.csv").exists():
-        return [NOT_MADE.format(name)]*sum(map(len, printed(name).cells.values()))
-    return [c["reason"] for c in _cells(name, reports)
-            if c["paper"] != NOT_PRINTED and not c["ours"] and not _basis(c)]
+    if not (Path(reports) / f"{name}.csv").exists():
+        return [NOT_MADE.format(name)] * sum(map(len, printed(name).cells.values()))
+    return [
+        c["reason"]
+        for c in _cells(name, reports)
+        if c["paper"] != NOT_PRINTED and not c["ours"] and not _basis(c)
+    ]
 
 # %% ../../nbs/results/03_board.ipynb #5c6efb70
 NOT_MADE = "the table was not made: refnb reproduce {}"
 
+
 class _Counts(NamedTuple):
     "The cells of a report, counted."
+
     printed: int
     match: int
     differ: int
@@ -240,9 +324,12 @@ class _Counts(NamedTuple):
 # %% ../../nbs/results/03_board.ipynb #dc1bf964
 def _kind(c: dict[str, str]) -> str:
     "Find how a cell counts: as apart, beyond, lacking, match or differ; one with neither number nor print is nothing."
-    if _basis(c): return "apart" if c["ours"] else ""
-    if c["paper"] == NOT_PRINTED: return "beyond" if c["ours"] else ""
-    if not c["ours"]: return "lacking"
+    if _basis(c):
+        return "apart" if c["ours"] else ""
+    if c["paper"] == NOT_PRINTED:
+        return "beyond" if c["ours"] else ""
+    if not c["ours"]:
+        return "lacking"
     return "match" if c["difference"] == "0" else "differ"
 
 # %% ../../nbs/results/03_board.ipynb #a8c792ea
@@ -252,26 +339,42 @@ def _counted(cells: list[dict[str, str]]) -> _Counts:
     for c in cells:
         kind = _kind(c)
         n[kind] += 1
-        if kind == "lacking": lacks[lack_of(c["reason"])] += 1
-        if kind == "differ": n["unexplained"] += _unexplained(c)
-    return _Counts(n["match"] + n["differ"] + n["lacking"], n["match"], n["differ"], n["unexplained"],
-                   dict(sorted(lacks.items())), n["beyond"], n["apart"])
+        if kind == "lacking":
+            lacks[lack_of(c["reason"])] += 1
+        if kind == "differ":
+            n["unexplained"] += _unexplained(c)
+    return _Counts(
+        n["match"] + n["differ"] + n["lacking"],
+        n["match"],
+        n["differ"],
+        n["unexplained"],
+        dict(sorted(lacks.items())),
+        n["beyond"],
+        n["apart"],
+    )
 
 # %% ../../nbs/results/03_board.ipynb #6c6f66a2
-def _spent(provenance: dict|None) -> str:
+def _spent(provenance: dict | None) -> str:
     "Write the cost of making a report."
-    if not provenance or not provenance["cost"]: return ""
+    if not provenance or not provenance["cost"]:
+        return ""
     cost = provenance["cost"]
     return f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD"
 
 # %% ../../nbs/results/03_board.ipynb #d377abc0
-def _report_state(name: str, reports: str|Path, provenance: dict|None, fault: str) -> str:
+def _report_state(
+    name: str, reports: str | Path, provenance: dict | None, fault: str
+) -> str:
     "Describe a table's report: regenerated, stale and why, to be run, or not built yet; `fault` is of its cells."
     old = provenance and stale(provenance, reports)
-    if fault: old = fault
-    if not provenance and (Path(reports)/f"{name}.json").exists(): old = "its provenance is damaged"
-    if old: return f"stale: {old}"
-    if provenance: return "regenerated"
+    if fault:
+        old = fault
+    if not provenance and (Path(reports) / f"{name}.json").exists():
+        old = "its provenance is damaged"
+    if old:
+        return f"stale: {old}"
+    if provenance:
+        return "regenerated"
     return "to be run" if notebook_of(name) else "not built yet"
 
 # %% ../../nbs/results/03_board.ipynb #4f3d86dd
@@ -281,65 +384,112 @@ def _none_made(t: Printed) -> _Counts:
     return _Counts(n, 0, 0, 0, {"command": n} if n else {}, 0, 0)
 
 # %% ../../nbs/results/03_board.ipynb #71495df4
-def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Survey]|None = None) -> Line:
+def _line_of(
+    name: str, reports: str | Path, s: Settings, look: Callable[[str], Survey] | None = None
+) -> Line:
     "Make the board's line of a table."
     t, provenance = printed(name), read_provenance(name, reports)
     cells, old = cast(list[dict[str, str]], []), ""
-    try: cells = _cells(name, reports) if provenance else []
-    except FormatError as e: old = e.what  # reported in its own line; the other lines are unaffected
+    try:
+        cells = _cells(name, reports) if provenance else []
+    except FormatError as e:
+        old = e.what  # reported in its own line; the other lines are unaffected
     counts = _counted(cells) if cells else _none_made(t)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
-    return Line(name, t.number, t.title, t.kind, *counts, _report_state(name, reports, provenance, old), needs,
-                _spent(provenance), _why(cells))
+    return Line(
+        name,
+        t.number,
+        t.title,
+        t.kind,
+        *counts,
+        _report_state(name, reports, provenance, old),
+        needs,
+        _spent(provenance),
+        _why(cells),
+    )
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114
 class Board:
     "The lines of all tables; shows itself as a page."
-    def __init__(self, lines: list[Line]): self.lines = lines
+
+    def __init__(self, lines: list[Line]):
+        self.lines = lines
+
     def by_paper(self) -> dict[str, list[Line]]:
         "Group the lines by their papers."
         found: dict[str, list[Line]] = {p: [] for p in papers()}
-        for l in self.lines: found[l.name.partition("/")[0]].append(l)
+        for l in self.lines:
+            found[l.name.partition("/")[0]].append(l)
         return {p: lines for p, lines in found.items() if lines}
+
     @property
-    def papers(self) -> list[Line]: return [l for l in self.lines if l.number != "own"]
-    def total(self, field: str) -> int: return sum(map(attrgetter(field), self.papers))
+    def papers(self) -> list[Line]:
+        return [l for l in self.lines if l.number != "own"]
+
+    def total(self, field: str) -> int:
+        return sum(map(attrgetter(field), self.papers))
+
     def _lacking(self) -> str:
         "Count the missing results by what they lack."
         lacks = Counter[Lack]()
-        for l in self.papers: lacks.update(l.lacks)
-        return ", ".join(f"{lacks[lack]} {words}" for lack, words in LACKS.items() if lacks[lack]) or "none"
+        for l in self.papers:
+            lacks.update(l.lacks)
+        return (
+            ", ".join(
+                f"{lacks[lack]} {words}" for lack, words in LACKS.items() if lacks[lack]
+            )
+            or "none"
+        )
+
     def summary(self) -> str:
         "Summarize the board in two sentences."
-        n = {field: self.total(field) for field in ("printed", "match", "differ", "unexplained", "missing", "beyond")}
+        n = {
+            field: self.total(field)
+            for field in ("printed", "match", "differ", "unexplained", "missing", "beyond")
+        }
         states = Counter(map(attrgetter("state"), self.papers))
-        return (f"{n['match'] + n['differ']} of {n['printed']} printed results are computed here: {n['match']} have "
-                f"the printed digits, {n['differ']} differ ({n['unexplained']} of them for an unknown reason); "
-                f"{n['missing']} are missing ({self._lacking()}). Of {len(self.papers)} tables {states['complete']} are "
-                f"complete, {states['partial']} partial and {states['empty']} empty; {n['beyond']} further results are "
-                "computed that our sources do not print.")
+        return (
+            f"{n['match'] + n['differ']} of {n['printed']} printed results are computed here: {n['match']} have "
+            f"the printed digits, {n['differ']} differ ({n['unexplained']} of them for an unknown reason); "
+            f"{n['missing']} are missing ({self._lacking()}). Of {len(self.papers)} tables {states['complete']} are "
+            f"complete, {states['partial']} partial and {states['empty']} empty; {n['beyond']} further results are "
+            "computed that our sources do not print."
+        )
+
     def __repr__(self):
         out = [self.summary()]
         for l in self.lines:
-            out.append(f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ {l.missing:3} missing")
+            out.append(
+                f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ {l.missing:3} missing"
+            )
         return "\n".join(out)
+
     def markdown(self) -> str:
         "Write the page as Markdown; each paper has one of its own."
         out = ["# Board", "", self.summary(), "", _LEGEND, ""]
-        for p, lines in self.by_paper().items(): out += _board_part(p, lines)
+        for p, lines in self.by_paper().items():
+            out += _board_part(p, lines)
         return "\n".join(out)
+
     def pages(self) -> dict[str, str]:
         "Write the page of each paper, by the paper's name."
         return {p: _paper_page(p, lines) for p, lines in self.by_paper().items()}
-    def _repr_markdown_(self) -> str: return self.markdown()
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
 
 # %% ../../nbs/results/03_board.ipynb #59aa3dd0
-_LEGEND = ("*Printed* counts the results that our sources print: computed with the same digits (*match*), computed "
-           "with other digits (*differ*; unexplained ones in brackets), and *missing*, by what is needed to compute "
-           "them. *Beyond*: computed, but not printed in our sources. *Apart*: chance levels, constants, and numbers "
-           "derived from printed ones alone. Each paper's page has the reasons, inputs and costs.")
-_HEADS = ("| table | what | state | printed | match | differ | missing: command | GPU | people | never | beyond "
-          "| apart |")
+_LEGEND = (
+    "*Printed* counts the results that our sources print: computed with the same digits (*match*), computed "
+    "with other digits (*differ*; unexplained ones in brackets), and *missing*, by what is needed to compute "
+    "them. *Beyond*: computed, but not printed in our sources. *Apart*: chance levels, constants, and numbers "
+    "derived from printed ones alone. Each paper's page has the reasons, inputs and costs."
+)
+_HEADS = (
+    "| table | what | state | printed | match | differ | missing: command | GPU | people | never | beyond "
+    "| apart |"
+)
+
 
 def _link(l: Line, folder: str = "") -> str:
     made = l.report.startswith(("regenerated", "stale", "kept"))
@@ -349,43 +499,63 @@ def _link(l: Line, folder: str = "") -> str:
 def _board_line(paper: str, l: Line) -> str:
     "Write one table's line of the board."
     state: str = l.state
-    if l.report not in ("regenerated", "not built yet"): state += f"; {to_md(l.report.partition(':')[0])}"
+    if l.report not in ("regenerated", "not built yet"):
+        state += f"; {to_md(l.report.partition(':')[0])}"
     differ = f"{l.differ} ({l.unexplained})" if l.unexplained else str(l.differ)
     lacks = " | ".join(str(l.lacks.get(k, 0) or "") for k in LACKS)
-    return (f"| {_link(l, paper + '/')} | {to_md(l.title)} | {state} | {l.printed} | {l.match} | {differ} "
-            f"| {lacks} | {l.beyond} | {l.apart} |")
+    return (
+        f"| {_link(l, paper + '/')} | {to_md(l.title)} | {state} | {l.printed} | {l.match} | {differ} "
+        f"| {lacks} | {l.beyond} | {l.apart} |"
+    )
 
 # %% ../../nbs/results/03_board.ipynb #0b77688b
 def _board_part(paper: str, lines: list[Line]) -> list[str]:
     "Write one paper's part of the board."
     p = papers()[paper]
-    out = [f"## [{to_md(p.paper)}]({paper}/README.md)", "", _HEADS, "|---|---|---" + "|--:"*9 + "|"]
-    for l in lines: out.append(_board_line(paper, l))
+    out = [
+        f"## [{to_md(p.paper)}]({paper}/README.md)",
+        "",
+        _HEADS,
+        "|---|---|---" + "|--:" * 9 + "|",
+    ]
+    for l in lines:
+        out.append(_board_line(paper, l))
     return [*out, ""]
 
 # %% ../../nbs/results/03_board.ipynb #c0804c6a
 def _whys(l: Line) -> list[str]:
     "Write why a table's cells differ or are missing."
-    if not l.why: return []
+    if not l.why:
+        return []
     out = ["", f"## Table {l.number}: {to_md(l.title)}", ""]
-    for w in l.why: out.append(f"* {to_md(w)}")
+    for w in l.why:
+        out.append(f"* {to_md(w)}")
     return out
 
 # %% ../../nbs/results/03_board.ipynb #0dc168ad
 def _paper_page(paper: str, lines: list[Line]) -> str:
     "Write one paper's page: the inputs and costs of its tables, and every reason once."
     p = papers()[paper]
-    out = [f"# {to_md(p.title)}", "", f"{to_md(p.cite)}. [The board](../README.md) counts what is computed.", "",
-           "| table | what | kind | report | made from | cost of a run |", "|---|---|---|---|---|---|"]
+    out = [
+        f"# {to_md(p.title)}",
+        "",
+        f"{to_md(p.cite)}. [The board](../README.md) counts what is computed.",
+        "",
+        "| table | what | kind | report | made from | cost of a run |",
+        "|---|---|---|---|---|---|",
+    ]
     for l in lines:
-        out.append(f"| {_link(l)} | {to_md(l.title)} | {l.kind} | {to_md(l.report)} | {to_md(l.needs)} | {l.cost} |")
-    for l in lines: out += _whys(l)
+        out.append(
+            f"| {_link(l)} | {to_md(l.title)} | {l.kind} | {to_md(l.report)} | {to_md(l.needs)} | {l.cost} |"
+        )
+    for l in lines:
+        out += _whys(l)
     return "\n".join([*out, ""])
 
 # %% ../../nbs/results/03_board.ipynb #fe9f2b77
 def board(
-    s: Settings|None = None, # where reports are, and where files would come from
-) -> Board:                  # all tables
+    s: Settings | None = None,  # where reports are, and where files would come from
+) -> Board:  # all tables
     """Count the printed results of the four papers that are computed here, table by table.
 
     >>> refnb.board()
@@ -395,12 +565,15 @@ def board(
     return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
 
 # %% ../../nbs/results/03_board.ipynb #5bc73363
-def write_board(s: Settings|None = None) -> Path:
+def write_board(s: Settings | None = None) -> Path:
     "Write the board, README.md, beside the reports, and a page for each paper, where they changed."
     s = s or load_settings()
     b = board(s.changed(upstream="", cache="/nonexistent", offline=False))
-    pages = {f"{paper}/README.md": text for paper, text in b.pages().items()} | {"README.md": b.markdown()}
+    pages = {f"{paper}/README.md": text for paper, text in b.pages().items()} | {
+        "README.md": b.markdown()
+    }
     for name, text in pages.items():
-        path = Path(s.reports)/name
-        if not (path.exists() and path.read_text() == text): write_atomic(path, text)
+        path = Path(s.reports) / name
+        if not (path.exists() and path.read_text() == text):
+            write_atomic(path, text)
     return path

@@ -14,7 +14,7 @@ from ..metrics.coref import Counts, LinkCounts, add, as_prf, with_conll
 from .scores import the_usual
 
 # %% ../../nbs/results/01_cluster_scores.ipynb #86094835
-def run_counts(system: str, task: str, s: Settings|None = None) -> Summary|None:
+def run_counts(system: str, task: str, s: Settings | None = None) -> Summary | None:
     """Find what a coreference system (its name, or system@hash) scored on a task, with counts per book;
     None: there is no run."""
     s = s or load_settings()
@@ -22,15 +22,19 @@ def run_counts(system: str, task: str, s: Settings|None = None) -> Summary|None:
     return found[1] if found else None
 
 # %% ../../nbs/results/01_cluster_scores.ipynb #2d813061
-def _summed(counts: Iterable[dict], metric: str) -> Counts|LinkCounts:
+def _summed(counts: Iterable[dict], metric: str) -> Counts | LinkCounts:
     "Add up the counts of a metric."
     kind = LinkCounts if metric == "blanc" else Counts
     return add(kind(*c[metric]) for c in counts)
 
 # %% ../../nbs/results/01_cluster_scores.ipynb #9ccf9b1d
-def pooled(counts: dict, setting: str, books: Iterable[str]|None = None) -> dict[str, Prf]:
+def pooled(
+    counts: dict, setting: str, books: Iterable[str] | None = None
+) -> dict[str, Prf]:
     """Compute scores of several books together from their summed counts (book -> setting -> metric -> counts).
     `setting` is full, split, or a reading of window; `books` None: all that were scored. CoNLL F1 is there where its
     three parts are."""
     chosen = [counts[b][setting] for b in (counts if books is None else books)]
-    return with_conll({m: as_prf(_summed(chosen, m)) for m in (chosen[0] if chosen else {})})
+    return with_conll(
+        {m: as_prf(_summed(chosen, m)) for m in (chosen[0] if chosen else {})}
+    )

@@ -18,22 +18,30 @@ from ..core.upstream import Survey, reachable, set_names, survey
 # %% ../../nbs/results/13_doctor.ipynb #d0c70006
 class Finding(NamedTuple):
     "A line of what `refnb doctor` finds."
-    about: str          # installed, reachable, set or missing
-    what: str           # a package, host, setting or set of files
-    found: str          # its state, in words
-    do: str = ""        # what to do about it
-    fault: bool = False # refnb itself cannot work
+
+    about: str  # installed, reachable, set or missing
+    what: str  # a package, host, setting or set of files
+    found: str  # its state, in words
+    do: str = ""  # what to do about it
+    fault: bool = False  # refnb itself cannot work
 
     def row(self) -> dict[str, str]:
         "Make a row of the table."
-        return {"about": self.about, "what": self.what, "found": f"FAULT: {self.found}" if self.fault else self.found,
-                "to do": self.do}
+        return {
+            "about": self.about,
+            "what": self.what,
+            "found": f"FAULT: {self.found}" if self.fault else self.found,
+            "to do": self.do,
+        }
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70008
 def _version(package: str) -> str:
     "Return the version of an installed package, or nothing."
-    try: return version(package)
-    except PackageNotFoundError: return ""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
 
 def _packages() -> dict[str, dict[str, str]]:
     "List the packages that refnb requires, under an empty name, and those of each extra, with versions."
@@ -41,7 +49,9 @@ def _packages() -> dict[str, dict[str, str]]:
     for line in (requires("refnb") if _version("refnb") else None) or []:
         match = re.fullmatch(r"([\w.-]+)(.*?extra == '(\w+)')?.*", line.replace('"', "'"))
         name, _, extra = match.groups()  # type: ignore[union-attr]
-        if extra != "all": out.setdefault(extra or "", {})[name] = _version(name)  # all of them: the other extras
+        if extra != "all":
+            # all of them: the other extras
+            out.setdefault(extra or "", {})[name] = _version(name)
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70009
@@ -49,29 +59,45 @@ def _of_extra(extra: str, packages: dict[str, str]) -> Finding:
     "Find which packages of an extra (none: of refnb itself) are installed, by their versions."
     missing = [p for p, v in packages.items() if not v]
     shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
-    if extra in ("", "dev"): shown = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+    if extra in ("", "dev"):
+        shown = (
+            f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+        )
     what, do = f"extra {extra}" if extra else "required packages", ""
-    if missing: do = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
+    if missing:
+        do = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
     return Finding("installed", what, shown, do, fault=bool(missing and not extra))
 
 # %% ../../nbs/results/13_doctor.ipynb #23a0ca8a
 def installed() -> list[Finding]:
     "Find versions of refnb, Python and the packages of each extra; nothing is imported."
-    out = [Finding("installed", "refnb", _version("refnb")), Finding("installed", "Python", platform.python_version())]
-    for extra, packages in _packages().items(): out.append(_of_extra(extra, packages))
+    out = [
+        Finding("installed", "refnb", _version("refnb")),
+        Finding("installed", "Python", platform.python_version()),
+    ]
+    for extra, packages in _packages().items():
+        out.append(_of_extra(extra, packages))
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000c
-PATIENCE = 3.  # seconds that all hosts together may take
+PATIENCE = 3.0  # seconds that all hosts together may take
+
 
 def _connected(hosts: dict[str, str], s: Settings, patience: float) -> set[str]:
     "Return the names of the hosts that accept a connection."
     found, end = set(), time.monotonic() + patience
+
     def ask(what: str, host: str):
-        if reachable(s.changed(host=host), patience): found.add(what)
-    threads = [threading.Thread(target=ask, args=pair, daemon=True) for pair in hosts.items()]
-    for t in threads: t.start()
-    for t in threads: t.join(max(0, end - time.monotonic()))
+        if reachable(s.changed(host=host), patience):
+            found.add(what)
+
+    threads = [
+        threading.Thread(target=ask, args=pair, daemon=True) for pair in hosts.items()
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(max(0, end - time.monotonic()))
     return set(found)
 
 # %% ../../nbs/results/13_doctor.ipynb #0b9d4feb
@@ -82,21 +108,38 @@ def _bare(address: str) -> str:
 # %% ../../nbs/results/13_doctor.ipynb #a641232a
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
-    hosts = {"public host": s.host, "hub": os.environ.get("HF_ENDPOINT") or "https://huggingface.co"}
+    hosts = {
+        "public host": s.host,
+        "hub": os.environ.get("HF_ENDPOINT") or "https://huggingface.co",
+    }
     connected = set() if s.offline else _connected(hosts, s, patience)
-    away = (("not tried: offline is set", "REFNB_OFFLINE=false allows downloads") if s.offline else
-            (f"no connection within {patience:g} s", "look at the network or proxy; REFNB_OFFLINE=true works without"))
+    away = (
+        ("not tried: offline is set", "REFNB_OFFLINE=false allows downloads")
+        if s.offline
+        else (
+            f"no connection within {patience:g} s",
+            "look at the network or proxy; REFNB_OFFLINE=true works without",
+        )
+    )
     out = []
     for what, host in hosts.items():
-        out.append(Finding("reachable", f"{what} ({_bare(host)})", *(("yes",) if what in connected else away)))
+        out.append(
+            Finding(
+                "reachable",
+                f"{what} ({_bare(host)})",
+                *(("yes",) if what in connected else away),
+            )
+        )
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #ec5e5152
 def _refused(folder: Path) -> str:
     "Try to write in a folder; return why that is not possible, if so."
     try:
-        with tempfile.TemporaryFile(dir=folder) as f: f.write(b"refnb")
-    except OSError as e: return (e.strerror or str(e)).lower()
+        with tempfile.TemporaryFile(dir=folder) as f:
+            f.write(b"refnb")
+    except OSError as e:
+        return (e.strerror or str(e)).lower()
     return ""
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000f
@@ -107,49 +150,77 @@ def _folder(name: str, path: str) -> Finding:
         do = f"make it writable, or set REFNB_{name.upper()}"
         return Finding("set", name, f"{path} cannot be written: {why}", do, True)
     new = "" if at == Path(path) else "not made yet, "
-    return Finding("set", name, f"{path}: can be written, {new}{shutil.disk_usage(at).free/1e9:,.1f} GB free")
+    return Finding(
+        "set",
+        name,
+        f"{path}: can be written, {new}{shutil.disk_usage(at).free / 1e9:,.1f} GB free",
+    )
 
 # %% ../../nbs/results/13_doctor.ipynb #f67a5649
 def folders_set(s: Settings) -> list[Finding]:
     "Find whether the folders that refnb writes can be written, and whether a local copy of public files is there."
     gone = not Path(s.upstream).is_dir()
-    copy = Finding("set", "upstream", f"{s.upstream}: {'no such folder' if gone else 'a local copy of public files'}",
-                   "correct REFNB_UPSTREAM, or leave it empty" if gone else "", gone)
-    return [_folder(x, getattr(s, x)) for x in ("cache", "runs", "reports")] + ([copy] if s.upstream else [])
+    copy = Finding(
+        "set",
+        "upstream",
+        f"{s.upstream}: {'no such folder' if gone else 'a local copy of public files'}",
+        "correct REFNB_UPSTREAM, or leave it empty" if gone else "",
+        gone,
+    )
+    return [_folder(x, getattr(s, x)) for x in ("cache", "runs", "reports")] + (
+        [copy] if s.upstream else []
+    )
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70010
 def _key_names() -> list[str]:
     "List the environment variables that may hold a key for a server."
     from refnb.models.language.language_models import dialects
     from refnb.models.registry import registry
+
     names: set[Any] = {d.key for d in dialects().values()}
-    for entry in registry().entries.values(): names.add(entry.data.get("key"))
+    for entry in registry().entries.values():
+        names.add(entry.data.get("key"))
     return sorted(name for name in names if isinstance(name, str) and name)
 
 # %% ../../nbs/results/13_doctor.ipynb #ca084a2c
 def sources() -> list[Finding]:
     "Find the settings.ini that counts here, the variables that override it, and keys: never a value."
-    ini, variables = nearest_ini(Path.cwd()), sorted(k for k in os.environ if k.startswith("REFNB_"))
-    out = [Finding("set", "settings.ini", str(ini or "none of yours: the defaults count")),
-           Finding("set", "variables", ", ".join(variables) or "none")]
-    for k in _key_names(): out.append(Finding("set", k, "set" if os.environ.get(k) else "not set"))
+    ini = nearest_ini(Path.cwd())
+    variables = sorted(k for k in os.environ if k.startswith("REFNB_"))
+    out = [
+        Finding("set", "settings.ini", str(ini or "none of yours: the defaults count")),
+        Finding("set", "variables", ", ".join(variables) or "none"),
+    ]
+    for k in _key_names():
+        out.append(Finding("set", k, "set" if os.environ.get(k) else "not set"))
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70013
 def _away(g: Survey) -> Finding:
     "Describe an upstream set that is not all here."
-    size = f"{g.to_come/1e6:,.1f} MB to download" if g.to_come else "size not known"
+    size = f"{g.to_come / 1e6:,.1f} MB to download" if g.to_come else "size not known"
     note = "; only fetched by name" if g.opt_in else ""
-    return Finding("missing", g.name, f"{g.here} of {g.files} files, {size}{note}", f"refnb fetch {g.name}")
+    return Finding(
+        "missing",
+        g.name,
+        f"{g.here} of {g.files} files, {size}{note}",
+        f"refnb fetch {g.name}",
+    )
 
 # %% ../../nbs/results/13_doctor.ipynb #27f7eb54
 def missing(s: Settings) -> list[Finding]:
     "Find which upstream sets and hub files are not here, with the commands that fetch them."
     sets = [survey(n, s) for n in set_names()]
     away = [g for g in sets if g.here < g.files]
-    out = [Finding("missing", "upstream sets", f"{len(sets) - len(away)} of {len(sets)} are here"), *map(_away, away)]
+    out = [
+        Finding(
+            "missing", "upstream sets", f"{len(sets) - len(away)} of {len(sets)} are here"
+        ),
+        *map(_away, away),
+    ]
     for n in hub_files():
-        if not hub_path(n, s): out.append(Finding("missing", n, "only the hub has it", f"refnb fetch {n}"))
+        if not hub_path(n, s):
+            out.append(Finding("missing", n, "only the hub has it", f"refnb fetch {n}"))
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70016
@@ -158,6 +229,15 @@ def examine(patience: float = PATIENCE) -> list[Finding]:
     out = installed()
     try:
         s = load_settings()
-        for find in (lambda: reached(s, patience), sources, lambda: folders_set(s), lambda: missing(s)): out += find()
-    except RefnbError as e: out.append(Finding("set", "settings", str(e), "correct it: the rest cannot be tried", True))
+        for find in (
+            lambda: reached(s, patience),
+            sources,
+            lambda: folders_set(s),
+            lambda: missing(s),
+        ):
+            out += find()
+    except RefnbError as e:
+        out.append(
+            Finding("set", "settings", str(e), "correct it: the rest cannot be tried", True)
+        )
     return out

@@ -14,23 +14,28 @@ from ..core.files import read_yaml
 # %% ../../nbs/results/15_elsewhere.ipynb #01f0f091
 class Elsewhere(Record):
     "A score that another paper prints."
-    task: str    # what to run
+
+    task: str  # what to run
     system: str  # as the source calls it
     metric: str  # accuracy or F1
-    score: float # in percent
+    score: float  # in percent
     source: str  # who
-    url: str     # where
-    year: int    # when it was printed
-    read: str    # when it was read there
-    differs: str # from a run here
+    url: str  # where
+    year: int  # when it was printed
+    read: str  # when it was read there
+    differs: str  # from a run here
+
 
 @cache
-def _all() -> tuple[Elsewhere, ...]: return read_yaml(packaged("data/elsewhere.yaml"), tuple[Elsewhere, ...])
+def _all() -> tuple[Elsewhere, ...]:
+    return read_yaml(packaged("data/elsewhere.yaml"), tuple[Elsewhere, ...])
+
 
 def reported_elsewhere(
-    task: str = "", # of one task only
+    task: str = "",  # of one task only
 ) -> list[Elsewhere]:
     "List scores that other papers print."
     names = list(dict.fromkeys(e.task for e in _all()))
-    if task and task not in names: raise CallError(f"no scores from elsewhere for {task!r}", do=nearest(task, names))
+    if task and task not in names:
+        raise CallError(f"no scores from elsewhere for {task!r}", do=nearest(task, names))
     return [e for e in _all() if task in ("", e.task)]

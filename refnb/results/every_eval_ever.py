@@ -18,8 +18,19 @@ from ..core.types import Answer, CallError, DataError, Question, nearest
 from ..core.settings import Settings, load_settings
 from ..core.files import make_folder, write_atomic
 from ..core.upstream import registry as upstream_files
-from ..core.runs import ClusterAnswer, Run, RunInfo, Summary, load_run, places_of_summaries, prompt_hash, run_hash
-from ..core.runs import several_runs, split_hash, the_summary
+from refnb.core.runs import (
+    ClusterAnswer,
+    Run,
+    RunInfo,
+    Summary,
+    load_run,
+    places_of_summaries,
+    prompt_hash,
+    run_hash,
+    several_runs,
+    split_hash,
+    the_summary,
+)
 from ..metrics.choice import outcomes, outcomes_of_summary
 from ..metrics.uncertainty import FEW, Interval
 from ..benchmarks.tasks import find_task, is_task
@@ -30,50 +41,80 @@ from .cluster_scores import pooled, run_counts
 # %% ../../nbs/results/10_every_eval_ever.ipynb #d730a469
 class Found(NamedTuple):
     "A complete run, or the parts of it that are here."
+
     info: RunInfo
-    run: Run|None = None             # its folder; None: there is only a summary
-    outcomes: Any = None             # of questions, as a DataFrame
-    counts: dict[str, Any] = {}      # of documents with clusters
+    run: Run | None = None  # its folder; None: there is only a summary
+    outcomes: Any = None  # of questions, as a DataFrame
+    counts: dict[str, Any] = {}  # of documents with clusters
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #ad6b8218
-def _named(what: str, s: Settings) -> Run|tuple:
+def _named(what: str, s: Settings) -> Run | tuple:
     "Find the run, or the card and the summary, of task:system."
     task, system = split_name(what, s)
-    if not system: raise CallError("is neither a run's folder nor a name", what, "name a run as task:system")
+    if not system:
+        raise CallError(
+            "is neither a run's folder nor a name", what, "name a run as task:system"
+        )
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
-    runs = _runs_of(f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system, task, s)
-    if len(runs) > 1: raise several_runs([r.info for r in runs], s.runs)
+    runs = _runs_of(
+        f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system, task, s
+    )
+    if len(runs) > 1:
+        raise several_runs([r.info for r in runs], s.runs)
     if not runs and not found:
-        raise DataError(f"there is no complete run of {system} on {task}", do=f"make one: refnb run {task} {system}")
+        raise DataError(
+            f"there is no complete run of {system} on {task}",
+            do=f"make one: refnb run {task} {system}",
+        )
     return runs[0] if runs else cast(tuple, found)
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9a56f2e6
 def _counts_links(summary: Summary) -> bool:
     "Tell whether a summary holds counts of links, as KITMUS's do, and so no counts by document."
     for metrics in chain.from_iterable(map(dict.values, summary.counts.values())):
-        if "links" in metrics: return True
+        if "links" in metrics:
+            return True
     return False
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #4c905aa0
-def find_run(what: str|Path, s: Settings) -> Found:
+def find_run(what: str | Path, s: Settings) -> Found:
     "Find a complete run by its folder or name, with what can be scored of it."
     found: Any = load_run(what) if Path(what).is_dir() else _named(str(what), s)
     if isinstance(found, Run) and found.kind is not ClusterAnswer:
-        return Found(found.info, found, outcomes(questions_of(found, s), found.answers(), str(found.folder)))
+        return Found(
+            found.info,
+            found,
+            outcomes(questions_of(found, s), found.answers(), str(found.folder)),
+        )
     run = found if isinstance(found, Run) else None
     info = run.info if run else found[1].info
-    if run: run.answers()  # complete, or refused
-    summary: Summary|None = run_counts(f"{info.system}@{run_hash(info)}", info.task, s) if run else found[1]
-    if summary and summary.credit: return Found(info, run, outcomes_of_summary(found[0], summary))
+    if run:
+        run.answers()  # complete, or refused
+    summary: Summary | None = (
+        run_counts(f"{info.system}@{run_hash(info)}", info.task, s) if run else found[1]
+    )
+    if summary and summary.credit:
+        return Found(info, run, outcomes_of_summary(found[0], summary))
     if not summary or _counts_links(summary):
-        raise DataError("has neither credits by question nor counts by document", str(what), "name a run's folder")
+        raise DataError(
+            "has neither credits by question nor counts by document",
+            str(what),
+            "name a run's folder",
+        )
     return Found(info, run, counts=summary.counts)
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #0ca0c391
 # host -> maker of its models, and whether their weights are closed
-_MAKERS = {"": ("openai", True), "api.openai.com": ("openai", True), "api.anthropic.com": ("anthropic", True),
-           "generativelanguage.googleapis.com": ("google", True), "api.mistral.ai": ("mistralai", False),
-           "api.x.ai": ("xai", False), "api.moonshot.ai": ("moonshotai", False)}
+_MAKERS = {
+    "": ("openai", True),
+    "api.openai.com": ("openai", True),
+    "api.anthropic.com": ("anthropic", True),
+    "generativelanguage.googleapis.com": ("google", True),
+    "api.mistral.ai": ("mistralai", False),
+    "api.x.ai": ("xai", False),
+    "api.moonshot.ai": ("moonshotai", False),
+}
+
 
 def _host_of(settings: Mapping[str, Any]) -> str:
     "Return the host of a run's server; nothing where the settings name none."
@@ -82,7 +123,8 @@ def _host_of(settings: Mapping[str, Any]) -> str:
 # %% ../../nbs/results/10_every_eval_ever.ipynb #563c3e99
 def _arguments(decoding: Any) -> dict[str, Any]:
     "Describe how a reply was decoded, if that is recorded."
-    if not isinstance(decoding, dict): return {}
+    if not isinstance(decoding, dict):
+        return {}
     d = msgspec.convert(decoding, Decoding)
     return {"temperature": d.temperature, "top_p": d.top_p, "max_tokens": d.max_tokens}
 
@@ -97,21 +139,52 @@ def model_info(info: RunInfo) -> dict[str, Any]:
     "Describe the model, as far as the run names it."
     k, model = info.settings, _model_name(info)
     host, local = _host_of(k), k.get("provider") == "local"
-    maker, closed = _MAKERS.get(host, ("", False)) if k.get("provider") == "openai" else ("", False)
-    known = {"developer": maker, "inference_platform": host or "api.openai.com"} if maker else {}
-    return {"name": info.system, "id": model if "/" in model else f"{maker or 'unknown'}/{model}", **known,
-            "additional_details": {
-                "deployment_type": "self_deployed" if local else "externally_managed" if maker else "unknown",
-                "model_availability": "open_weights" if local else "closed_weights" if closed else "unknown",
-                "run": run_hash(info), **({"revision": str(k["revision"])} if k.get("revision") else {})}}
+    maker, closed = (
+        _MAKERS.get(host, ("", False)) if k.get("provider") == "openai" else ("", False)
+    )
+    known = (
+        {"developer": maker, "inference_platform": host or "api.openai.com"}
+        if maker
+        else {}
+    )
+    return {
+        "name": info.system,
+        "id": model if "/" in model else f"{maker or 'unknown'}/{model}",
+        **known,
+        "additional_details": {
+            "deployment_type": "self_deployed"
+            if local
+            else "externally_managed"
+            if maker
+            else "unknown",
+            "model_availability": "open_weights"
+            if local
+            else "closed_weights"
+            if closed
+            else "unknown",
+            "run": run_hash(info),
+            **({"revision": str(k["revision"])} if k.get("revision") else {}),
+        },
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #e949b197
 def generation_config(info: RunInfo) -> dict[str, Any]:
     "Describe the settings with which answers were generated."
     k = info.settings
-    fields = ("form", "order", "way", "message", "constraint", "reading", "samples", "effort", "tool")
+    fields = (
+        "form",
+        "order",
+        "way",
+        "message",
+        "constraint",
+        "reading",
+        "samples",
+        "effort",
+        "tool",
+    )
     details = {x: str(k[x]) for x in fields if k.get(x)}
-    if info.prompt: details["prompt"] = prompt_hash(info.prompt)
+    if info.prompt:
+        details["prompt"] = prompt_hash(info.prompt)
     return {"generation_args": _arguments(k.get("decoding")), "additional_details": details}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #1c93d537
@@ -120,26 +193,59 @@ def _source(info: RunInfo) -> dict[str, Any]:
     files = [upstream_files()[x] for x in info.data if x in upstream_files()]
     urls = sorted({f"https://github.com/{f.repo}/tree/{f.commit}" for f in files})
     where = {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
-    return {"dataset_name": info.task, **where,
-            "additional_details": {"questions": info.data.get("questions", ""), "mode": info.mode}}
+    return {
+        "dataset_name": info.task,
+        **where,
+        "additional_details": {
+            "questions": info.data.get("questions", ""),
+            "mode": info.mode,
+        },
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #058a51a9
-def _result(info: RunInfo, name: str, metric: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:
+def _result(
+    info: RunInfo, name: str, metric: dict[str, Any], details: dict[str, Any]
+) -> dict[str, Any]:
     "Record one score."
-    scale = {"metric_unit": "proportion", "lower_is_better": False, "score_type": "continuous", "min_score": 0.,
-             "max_score": 1.}
-    return {"evaluation_result_id": f"{run_hash(info)}/{metric['metric_id']}", "evaluation_name": name,
-            "source_data": _source(info), "metric_config": metric | scale, "score_details": details,
-            "generation_config": generation_config(info)}
+    scale = {
+        "metric_unit": "proportion",
+        "lower_is_better": False,
+        "score_type": "continuous",
+        "min_score": 0.0,
+        "max_score": 1.0,
+    }
+    return {
+        "evaluation_result_id": f"{run_hash(info)}/{metric['metric_id']}",
+        "evaluation_name": name,
+        "source_data": _source(info),
+        "metric_config": metric | scale,
+        "score_details": details,
+        "generation_config": generation_config(info),
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #7b71deaa
 def _uncertainty(iv: Interval) -> dict[str, Any]:
     "Record an interval, how it was computed, and the number of questions."
     few = iv.clusters < FEW
-    method = "Student's t with a jackknife over documents" if few else "percentile bootstrap over documents"
-    bounds: dict[str, Any] = {} if iv.low is None else {"confidence_interval": {
-        "lower": iv.low, "upper": iv.high, "confidence_level": .95, "method": method}}
-    if bounds and not few: bounds["num_bootstrap_samples"] = 10_000
+    method = (
+        "Student's t with a jackknife over documents"
+        if few
+        else "percentile bootstrap over documents"
+    )
+    bounds: dict[str, Any] = (
+        {}
+        if iv.low is None
+        else {
+            "confidence_interval": {
+                "lower": iv.low,
+                "upper": iv.high,
+                "confidence_level": 0.95,
+                "method": method,
+            }
+        }
+    )
+    if bounds and not few:
+        bounds["num_bootstrap_samples"] = 10_000
     return {**bounds, "num_samples": iv.n}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9996721c
@@ -147,11 +253,21 @@ def _accuracy(x: Found, name: str) -> dict[str, Any]:
     "Record accuracy with its interval: every question counts, and one without an answer is wrong."
     o: pd.DataFrame = x.outcomes
     iv, reasons = score(o).interval(), o.reason.dropna().value_counts()
-    details = {"documents": str(iv.clusters)} | {f"without answer: {k}": str(n) for k, n in sorted(reasons.items())}
-    metric = {"metric_id": "accuracy", "metric_name": "accuracy", "metric_kind": "accuracy",
-              "evaluation_description": "share of right choices; a question without an answer counts as wrong"}
-    return _result(x.info, name, metric, {"score": iv.value, "details": details,
-                                          "uncertainty": _uncertainty(iv)})
+    details = {"documents": str(iv.clusters)} | {
+        f"without answer: {k}": str(n) for k, n in sorted(reasons.items())
+    }
+    metric = {
+        "metric_id": "accuracy",
+        "metric_name": "accuracy",
+        "metric_kind": "accuracy",
+        "evaluation_description": "share of right choices; a question without an answer counts as wrong",
+    }
+    return _result(
+        x.info,
+        name,
+        metric,
+        {"score": iv.value, "details": details, "uncertainty": _uncertainty(iv)},
+    )
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #c10b415e
 def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
@@ -160,54 +276,102 @@ def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
     for setting in dict.fromkeys(chain.from_iterable(x.counts.values())):
         documents = [d for d, c in x.counts.items() if setting in c]
         for m, v in pooled(x.counts, setting, documents).items():
-            metric = {"metric_id": f"refnb.{setting}.{m}_f1", "metric_name": f"{m} F1", "metric_kind": "f1"}
-            parts = {} if m == "conll" else {"precision": str(v.precision), "recall": str(v.recall)}
-            out.append(_result(x.info, f"{name}.{setting}", metric, {
-                "score": v.f1, "details": parts | {"documents": str(len(documents))}}))
+            metric = {
+                "metric_id": f"refnb.{setting}.{m}_f1",
+                "metric_name": f"{m} F1",
+                "metric_kind": "f1",
+            }
+            parts = (
+                {}
+                if m == "conll"
+                else {"precision": str(v.precision), "recall": str(v.recall)}
+            )
+            out.append(
+                _result(
+                    x.info,
+                    f"{name}.{setting}",
+                    metric,
+                    {"score": v.f1, "details": parts | {"documents": str(len(documents))}},
+                )
+            )
     return out
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #14c4766e
 _ERRORS = ("failed", "missing", "refused", "filtered", "cut")
 
+
 def _text_of(q: Question) -> dict[str, Any]:
     "Write a question in full, its expression marked."
     (start, end), t = q.chars or (0, 0), q.text
-    return {"raw": f"{t[:start]}**{t[start:end]}**{t[end:]}" if q.chars else t,
-            "reference": [q.options[i].name for i in q.right], "choices": [o.name for o in q.options]}
+    return {
+        "raw": f"{t[:start]}**{t[start:end]}**{t[end:]}" if q.chars else t,
+        "reference": [q.options[i].name for i in q.right],
+        "choices": [o.name for o in q.options],
+    }
 
-def _attribution(picked: list[str], a: Answer, info: RunInfo, text: bool) -> list[dict[str, Any]]:
+# %% ../../nbs/results/10_every_eval_ever.ipynb #8936ca64
+def _attribution(
+    picked: list[str], a: Answer, info: RunInfo, text: bool
+) -> list[dict[str, Any]]:
     "Record how an answer was extracted from the reply."
     form = info.settings.get("form", "")
-    how = "highest score" if a.scores and not a.chosen else f"refnb's reader, form {form}" if form else "choice"
+    how = (
+        "highest score"
+        if a.scores and not a.chosen
+        else f"refnb's reader, form {form}"
+        if form
+        else "choice"
+    )
     source = "output.raw" if text else "output.raw, left out"
-    return [{"turn_idx": 0, "source": source, "extracted_value": " / ".join(picked),
-             "extraction_method": how, "is_terminal": True}] if picked else []
+    return (
+        [
+            {
+                "turn_idx": 0,
+                "source": source,
+                "extracted_value": " / ".join(picked),
+                "extraction_method": how,
+                "is_terminal": True,
+            }
+        ]
+        if picked
+        else []
+    )
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #cb35520d
 def _spent(a: Answer) -> dict[str, Any]:
     "Record tokens and time, where they are known."
-    if not (u := a.usage): return {}
-    tokens = {"input_tokens": u.tokens_in, "output_tokens": u.tokens_out, "total_tokens": u.tokens_in + u.tokens_out,
-              "reasoning_tokens": u.tokens_reasoning}
+    if not (u := a.usage):
+        return {}
+    tokens = {
+        "input_tokens": u.tokens_in,
+        "output_tokens": u.tokens_out,
+        "total_tokens": u.tokens_in + u.tokens_out,
+        "reasoning_tokens": u.tokens_reasoning,
+    }
     spent: dict[str, Any] = {"token_usage": tokens} if u.tokens_in else {}
-    return spent | ({"performance": {"latency_ms": 1000*u.seconds}} if u.seconds else {})
+    return spent | ({"performance": {"latency_ms": 1000 * u.seconds}} if u.seconds else {})
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #2876e3b4
 def _hash(sample: dict[str, Any]) -> str:
     "Hash a question with its right options as the project does."
-    return hashlib.sha256(json.dumps(sample, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(sample, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #58612a24
 def _best_of(a: Answer) -> list[int]:
     "List the options that an answer chose, or those with its best score."
-    if a.chosen or not a.scores: return list(a.chosen)
+    if a.chosen or not a.scores:
+        return list(a.chosen)
     return [i for i, x in enumerate(a.scores) if x == max(a.scores)]
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #20844aa8
-def _picked(at: list[int], q: Question|None) -> list[str]:
+def _picked(at: list[int], q: Question | None) -> list[str]:
     "Name options, by their places where the question may not be shown."
     return [q.options[i].name if q else f"option {i + 1}" for i in at]
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #8d667628
-def _about(row: Any, q: Question|None, reason: str, text: bool) -> dict[str, str]:
+def _about(row: Any, q: Question | None, reason: str, text: bool) -> dict[str, str]:
     "Describe a line: the question's fields if they may be shown, its document, and why nothing was chosen."
     fields = {k: str(v) for k, v in q.meta.items()} if text and q else {}
     fields |= {"document": row.doc_key, "text": "whole" if text else "left out"}
@@ -216,11 +380,14 @@ def _about(row: Any, q: Question|None, reason: str, text: bool) -> dict[str, str
 # %% ../../nbs/results/10_every_eval_ever.ipynb #2503860c
 def _error(reason: str, reply: str) -> dict[str, str]:
     "Record why a question has no answer, if that is an error, with the reply if it may be shown."
-    if reason not in _ERRORS: return {}
+    if reason not in _ERRORS:
+        return {}
     return {"error": f"{reason}: {reply}" if reply else reason}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9156a157
-def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bool) -> dict[str, Any]:
+def instance(
+    row: Any, q: Question | None, a: Answer | None, info: RunInfo, text: bool
+) -> dict[str, Any]:
     "Write a question's line: a row of outcomes, with the question and the answer where they are here."
     reason = row.reason if isinstance(row.reason, str) else ""  # pandas has NaN for none
     a, whole = a or Answer(row.id), _text_of(q) if q else {}
@@ -228,39 +395,61 @@ def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bo
     picked = _picked(at, q if text else None)
     replied = [a.raw] if a.raw else picked
     hashed = _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
-    return {"sample_id": row.id, "sample_hash": hashed, "interaction_type": "single_turn",
-            "input": whole if text and q else {"raw": "", "reference": []},
-            "output": {"raw": replied if text else []},
-            "answer_attribution": _attribution(picked, a, info, text),
-            "evaluation": {"score": row.credit, "is_correct": row.credit == 1.}, **_spent(a),
-            **_error(reason, a.raw if text else ""),
-            "metadata": _about(row, q, reason, text)}
+    return {
+        "sample_id": row.id,
+        "sample_hash": hashed,
+        "interaction_type": "single_turn",
+        "input": whole if text and q else {"raw": "", "reference": []},
+        "output": {"raw": replied if text else []},
+        "answer_attribution": _attribution(picked, a, info, text),
+        "evaluation": {"score": row.credit, "is_correct": row.credit == 1.0},
+        **_spent(a),
+        **_error(reason, a.raw if text else ""),
+        "metadata": _about(row, q, reason, text),
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #c89ad78a
 def _ended(x: Found) -> dict[str, str]:
     "Record when a run ended; nothing for one that is not here, or that was answered before, and elsewhere."
-    if not x.run or "tool" in x.info.settings or x.info.system.startswith("published/"): return {}
-    ended = datetime.fromtimestamp((x.run.folder/"seal.json").stat().st_mtime, UTC)
+    if not x.run or "tool" in x.info.settings or x.info.system.startswith("published/"):
+        return {}
+    ended = datetime.fromtimestamp((x.run.folder / "seal.json").stat().st_mtime, UTC)
     return {"evaluation_timestamp": ended.isoformat(timespec="seconds")}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a438e527
 def _record(x: Found, organization: str, relationship: str, now: float) -> dict[str, Any]:
     "Record the scores of a run, its model and its source."
     name, model = "refnb." + x.info.task.replace("/", "."), model_info(x.info)
-    library, _, version = str(x.info.settings.get("tool", f"refnb {x.info.refnb}")).partition(" ")
-    return {"schema_version": "0.3.0", "evaluation_id": f"{name}/{model['id']}/{run_hash(x.info)}",
-            **_ended(x), "retrieved_timestamp": str(int(now)),
-            "source_metadata": {"source_name": "refnb", "source_type": "evaluation_run",
-                                "source_organization_name": organization, "evaluator_relationship": relationship},
-            "model_info": model, "eval_library": {"name": library, "version": version or "unknown"},
-            "evaluation_results": _f1s(x, name) if x.outcomes is None else [_accuracy(x, name)]}
+    library, _, version = str(
+        x.info.settings.get("tool", f"refnb {x.info.refnb}")
+    ).partition(" ")
+    return {
+        "schema_version": "0.3.0",
+        "evaluation_id": f"{name}/{model['id']}/{run_hash(x.info)}",
+        **_ended(x),
+        "retrieved_timestamp": str(int(now)),
+        "source_metadata": {
+            "source_name": "refnb",
+            "source_type": "evaluation_run",
+            "source_organization_name": organization,
+            "evaluator_relationship": relationship,
+        },
+        "model_info": model,
+        "eval_library": {"name": library, "version": version or "unknown"},
+        "evaluation_results": _f1s(x, name) if x.outcomes is None else [_accuracy(x, name)],
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #cd23a1a7
 def _asked_here(x: Found, s: Settings) -> dict[str, Question]:
     "Return the questions of a run or, of a summary, those that are here; their hashes are recorded."
     task, questions = x.info.task, list[Question]()
-    if x.run: questions = questions_of(x.run, s)
-    elif is_task(task, s) and (known := find_task(task, s)).here and known.id == x.info.data.get("questions"):
+    if x.run:
+        questions = questions_of(x.run, s)
+    elif (
+        is_task(task, s)
+        and (known := find_task(task, s)).here
+        and known.id == x.info.data.get("questions")
+    ):
         questions = known.questions
     return {q.id: q for q in questions}
 
@@ -268,15 +457,22 @@ def _asked_here(x: Found, s: Settings) -> dict[str, Question]:
 def _same_in_all(record: Mapping[str, Any]) -> dict[str, str]:
     "Collect from a run's record what all lines of its questions hold."
     result = record["evaluation_results"][0]
-    return {"model_id": record["model_info"]["id"], "schema_version": record["schema_version"],
-            "evaluation_id": record["evaluation_id"], "evaluation_name": result["evaluation_name"],
-            "evaluation_result_id": result["evaluation_result_id"]}
+    return {
+        "model_id": record["model_info"]["id"],
+        "schema_version": record["schema_version"],
+        "evaluation_id": record["evaluation_id"],
+        "evaluation_name": result["evaluation_name"],
+        "evaluation_result_id": result["evaluation_result_id"],
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #43c1d9fb
 def _lines(x: Found, record: Mapping[str, Any], text: bool, s: Settings) -> bytes:
     "Write the lines about questions."
-    if x.outcomes is None: return b""
-    answers, known, same = x.run.answers() if x.run else {}, _asked_here(x, s), _same_in_all(record)
+    if x.outcomes is None:
+        return b""
+    answers = x.run.answers() if x.run else {}
+    known = _asked_here(x, s)
+    same = _same_in_all(record)
     lines = []
     for r in x.outcomes.itertuples():
         line = same | instance(r, known.get(r.id), answers.get(r.id), x.info, text)
@@ -299,37 +495,49 @@ def _path(record: dict[str, Any], task: str) -> Path:
 # %% ../../nbs/results/10_every_eval_ever.ipynb #ad8eef4c
 def _details(file: Path, lines: bytes) -> dict[str, Any]:
     "Describe the file of all questions' lines."
-    return {"format": "jsonl", "file_path": file.as_posix(), "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(lines).hexdigest(), "total_rows": lines.count(b"\n")}
+    return {
+        "format": "jsonl",
+        "file_path": file.as_posix(),
+        "hash_algorithm": "sha256",
+        "checksum": hashlib.sha256(lines).hexdigest(),
+        "total_rows": lines.count(b"\n"),
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #afbccfca
 def _check_words(relationship: str, text: str):
     "Refuse unknown words for the relationship, and for whether texts are written."
     kinds = ("first_party", "third_party", "collaborative", "other")
     if relationship not in kinds:
-        raise CallError(f"unknown relationship {relationship!r}", do=nearest(relationship, kinds))
-    if text not in ("", "true", "false"): raise CallError(f"text cannot be {text!r}", do="say true or false")
+        raise CallError(
+            f"unknown relationship {relationship!r}", do=nearest(relationship, kinds)
+        )
+    if text not in ("", "true", "false"):
+        raise CallError(f"text cannot be {text!r}", do="say true or false")
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #d08c996e
 def export_run(
-    run: str|Path,                 # a run's folder, or task:system
-    out: str|Path,                 # the folder to write below
-    s: Settings|None = None,       # where runs and summaries are
-    organization: str = "unknown", # who evaluated
-    relationship: str = "other",   # of who evaluated to the model: first_party, third_party, collaborative, other
-    text: str = "",                # true: questions and replies in full; refnb's own sample always is
-    now: float|None = None,        # when the record was made; now if not given
-) -> Path:                         # the record of the scores
+    run: str | Path,  # a run's folder, or task:system
+    out: str | Path,  # the folder to write below
+    s: Settings | None = None,  # where runs and summaries are
+    organization: str = "unknown",  # who evaluated
+    relationship: str = "other",  # of who evaluated to the model: first_party, third_party,
+    # collaborative, other
+    text: str = "",  # true: questions and replies in full; refnb's own sample always is
+    now: float | None = None,  # when the record was made; now if not given
+) -> Path:  # the record of the scores
     "Write a complete run as records of Every Eval Ever."
     s = s or load_settings()
     _check_words(relationship, text)
     x = find_run(run, s)
     record = _record(x, organization, relationship, time.time() if now is None else now)
     path = _path(record, x.info.task)
-    make_folder(Path(out)/path.parent)
+    make_folder(Path(out) / path.parent)
     lines = _lines(x, record, text == "true" or x.info.task.startswith("sample/"), s)
     if lines:
         beside = path.with_name(f"{path.name}_samples.jsonl")
-        write_atomic(Path(out)/beside, lines)
+        write_atomic(Path(out) / beside, lines)
         record["detailed_evaluation_results"] = _details(beside, lines)
-    return write_atomic(Path(out)/path.with_suffix(".json"), json.dumps(record, indent=1, allow_nan=False) + "\n")
+    return write_atomic(
+        Path(out) / path.with_suffix(".json"),
+        json.dumps(record, indent=1, allow_nan=False) + "\n",
+    )

@@ -26,105 +26,156 @@ from .kernels import kernel_managers
 # %% ../../nbs/results/06_execution.ipynb #9faaeacc
 def _is_cell(c: Any) -> bool:
     "Tell whether this is a notebook's cell: it has a type, a source, and metadata that are a mapping, if any."
-    return (isinstance(c, dict) and isinstance(c.get("source"), (str, list))
-            and isinstance(c.get("metadata", {}), dict) and "cell_type" in c)
+    return (
+        isinstance(c, dict)
+        and isinstance(c.get("source"), (str, list))
+        and isinstance(c.get("metadata", {}), dict)
+        and "cell_type" in c
+    )
 
 # %% ../../nbs/results/06_execution.ipynb #407b32e3
-def read_notebook(path: str|Path) -> dict:
+def read_notebook(path: str | Path) -> dict:
     "Read the JSON of an .ipynb file, a notebook of format 4, or raise an error that says why it is none."
     text = read_bytes(path).decode("utf-8", "replace")
     if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.M):
         raise FormatError("holds merge markers", str(path), "resolve the merge")
-    try: nb = msgspec.json.decode(text, type=dict)
+    try:
+        nb = msgspec.json.decode(text, type=dict)
     except (msgspec.MsgspecError, RecursionError) as e:
         raise FormatError(f"is not a notebook: {e}", str(path)) from None
     if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list):
-        raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path),
-                          "open it in JupyterLab and save it")
+        raise FormatError(
+            f"has notebook format {nb.get('nbformat')}, not 4",
+            str(path),
+            "open it in JupyterLab and save it",
+        )
     if not all(map(_is_cell, nb["cells"])):
         raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
 
-def source(cell: dict) -> str: return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-def _tagged(cell: dict, tag: str) -> bool: return tag in cell.get("metadata", {}).get("tags", [])
+
+def source(cell: dict) -> str:
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def _tagged(cell: dict, tag: str) -> bool:
+    return tag in cell.get("metadata", {}).get("tags", [])
 
 # %% ../../nbs/results/06_execution.ipynb #4ee12401
 KINDS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
+
 class Parameter(NamedTuple):
     "One line of the parameters cell."
-    kind: str    # str, int, float, bool, list or dict
-    default: Any # a literal
-    comment: str # its description
+
+    kind: str  # str, int, float, bool, list or dict
+    default: Any  # a literal
+    comment: str  # its description
 
 # %% ../../nbs/results/06_execution.ipynb #74a3c52f
 def _default(node: ast.expr, kind: str, where: str) -> Any:
     "Evaluate a parameter's default, a literal of its type."
-    try: value = ast.literal_eval(node)
-    except ValueError: raise FormatError("the default is not a literal", where) from None
-    if type(value) is not KINDS[kind]: raise FormatError(f"the default {value!r} is not of type {kind}", where)
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        raise FormatError("the default is not a literal", where) from None
+    if type(value) is not KINDS[kind]:
+        raise FormatError(f"the default {value!r} is not of type {kind}", where)
     return value
 
 # %% ../../nbs/results/06_execution.ipynb #43a4909c
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "Read one statement of the cell."
-    if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
+    if not (
+        isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
+    ):
         raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
     name, kind = node.target.id, ast.unparse(node.annotation)
-    if kind not in KINDS: raise FormatError(f"unknown type {kind!r}", f"{where}, {name}", nearest(kind, KINDS))
+    if kind not in KINDS:
+        raise FormatError(
+            f"unknown type {kind!r}", f"{where}, {name}", nearest(kind, KINDS)
+        )
     value = _default(node.value, kind, f"{where}, {name}")
-    return name, Parameter(kind, value, line.rpartition("#")[2].strip() if "#" in line else "")
+    return name, Parameter(
+        kind, value, line.rpartition("#")[2].strip() if "#" in line else ""
+    )
 
 # %% ../../nbs/results/06_execution.ipynb #f77b060f
 def _parameters_cell(nb: dict, where: str) -> str:
     "Find the text of the one cell that is tagged `parameters`."
     cells = [c for c in nb["cells"] if _tagged(c, "parameters")]
     if len(cells) != 1:
-        raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where,
-                          "tag the cell with the parameters, and only it")
+        raise FormatError(
+            f"{len(cells)} cells are tagged `parameters`, there must be one",
+            where,
+            "tag the cell with the parameters, and only it",
+        )
     return source(cells[0])
 
 # %% ../../nbs/results/06_execution.ipynb #1cd2484d
 def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
     "Read the parameters that a notebook declares, by name; `where` is named in errors."
     text = _parameters_cell(nb, where)
-    try: tree = ast.parse(text)
+    try:
+        tree = ast.parse(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as e:
-        raise FormatError(f"the parameters cell is not Python: {getattr(e, 'msg', e)}", where) from None
-    return dict(_parameter(n, text.splitlines()[(n.end_lineno or 1) - 1], where) for n in tree.body)
+        raise FormatError(
+            f"the parameters cell is not Python: {getattr(e, 'msg', e)}", where
+        ) from None
+    return dict(
+        _parameter(n, text.splitlines()[(n.end_lineno or 1) - 1], where) for n in tree.body
+    )
 
 # %% ../../nbs/results/06_execution.ipynb #746a1251
 def _typed(text: str, kind: str, where: str) -> Any:
     "Convert text to a value of a type."
-    if kind == "str": return text
+    if kind == "str":
+        return text
     try:
-        if kind == "bool": return {"true": True, "false": False}[text.lower()]
-        if kind == "float": return float(text)
+        if kind == "bool":
+            return {"true": True, "false": False}[text.lower()]
+        if kind == "float":
+            return float(text)
         value = ast.literal_eval(text)
-    except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError): value = None
+    except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
     if type(value) is not KINDS[kind]:
-        raise CallError(f"{text!r} is not of type {kind}", where,
-                        {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
+        raise CallError(
+            f"{text!r} is not of type {kind}",
+            where,
+            {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(
+                kind, ""
+            ),
+        )
     return value
 
 # %% ../../nbs/results/06_execution.ipynb #39771d8c
-def _check_given(declared: dict[str, Parameter], given: dict[str, Any], where: str, text: bool):
+def _check_given(
+    declared: dict[str, Parameter], given: dict[str, Any], where: str, text: bool
+):
     "Refuse unknown names of parameters and, unless they are `text`, values of a wrong type."
     for k, v in given.items():
-        if k not in declared: raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
+        if k not in declared:
+            raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
         if not text and type(v) is not KINDS[declared[k].kind]:
             raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
 
 # %% ../../nbs/results/06_execution.ipynb #7266a171
-def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "notebook",
-         text: bool = False) -> dict[str, Any]:
+def bind(
+    declared: dict[str, Parameter],
+    given: dict[str, Any],
+    where: str = "notebook",
+    text: bool = False,
+) -> dict[str, Any]:
     """Join a notebook's defaults and given values to all parameters; unknown names and wrong types are errors, in which
     `where` is named. `text` says that the given values are text, as from the command line."""
     _check_given(declared, given, where, text)
     out: dict[str, Any] = {}
     for k, p in declared.items():
-        if k not in given: out[k] = p.default
-        else: out[k] = _typed(given[k], p.kind, f"{where}, {k}") if text else given[k]
+        if k not in given:
+            out[k] = p.default
+        else:
+            out[k] = _typed(given[k], p.kind, f"{where}, {k}") if text else given[k]
     return out
 
 # %% ../../nbs/results/06_execution.ipynb #e6f27233
@@ -135,20 +186,25 @@ def _files_hash(root: Path, pattern: str) -> str:
         h.update(f"{'/'.join(name)} {_file_hash(os.path.join(root, *name))}\n".encode())
     return h.hexdigest()
 
+
 def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
     "Yield the parts of the paths below a folder that end so; os.walk takes a third of the time of Path.rglob."
     for folder, _, files in os.walk(root):
-        inside = tuple(x for x in folder[len(str(root)):].split(os.sep) if x)
+        inside = tuple(x for x in folder[len(str(root)) :].split(os.sep) if x)
         yield from ((*inside, f) for f in files if f.endswith(end))
+
 
 @lru_cache(maxsize=4096)  # summaries of runs, which one table after the other asks for
 def _content_hash(path: str, inode: int, written: int, size: int) -> str:
     "Hash a file; one that was written anew has another inode, time or size."
-    with open(path, "rb") as f: return sha256(f.read())
+    with open(path, "rb") as f:
+        return sha256(f.read())
+
 
 def _file_hash(path: str) -> str:
     now = os.stat(path)
     return _content_hash(path, now.st_ino, now.st_mtime_ns, now.st_size)
+
 
 def code_hash() -> str:
     "Hash refnb's code and data."
@@ -167,7 +223,8 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     t = printed(name)
     hub = _hub_hashes(t.inputs, s)
     ids = data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s) | hub
-    if name.startswith(f"{YOURS}/"): ids["printed values"] = sha256(msgspec.json.encode(t, order="sorted"))
+    if name.startswith(f"{YOURS}/"):
+        ids["printed values"] = sha256(msgspec.json.encode(t, order="sorted"))
     return ids
 
 # %% ../../nbs/results/06_execution.ipynb #83488dd5
@@ -175,91 +232,139 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
     """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
     code_hash(), where it is known already."""
     path = notebook_of(name)
-    if path is None: raise DataError("has no notebook", name)
+    if path is None:
+        raise DataError("has no notebook", name)
     nb = read_notebook(path)
     # a table of books needs two tasks of one benchmark
     benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]
-    inputs = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters,
-            "code": code or code_hash(), "inputs": _inputs(name, s),
-            "runs": [_files_hash(root/"runs"/benchmark, "*.json") for root in (Path(s.reports), packaged("reports"))]}
+    inputs = {
+        "cells": [[c["cell_type"], source(c)] for c in nb["cells"]],
+        "parameters": parameters,
+        "code": code or code_hash(),
+        "inputs": _inputs(name, s),
+        "runs": [
+            _files_hash(root / "runs" / benchmark, "*.json")
+            for root in (Path(s.reports), packaged("reports"))
+        ],
+    }
     return sha256(msgspec.json.encode(inputs, order="sorted"))
 
 # %% ../../nbs/results/06_execution.ipynb #9de76c15
 class Executed(NamedTuple):
     "What one run of a notebook left."
-    files: dict[str, bytes] # name -> content, relative to the folder of reports
-    notebook: bytes         # as executed
-    seconds: float          # wall clock
-    fault: str              # why it is not accepted, or ""
+
+    files: dict[str, bytes]  # name -> content, relative to the folder of reports
+    notebook: bytes  # as executed
+    seconds: float  # wall clock
+    fault: str  # why it is not accepted, or ""
+
 
 def _quiet():
     "Silence the logs of Papermill and its clients, whose errors refnb reports itself."
     import logging
-    for n in ("papermill", "traitlets", "nbclient", "asyncio"): logging.getLogger(n).setLevel(logging.CRITICAL)
+
+    for n in ("papermill", "traitlets", "nbclient", "asyncio"):
+        logging.getLogger(n).setLevel(logging.CRITICAL)
+
 
 def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str):
     "Run Papermill without its own progress bar and with kernels that end at once."
     import warnings
     from papermill import execute_notebook
+
     _quiet()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plain = lambda p: str(p).replace("{", "{{").replace("}", "}}")  # Papermill formats paths
-        execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False,
-                         execution_timeout=timeout, start_timeout=max(60, timeout), shutdown_kernel="immediate",
-                         autosave_cell_every=0,
-                         extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
-                         kernel_manager_class=kernel_managers(kernels, out.parent))
+        # Papermill formats paths
+        plain = lambda p: str(p).replace("{", "{{").replace("}", "}}")
+        execute_notebook(
+            plain(nb),
+            plain(out),
+            parameters,
+            kernel_name="python3",
+            progress_bar=False,
+            log_output=False,
+            execution_timeout=timeout,
+            start_timeout=max(60, timeout),
+            shutdown_kernel="immediate",
+            autosave_cell_every=0,
+            extra_arguments=[
+                "--log-level=ERROR",
+                "--IPKernelApp.exec_lines=del exit, quit",
+            ],
+            kernel_manager_class=kernel_managers(kernels, out.parent),
+        )
 
 # %% ../../nbs/results/06_execution.ipynb #3e5a00ad
 def _first_line(cell: dict) -> str:
     "Return the first line of a cell that is neither empty nor a comment, cut to 60 characters."
     for line in source(cell).splitlines():
-        if line.strip() and not line.startswith("#"): return line.strip()[:60]
+        if line.strip() and not line.startswith("#"):
+            return line.strip()[:60]
     return ""
 
 # %% ../../nbs/results/06_execution.ipynb #d1d98aa9
 def _ended(c: dict) -> bool:
     "Tell whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
-    if _tagged(c, "skip-execution") or not source(c).strip(): return True
+    if _tagged(c, "skip-execution") or not source(c).strip():
+        return True
     replied = "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
-    return (c.get("execution_count") is not None and replied
-            and not any(o.get("output_type") == "error" for o in c.get("outputs", [])))
+    return (
+        c.get("execution_count") is not None
+        and replied
+        and not any(o.get("output_type") == "error" for o in c.get("outputs", []))
+    )
+
 
 def _where(nb: dict) -> str:
     "Name the first code cell that did not run to its end: its number in the notebook, and its first line."
     added = ("injected-parameters", "papermill-error-cell-tag")
     own = [c for c in nb["cells"] if not any(_tagged(c, tag) for tag in added)]
     for i, c in enumerate(own):
-        if c["cell_type"] == "code" and not _ended(c): return f"cell {i} ({_first_line(c)})"
+        if c["cell_type"] == "code" and not _ended(c):
+            return f"cell {i} ({_first_line(c)})"
     return ""
+
 
 def _what(e: BaseException) -> str:
     "Describe an exception of Papermill or its client in one line."
     kind = type(e).__name__
     if kind == "PapermillExecutionError":
-        return f"{getattr(e, 'ename', kind)}: {' '.join(str(getattr(e, 'evalue', '')).split())}"[:400]
-    if kind == "DeadKernelError": return "the kernel was killed"
-    if kind == "CellTimeoutError": return "hung until its time was up"
-    if isinstance(e, OSError) and e.strerror: return e.strerror.lower()
+        return f"{getattr(e, 'ename', kind)}: {' '.join(str(getattr(e, 'evalue', '')).split())}"[
+            :400
+        ]
+    if kind == "DeadKernelError":
+        return "the kernel was killed"
+    if kind == "CellTimeoutError":
+        return "hung until its time was up"
+    if isinstance(e, OSError) and e.strerror:
+        return e.strerror.lower()
     return f"{kind}: {' '.join(str(e).split())}"[:400]
 
 # %% ../../nbs/results/06_execution.ipynb #9a16d65e
 def _other_file(hashes: dict[str, str], files: dict[str, bytes], folder: str) -> str:
     "Name a file that is not what its report vouches for, if there is one."
     for file, sha in hashes.items():
-        if sha256(files.get(f"{folder}/{file}", b"")) != sha: return f"{file} is not what its report vouches for"
+        if sha256(files.get(f"{folder}/{file}", b"")) != sha:
+            return f"{file} is not what its report vouches for"
     return ""
 
 # %% ../../nbs/results/06_execution.ipynb #8006d9c0
 def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> str:
     """Explain why an executed notebook is not accepted, though nothing was raised; "": it is."""
-    if at := _where(nb): return f"ended early at {at}"
+    if at := _where(nb):
+        return f"ended early at {at}"
     written = files.get(f"{name}.json")
-    if written is None: return "wrote no report"
-    try: provenance = as_provenance(written, f"{name}.json")
-    except FormatError as e: return f"its report is not one: {e.what}"
-    if provenance["table"] != name or f"{name.rpartition('/')[2]}.csv" not in provenance["files"]:
+    if written is None:
+        return "wrote no report"
+    try:
+        provenance = as_provenance(written, f"{name}.json")
+    except FormatError as e:
+        return f"its report is not one: {e.what}"
+    if (
+        provenance["table"] != name
+        or f"{name.rpartition('/')[2]}.csv" not in provenance["files"]
+    ):
         return "its report is not this table's"
     if provenance["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
         return "its report was made with other parameters"
@@ -267,83 +372,129 @@ def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> st
 
 # %% ../../nbs/results/06_execution.ipynb #ea19aa9b
 def _load(path: Path) -> dict:
-    try: return read_notebook(path)
-    except (RefnbError, OSError): return {"cells": []}
+    try:
+        return read_notebook(path)
+    except (RefnbError, OSError):
+        return {"cells": []}
 
 # %% ../../nbs/results/06_execution.ipynb #e7b93e0f
 def _files_below(folder: Path) -> dict[str, bytes]:
     "Read all files below a folder, by their paths in it."
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 # %% ../../nbs/results/06_execution.ipynb #254ecf0e
-def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Path|None = None,
-            kernels: str = "") -> Executed:
+def execute(
+    name: str,
+    nb: bytes,
+    parameters: dict,
+    timeout: int,
+    folder: str | Path | None = None,
+    kernels: str = "",
+) -> Executed:
     """Run the notebook of paper/table, with all parameters but `out`, which is set here, in a temporary folder, made in
     `folder`: files, executed notebook, and why it is not accepted. A cell may take `timeout` seconds; `kernels` is the
     address of a process that forks kernels, "": a fresh one."""
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="run-", dir=folder, ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(
+        prefix="run-", dir=folder, ignore_cleanup_errors=True
+    ) as made:
         tmp = Path(made)
-        (tmp/"in.ipynb").write_bytes(nb)
-        (tmp/"out").mkdir()
-        if "out" in parameters: parameters = parameters | {"out": str(tmp/"out")}
+        (tmp / "in.ipynb").write_bytes(nb)
+        (tmp / "out").mkdir()
+        if "out" in parameters:
+            parameters = parameters | {"out": str(tmp / "out")}
         fault = ""
-        try: _papermill(tmp/"in.ipynb", tmp/"run.ipynb", parameters, timeout, kernels)
-        except Exception as e: fault = _what(e)
-        done, files = _load(tmp/"run.ipynb"), _files_below(tmp/"out")
-        fault = (f"{_where(done) or 'before the first cell'}: {fault}" if fault
-                 else _fault(done, files, name, parameters))
-        run = tmp/"run.ipynb"
-        return Executed(files, run.read_bytes() if run.exists() else b"", time.monotonic() - start, fault)
+        try:
+            _papermill(tmp / "in.ipynb", tmp / "run.ipynb", parameters, timeout, kernels)
+        except Exception as e:
+            fault = _what(e)
+        done, files = _load(tmp / "run.ipynb"), _files_below(tmp / "out")
+        fault = (
+            f"{_where(done) or 'before the first cell'}: {fault}"
+            if fault
+            else _fault(done, files, name, parameters)
+        )
+        run = tmp / "run.ipynb"
+        return Executed(
+            files,
+            run.read_bytes() if run.exists() else b"",
+            time.monotonic() - start,
+            fault,
+        )
 
 # %% ../../nbs/results/06_execution.ipynb #ddd7c488
 def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
     "Find the cells of a report that have a number."
     return {(c["row"], c["column"]) for c in csv_rows(csv_text.decode()) if c["ours"]}
 
-def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
+
+def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
     """Tell what to do with the files of a new report of paper/table, in the folder of reports: new, changed, same or
     kept."""
     old, csv = read_provenance(name, reports), f"{name}.csv"
-    if not old or stale(old, reports): return "changed" if old else "new"
-    new, before = msgspec.json.decode(files[f"{name}.json"], type=dict), (Path(reports)/csv).read_bytes()
-    if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")):
+    if not old or stale(old, reports):
+        return "changed" if old else "new"
+    new = msgspec.json.decode(files[f"{name}.json"], type=dict)
+    before = (Path(reports) / csv).read_bytes()
+    if before == files[csv] and all(
+        old[k] == new[k] for k in ("inputs", "runs", "parameters")
+    ):
         coded = old.get("code", "") == new.get("code", "")
-        return "same" if coded and _whole(old, reports) and not _redrawn(old, new) else "changed"
+        return (
+            "same"
+            if coded and _whole(old, reports) and not _redrawn(old, new)
+            else "changed"
+        )
     # there are more inputs, but one that gave numbers is missing
     grown = old["inputs"].items() < new["inputs"].items()
     return "kept" if _numbers(before) - _numbers(files[csv]) and not grown else "changed"
+
 
 def _redrawn(old: dict, new: dict) -> bool:
     "Tell whether the same versions made other texts or pictures: then the notebook has changed them on purpose."
     return old.get("versions") == new.get("versions") and old["files"] != new["files"]
 
-def _whole(provenance: dict, reports: str|Path) -> bool:
-    return all(((Path(reports)/provenance["table"]).parent/f).exists() for f in provenance["files"])
+
+def _whole(provenance: dict, reports: str | Path) -> bool:
+    return all(
+        ((Path(reports) / provenance["table"]).parent / f).exists()
+        for f in provenance["files"]
+    )
 
 # %% ../../nbs/results/06_execution.ipynb #18390f75
 READY = ".ready"
 
-def move(aside: Path, reports: str|Path):
+
+def move(aside: Path, reports: str | Path):
     """Move what is ready, a folder of whole reports, into place in the folder of reports, the provenance last; what a
     kill interrupted is done by the next batch."""
     files = [p for p in aside.rglob("*") if p.is_file() and p.name != READY]
     for p in sorted(files, key=lambda p: (p.suffix == ".json", p)):
-        target = Path(reports)/p.relative_to(aside)
+        target = Path(reports) / p.relative_to(aside)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(p, target)
 
 # %% ../../nbs/results/06_execution.ipynb #ba542690
-def put(name: str, files: dict[str, bytes], reports: str|Path):
+def put(name: str, files: dict[str, bytes], reports: str | Path):
     """Put a whole new report of paper/table into place in the folder of reports: written aside and marked ready, then
     moved."""
     import shutil
-    aside = Path(reports)/".batch"/f"{name.replace('/', '-')}.{os.getpid()}"
+
+    aside = Path(reports) / ".batch" / f"{name.replace('/', '-')}.{os.getpid()}"
     try:
-        for f, data in files.items(): write_atomic(aside/f, data)
-        write_atomic(aside/READY, b"")
+        for f, data in files.items():
+            write_atomic(aside / f, data)
+        write_atomic(aside / READY, b"")
         move(aside, reports)
     except OSError as e:
-        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports),
-                        "choose another folder with --out") from None
-    finally: shutil.rmtree(aside, ignore_errors=True)
+        raise DataError(
+            f"cannot write: {(e.strerror or str(e)).lower()}",
+            str(reports),
+            "choose another folder with --out",
+        ) from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 # %% ../../nbs/results/05_kernels.ipynb #e9e03b22
-_LAUNCHER = '''
+_LAUNCHER = """
 import json, os, signal, socket, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 parent = int(sys.argv[2])  # not os.getppid(): it may have ended already
@@ -25,18 +25,36 @@ try:
             try: sys.exit(0 if line.recv(1) == b"0" else 1)
             except TimeoutError: pass
 except OSError: sys.exit(1)  # the other process has ended, as when a batch is stopped at once
-'''
+"""
+
 
 def _launcher(address: str, command: list[str]) -> list[str]:
     "Return the command that replaces `python -m ipykernel_launcher ARGUMENTS`."
-    return [command[0], "-I", "-S", "-c", _LAUNCHER, address, str(os.getpid()), *command[3:]]
+    return [
+        command[0],
+        "-I",
+        "-S",
+        "-c",
+        _LAUNCHER,
+        address,
+        str(os.getpid()),
+        *command[3:],
+    ]
 
 # %% ../../nbs/results/05_kernels.ipynb #78493c5f
-_WARM = ("pandas", "matplotlib.pyplot", "ipykernel.kernelapp", "scipy.stats",
-         "refnb.results.tables", "refnb.results.scores", "refnb.results.plots")
+_WARM = (
+    "pandas",
+    "matplotlib.pyplot",
+    "ipykernel.kernelapp",
+    "scipy.stats",
+    "refnb.results.tables",
+    "refnb.results.scores",
+    "refnb.results.plots",
+)
 _NO_WATCH = {"JPY_PARENT_PID": "1"}  # ipykernel's word for a parent that never ends
 # matplotlib reads it when it is imported
 _AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+
 
 def _end_with(line: socket.socket):
     "End this process when the other end of the line is closed."
@@ -48,15 +66,18 @@ def _become_kernel(line: socket.socket):
     "Turn this process into the kernel that is asked for at the other end of the line."
     asked = b""
     while not asked.endswith(bytes(1)):
-        if not (received := line.recv(1 << 16)): return
+        if not (received := line.recv(1 << 16)):
+            return
         asked += received
     arguments, folder, environment = json.loads(asked[:-1])
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment | _NO_WATCH)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD): signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=[line], daemon=True).start()
     from ipykernel.kernelapp import launch_new_instance
+
     sys.argv = ["ipykernel_launcher", *arguments]
     launch_new_instance()
     line.send(b"0")
@@ -64,20 +85,25 @@ def _become_kernel(line: socket.socket):
 # %% ../../nbs/results/05_kernels.ipynb #40c4e4fa
 def _fork_kernel(line: socket.socket, door: socket.socket):
     "Fork a kernel, and close its connection in this process."
-    if os.fork(): return line.close()
+    if os.fork():
+        return line.close()
     try:
         door.close()
         _become_kernel(line)
-    finally: os._exit(1)
+    finally:
+        os._exit(1)
 
 # %% ../../nbs/results/05_kernels.ipynb #9b06e42e
 def serve(number: int):
     "Fork a kernel for each connection to the socket of this number, until the standard input ends."
     import select
+
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no kernel stays as a zombie
-    for name in _WARM: importlib.import_module(name)
+    for name in _WARM:
+        importlib.import_module(name)
     with socket.socket(fileno=number) as door:
-        while door in select.select([door, sys.stdin], [], [])[0]: _fork_kernel(door.accept()[0], door)
+        while door in select.select([door, sys.stdin], [], [])[0]:
+            _fork_kernel(door.accept()[0], door)
 
 # %% ../../nbs/results/05_kernels.ipynb #e26c9013
 def can_fork() -> bool:
@@ -88,21 +114,35 @@ def can_fork() -> bool:
 @contextmanager
 def fork_server() -> Iterator[str]:
     "Start a process that forks kernels; its address. It ends with this block, or with this process."
-    with tempfile.TemporaryDirectory(prefix="refnb-") as folder, socket.socket(socket.AF_UNIX) as door:
+    with (
+        tempfile.TemporaryDirectory(prefix="refnb-") as folder,
+        socket.socket(socket.AF_UNIX) as door,
+    ):
         address = f"{folder}/kernels"
         door.bind(address)
         door.listen(64)  # a kernel that is asked for now waits until the imports are done
-        command = [sys.executable, "-P", "-c", f"from refnb.results.kernels import serve; serve({door.fileno()})"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], start_new_session=True,
-                                   env=os.environ | _AS_IN_A_KERNEL)
+        command = [
+            sys.executable,
+            "-P",
+            "-c",
+            f"from refnb.results.kernels import serve; serve({door.fileno()})",
+        ]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            pass_fds=[door.fileno()],
+            start_new_session=True,
+            env=os.environ | _AS_IN_A_KERNEL,
+        )
         door.close()
-        try: yield address
+        try:
+            yield address
         finally:
             process.kill()
             process.communicate()
 
 # %% ../../nbs/results/05_kernels.ipynb #2ab57e29
-def kernel_managers(address: str, folder: str|Path) -> type:
+def kernel_managers(address: str, folder: str | Path) -> type:
     """Make a class of kernel managers whose kernels are forks of the process at this address; "": fresh ones.
     A kernel's connection file, which holds its key, is in `folder`: a batch that was killed cannot remove it, and the
     next one finds it there."""
@@ -111,9 +151,13 @@ def kernel_managers(address: str, folder: str|Path) -> type:
     class BatchKernelManager(AsyncKernelManager):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
-            self.connection_file = str(Path(folder).absolute()/f"kernel-{os.urandom(4).hex()}.json")
+            self.connection_file = str(
+                Path(folder).absolute() / f"kernel-{os.urandom(4).hex()}.json"
+            )
             if sys.platform != "win32" and len(self.connection_file) < 90:
-                self.transport = "ipc"  # another process may take a port before the kernel does
+                # another process may take a port before the kernel does
+                self.transport = "ipc"
+
         def format_kernel_cmd(self, extra_arguments=None):
             command = super().format_kernel_cmd(extra_arguments)
             return _launcher(address, command) if address else command

@@ -25,68 +25,103 @@ from .tables import table_names
 # %% ../../nbs/results/12_plan.ipynb #b1a00006
 Need = Literal["network", "gpu", "people", "nothing"]
 
+
 class Way(Record):
     "A way to fill missing cells."
-    title: str               # in words
-    reason: str              # a pattern: the reasons of its cells
-    needs: list[Need]        # of the machine, or of people; nothing: no way is known
-    commands: list[str] = [] # in order, each for every {domain}, {setting} and {other} that it names
-    by_hand: str = ""        # the work for a person
-    sets: list[str] = []     # of upstream files that are downloaded
-    more: float = 0.         # gigabytes beyond the upstream sets: weights of a hub, sizes that are not known exactly
-    hours: float = 0.        # about
-    memory: float = 0.       # gigabytes, of the GPU where one is needed
-    basis: str = ""          # source of the hours
+
+    title: str  # in words
+    reason: str  # a pattern: the reasons of its cells
+    needs: list[Need]  # of the machine, or of people; nothing: no way is known
+    # in order, each for every {domain}, {setting} and {other} that it names
+    commands: list[str] = []
+    by_hand: str = ""  # the work for a person
+    sets: list[str] = []  # of upstream files that are downloaded
+    # gigabytes beyond the upstream sets: weights of a hub, sizes that are not known exactly
+    more: float = 0.0
+    hours: float = 0.0  # about
+    memory: float = 0.0  # gigabytes, of the GPU where one is needed
+    basis: str = ""  # source of the hours
+
 
 @cache
 def ways() -> dict[str, Way]:
     "Read all ways by name, in the order in which they are tried."
     return read_yaml(packaged("data/missing.yaml"), dict[str, Way])
 
+
 def expanded(command: str) -> list[str]:
     "List a command once for each domain and setting that its placeholders can be."
     out = []
     for domain in DOMAINS:
         if "{setting}" in command:
-            for setting in settings_of(domain): out.append(command.format(domain=domain, setting=setting))
+            for setting in settings_of(domain):
+                out.append(command.format(domain=domain, setting=setting))
         elif "{other}" in command:
             for other in (*DOMAINS, "mixed"):
-                if other != domain: out.append(command.format(domain=domain, other=other))
+                if other != domain:
+                    out.append(command.format(domain=domain, other=other))
     return out or [command]
 
 # %% ../../nbs/results/12_plan.ipynb #b1a00009
 class Planned(NamedTuple):
     "A way, and the cells that it would fill."
-    name: str              # of the way
+
+    name: str  # of the way
     way: Way
     cells: dict[str, int]  # table -> missing printed numbers
-    download: float        # megabytes, as far as known
+    download: float  # megabytes, as far as known
+
     @property
-    def total(self) -> int: return sum(self.cells.values())
+    def total(self) -> int:
+        return sum(self.cells.values())
+
     @property
-    def commands(self) -> list[str]: return list(itertools.chain.from_iterable(map(expanded, self.way.commands)))
+    def commands(self) -> list[str]:
+        return list(itertools.chain.from_iterable(map(expanded, self.way.commands)))
+
     def row(self) -> dict[str, Any]:
         "Return its row of the table."
         w = self.way
-        return {"cells": self.total, "needs": " and ".join(w.needs), "what": w.title,
-                "download": f"{self.download:,.0f} MB" if self.download else "",
-                "hours": f"{w.hours:g}" if w.hours else "", "memory": f"{w.memory:g} GB" if w.memory else "",
-                "price": "0 USD" if w.commands else ""}
+        return {
+            "cells": self.total,
+            "needs": " and ".join(w.needs),
+            "what": w.title,
+            "download": f"{self.download:,.0f} MB" if self.download else "",
+            "hours": f"{w.hours:g}" if w.hours else "",
+            "memory": f"{w.memory:g} GB" if w.memory else "",
+            "price": "0 USD" if w.commands else "",
+        }
+
     def json(self) -> dict[str, Any]:
         "Return all its fields for JSON."
         w = self.way
-        return {"name": self.name, "title": w.title, "needs": w.needs, "cells": self.cells, "total": self.total,
-                "commands": self.commands, "by_hand": w.by_hand, "download_mb": self.download, "hours": w.hours,
-                "memory_gb": w.memory, "usd": 0. if w.commands else None, "basis": w.basis}
+        return {
+            "name": self.name,
+            "title": w.title,
+            "needs": w.needs,
+            "cells": self.cells,
+            "total": self.total,
+            "commands": self.commands,
+            "by_hand": w.by_hand,
+            "download_mb": self.download,
+            "hours": w.hours,
+            "memory_gb": w.memory,
+            "usd": 0.0 if w.commands else None,
+            "basis": w.basis,
+        }
 
 # %% ../../nbs/results/12_plan.ipynb #3a0d6040
 class Plan(list[Planned]):
     "The ways that would fill cells, in order."
+
     def with_(self, *has: Need) -> "Plan":
         "List the ways that take no more than this."
         return Plan(x for x in self if set(x.way.needs) <= set(has))
+
     @property
-    def total(self) -> int: return sum(map(attrgetter("total"), self))
+    def total(self) -> int:
+        return sum(map(attrgetter("total"), self))
+
     def summary(self) -> str:
         "Count the missing cells that a network, a GPU or people could fill."
         network, both = self.with_("network").total, self.with_("network", "gpu").total
@@ -94,17 +129,24 @@ class Plan(list[Planned]):
         people = self.total - both - nothing
         filled = {"a network": network, "a GPU beside it": both - network, "people": people}
         parts = [f"{who} would fill {n}" for who, n in filled.items() if n]
-        if nothing: parts.append(f"no way is known for {nothing}")
+        if nothing:
+            parts.append(f"no way is known for {nothing}")
         return f"{self.total} printed numbers are missing: {'; '.join(parts)}."
-    def __repr__(self): return "\n".join([self.summary(), *(f"  {x.total:4} {x.way.title}" for x in self)])
+
+    def __repr__(self):
+        return "\n".join([self.summary(), *(f"  {x.total:4} {x.way.title}" for x in self)])
 
 # %% ../../nbs/results/12_plan.ipynb #e44e0d07
 def way_of(reason: str) -> str:
     "Name the way that would remove a reason."
     for name, w in ways().items():
-        if re.search(w.reason, reason): return name
-    raise DataError(f"no way is listed for the reason {reason!r}", "data/missing.yaml",
-                    "add an entry, or let one match it")
+        if re.search(w.reason, reason):
+            return name
+    raise DataError(
+        f"no way is listed for the reason {reason!r}",
+        "data/missing.yaml",
+        "add an entry, or let one match it",
+    )
 
 # %% ../../nbs/results/12_plan.ipynb #420538f7
 def _cells_by_way(names: Iterable[str], s: Settings) -> dict[str, dict[str, int]]:
@@ -119,26 +161,29 @@ def _cells_by_way(names: Iterable[str], s: Settings) -> dict[str, dict[str, int]
 # %% ../../nbs/results/12_plan.ipynb #da1ef6e3
 def _download(w: Way, s: Settings) -> float:
     "Add up what a way would download, in megabytes, as far as known."
-    return round(1e3*w.more + sum(survey(name, s).to_come for name in w.sets)/1e6, 1)
+    return round(1e3 * w.more + sum(survey(name, s).to_come for name in w.sets) / 1e6, 1)
 
 # %% ../../nbs/results/12_plan.ipynb #2bc6837c
-def plan(names: Iterable[str] = (), s: Settings|None = None) -> Plan:
+def plan(names: Iterable[str] = (), s: Settings | None = None) -> Plan:
     "List what would fill the missing printed numbers of tables (none: of all), from their reports."
     s, out = s or load_settings(), Plan()
     found = _cells_by_way(names or table_names(), s)
     for name, w in ways().items():
-        if name in found: out.append(Planned(name, w, found[name], _download(w, s)))
+        if name in found:
+            out.append(Planned(name, w, found[name], _download(w, s)))
     return out
 
 # %% ../../nbs/results/12_plan.ipynb #b1a0000d
 def has_gpu() -> bool:
     "Tell whether this machine has a GPU that torch can use."
-    try: import torch
-    except ImportError: return False
+    try:
+        import torch
+    except ImportError:
+        return False
     return torch.cuda.is_available()
 
 # %% ../../nbs/results/12_plan.ipynb #2285ea2f
-def machine(s: Settings|None = None) -> list[Need]:
+def machine(s: Settings | None = None) -> list[Need]:
     "List the resources of this machine."
     here: dict[Need, bool] = {"network": reachable(s or load_settings()), "gpu": has_gpu()}
     return [k for k, has in here.items() if has]
@@ -153,25 +198,35 @@ def arguments(command: str) -> list[str]:
         out.append(name + eq + max(found, key=os.path.getmtime) if found else word)
     return out
 
+
 _REFNB = [sys.executable, "-c", "from refnb.commands.cli import run; run()"]
+
 
 def _run(command: str) -> str:
     "Run one command; return what went wrong, if anything did."
     done = subprocess.run([*_REFNB, *arguments(command)], stderr=subprocess.PIPE, text=True)
-    if not done.returncode: return ""
-    return (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[-1]
+    if not done.returncode:
+        return ""
+    return (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[
+        -1
+    ]
 
-def _side_by_side(commands: list[str], address: str, gpus: int) -> Iterator[tuple[str, str]]:
+
+def _side_by_side(
+    commands: list[str], address: str, gpus: int
+) -> Iterator[tuple[str, str]]:
     "Run commands on a Ray cluster; yield each with what went wrong."
     with ray_cluster(address) as ray:
         work = ray.remote(num_cpus=1, num_gpus=gpus)(_run)
         calls = {work.remote(c): c for c in commands}
-        for command, error, fault in as_ended(ray, calls): yield command, error or fault
+        for command, error, fault in as_ended(ray, calls):
+            yield command, error or fault
 
 # %% ../../nbs/results/12_plan.ipynb #7c1c5091
 def _results(commands: list[str], ray: str, gpus: int) -> Iterable[tuple[str, str]]:
     "Run commands, several of them on a Ray cluster if there is one; return each with what went wrong."
-    if ray and len(commands) > 1: return _side_by_side(commands, ray, gpus)
+    if ray and len(commands) > 1:
+        return _side_by_side(commands, ray, gpus)
     return zip(commands, map(_run, commands))
 
 # %% ../../nbs/results/12_plan.ipynb #b1a0000f
@@ -182,16 +237,21 @@ def _way_done(x: Planned, say: Say, ray: str) -> bool:
         for command, fault in _results(expanded(template), ray, int("gpu" in x.way.needs)):
             say(f"{command}: {fault or 'done'}")
             faults += bool(fault)
-        if faults: return False
+        if faults:
+            return False
     return True
 
 # %% ../../nbs/results/12_plan.ipynb #3596be12
-def everything(names: Iterable[str] = (), ray: str = "", say: Say = print, s: Settings|None = None) -> Plan:
+def everything(
+    names: Iterable[str] = (), ray: str = "", say: Say = print, s: Settings | None = None
+) -> Plan:
     "Run, in order, all ways that this machine can take; return those that failed. Finished runs are not repeated."
     s = s or load_settings()
     has = machine(s)
     todo = Plan(x for x in plan(names, s).with_(*has) if not x.way.by_hand)
     hours = sum(map(attrgetter("way.hours"), todo))
-    say(f"this machine has {' and '.join(has) or 'neither a network nor a GPU'}: "
-        f"{len(todo)} ways, for {todo.total} cells, about {hours:,g} hours")
+    say(
+        f"this machine has {' and '.join(has) or 'neither a network nor a GPU'}: "
+        f"{len(todo)} ways, for {todo.total} cells, about {hours:,g} hours"
+    )
     return Plan(x for x in todo if not _way_done(x, say, ray))

@@ -21,139 +21,248 @@ from ..models.training import Entry
 
 # %% ../../nbs/results/04_plots.ipynb #6410b99b
 INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
-COLORS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#56b4e9", "#ca9161", "#949494", "#ece133")
+COLORS = (
+    "#0173b2",
+    "#de8f05",
+    "#029e73",
+    "#cc78bc",
+    "#56b4e9",
+    "#ca9161",
+    "#949494",
+    "#ece133",
+)
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<")
 _HATCHES = ("", "////", "...", "xx")
-_STYLE = {"text.parse_math": False, "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "figure.titlesize": 11,
-          "axes.titlesize": 10, "axes.titlelocation": "left", "axes.labelsize": 9, "xtick.labelsize": 8.5,
-          "ytick.labelsize": 8.5, "legend.fontsize": 8.5, "legend.frameon": False, "grid.color": "#dddddd",
-          "grid.linewidth": .7, "lines.linewidth": 1.3, "patch.edgecolor": INK, "patch.linewidth": .8}
+_STYLE = {
+    "text.parse_math": False,
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "figure.titlesize": 11,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.3,
+    "patch.edgecolor": INK,
+    "patch.linewidth": 0.8,
+}
+
 
 def mark(k: int, size: float = 7) -> dict[str, Any]:
     "Return the color and shape, `size` points wide, of the series number `k` for `ax.plot`."
-    return {"color": COLORS[k % 8], "marker": _SHAPES[k % 8], "markersize": size, "markeredgecolor": INK,
-            "markeredgewidth": .9}
+    return {
+        "color": COLORS[k % 8],
+        "marker": _SHAPES[k % 8],
+        "markersize": size,
+        "markeredgecolor": INK,
+        "markeredgewidth": 0.9,
+    }
 
 # %% ../../nbs/results/04_plots.ipynb #be3f4d1c
 def fill(k: int) -> dict[str, Any]:
     "Return the color and hatching of a series of bars, number `k`, for `ax.bar`."
-    return {"facecolor": COLORS[k % 8], "hatch": _HATCHES[k % 4], "edgecolor": INK, "linewidth": .8}
+    return {
+        "facecolor": COLORS[k % 8],
+        "hatch": _HATCHES[k % 4],
+        "edgecolor": INK,
+        "linewidth": 0.8,
+    }
 
 # %% ../../nbs/results/04_plots.ipynb #6410b99d
 def _text(name: str) -> str:
     "Write a name that may be of others; lines are its own. No font has what steers a terminal."
     return inert(name, keep="\n")
 
+
 def _labelled(fig: Figure) -> dict[str, Any]:
     "Find the series of all panels that have a name, each once."
     found: dict[str, Any] = {}
     for ax in fig.axes:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True): found.setdefault(label, handle)
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
     return found
+
 
 def _legend(fig: Figure, width: float):
     "Put one legend for all panels below them, in as many columns as there is room for."
     found = _labelled(fig)
-    if len(found) < 2: return
-    room = int(12*width/(max(map(len, found)) + 5))
+    if len(found) < 2:
+        return
+    room = int(12 * width / (max(map(len, found)) + 5))
     names = sorted(found, key=lambda name: name.startswith("published"))
-    fig.legend([found[n] for n in names], map(_text, names), loc="outside lower center",
-               ncols=max(1, min(len(found), room)))
+    fig.legend(
+        [found[n] for n in names],
+        map(_text, names),
+        loc="outside lower center",
+        ncols=max(1, min(len(found), room)),
+    )
+
 
 def name_rows(ax: Axes, names: Sequence[str]):
     "Name the rows of a panel from top to bottom, and put every second one on a light band."
-    for y in range(0, len(names), 2): ax.axhspan(y - .5, y + .5, color=_BAND, linewidth=0, zorder=0)
+    for y in range(0, len(names), 2):
+        ax.axhspan(y - 0.5, y + 0.5, color=_BAND, linewidth=0, zorder=0)
     ax.set_yticks(range(len(names)), map(_text, names))
-    ax.set_ylim(len(names) - .5, -.5)
+    ax.set_ylim(len(names) - 0.5, -0.5)
 
 # %% ../../nbs/results/04_plots.ipynb #a5e8e2d4
-def _dress(ax: Axes, title: str, xlabel: str, grid: Literal["x", "y", "both"], rows: Sequence[str]|None):
+def _dress(
+    ax: Axes,
+    title: str,
+    xlabel: str,
+    grid: Literal["x", "y", "both"],
+    rows: Sequence[str] | None,
+):
     "Give a panel its title, labels and grid."
     ax.set(title=_text(title), xlabel=xlabel)
-    ax.grid(axis=grid, color="#dddddd", linewidth=.7)
+    ax.grid(axis=grid, color="#dddddd", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.tick_params(length=0, which="both", labelsize=8.5)
-    if rows is not None: name_rows(ax, rows)
+    if rows is not None:
+        name_rows(ax, rows)
 
 # %% ../../nbs/results/04_plots.ipynb #6410b9a0
 @contextmanager
 def figure(
     width: float = 7.2,  # inches, without room for long names of rows
-    height: float = 3.6, # inches; of one row, if there are rows
-    title: str = "",     # above all panels
+    height: float = 3.6,  # inches; of one row, if there are rows
+    title: str = "",  # above all panels
     panels: Sequence[str] = ("",),  # their titles
-    rows: Sequence[str]|None = None, # names of rows that the panels share
-    xlabel: str = "",    # below each panel
-    ylabel: str = "",    # beside the first panel
-    grid: Literal["x", "y", "both"] = "y", # lines across this axis
-    legend: bool = True, # one for all panels; no: panels have their own
-    **share: Any,        # further arguments of `plt.subplots`
-) -> Iterator[tuple[Figure, list[Axes]]]: # to draw on
+    rows: Sequence[str] | None = None,  # names of rows that the panels share
+    xlabel: str = "",  # below each panel
+    ylabel: str = "",  # beside the first panel
+    grid: Literal["x", "y", "both"] = "y",  # lines across this axis
+    legend: bool = True,  # one for all panels; no: panels have their own
+    **share: Any,  # further arguments of `plt.subplots`
+) -> Iterator[tuple[Figure, list[Axes]]]:  # to draw on
     "Open a figure in refnb's style; close it with its legend."
     import matplotlib.pyplot as plt, seaborn as sns
+
     if rows is not None:
-        width += .075*max(0, max(map(len, rows), default=0) - 20)
-        height = height*len(rows) + 1.6
+        width += 0.075 * max(0, max(map(len, rows), default=0) - 20)
+        height = height * len(rows) + 1.6
     with plt.rc_context(sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE):
-        usual: dict[str, Any] = {"ncols": len(panels), "figsize": (width, height), "sharey": True, "squeeze": False,
-                                 "layout": "constrained"}
+        usual: dict[str, Any] = {
+            "ncols": len(panels),
+            "figsize": (width, height),
+            "sharey": True,
+            "squeeze": False,
+            "layout": "constrained",
+        }
         fig, cells = plt.subplots(**usual | share)
-        for ax, name in zip(cells.flat, panels, strict=False): _dress(ax, name, xlabel, grid, rows)
+        for ax, name in zip(cells.flat, panels, strict=False):
+            _dress(ax, name, xlabel, grid, rows)
         cells[0, 0].set_ylabel(ylabel)
         sns.despine(fig, left=grid == "x")
-        fig.suptitle(_text(title), x=.01, ha="left")
+        fig.suptitle(_text(title), x=0.01, ha="left")
         try:
             yield fig, list(cells.flat)
-            if legend: _legend(fig, width)
-        finally: plt.close(fig)
+            if legend:
+                _legend(fig, width)
+        finally:
+            plt.close(fig)
 
 # %% ../../nbs/results/04_plots.ipynb #b005649d
-def _series(ax: Axes, at: Sequence[float], intervals: Sequence[Interval|None], k: int, label: str):
+def _series(
+    ax: Axes, at: Sequence[float], intervals: Sequence[Interval | None], k: int, label: str
+):
     "Draw one series in one panel."
     values: dict[float, float] = {}
     for y, iv in zip(at, intervals, strict=True):
-        if iv is None or iv.value is None: continue
-        values[y] = 100*iv.value
-        if iv.low is not None and iv.high is not None: ax.plot([100*iv.low, 100*iv.high], [y, y], color=GREY, zorder=2)
-    ax.plot(list(values.values()), list(values), linestyle="", zorder=3, label=label, **mark(k))
+        if iv is None or iv.value is None:
+            continue
+        values[y] = 100 * iv.value
+        if iv.low is not None and iv.high is not None:
+            ax.plot([100 * iv.low, 100 * iv.high], [y, y], color=GREY, zorder=2)
+    ax.plot(
+        list(values.values()), list(values), linestyle="", zorder=3, label=label, **mark(k)
+    )
 
 # %% ../../nbs/results/04_plots.ipynb #f94d98e9
 def _published(ax: Axes, printed: Mapping[str, float], rows: Sequence[str]):
     "Draw published values as strokes on their rows."
-    if not printed: return
+    if not printed:
+        return
     at = list(map(list(rows).index, printed))
-    ax.plot(list(printed.values()), at, linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6,
-            zorder=4, label="published")
+    ax.plot(
+        list(printed.values()),
+        at,
+        linestyle="",
+        marker="|",
+        markersize=15,
+        color=RED,
+        markeredgewidth=1.6,
+        zorder=4,
+        label="published",
+    )
 
 # %% ../../nbs/results/04_plots.ipynb #0f5b7ce3
 def dots(
-    panels: Mapping[str, Mapping[str, Sequence[Interval|None]]], # panel -> series -> an interval of fractions per row
-    rows: Sequence[str],          # names of the rows, from top to bottom
-    title: str = "",              # of the figure
-    xlabel: str = "accuracy (%)", # below the panels
-    printed: Mapping[str, float]|None = None, # row -> published value, drawn in the first panel
-    height: float = .52,          # inches of a row
-    xlim: tuple[float, float] = (-2, 102), # marks at 0 and 100 are not cut
+    panels: Mapping[str, Mapping[str, Sequence[Interval | None]]],  # panel -> series -> an
+    # interval of fractions per row
+    rows: Sequence[str],  # names of the rows, from top to bottom
+    title: str = "",  # of the figure
+    xlabel: str = "accuracy (%)",  # below the panels
+    printed: Mapping[str, float] | None = None,  # row -> published value,
+    # drawn in the first panel
+    height: float = 0.52,  # inches of a row
+    xlim: tuple[float, float] = (-2, 102),  # marks at 0 and 100 are not cut
 ) -> Figure:
     "Draw scores of several systems as dots with intervals, a panel per subset."
     series = list(dict.fromkeys(chain.from_iterable(panels.values())))
-    with figure(3.1*len(panels) + 1.2, height, title, list(panels), rows, xlabel, grid="x", sharex=True) as (fig, axes):
+    with figure(
+        3.1 * len(panels) + 1.2,
+        height,
+        title,
+        list(panels),
+        rows,
+        xlabel,
+        grid="x",
+        sharex=True,
+    ) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
             ax.set_xlim(xlim)
-            step = min(.26, .8/max(1, len(panel)))
+            step = min(0.26, 0.8 / max(1, len(panel)))
             for k, (label, intervals) in enumerate(panel.items()):
-                lift = step*(k - (len(panel) - 1)/2)
-                _series(ax, [i + lift for i in range(len(rows))], intervals, series.index(label), label)
+                lift = step * (k - (len(panel) - 1) / 2)
+                _series(
+                    ax,
+                    [i + lift for i in range(len(rows))],
+                    intervals,
+                    series.index(label),
+                    label,
+                )
         _published(axes[0], printed or {}, rows)
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #5fc8d6d6
-def lines(panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float|None]]]], title: str = "",
-          xlabel: str = "", ylabel: str = "accuracy (%)", height: float = 4.2, grid: Literal["x", "y", "both"] = "y",
-          **share: Any) -> Figure:
+def lines(
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float | None]]]],
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "accuracy (%)",
+    height: float = 4.2,
+    grid: Literal["x", "y", "both"] = "y",
+    **share: Any,
+) -> Figure:
     """Draw a line per series, a panel per subset: panel -> series -> x and y. `xlabel` is below each panel,
     `ylabel` beside the first, `height` in inches, `grid` across an axis; `share` is for `plt.subplots`."""
-    with figure(3.5*len(panels) + .6, height, title, list(panels), None, xlabel, ylabel, grid, **share) as (fig, axes):
+    with figure(
+        3.5 * len(panels) + 0.6,
+        height,
+        title,
+        list(panels),
+        None,
+        xlabel,
+        ylabel,
+        grid,
+        **share,
+    ) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
             for k, (label, (x, y)) in enumerate(panel.items()):
                 ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
@@ -161,72 +270,107 @@ def lines(panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[floa
 
 # %% ../../nbs/results/04_plots.ipynb #918d07d6
 def slopes(
-    series: Mapping[str, Sequence[float|None]], # system -> a percentage per form
-    forms: Sequence[str],                       # from left to right
-    title: str = "",                            # of the figure
+    series: Mapping[str, Sequence[float | None]],  # system -> a percentage per form
+    forms: Sequence[str],  # from left to right
+    title: str = "",  # of the figure
 ) -> Figure:
     "Draw a score per form, one line per system, its name at the end of the line."
     with figure(5.6, 3.6, title, ylabel="accuracy (%)") as (fig, (ax,)):
         for k, (name, values) in enumerate(series.items()):
             known = [(i, v) for i, v in enumerate(values) if v is not None]
             ax.plot(*zip(*known), **mark(k))
-            ax.annotate(_text(name), known[-1], xytext=(8, 0), textcoords="offset points", va="center")
+            ax.annotate(
+                _text(name),
+                known[-1],
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+            )
         ax.set_xticks(range(len(forms)), forms)
-        ax.set_xlim(-.3, len(forms) - .1)
+        ax.set_xlim(-0.3, len(forms) - 0.1)
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #ed8598a3
 def spread(
-    draws: Mapping[str, Sequence[float]], # row -> a percentage per draw
-    marks: Mapping[str, float],           # row -> the number to compare with
-    title: str = "",                      # of the figure
-    xlabel: str = "accuracy (%)",         # below the axis
+    draws: Mapping[str, Sequence[float]],  # row -> a percentage per draw
+    marks: Mapping[str, float],  # row -> the number to compare with
+    title: str = "",  # of the figure
+    xlabel: str = "accuracy (%)",  # below the axis
 ) -> Figure:
     "Draw many draws as dots and one number as a stroke, a row per system."
-    with figure(6.4, .6, title, rows=list(draws), xlabel=xlabel, grid="x") as (fig, (ax,)):
+    with figure(6.4, 0.6, title, rows=list(draws), xlabel=xlabel, grid="x") as (fig, (ax,)):
         for y, (row, values) in enumerate(draws.items()):
-            ax.plot(values, [y]*len(values), linestyle="", zorder=3, **mark(0))
-            ax.plot([marks[row]], [y], marker="|", markersize=20, markeredgewidth=2.2, color=INK, zorder=4)
+            ax.plot(values, [y] * len(values), linestyle="", zorder=3, **mark(0))
+            ax.plot(
+                [marks[row]],
+                [y],
+                marker="|",
+                markersize=20,
+                markeredgewidth=2.2,
+                color=INK,
+                zorder=4,
+            )
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #4a3084de
 def stacked(
-    counts: Mapping[str, Sequence[float]], # kind -> a count per row
-    rows: Sequence[str],                   # from top to bottom
-    title: str = "",                       # of the figure
-    xlabel: str = "questions",             # below the axis
+    counts: Mapping[str, Sequence[float]],  # kind -> a count per row
+    rows: Sequence[str],  # from top to bottom
+    title: str = "",  # of the figure
+    xlabel: str = "questions",  # below the axis
 ) -> Figure:
     "Draw counts of kinds as stacked bars."
-    with figure(7.2, .5, title, rows=rows, xlabel=xlabel, grid="x") as (fig, (ax,)):
-        left = [0.]*len(rows)
+    with figure(7.2, 0.5, title, rows=rows, xlabel=xlabel, grid="x") as (fig, (ax,)):
+        left = [0.0] * len(rows)
         for k, (kind, values) in enumerate(counts.items()):
-            ax.barh(range(len(rows)), values, left=left, height=.62, label=kind, zorder=2, **fill(k))
+            ax.barh(
+                range(len(rows)),
+                values,
+                left=left,
+                height=0.62,
+                label=kind,
+                zorder=2,
+                **fill(k),
+            )
             left = [a + b for a, b in zip(left, values, strict=True)]
         ax.xaxis.set_major_formatter("{x:,.0f}")
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #1be51edc
 def differences(
-    rows: Mapping[str, Difference], # row -> a difference of fractions
-    title: str = "",                # of the figure
+    rows: Mapping[str, Difference],  # row -> a difference of fractions
+    title: str = "",  # of the figure
 ) -> Figure:
     "Draw paired differences with intervals beside the line of no difference; filled where zero lies outside."
-    with figure(7.2, .36, title, rows=list(rows), xlabel="difference of accuracy (points)", grid="x") as (fig, (ax,)):
+    with figure(
+        7.2,
+        0.36,
+        title,
+        rows=list(rows),
+        xlabel="difference of accuracy (points)",
+        grid="x",
+    ) as (fig, (ax,)):
         ax.axvline(0, color=INK, linewidth=1)
         for y, d in enumerate(rows.values()):
-            if d.value is None: continue
+            if d.value is None:
+                continue
             sure = False
             if d.low is not None and d.high is not None:
                 sure = d.low > 0 or d.high < 0
-                ax.plot([100*d.low, 100*d.high], [y, y], color=GREY, zorder=2)
-            ax.plot([100*d.value], [y], zorder=3, **mark(0) | ({} if sure else {"markerfacecolor": "white"}))
+                ax.plot([100 * d.low, 100 * d.high], [y, y], color=GREY, zorder=2)
+            ax.plot(
+                [100 * d.value],
+                [y],
+                zorder=3,
+                **mark(0) | ({} if sure else {"markerfacecolor": "white"}),
+            )
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #7c0e5a11
 def _smoothed(values: Sequence[float], width: int) -> list[float]:
     "Return running means: of each value and up to `width` - 1 before it."
-    windows = [values[max(0, i - width + 1):i + 1] for i in range(len(values))]
-    return [sum(w)/len(w) for w in windows]
+    windows = [values[max(0, i - width + 1) : i + 1] for i in range(len(values))]
+    return [sum(w) / len(w) for w in windows]
 
 # %% ../../nbs/results/04_plots.ipynb #210be5ca
 def _losses(entries: Sequence[Entry]) -> dict[int, float]:
@@ -236,16 +380,27 @@ def _losses(entries: Sequence[Entry]) -> dict[int, float]:
 # %% ../../nbs/results/04_plots.ipynb #7cc35a30
 def _held_out(entries: Sequence[Entry]) -> dict[int, float]:
     "Return the held-out accuracy after each epoch of a training, in percent."
-    return {e.epoch: 100*e.held_out for e in entries if e.is_epoch and e.held_out is not None}
+    return {
+        e.epoch: 100 * e.held_out for e in entries if e.is_epoch and e.held_out is not None
+    }
 
 # %% ../../nbs/results/04_plots.ipynb #53ed6ef1
-def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
+def curves(
+    trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5
+) -> Figure:
     "Draw the loss by step, averaged over `width` steps, and the held-out accuracy, by name of training."
-    with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (fig, (left, right)):
+    with figure(
+        8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False
+    ) as (fig, (left, right)):
         for k, (name, entries) in enumerate(trainings.items()):
             losses, judged = _losses(entries), _held_out(entries)
-            left.plot(list(losses), _smoothed(list(losses.values()), width), color=COLORS[k % 8],
-                      linestyle=("-", "--", ":", "-.")[k % 4], label=name)
+            left.plot(
+                list(losses),
+                _smoothed(list(losses.values()), width),
+                color=COLORS[k % 8],
+                linestyle=("-", "--", ":", "-.")[k % 4],
+                label=name,
+            )
             right.plot(list(judged), list(judged.values()), **mark(k, 5))
         left.set_xlabel("step")
         right.set(xlabel="epoch", ylim=(0, 103))

@@ -14,7 +14,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, safe_name
+from refnb.core.types import (
+    CallError,
+    DataError,
+    FormatError,
+    RefnbError,
+    nearest,
+    safe_name,
+)
 from ..core.settings import Settings, load_settings, your_folder
 from ..core.files import alone, write_atomic
 from ..core.hub import hub_files
@@ -22,10 +29,29 @@ from ..core.ray_cluster import as_ended, ray_cluster
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.tasks import Task, find_task, is_task
 from .tables import YOURS, own_names, papers, printed, sha256, table_names
-from .board import Board, board, notebook_of, read_provenance, stale, write_board
+from refnb.results.board import (
+    Board,
+    board,
+    notebook_of,
+    read_provenance,
+    stale,
+    write_board,
+)
 from .kernels import can_fork, fork_server
-from .execution import READY, Executed, Parameter, bind, code_hash, execute, move, parameters_of, put
-from .execution import read_notebook, result_hash, verdict
+from refnb.results.execution import (
+    READY,
+    Executed,
+    Parameter,
+    bind,
+    code_hash,
+    execute,
+    move,
+    parameters_of,
+    put,
+    read_notebook,
+    result_hash,
+    verdict,
+)
 
 # %% ../../nbs/results/07_reproduce.ipynb #d38e1b60
 def _yours(table: str) -> list[str]:
@@ -33,18 +59,26 @@ def _yours(table: str) -> list[str]:
     folder = Path(your_folder("tables"))
     known = sorted(p.stem for p in folder.glob("*.ipynb"))
     if not known:
-        raise CallError("there are no notebooks", str(folder), "name one by its path, or the folder with REFNB_TABLES")
-    if table and table not in known: raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
+        raise CallError(
+            "there are no notebooks",
+            str(folder),
+            "name one by its path, or the folder with REFNB_TABLES",
+        )
+    if table and table not in known:
+        raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
 # %% ../../nbs/results/07_reproduce.ipynb #c5abef96
 def _check_notebooks(paths: list[Path]):
     "Refuse paths where no notebook is, and names that no table can have."
     for path in paths:
-        if not path.is_file(): raise CallError("no such file", str(path))
+        if not path.is_file():
+            raise CallError("no such file", str(path))
     for path in paths:
         if safe_name(path.stem) != path.stem:
-            raise CallError("cannot be a table's name", path.name, "use letters, digits, dots, _ and -")
+            raise CallError(
+                "cannot be a table's name", path.name, "use letters, digits, dots, _ and -"
+            )
 
 # %% ../../nbs/results/07_reproduce.ipynb #d50de233
 def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
@@ -55,7 +89,10 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     _check_notebooks(paths)
     folders = {p.resolve().parent for p in paths}
     if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)):
-        raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
+        raise CallError(
+            "notebooks of several folders are named",
+            do="name those of one folder at a time",
+        )
     found = [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names]
     return found, s.changed(tables=str(folders.pop())) if folders else s
 
@@ -63,13 +100,18 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
 def _tables_of(name: str) -> list[str]:
     "Find the tables with a notebook that are meant by the name of a paper or table, or the beginning of a table's."
     paper, _, table = name.partition("/")
-    if paper == YOURS: return _yours(table)
-    if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
+    if paper == YOURS:
+        return _yours(table)
+    if paper not in papers():
+        raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
     found = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/")]
-    if table: found = [n for n in found if n == name or n.startswith(f"{name}_")]
-    if not found: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
+    if table:
+        found = [n for n in found if n == name or n.startswith(f"{name}_")]
+    if not found:
+        raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
     built = list(filter(notebook_of, found))
-    if table and not built: raise DataError("has no notebook yet", found[0])
+    if table and not built:
+        raise DataError("has no notebook yet", found[0])
     return built
 
 # %% ../../nbs/results/07_reproduce.ipynb #b73fc7a5
@@ -80,36 +122,51 @@ def choose(names: Iterable[str]) -> list[str]:
 # %% ../../nbs/results/07_reproduce.ipynb #3769ada5
 class Job(NamedTuple):
     "A table to be made."
-    name: str        # paper/table
+
+    name: str  # paper/table
     notebook: bytes  # its content
-    parameters: dict # all of them
+    parameters: dict  # all of them
 
 # %% ../../nbs/results/07_reproduce.ipynb #1579d7c4
 def _declared(nb: dict, where: str, given: dict[str, Any]) -> dict[str, Parameter]:
     "Read the parameters of a table's notebook; `out` must be among them, and is for the batch alone to set."
     declared = parameters_of(nb, where)
     if "out" not in declared:
-        raise FormatError("declares no parameter `out`", where, "the batch names the folder of reports by it")
-    if "out" in given: raise CallError("`out` is set by the batch", where, "say --out instead")
+        raise FormatError(
+            "declares no parameter `out`",
+            where,
+            "the batch names the folder of reports by it",
+        )
+    if "out" in given:
+        raise CallError("`out` is set by the batch", where, "say --out instead")
     return declared
 
 # %% ../../nbs/results/07_reproduce.ipynb #8b250814
-def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = False) -> Job:
+def job_of(
+    name: str, given: dict[str, Any], sample: bool = False, text: bool = False
+) -> Job:
     """Join a table's (paper/table) notebook and its parameters, checked; the caller sets those `given`, as text if
     `text`. `sample` answers the sample instead of the real task."""
     path = notebook_of(name)
-    if path is None: raise DataError("has no notebook", name)
+    if path is None:
+        raise DataError("has no notebook", name)
     nb = read_notebook(path)
     declared = _declared(nb, path.name, given)
     word = "task" if "task" in declared else "part"  # as a task was called in 0.1
     given = {word if k == "part" else k: v for k, v in given.items()}
     parameters = bind(declared, given, path.name, text)
-    if sample and word in parameters and word not in given and not name.startswith(f"{YOURS}/"):
+    if (
+        sample
+        and word in parameters
+        and word not in given
+        and not name.startswith(f"{YOURS}/")
+    ):
         parameters[word] = f"sample/{name.split('/')[0]}"
     return Job(name, path.read_bytes(), parameters)
 
 # %% ../../nbs/results/07_reproduce.ipynb #a03e5937
 Say = Callable[[str], None]
+
 
 def _inputs_of(tasks: Iterable[Job], more: bool) -> list[str]:
     "List the inputs of tables, each once; `more`: also those that only fill more cells."
@@ -130,10 +187,13 @@ def _all_fetched(gone: list[Survey], s: Settings, say: Say) -> bool:
     "Fetch upstream sets; tell whether all files came."
     files = []
     for g in gone:
-        say(f"fetching {g.name}: {g.files - g.here} files, {g.to_come/1e6:.1f} MB ({g.licence})")
+        say(
+            f"fetching {g.name}: {g.files - g.here} files, {g.to_come / 1e6:.1f} MB ({g.licence})"
+        )
         files += files_of(g.name)
     faults = fetch_files(files, s)
-    for e in faults: say(f"not fetched: {e}")
+    for e in faults:
+        say(f"not fetched: {e}")
     return not faults
 
 # %% ../../nbs/results/07_reproduce.ipynb #c8840515
@@ -141,10 +201,15 @@ def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
     """Fetch what tables to be made need and is not here, if that is possible; tell whether everything is here.
     `say` is told what happens."""
     gone = lacking(tasks, s)
-    if not gone and (s.offline or not lacking(tasks, s, more=True)): return True
-    if reachable(s): return _all_fetched(lacking(tasks, s, more=True), s, say)
-    if not gone: return True
-    say(f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}")
+    if not gone and (s.offline or not lacking(tasks, s, more=True)):
+        return True
+    if reachable(s):
+        return _all_fetched(lacking(tasks, s, more=True), s, say)
+    if not gone:
+        return True
+    say(
+        f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}"
+    )
     return False
 
 # %% ../../nbs/results/07_reproduce.ipynb #d49e0256
@@ -155,16 +220,22 @@ def _asked(job: Job) -> str:
 # %% ../../nbs/results/07_reproduce.ipynb #75a1e855
 def _replay_on(task: Task, systems: list[str]) -> str:
     "Make the runs of systems on a task whose files are here; return why they could not be made, if so."
-    if not task.here: return ""
-    try: (_replay_clusters if task.shape == "clusters" else _replay_task)(list(dict.fromkeys(systems)), task)
-    except (DataError, FormatError) as e: return str(e)
+    if not task.here:
+        return ""
+    try:
+        (_replay_clusters if task.shape == "clusters" else _replay_task)(
+            list(dict.fromkeys(systems)), task
+        )
+    except (DataError, FormatError) as e:
+        return str(e)
     return ""
 
 # %% ../../nbs/results/07_reproduce.ipynb #a7b94050
 def _wanted(jobs: list[Job]) -> dict[str, list[str]]:
     "List the systems that tables ask for, by task."
     wanted: dict[str, list[str]] = {}
-    for job in jobs: wanted.setdefault(_asked(job), []).extend(job.parameters.get("systems", []))
+    for job in jobs:
+        wanted.setdefault(_asked(job), []).extend(job.parameters.get("systems", []))
     return wanted
 
 # %% ../../nbs/results/07_reproduce.ipynb #8e6af0a3
@@ -173,34 +244,49 @@ def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
     Return for each task why its runs could not be made."""
     faults: dict[str, str] = {}
     for name, systems in _wanted(jobs).items():
-        if is_task(name, s) and (fault := _replay_on(find_task(name, s), systems)): faults[name] = fault
-    if any(job.name.startswith("kitmus/") and not _asked(job).startswith("sample/") for job in jobs):
+        if is_task(name, s) and (fault := _replay_on(find_task(name, s), systems)):
+            faults[name] = fault
+    if any(
+        job.name.startswith("kitmus/") and not _asked(job).startswith("sample/")
+        for job in jobs
+    ):
         replay_kitmus(s)
     for job in jobs:
-        if job.name.startswith("altentities/"): faults |= _replay_cells(job, s)
+        if job.name.startswith("altentities/"):
+            faults |= _replay_cells(job, s)
     return faults
 
 # %% ../../nbs/results/07_reproduce.ipynb #3608b3b1
 def _replay_cells(job: Job, s: Settings) -> dict[str, str]:
     "Make the runs of all cells of AltEntities that a table asks for."
     asked, systems = _asked(job), job.parameters.get("systems")
-    if asked not in ("altentities/test", "altentities/dev") or not systems: return {}
+    if asked not in ("altentities/test", "altentities/dev") or not systems:
+        return {}
     from refnb.results.papers.altentities import columns_of  # late, as above
+
     for name, _ in columns_of(asked).values():
-        if fault := _replay_on(find_task(name, s), systems): return {asked: fault}
+        if fault := _replay_on(find_task(name, s), systems):
+            return {asked: fault}
     return {}
+
 
 def replay_kitmus(s: Settings):
     "Make the runs of all released predictions on KITMUS's test texts that are here."
-    from refnb.models.published.kitmus import predicted_files  # late: it loads numpy, which an idle batch does not need
+    # late: it loads numpy, which an idle batch does not need
+    from refnb.models.published.kitmus import predicted_files
+
     systems: dict[str, list[str]] = {}
     for p in predicted_files():
-        if p.split == "test": systems.setdefault(p.task, []).append(p.system)
-    for name, mine in systems.items(): _replay_task(mine, find_task(name, s))
+        if p.split == "test":
+            systems.setdefault(p.task, []).append(p.system)
+    for name, mine in systems.items():
+        _replay_task(mine, find_task(name, s))
+
 
 def _replay_clusters(systems: list[str], task: Task):
     "Make the runs of coreference systems on whole books and their windows."
     from refnb.models.published.clusters import replay_clusters  # late, as above
+
     replay_clusters(systems, task.name, task.settings)
 
 # %% ../../nbs/results/07_reproduce.ipynb #8a39ea9a
@@ -209,19 +295,27 @@ def _replay_task(systems: Iterable[str], task: Task):
     from refnb.core.runs import split_hash  # late, as above
     from refnb.models.registry import find_system, is_system, system_names
     from refnb.results.scores import run_outcomes
+
     for name in dict.fromkeys(split_hash(x)[0] for x in systems):
         if not is_system(name, task.settings):
             if run_outcomes(name, task.name, task.settings) is None:
-                raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
+                raise CallError(
+                    f"unknown system {name!r}", do=nearest(name, system_names())
+                )
             continue
         who = find_system(name, task.settings)
-        if getattr(who, "free", False): _replay_system(who, task)
+        if getattr(who, "free", False):
+            _replay_system(who, task)
 
 # %% ../../nbs/results/07_reproduce.ipynb #f192f0f1
 def _has_summary(name: str, task: Task) -> bool:
     "Tell whether a task has a summary of a system's run, system@hash."
     from refnb.core.runs import find_summaries, places_of_summaries
-    return any(find_summaries(place, task.name, name) for place in places_of_summaries(task.settings))
+
+    return any(
+        find_summaries(place, task.name, name)
+        for place in places_of_summaries(task.settings)
+    )
 
 # %% ../../nbs/results/07_reproduce.ipynb #3d27eade
 def _replay_system(who, task: Task):
@@ -229,79 +323,109 @@ def _replay_system(who, task: Task):
     from refnb.core.runs import run_hash
     from refnb.models.running import run
     from refnb.models.systems import info_of
+
     pieces = [find_task(x, task.settings) for x in task.card.pieces]
     for piece in pieces if pieces and who.lacks(task) else [task]:
-        if not piece.here or who.lacks(piece): continue
-        if who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, piece))}", piece): continue
+        if not piece.here or who.lacks(piece):
+            continue
+        if who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, piece))}", piece):
+            continue
         run(piece, who, s=task.settings)
 
 # %% ../../nbs/results/07_reproduce.ipynb #93563035
-def _state(name: str, s: Settings) -> Path: return Path(s.reports)/".batch"/f"{name.replace('/', '-')}.hash"
+def _state(name: str, s: Settings) -> Path:
+    return Path(s.reports) / ".batch" / f"{name.replace('/', '-')}.hash"
+
 
 def _mark(task: Job, s: Settings, code: str) -> str:
     "Identify a report in place, and its inputs."
-    return (f"{result_hash(task.name, task.parameters, s, code)} "
-            f"{sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}")
+    return (
+        f"{result_hash(task.name, task.parameters, s, code)} "
+        f"{sha256((Path(s.reports) / f'{task.name}.json').read_bytes())}"
+    )
+
 
 def settled(task: Job, s: Settings, code: str) -> str:
     """Tell whether a table's report is whole, and was made, or kept, with what is here now (`code` is code_hash()):
     "unchanged", "kept", or "" where there is something to do."""
     provenance, path = read_provenance(task.name, s.reports), _state(task.name, s)
-    if not provenance or stale(provenance, s.reports) or not path.exists(): return ""
+    if not provenance or stale(provenance, s.reports) or not path.exists():
+        return ""
     made_from = _mark(task, s, code)
     return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(path.read_text(), "")
 
 # %% ../../nbs/results/07_reproduce.ipynb #959dbafb
-def _clear(aside: Path, reports: str|Path):
+def _clear(aside: Path, reports: str | Path):
     "Move whole reports that a killed batch left into place, and remove what else it left."
     for p in aside.iterdir():
-        if (p/READY).exists(): move(p, reports)
-        if p.is_dir(): shutil.rmtree(p, ignore_errors=True)
-        elif p.suffix == ".part": p.unlink(missing_ok=True)
+        if (p / READY).exists():
+            move(p, reports)
+        if p.is_dir():
+            shutil.rmtree(p, ignore_errors=True)
+        elif p.suffix == ".part":
+            p.unlink(missing_ok=True)
 
 # %% ../../nbs/results/07_reproduce.ipynb #cac43184
 @contextmanager
-def _alone(reports: str|Path) -> Iterator[None]:
+def _alone(reports: str | Path) -> Iterator[None]:
     "Lock the folder of reports; finish or remove what a killed batch left there."
-    aside = Path(reports)/".batch"
+    aside = Path(reports) / ".batch"
     try:
         aside.mkdir(parents=True, exist_ok=True)
-        (aside/"lock").touch()
+        (aside / "lock").touch()
     except OSError as e:
-        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports),
-                        "choose another folder with --out") from None
-    busy = "another batch is at work here", str(reports), "wait for it, or use another folder with --out"
-    with alone(aside/"lock", *busy):
+        raise DataError(
+            f"cannot write: {(e.strerror or str(e)).lower()}",
+            str(reports),
+            "choose another folder with --out",
+        ) from None
+    busy = (
+        "another batch is at work here",
+        str(reports),
+        "wait for it, or use another folder with --out",
+    )
+    with alone(aside / "lock", *busy):
         _clear(aside, reports)
         yield
 
 # %% ../../nbs/results/07_reproduce.ipynb #e265fdc9
 def _env(s: Settings) -> dict[str, str]:
     "Return settings as environment variables."
-    return {f"REFNB_{k.upper()}": str(v).lower() if isinstance(v, bool) else str(v)
-            for k, v in msgspec.structs.asdict(s).items()}
+    return {
+        f"REFNB_{k.upper()}": str(v).lower() if isinstance(v, bool) else str(v)
+        for k, v in msgspec.structs.asdict(s).items()
+    }
+
 
 @contextmanager
 def _environment(s: Settings) -> Iterator[None]:
     "Set the environment variables of the settings, and restore the old ones afterwards."
     old = {k: os.environ.get(k) for k in _env(s)}
     os.environ.update(_env(s))
-    try: yield
+    try:
+        yield
     finally:
-        for k, v in old.items(): os.environ.pop(k) if v is None else os.environ.update({k: v})
+        for k, v in old.items():
+            os.environ.pop(k) if v is None else os.environ.update({k: v})
 
 # %% ../../nbs/results/07_reproduce.ipynb #1d288041
 class Stopped(RefnbError):
     "The batch was interrupted."
+
     status = 130
+
 
 def _end_kernels():
     "Kill the kernels that this process started, and the process that forks them."
     import psutil
+
     for p in psutil.Process().children(recursive=True):
         try:
-            if any("kernel" in a for a in p.cmdline()): p.kill()
-        except psutil.Error: pass
+            if any("kernel" in a for a in p.cmdline()):
+                p.kill()
+        except psutil.Error:
+            pass
+
 
 @contextmanager
 def _kernels(tasks: list[Job]) -> Iterator[str]:
@@ -309,30 +433,40 @@ def _kernels(tasks: list[Job]) -> Iterator[str]:
     if len(tasks) < 2 or not can_fork():
         yield ""
         return
-    with fork_server() as address: yield address
+    with fork_server() as address:
+        yield address
 
 # %% ../../nbs/results/07_reproduce.ipynb #9d7c826f
 def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Executed]]:
     "Run notebooks in threads; yields each as it ends."
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-    pool, aside = ThreadPoolExecutor(jobs), Path(s.reports)/".batch"
+
+    pool, aside = ThreadPoolExecutor(jobs), Path(s.reports) / ".batch"
     with _kernels(tasks) as kernels:
         try:
-            futures = {pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels): t
-                       for t in tasks}
+            futures = {
+                pool.submit(
+                    execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels
+                ): t
+                for t in tasks
+            }
             left = set(futures)
             while left:
                 # a Ctrl-C in the instant before a wait without end would not be noticed
                 done, left = wait(left, 0.5, FIRST_COMPLETED)
-                for f in done: yield futures[f], f.result()
+                for f in done:
+                    yield futures[f], f.result()
         except BaseException:
-            ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
+            ending = threading.Thread(
+                target=pool.shutdown, kwargs=dict(cancel_futures=True)
+            )
             ending.start()
             while ending.is_alive():
                 _end_kernels()
                 ending.join(0.1)  # again and again: one may just be starting
             raise
-        finally: pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 # %% ../../nbs/results/07_reproduce.ipynb #2a396a1e
 def _on_worker(task: Job, timeout: int, env: dict[str, str]) -> Executed:
@@ -340,34 +474,51 @@ def _on_worker(task: Job, timeout: int, env: dict[str, str]) -> Executed:
     os.environ.update(env)
     return execute(task.name, task.notebook, task.parameters, timeout)
 
-def _with_ray(tasks: list[Job], s: Settings, address: str) -> Generator[tuple[Job, Executed]]:
+
+def _with_ray(
+    tasks: list[Job], s: Settings, address: str
+) -> Generator[tuple[Job, Executed]]:
     "Run notebooks as Ray tasks; yield each as it ends."
     with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(_on_worker)
-        for task, done, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}):
-            yield task, done or Executed({}, b"", 0., fault)
+        for task, done, fault in as_ended(
+            ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}
+        ):
+            yield task, done or Executed({}, b"", 0.0, fault)
 
 # %% ../../nbs/results/07_reproduce.ipynb #6d33a59f
 class Step(NamedTuple):
     "The outcome of one table."
-    name: str      # paper/table
-    state: str     # new, changed, same, kept, unchanged or failed
-    seconds: float # wall clock
-    said: str      # one line
+
+    name: str  # paper/table
+    state: str  # new, changed, same, kept, unchanged or failed
+    seconds: float  # wall clock
+    said: str  # one line
 
 # %% ../../nbs/results/07_reproduce.ipynb #557a640d
 def _placed(task: Job, done: Executed, s: Settings, code: str, force: bool) -> str:
     "Put a result in its place, if it is accepted, and note what it was made from; return its state."
     state = "failed" if done.fault else verdict(task.name, done.files, s.reports)
-    if force and state == "same": state = "changed"
-    if state in ("new", "changed"): put(task.name, done.files, s.reports)
+    if force and state == "same":
+        state = "changed"
+    if state in ("new", "changed"):
+        put(task.name, done.files, s.reports)
     if state != "failed":
-        write_atomic(_state(task.name, s), _mark(task, s, code) + (" kept" if state == "kept" else ""))
+        write_atomic(
+            _state(task.name, s),
+            _mark(task, s, code) + (" kept" if state == "kept" else ""),
+        )
     return state
 
 # %% ../../nbs/results/07_reproduce.ipynb #1247c705
-SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers",
-           "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
+SAYINGS = {
+    "new": "made",
+    "changed": "made anew",
+    "same": "made, same numbers",
+    "kept": "kept: the report that is there was made from more inputs",
+    "unchanged": "nothing changed",
+}
+
 
 def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place."
@@ -375,34 +526,45 @@ def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = Fal
     failed = executed.with_suffix(".failed.ipynb")
     try:
         state = _placed(task, done, s, code, force)
-        if not done.fault: failed.unlink(missing_ok=True)
+        if not done.fault:
+            failed.unlink(missing_ok=True)
         write_atomic(failed if done.fault else executed, done.notebook)
-    except RefnbError as e: return Step(task.name, "failed", done.seconds, str(e))
+    except RefnbError as e:
+        return Step(task.name, "failed", done.seconds, str(e))
     return Step(task.name, state, done.seconds, done.fault or SAYINGS[state])
 
 # %% ../../nbs/results/07_reproduce.ipynb #61b58791
 class Batch(NamedTuple):
     "The outcome of a batch."
+
     steps: list[Step]  # in the order in which tables ended
-    board: Board       # after it
-    hints: list[str]   # what a network connection would add
+    board: Board  # after it
+    hints: list[str]  # what a network connection would add
 
     @property
-    def failed(self) -> list[Step]: return [x for x in self.steps if x.state == "failed"]
+    def failed(self) -> list[Step]:
+        return [x for x in self.steps if x.state == "failed"]
+
 
 def _hints(tasks: list[Job], s: Settings) -> list[str]:
     "List what a network connection would add."
     gone = lacking(tasks, s)
-    if not gone: return []
-    return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy "
-            "named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
-            + ", ".join(f"{g.name} ({g.to_come/1e6:.1f} MB)" for g in gone) + "."]
+    if not gone:
+        return []
+    return [
+        "Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy "
+        "named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
+        + ", ".join(f"{g.name} ({g.to_come / 1e6:.1f} MB)" for g in gone)
+        + "."
+    ]
+
 
 def _board_after(steps: list[Step], s: Settings) -> Board:
     "Make the board, which marks the reports that were kept because they have more inputs than are here."
     names, b = {x.name for x in steps if x.state == "kept"}, board(s)
     for line in b.lines:
-        if line.name in names: line.report = "kept: made from more inputs than are here"
+        if line.name in names:
+            line.report = "kept: made from more inputs than are here"
     return b
 
 # %% ../../nbs/results/07_reproduce.ipynb #66552d79
@@ -412,18 +574,26 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+
     def stop(number, frame):
-        for n in before: signal.signal(n, signal.SIG_IGN)  # once is enough: what follows ends the kernels
+        for n in before:
+            # once is enough: what follows ends the kernels
+            signal.signal(n, signal.SIG_IGN)
         raise KeyboardInterrupt("SIGTERM" if number == signal.SIGTERM else "")
+
     before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for n in before: signal.signal(n, stop)
+        for n in before:
+            signal.signal(n, stop)
         yield
     finally:
-        for n, handler in before.items(): signal.signal(n, handler)
+        for n, handler in before.items():
+            signal.signal(n, handler)
 
 # %% ../../nbs/results/07_reproduce.ipynb #8ea090c9
-def _work(tasks: list[Job], s: Settings, jobs: int, ray: str, code: str, force: bool, say: Say) -> list[Step]:
+def _work(
+    tasks: list[Job], s: Settings, jobs: int, ray: str, code: str, force: bool, say: Say
+) -> list[Step]:
     "Run tasks and settle each as it ends."
     steps: list[Step] = []
     results = _with_ray(tasks, s, ray) if ray else _here(tasks, s, jobs)
@@ -433,38 +603,50 @@ def _work(tasks: list[Job], s: Settings, jobs: int, ray: str, code: str, force: 
             say(f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)")
     except KeyboardInterrupt as e:
         results.close()
-        raise Stopped(f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables",
-                       do="finished tables are kept; start again to continue") from None
+        raise Stopped(
+            f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables",
+            do="finished tables are kept; start again to continue",
+        ) from None
     return steps
 
 # %% ../../nbs/results/07_reproduce.ipynb #797f35e6
 def _settings_after(tasks: list[Job], s: Settings, say: Say) -> Settings:
     "Fetch the inputs; if one cannot be fetched, return offline settings, so that no notebook tries again."
-    try: return s if bring(tasks, s, say) else s.changed(offline=True)
-    except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
+    try:
+        return s if bring(tasks, s, say) else s.changed(offline=True)
+    except KeyboardInterrupt:
+        raise Stopped("stopped before any table was made") from None
 
 # %% ../../nbs/results/07_reproduce.ipynb #688eb098
-def _left_to_make(tasks: list[Job], s: Settings, code: str, force: bool) -> tuple[list[Job], list[Step]]:
+def _left_to_make(
+    tasks: list[Job], s: Settings, code: str, force: bool
+) -> tuple[list[Job], list[Step]]:
     "Return the tables to be made, and the steps of those that are settled; `force`: none is."
     todo, steps = list[Job](), list[Step]()
     for t in tasks:
-        if state := "" if force else settled(t, s, code): steps.append(Step(t.name, state, 0., SAYINGS[state]))
-        else: todo.append(t)
+        if state := "" if force else settled(t, s, code):
+            steps.append(Step(t.name, state, 0.0, SAYINGS[state]))
+        else:
+            todo.append(t)
     return todo, steps
 
 # %% ../../nbs/results/07_reproduce.ipynb #42bcf66d
-def _prepare(tasks: list[Job], s: Settings, code: str, force: bool, say: Say) -> tuple[list[Job], list[Step]]:
+def _prepare(
+    tasks: list[Job], s: Settings, code: str, force: bool, say: Say
+) -> tuple[list[Job], list[Step]]:
     "Make missing runs; return the tables left to make, and the steps that are settled already."
     try:
         todo, steps = _left_to_make(tasks, s, code, force)
         faults = replay(todo, s)
-    except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
+    except KeyboardInterrupt:
+        raise Stopped("stopped before any table was made") from None
     ready = []
     for t in todo:
-        if (fault := faults.get(_asked(t))) is None: ready.append(t)
+        if (fault := faults.get(_asked(t))) is None:
+            ready.append(t)
         else:
             say(f"{t.name}: {fault}")
-            steps.append(Step(t.name, "failed", 0., fault))
+            steps.append(Step(t.name, "failed", 0.0, fault))
     return ready, steps
 
 # %% ../../nbs/results/07_reproduce.ipynb #ec9207d2
@@ -472,30 +654,49 @@ def _settings_of(jobs: int, sample: bool, out: str) -> Settings:
     "Load the settings, with the folder of reports that a batch writes to; refuse a negative number of notebooks."
     s = load_settings()
     if jobs < 0 or s.jobs < 0:
-        raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs",
-                        "name a number of notebooks, or 0 for as many as there are cores")
-    return s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
+        raise CallError(
+            f"{jobs if jobs < 0 else s.jobs} is less than 0",
+            "jobs",
+            "name a number of notebooks, or 0 for as many as there are cores",
+        )
+    return s.changed(
+        reports=str(
+            Path(out or (Path(s.reports) / "sample" if sample else s.reports)).resolve()
+        )
+    )
 
 # %% ../../nbs/results/07_reproduce.ipynb #baeef0be
 def reproduce(
-    names: Iterable[str] = (),            # papers, tables, beginnings of their names, or paths of notebooks; none: all
-    jobs: int = 0,                        # notebooks at a time; 0: as the settings say
-    ray: str = "",                        # address of a Ray cluster, or "local"; "": no Ray
-    sample: bool = False,                 # on refnb's own sample, into reports/sample
-    parameters: dict[str, Any]|None = None, # set in every notebook
-    out: str = "",                        # folder of reports; "": as the settings say
-    force: bool = False,                  # make tables anew even if nothing changed, pictures too
-    text: bool = False,                   # parameters are text, as from the command line
-    say: Say = print,                     # receives progress messages
-) -> Batch:                               # the outcome of each table, and the board
+    names: Iterable[str] = (),  # papers, tables, beginnings of their names,
+    # or paths of notebooks; none: all
+    jobs: int = 0,  # notebooks at a time; 0: as the settings say
+    ray: str = "",  # address of a Ray cluster, or "local"; "": no Ray
+    sample: bool = False,  # on refnb's own sample, into reports/sample
+    parameters: dict[str, Any] | None = None,  # set in every notebook
+    out: str = "",  # folder of reports; "": as the settings say
+    force: bool = False,  # make tables anew even if nothing changed, pictures too
+    text: bool = False,  # parameters are text, as from the command line
+    say: Say = print,  # receives progress messages
+) -> Batch:  # the outcome of each table, and the board
     "Regenerate the tables whose inputs are here, where something changed."
     names, s = own_tables(names, _settings_of(jobs, sample, out))
     with _environment(s):
-        tasks, code = [job_of(n, parameters or {}, sample, text) for n in choose(names)], code_hash()
+        tasks = [job_of(n, parameters or {}, sample, text) for n in choose(names)]
+        code = code_hash()
         with _interruptible(), _alone(s.reports):
-            if not sample: s = _settings_after(tasks, s, say)
+            if not sample:
+                s = _settings_after(tasks, s, say)
             with _environment(s):
                 todo, steps = _prepare(tasks, s, code, force, say)
-                if todo: steps += _work(todo, s, jobs or s.jobs or os.cpu_count() or 1, ray, code, force, say)
+                if todo:
+                    steps += _work(
+                        todo,
+                        s,
+                        jobs or s.jobs or os.cpu_count() or 1,
+                        ray,
+                        code,
+                        force,
+                        say,
+                    )
             write_board(s)
         return Batch(steps, _board_after(steps, s), [] if sample else _hints(tasks, s))

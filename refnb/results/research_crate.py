@@ -26,101 +26,194 @@ def _ref(*ids: str) -> Any:
     "Refer to entities: one, or a list of several."
     return {"@id": ids[0]} if len(ids) == 1 else [{"@id": i} for i in ids]
 
+# %% ../../nbs/results/11_research_crate.ipynb #0283d65d
 def _file(id_: str, data: bytes, name: str, **properties: Any) -> dict[str, Any]:
     "Describe a file of the crate."
-    kind = "application/x-ipynb+json" if id_.endswith(".ipynb") else mimetypes.guess_type(id_)[0] or "text/plain"
-    return {"@id": id_, "@type": "File", "name": name, "encodingFormat": kind, "contentSize": str(len(data)),
-            "sha256": sha256(data)} | properties
+    kind = (
+        "application/x-ipynb+json"
+        if id_.endswith(".ipynb")
+        else mimetypes.guess_type(id_)[0] or "text/plain"
+    )
+    return {
+        "@id": id_,
+        "@type": "File",
+        "name": name,
+        "encodingFormat": kind,
+        "contentSize": str(len(data)),
+        "sha256": sha256(data),
+    } | properties
 
+# %% ../../nbs/results/11_research_crate.ipynb #5cafb31c
 def _input(key: str, hash_: str) -> dict[str, Any]:
     "Describe an input of a report, without its bytes."
     f = upstream_files().get(key)
-    if not f: return {"@id": f"#input-{hash_}", "@type": "CreativeWork", "name": key, "identifier": f"refnb:{hash_}"}
-    return {"@id": f"https://github.com/{f.repo}/raw/{f.commit}/{f.path}", "@type": "CreativeWork", "name": f.key,
-            "identifier": f"git:blob:{hash_}", "version": f.commit, "usageInfo": f.licence}
+    if not f:
+        return {
+            "@id": f"#input-{hash_}",
+            "@type": "CreativeWork",
+            "name": key,
+            "identifier": f"refnb:{hash_}",
+        }
+    return {
+        "@id": f"https://github.com/{f.repo}/raw/{f.commit}/{f.path}",
+        "@type": "CreativeWork",
+        "name": f.key,
+        "identifier": f"git:blob:{hash_}",
+        "version": f.commit,
+        "usageInfo": f.licence,
+    }
 
+# %% ../../nbs/results/11_research_crate.ipynb #e6932c42
 def _software(versions: dict[str, str]) -> list[dict[str, Any]]:
     "List the packages in use."
-    return [{"@id": f"#{n}-{v}", "@type": "SoftwareApplication", "name": n, "softwareVersion": v}
-            for n, v in versions.items() if n != "constraints"]
+    return [
+        {
+            "@id": f"#{n}-{v}",
+            "@type": "SoftwareApplication",
+            "name": n,
+            "softwareVersion": v,
+        }
+        for n, v in versions.items()
+        if n != "constraints"
+    ]
 
 # %% ../../nbs/results/11_research_crate.ipynb #b6240417
 def _contents(table: str, provenance: dict[str, Any], s: Settings) -> dict[str, bytes]:
     "Read the files of a report and its inputs, by their paths in the crate."
-    folder, paper = (Path(s.reports)/table).parent, table.partition("/")[0]
-    out = {f"{paper}/{n}": read_bytes(folder/n) for n in (*provenance["files"], f"{Path(table).name}.json")}
+    folder, paper = (Path(s.reports) / table).parent, table.partition("/")[0]
+    out = {
+        f"{paper}/{n}": read_bytes(folder / n)
+        for n in (*provenance["files"], f"{Path(table).name}.json")
+    }
     for name, hash in provenance["files"].items():
         if sha256(out[f"{paper}/{name}"]) != hash:
-            raise DataError("is not the file that its provenance names", str(folder/name),
-                            f"make it again: refnb reproduce {table}")
-    if notebook := notebook_of(table): out[f"notebooks/{table}.ipynb"] = notebook.read_bytes()
+            raise DataError(
+                "is not the file that its provenance names",
+                str(folder / name),
+                f"make it again: refnb reproduce {table}",
+            )
+    if notebook := notebook_of(table):
+        out[f"notebooks/{table}.ipynb"] = notebook.read_bytes()
     pinned = packaged("constraints.txt").read_bytes()
-    if sha256(pinned)[:12] == provenance["versions"].get("constraints"): out["constraints.txt"] = pinned
+    if sha256(pinned)[:12] == provenance["versions"].get("constraints"):
+        out["constraints.txt"] = pinned
     return out
 
 # %% ../../nbs/results/11_research_crate.ipynb #6d432463
 def _run_of(name: str, hash: str) -> dict[str, Any]:
     "Describe a run that a report was made from."
     task, _, system = name.partition(":")
-    return {"@id": f"#run-{hash}", "@type": "CreativeWork", "name": f"run of {system} on {task}",
-            "identifier": f"refnb:{hash}"}
+    return {
+        "@id": f"#run-{hash}",
+        "@type": "CreativeWork",
+        "name": f"run of {system} on {task}",
+        "identifier": f"refnb:{hash}",
+    }
 
 # %% ../../nbs/results/11_research_crate.ipynb #7acbeea1
 def _setting(table: str, name: str, value: Any) -> dict[str, Any]:
     "Describe a parameter that a report was made with."
-    return {"@id": f"#{table}-{name}", "@type": "PropertyValue", "name": name, "value": json.dumps(value)}
+    return {
+        "@id": f"#{table}-{name}",
+        "@type": "PropertyValue",
+        "name": name,
+        "value": json.dumps(value),
+    }
 
 # %% ../../nbs/results/11_research_crate.ipynb #9e9de855
 def _used(table: str, provenance: dict[str, Any]) -> list[dict[str, Any]]:
     "Describe what a report was made from and with: inputs, runs and parameters."
-    out = [*starmap(_input, provenance["inputs"].items()), *starmap(_run_of, provenance["runs"].items())]
-    for name, value in provenance["parameters"].items(): out.append(_setting(table, name, value))
+    out = [
+        *starmap(_input, provenance["inputs"].items()),
+        *starmap(_run_of, provenance["runs"].items()),
+    ]
+    for name, value in provenance["parameters"].items():
+        out.append(_setting(table, name, value))
     return out
 
 # %% ../../nbs/results/11_research_crate.ipynb #52d97822
-def _report(table: str, provenance: dict[str, Any], files: list[str]) -> list[dict[str, Any]]:
+def _report(
+    table: str, provenance: dict[str, Any], files: list[str]
+) -> list[dict[str, Any]]:
     "Describe the action that made a report, and its inputs."
     used, notebook = _used(table, provenance), f"notebooks/{table}.ipynb"
-    action = {"@id": f"#make-{table}", "@type": "CreateAction", "name": f"refnb reproduce {table}"}
-    if notebook in files: action["instrument"] = _ref(notebook)
+    action = {
+        "@id": f"#make-{table}",
+        "@type": "CreateAction",
+        "name": f"refnb reproduce {table}",
+    }
+    if notebook in files:
+        action["instrument"] = _ref(notebook)
     action["object"] = _ref(*map(itemgetter("@id"), used))
     action["result"] = _ref(*(f for f in files if f.startswith(f"{table}.")))
-    action["description"] = (f"{provenance['title']}; code {provenance.get('code') or 'unknown'}, "
-                             f"{provenance['cost']['cpu_seconds']} CPU seconds")
+    action["description"] = (
+        f"{provenance['title']}; code {provenance.get('code') or 'unknown'}, "
+        f"{provenance['cost']['cpu_seconds']} CPU seconds"
+    )
     return [action, *used, *_software(provenance["versions"])]
 
 # %% ../../nbs/results/11_research_crate.ipynb #5be07a13
-CONTEXT = ["https://w3id.org/ro/crate/1.1/context", {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}]
+CONTEXT = [
+    "https://w3id.org/ro/crate/1.1/context",
+    {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"},
+]
 _LICENCE = "https://www.apache.org/licenses/LICENSE-2.0"
-_ABOUT = {"@id": "ro-crate-metadata.json", "@type": "CreativeWork", "about": _ref("./"),
-          "conformsTo": _ref("https://w3id.org/ro/crate/1.1")}
-_OF_LICENCE = {"@id": _LICENCE, "@type": "CreativeWork", "name": "Apache License 2.0",
-               "description": "of refnb, its notebooks and reports; inputs have licences of their own"}
+_ABOUT = {
+    "@id": "ro-crate-metadata.json",
+    "@type": "CreativeWork",
+    "about": _ref("./"),
+    "conformsTo": _ref("https://w3id.org/ro/crate/1.1"),
+}
+_OF_LICENCE = {
+    "@id": _LICENCE,
+    "@type": "CreativeWork",
+    "name": "Apache License 2.0",
+    "description": "of refnb, its notebooks and reports; inputs have licences of their own",
+}
 
-def _root(reports: dict[str, dict[str, Any]], contents: Iterable[str], when: str) -> dict[str, Any]:
+
+def _root(
+    reports: dict[str, dict[str, Any]], contents: Iterable[str], when: str
+) -> dict[str, Any]:
     "Describe the crate itself."
     titles = "; ".join(map(itemgetter("title"), reports.values()))
-    return {"@id": "./", "@type": "Dataset", "name": f"refnb: {', '.join(reports)}", "datePublished": when,
-            "description": f"Regenerated by refnb, with what it was made from: {titles}", "license": _ref(_LICENCE),
-            "hasPart": _ref(*contents), "mentions": _ref(*map("#make-{}".format, reports))}
+    return {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": f"refnb: {', '.join(reports)}",
+        "datePublished": when,
+        "description": f"Regenerated by refnb, with what it was made from: {titles}",
+        "license": _ref(_LICENCE),
+        "hasPart": _ref(*contents),
+        "mentions": _ref(*map("#make-{}".format, reports)),
+    }
 
 # %% ../../nbs/results/11_research_crate.ipynb #9e0aba63
 def _code(provenance: dict[str, Any], contents: Iterable[str]) -> dict[str, Any]:
     "Describe a notebook as code, and the software that it needs."
     needs = list(map(itemgetter("@id"), _software(provenance["versions"])))
-    if "constraints.txt" in contents: needs.append("constraints.txt")
-    return {"@type": ["File", "SoftwareSourceCode"], "softwareRequirements": _ref(*needs),
-            "programmingLanguage": "Python"}
+    if "constraints.txt" in contents:
+        needs.append("constraints.txt")
+    return {
+        "@type": ["File", "SoftwareSourceCode"],
+        "softwareRequirements": _ref(*needs),
+        "programmingLanguage": "Python",
+    }
 
 # %% ../../nbs/results/11_research_crate.ipynb #988d8e06
-def _graph(reports: dict[str, dict[str, Any]], contents: dict[str, bytes], when: str) -> list[dict[str, Any]]:
+def _graph(
+    reports: dict[str, dict[str, Any]], contents: dict[str, bytes], when: str
+) -> list[dict[str, Any]]:
     "List all entities, each once."
     files = [_file(f, data, Path(f).name) for f, data in contents.items()]
     for t, provenance in reports.items():
         for x in files:
-            if x["@id"] == f"notebooks/{t}.ipynb": x.update(_code(provenance, contents))
+            if x["@id"] == f"notebooks/{t}.ipynb":
+                x.update(_code(provenance, contents))
         files += _report(t, provenance, list(contents))
-    entities = {x["@id"]: x for x in [_ABOUT, _root(reports, contents, when), _OF_LICENCE, *files]}
+    entities = {
+        x["@id"]: x for x in [_ABOUT, _root(reports, contents, when), _OF_LICENCE, *files]
+    }
     return [*entities.values()]
 
 # %% ../../nbs/results/11_research_crate.ipynb #6478a984
@@ -128,25 +221,36 @@ def _reports_of(name: str, s: Settings) -> dict[str, dict[str, Any]]:
     "Read the provenance of a table's report, or of all reports of a paper."
     found: dict[str, dict[str, Any]] = {}
     for table in choose([name.strip("/").removeprefix("reports/")]):
-        if provenance := read_provenance(table, s.reports): found[table] = provenance
-    if not found: raise DataError("there is no report of it", name, f"make it: refnb reproduce {name}")
+        if provenance := read_provenance(table, s.reports):
+            found[table] = provenance
+    if not found:
+        raise DataError(
+            "there is no report of it", name, f"make it: refnb reproduce {name}"
+        )
     return found
 
 # %% ../../nbs/results/11_research_crate.ipynb #b29e9ad2
 def export_crate(
-    name: str,               # a table, such as identifyme/table_3, or a paper with all its reports
-    out: str|Path,           # the new folder
-    s: Settings|None = None, # where reports are
-    when: str = "",          # the date of the crate; today if not given
-) -> Path:                   # the folder
+    name: str,  # a table, such as identifyme/table_3, or a paper with all its reports
+    out: str | Path,  # the new folder
+    s: Settings | None = None,  # where reports are
+    when: str = "",  # the date of the crate; today if not given
+) -> Path:  # the folder
     "Write reports as an RO-Crate."
     s = s or load_settings()
     found, contents = _reports_of(name, s), dict[str, bytes]()
-    for table, provenance in found.items(): contents |= _contents(table, provenance, s)
-    meta = {"@context": CONTEXT, "@graph": _graph(found, contents, when or date.today().isoformat())}
+    for table, provenance in found.items():
+        contents |= _contents(table, provenance, s)
+    meta = {
+        "@context": CONTEXT,
+        "@graph": _graph(found, contents, when or date.today().isoformat()),
+    }
     with folder_atomic(out) as folder:
         for f, data in contents.items():
-            make_folder((folder/f).parent)
-            write_atomic(folder/f, data)
-        write_atomic(folder/"ro-crate-metadata.json", json.dumps(meta, indent=1, ensure_ascii=False) + "\n")
+            make_folder((folder / f).parent)
+            write_atomic(folder / f, data)
+        write_atomic(
+            folder / "ro-crate-metadata.json",
+            json.dumps(meta, indent=1, ensure_ascii=False) + "\n",
+        )
     return Path(out)

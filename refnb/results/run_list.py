@@ -23,62 +23,96 @@ from .cluster_scores import pooled, run_counts
 # %% ../../nbs/results/14_run_list.ipynb #d0c80006
 class ListedRun(NamedTuple):
     "A line of the list of runs; None where something is not known."
-    task: str            # the task
-    system: str          # the system that answered it
-    state: str           # complete, open or damaged
-    answered: int        # questions or documents with an answer
-    of: int|None         # how many the task has; of a complete run, how many were asked
-    failed: int          # requests that failed
-    metric: str          # of the score
-    score: float|None    # in percent, of a complete run
-    usd: float|None      # what servers charged for it
-    date: str            # of the last change, as YYYY-MM-DD HH:MM
-    folder: str          # the run's folder
-    note: str = ""       # the damage
+
+    task: str  # the task
+    system: str  # the system that answered it
+    state: str  # complete, open or damaged
+    answered: int  # questions or documents with an answer
+    of: int | None  # how many the task has; of a complete run, how many were asked
+    failed: int  # requests that failed
+    metric: str  # of the score
+    score: float | None  # in percent, of a complete run
+    usd: float | None  # what servers charged for it
+    date: str  # of the last change, as YYYY-MM-DD HH:MM
+    folder: str  # the run's folder
+    note: str = ""  # the damage
 
     def _in_words(self) -> str:
         "Describe its state, with the number of answers or the damage."
         of = "?" if self.of is None else f"{self.of:,}"
-        states = {"open": f"open, {self.answered:,} of {of} answered", "damaged": f"damaged: {self.note}"}
-        return states.get(self.state, self.state) + (f", {self.failed:,} failed" if self.failed else "")
+        states = {
+            "open": f"open, {self.answered:,} of {of} answered",
+            "damaged": f"damaged: {self.note}",
+        }
+        return states.get(self.state, self.state) + (
+            f", {self.failed:,} failed" if self.failed else ""
+        )
+
     def row(self) -> dict[str, str]:
         "Make a row of the table."
         shown = "" if self.score is None else f"{self.score:.1f} ({self.metric})"
-        cost = "" if self.state == "damaged" else "unknown" if self.usd is None else f"{self.usd:.4g}"
-        return {"task": self.task, "system": self.system, "state": self._in_words(), "score (%)": shown, "USD": cost,
-                "date": self.date, "folder": self.folder}
+        cost = (
+            ""
+            if self.state == "damaged"
+            else "unknown"
+            if self.usd is None
+            else f"{self.usd:.4g}"
+        )
+        return {
+            "task": self.task,
+            "system": self.system,
+            "state": self._in_words(),
+            "score (%)": shown,
+            "USD": cost,
+            "date": self.date,
+            "folder": self.folder,
+        }
 
 # %% ../../nbs/results/14_run_list.ipynb #d0c80008
-def _size(run: Run, s: Settings) -> int|None:
+def _size(run: Run, s: Settings) -> int | None:
     "Count the items of a run's task, if they are known here."
     task = run.info.task
-    try: return len(find_task(task, s).items if is_task(task, s) and task_is_here(task, s) else questions_of(run, s))
-    except RefnbError: return None
+    try:
+        return len(
+            find_task(task, s).items
+            if is_task(task, s) and task_is_here(task, s)
+            else questions_of(run, s)
+        )
+    except RefnbError:
+        return None
 
 # %% ../../nbs/results/14_run_list.ipynb #575d6143
-def _conll(run: Run, s: Settings) -> tuple[str, float|None]:
+def _conll(run: Run, s: Settings) -> tuple[str, float | None]:
     "Compute the CoNLL F1 of a run on documents, in percent and in the first setting that it has counts of."
     summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
     setting = next(chain.from_iterable(summary.counts.values()), "") if summary else ""
     scores = pooled(summary.counts, setting) if summary and setting else {}
-    return (f"CoNLL F1, {setting}", 100*scores["conll"].f1) if "conll" in scores else ("", None)
+    return (
+        (f"CoNLL F1, {setting}", 100 * scores["conll"].f1)
+        if "conll" in scores
+        else ("", None)
+    )
 
 # %% ../../nbs/results/14_run_list.ipynb #21fbf100
-def _score(run: Run, s: Settings) -> tuple[str, float|None]:
+def _score(run: Run, s: Settings) -> tuple[str, float | None]:
     "Score a complete run in percent, with the name of the metric; None: it cannot be scored here."
     try:
-        if run.kind is ClusterAnswer: return _conll(run, s)
-        return "accuracy", 100*float(as_outcomes(run, s).credit.mean())
-    except RefnbError: return "", None
+        if run.kind is ClusterAnswer:
+            return _conll(run, s)
+        return "accuracy", 100 * float(as_outcomes(run, s).credit.mean())
+    except RefnbError:
+        return "", None
 
 # %% ../../nbs/results/14_run_list.ipynb #7f9798a6
-def _charged(records: Iterable[Any]) -> float|None:
+def _charged(records: Iterable[Any]) -> float | None:
     "Add up what servers charged for answers; None: of some it is not known."
     total: float = 0
     for r in records:
         usage = getattr(r, "usage", None)
-        if not usage: continue
-        if usage.usd is None: return None
+        if not usage:
+            continue
+        if usage.usd is None:
+            return None
         total += usage.usd or 0
     return total
 
@@ -91,16 +125,32 @@ def _listed(folder: Path, date: str, s: Settings) -> ListedRun:
     answered = len({r.id for r in records} - failed)
     metric, score = _score(run, s) if run.sealed else ("", None)
     total = answered + len(failed) if run.sealed else _size(run, s)
-    return ListedRun(run.info.task, run.info.system, "complete" if run.sealed else "open", answered, total, len(failed),
-                     metric, score, _charged(records), date, str(folder))
+    return ListedRun(
+        run.info.task,
+        run.info.system,
+        "complete" if run.sealed else "open",
+        answered,
+        total,
+        len(failed),
+        metric,
+        score,
+        _charged(records),
+        date,
+        str(folder),
+    )
 
 # %% ../../nbs/results/14_run_list.ipynb #114a7f95
 def matches(task: str, pattern: str) -> bool:
     "Tell whether a task has this name or beginning, or matches this pattern."
-    return not pattern or task == pattern or task.startswith(f"{pattern}/") or fnmatchcase(task, pattern)
+    return (
+        not pattern
+        or task == pattern
+        or task.startswith(f"{pattern}/")
+        or fnmatchcase(task, pattern)
+    )
 
 # %% ../../nbs/results/14_run_list.ipynb #da4ea1d1
-def _run_folders(runs: str|Path) -> list[Path]:
+def _run_folders(runs: str | Path) -> list[Path]:
     "Find the folders of runs, damaged ones too."
     files = ("run.json", "answers.jsonl", "seal.json")
     found = {p.parent for name in files for p in Path(runs).rglob(name)}
@@ -116,20 +166,37 @@ def _last_change(folder: Path) -> str:
 def _line(folder: Path, task: str, s: Settings) -> ListedRun:
     "Read the run of a folder, or state its damage; the folder lies below a task."
     date = _last_change(folder)
-    try: return _listed(folder, date, s)
+    try:
+        return _listed(folder, date, s)
     except (RefnbError, OSError) as e:
-        return ListedRun(task, "", "damaged", 0, None, 0, "", None, None, date, str(folder), getattr(e, "what", str(e)))
+        return ListedRun(
+            task,
+            "",
+            "damaged",
+            0,
+            None,
+            0,
+            "",
+            None,
+            None,
+            date,
+            str(folder),
+            getattr(e, "what", str(e)),
+        )
 
 # %% ../../nbs/results/14_run_list.ipynb #d0c8000b
 def listed_runs(
-    task: str = "",          # a task, the beginning of its name, or a pattern such as altentities/*; "": all
-    s: Settings|None = None, # where runs and reports are
-) -> list[ListedRun]:        # by task and system
+    task: str = "",  # a task, the beginning of its name, or a pattern such
+    # as altentities/*; "": all
+    s: Settings | None = None,  # where runs and reports are
+) -> list[ListedRun]:  # by task and system
     "List the runs of the runs folder; a damaged one is a line, and the others are read."
     s, out = s or load_settings(), []
     for folder in _run_folders(s.runs):
         name = folder.relative_to(s.runs).parent.as_posix()
-        if task and not (name.startswith(task) or fnmatchcase(name, f"{task}/*")): continue
+        if task and not (name.startswith(task) or fnmatchcase(name, f"{task}/*")):
+            continue
         line = _line(folder, name, s)
-        if line.state == "damaged" or matches(line.task, task): out.append(line)
+        if line.state == "damaged" or matches(line.task, task):
+            out.append(line)
     return sorted(out, key=lambda r: (r.task, r.system, r.date))

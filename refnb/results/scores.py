@@ -19,36 +19,89 @@ from ..core.types import CallError, DataError, Question, RefnbError, nearest, sa
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
-from ..core.runs import Run, RunInfo, find_runs, current_runs, places_of_summaries, run_hash, several_runs
-from ..core.runs import questions_id, read_card, split_hash, the_summary
+from refnb.core.runs import (
+    Run,
+    RunInfo,
+    current_runs,
+    find_runs,
+    places_of_summaries,
+    questions_id,
+    read_card,
+    run_hash,
+    several_runs,
+    split_hash,
+    the_summary,
+)
 from ..core.inert import inert
-from ..metrics.choice import Mode, counted, credit, labels, outcomes, outcomes_of_summary
+from refnb.metrics.choice import (
+    Mode,
+    counted,
+    credit,
+    labels,
+    outcomes,
+    outcomes_of_summary,
+)
 from ..metrics.uncertainty import Interval, cluster_bootstrap
 from ..metrics.samples import Sampled, score_samples
-from ..metrics.comparisons import Difference, McNemar, Paired, holm, mcnemar, pair_by_id, paired_bootstrap
-from ..metrics.comparisons import paired_permutation, tie_groups
-from ..metrics.power import Power, Samples, assumed_noise, detectable, observed_noise, power_of, sampled_noise
-from ..benchmarks.tasks import as_task, find_task, is_task, task_is_here, task_questions, the_card
+from refnb.metrics.comparisons import (
+    Difference,
+    McNemar,
+    Paired,
+    holm,
+    mcnemar,
+    pair_by_id,
+    paired_bootstrap,
+    paired_permutation,
+    tie_groups,
+)
+from refnb.metrics.power import (
+    Power,
+    Samples,
+    assumed_noise,
+    detectable,
+    observed_noise,
+    power_of,
+    sampled_noise,
+)
+from refnb.benchmarks.tasks import (
+    as_task,
+    find_task,
+    is_task,
+    task_is_here,
+    task_questions,
+    the_card,
+)
 from ..models.registry import find_system, is_system
 from ..models.language.answering import position_of
 
 # %% ../../nbs/results/00_scores.ipynb #27998bf6
 def the_usual(system: str) -> Callable[[RunInfo], bool]:
     "Make the test that a run is of the system as its name says today, and not of a variant with other settings."
-    if split_hash(system)[1] or not is_system(system): return lambda info: True
-    try: return getattr(find_system(system), "is_it", lambda info: True)
-    except RefnbError: return lambda info: True
+    if split_hash(system)[1] or not is_system(system):
+        return lambda info: True
+    try:
+        return getattr(find_system(system), "is_it", lambda info: True)
+    except RefnbError:
+        return lambda info: True
 
 # %% ../../nbs/results/00_scores.ipynb #90e5b7bb
 def counts_links(system: str, task: str) -> bool:
     "Tell whether summaries of a system on a task hold counts of links, as KITMUS's do, and no credits by question."
     name, _ = split_hash(system)
-    return task.startswith("kitmus/") and is_system(name) and hasattr(find_system(name), "write_summary")
+    return (
+        task.startswith("kitmus/")
+        and is_system(name)
+        and hasattr(find_system(name), "write_summary")
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #7f25a517
-def _beside(run: Run) -> list[Question]|None:
+def _beside(run: Run) -> list[Question] | None:
     "Read the questions beside a run, if they are there."
-    return list(read_jsonl(run.questions_path, Question)) if run.questions_path.exists() else None
+    return (
+        list(read_jsonl(run.questions_path, Question))
+        if run.questions_path.exists()
+        else None
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #aeaeb6df
 def _runs_of(system: str, task: str, s: Settings) -> list[Run]:
@@ -57,34 +110,41 @@ def _runs_of(system: str, task: str, s: Settings) -> list[Run]:
     return [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
 
 # %% ../../nbs/results/00_scores.ipynb #7cb676dd
-def _current_run(system: str, task: str, s: Settings) -> Run|None:
+def _current_run(system: str, task: str, s: Settings) -> Run | None:
     "Find the one run on this machine that no later one has replaced."
     found = _runs_of(system, task, s)
     current = current_runs(map(attrgetter("info"), found))
     runs = [r for r in found if r.info in current]
-    if len(runs) > 1: raise several_runs(list(map(attrgetter("info"), runs)), s.runs)
+    if len(runs) > 1:
+        raise several_runs(list(map(attrgetter("info"), runs)), s.runs)
     return runs[0] if runs else None
 
 # %% ../../nbs/results/00_scores.ipynb #eb5d1314
-def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, RunInfo]|None:
+def _outcomes_here(
+    system: str, task: str, s: Settings
+) -> tuple[pd.DataFrame, RunInfo] | None:
     "Return the outcomes of a run on this machine, for tasks whose summaries do not hold them."
-    if not (r := _current_run(system, task, s)): return None
+    if not (r := _current_run(system, task, s)):
+        return None
     return outcomes(find_task(task, s).questions, r.answers(), str(r.folder)), r.info
 
 # %% ../../nbs/results/00_scores.ipynb #4bacfbae
 def run_outcomes(
-    system: str,               # its name, or system@hash
-    task: str,                 # the task that it answered
-    s: Settings|None = None,   # where runs and reports are
-) -> tuple[pd.DataFrame, RunInfo]|None: # outcomes and the run's description; None: there is no run
+    system: str,  # its name, or system@hash
+    task: str,  # the task that it answered
+    s: Settings | None = None,  # where runs and reports are
+) -> tuple[pd.DataFrame, RunInfo] | None:  # None: there is no run
     "Find the outcomes of a system on a task."
     s = s or load_settings()
-    if counts_links(system, task): return _outcomes_here(system, task, s)
+    if counts_links(system, task):
+        return _outcomes_here(system, task, s)
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     return (outcomes_of_summary(*found), found[1].info) if found else None
 
 # %% ../../nbs/results/00_scores.ipynb #6493a65e
-def _of_pieces(system: str, task: str, s: Settings|None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
+def _of_pieces(
+    system: str, task: str, s: Settings | None
+) -> tuple[pd.DataFrame, list[RunInfo]] | None:
     "Find the outcomes of a system on the pieces of a task that it answered."
     frames, infos = [], []
     for piece in the_card(task).pieces:
@@ -94,156 +154,243 @@ def _of_pieces(system: str, task: str, s: Settings|None) -> tuple[pd.DataFrame, 
     return (pd.concat(frames, ignore_index=True), infos) if frames else None
 
 # %% ../../nbs/results/00_scores.ipynb #de6b350d
-def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
+def outcomes_on(
+    system: str, task: str, s: Settings | None = None
+) -> tuple[pd.DataFrame, list[RunInfo]] | None:
     """Find the outcomes of a system (its name, or system@hash) on a task or, if it has none, on the task's pieces, and
     the runs that they are from; None: there are none."""
-    if found := run_outcomes(system, task, s): return found[0], [found[1]]
+    if found := run_outcomes(system, task, s):
+        return found[0], [found[1]]
     return _of_pieces(system, task, s) if is_task(task) else None
 
 # %% ../../nbs/results/00_scores.ipynb #2cdbea37
 def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
     "Return the questions of a run's task, if they are the ones that it answered; `do` is what helps if not."
     task = run.info.task
-    if (found := _beside(run)) is not None: return found
+    if (found := _beside(run)) is not None:
+        return found
     if not is_task(task, s) or not task_is_here(task, s):
         raise DataError(f"the questions of {task} are not here", str(run.folder), do)
     questions = find_task(task, s).questions
     if questions_id(questions) != run.info.data.get("questions"):
-        raise DataError(f"it answered other questions than {task} has now", str(run.folder), do)
+        raise DataError(
+            f"it answered other questions than {task} has now", str(run.folder), do
+        )
     return questions
 
 # %% ../../nbs/results/00_scores.ipynb #dbebca0b
-def sampled_of(run: Run, s: Settings|None = None) -> Sampled|None:
+def sampled_of(run: Run, s: Settings | None = None) -> Sampled | None:
     "Score the samples of a complete run; None: it asked each question once."
     order: Any = run.info.settings.get("order", "given")
     draws = run.info.settings.get("samples")
-    if order != "rotations" and not draws: return None
-    return score_samples(_questions_of(run, s), run.samples(), lambda q, k: position_of(q, order, k))
+    if order != "rotations" and not draws:
+        return None
+    return score_samples(
+        _questions_of(run, s), run.samples(), lambda q, k: position_of(q, order, k)
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #1603099c
-def _questions_of(run: Run, s: Settings|None) -> list[Question]:
+def _questions_of(run: Run, s: Settings | None) -> list[Question]:
     "Return the questions that a run was asked."
     found = _beside(run)
-    return find_task(run.info.task, s or load_settings()).questions if found is None else found
+    return (
+        find_task(run.info.task, s or load_settings()).questions if found is None else found
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #1d3a9f11
 def sampled_words(x: Sampled) -> str:
     "Describe in a line how several answers to each question agree."
-    places = "/".join(f"{100*a:.1f}" for a in x.by_position.values())
-    return (f"{x.samples:,} samples: mean accuracy {100*x.mean:.1f} %, of the majority {100*x.majority:.1f} %, "
-            f"consistency {100*x.consistency:.1f} %, "
-            f"variance {x.within:.4f} within and {x.between:.4f} between questions"
-            + (f"; by the right option's place {places} %" if len(x.by_position) > 1 else ""))
+    places = "/".join(f"{100 * a:.1f}" for a in x.by_position.values())
+    return (
+        f"{x.samples:,} samples: mean accuracy {100 * x.mean:.1f} %, of the majority {100 * x.majority:.1f} %, "
+        f"consistency {100 * x.consistency:.1f} %, "
+        f"variance {x.within:.4f} within and {x.between:.4f} between questions"
+        + (f"; by the right option's place {places} %" if len(x.by_position) > 1 else "")
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #d1fb1e06
 class Scores:
     """A table of scores: `.df`, a row per group, for pandas, `.interval(group)` for one of them. `.mode` tells what a
     missing answer meant, `.by` the field, or "", `.sampled` how several answers to each question agree."""
-    def __init__(self, df: pd.DataFrame, mode: str, by: str, failed: int = 0, sampled: Sampled|None = None):
-        self.df, self.mode, self.by, self.failed, self.sampled = df, mode, by, failed, sampled
+
+    def __init__(
+        self,
+        df: pd.DataFrame,
+        mode: str,
+        by: str,
+        failed: int = 0,
+        sampled: Sampled | None = None,
+    ):
+        self.df = df
+        self.mode = mode
+        self.by = by
+        self.failed = failed
+        self.sampled = sampled
+
     @property
     def warning(self) -> str:
         "Return a warning about failed requests, or an empty string."
         if self.failed:
             return f"{self.failed} of these questions failed: their requests brought no answer, and they count as wrong"
         return ""
+
     def interval(self, group: str = "all") -> Interval:
         "Return one row as an Interval of fractions."
         if group not in self.df.index:
-            raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}")
+            raise CallError(
+                f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}"
+            )
         r = self.df.loc[group]
-        value, low, high = (None if pd.isna(r[c]) else float(r[c]) for c in ("accuracy", "low", "high"))
+        value, low, high = (
+            None if pd.isna(r[c]) else float(r[c]) for c in ("accuracy", "low", "high")
+        )
         return Interval(value, low, high, int(r.n), int(r.documents))
+
     def intervals(self) -> dict[str, Interval]:
         "Return all rows as Intervals."
         return {g: self.interval(g) for g in self.df.index}
+
     @property
-    def _title(self) -> str: return f"accuracy in percent{f' by {self.by}' if self.by else ''} ({self.mode})"
+    def _title(self) -> str:
+        return f"accuracy in percent{f' by {self.by}' if self.by else ''} ({self.mode})"
+
     @property
     def _shown(self) -> pd.DataFrame:
         "Return the table in percent; counts and other metrics are unchanged."
-        percent = {c: (100*self.df[c].astype(float)).round(1) for c in ("accuracy", "low", "high")}
+        percent = {
+            c: (100 * self.df[c].astype(float)).round(1)
+            for c in ("accuracy", "low", "high")
+        }
         return self.df.assign(**percent).round(4).drop(columns="right")
+
     def __repr__(self):
         text = f"{self._title}\n{self._shown.to_string()}"
-        if self.warning: text += f"\n{self.warning}"
-        if self.sampled: text += f"\n{sampled_words(self.sampled)}"
+        if self.warning:
+            text += f"\n{self.warning}"
+        if self.sampled:
+            text += f"\n{sampled_words(self.sampled)}"
         return inert(text, keep="\n")
+
     def _repr_html_(self):
         warning = f"<p>{self.warning}</p>" if self.failed else ""
         title = html.escape(self._title)
-        return f"<p>{title}, 95 % intervals over documents</p>{self._shown.to_html()}{warning}"
+        return (
+            f"<p>{title}, 95 % intervals over documents</p>{self._shown.to_html()}{warning}"
+        )
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
 
+
 def _load_metric(name: str) -> Any:
     "Load a metric by the name of an entry point, or from file.py:function or module:function."
     points = entry_points("refnb.metrics")
-    if name in points: return load_entry_point(points[name])
-    if ":" in name: return named_object(name)
+    if name in points:
+        return load_entry_point(points[name])
+    if ":" in name:
+        return named_object(name)
     known = f"{nearest(name, points)}; or " if points else ""
-    raise CallError(f"unknown metric {name!r}", do=f"{known}name it as file.py:function or module:function")
+    raise CallError(
+        f"unknown metric {name!r}",
+        do=f"{known}name it as file.py:function or module:function",
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #58d0f38b
 def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
     "Find a metric and its name: from file.py:function, module:function, the name of an entry point, or a function."
-    if not isinstance(metric, str): return getattr(metric, "__name__", type(metric).__name__), metric
+    if not isinstance(metric, str):
+        return getattr(metric, "__name__", type(metric).__name__), metric
     found = _load_metric(metric)
-    if not callable(found): raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
+    if not callable(found):
+        raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
     return metric, found
 
 # %% ../../nbs/results/00_scores.ipynb #87c7b8ae
 def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
     "Compute a metric's value as a plain number."
-    try: value = f(o)
-    except RefnbError: raise
+    try:
+        value = f(o)
+    except RefnbError:
+        raise
     except Exception as e:
-        raise DataError(f"raised {type(e).__name__}: {e}", f"metric {name}", "it gets a DataFrame of outcomes") from e
-    try: return float(value)
+        raise DataError(
+            f"raised {type(e).__name__}: {e}",
+            f"metric {name}",
+            "it gets a DataFrame of outcomes",
+        ) from e
+    try:
+        return float(value)
     except (TypeError, ValueError):
-        raise DataError(f"returned {str(value)[:80]!r}, which is not a number", f"metric {name}") from None
+        raise DataError(
+            f"returned {str(value)[:80]!r}, which is not a number", f"metric {name}"
+        ) from None
 
 # %% ../../nbs/results/00_scores.ipynb #eb2169d1
 def _row(iv: Interval, o: pd.DataFrame) -> dict:
     "Make a row of the table; `o` holds all outcomes of the group, counted or not."
     reasons = o.reason.value_counts()
-    return {"accuracy": iv.value, "low": iv.low, "high": iv.high, "n": iv.n,
-            "right": float(iv.value*iv.n) if iv.value is not None else 0., "documents": iv.clusters,
-            "missing": int(reasons.get("missing", 0)),
-            "without choice": int(reasons.drop("missing", errors="ignore").sum())}
+    return {
+        "accuracy": iv.value,
+        "low": iv.low,
+        "high": iv.high,
+        "n": iv.n,
+        "right": float(iv.value * iv.n) if iv.value is not None else 0.0,
+        "documents": iv.clusters,
+        "missing": int(reasons.get("missing", 0)),
+        "without choice": int(reasons.drop("missing", errors="ignore").sum()),
+    }
 
 # %% ../../nbs/results/00_scores.ipynb #0ca11ff5
-def _add_measures(rows: dict[Any, dict], metrics: Iterable["str|Metric"], c: pd.DataFrame, group: pd.Series):
+def _add_measures(
+    rows: dict[Any, dict],
+    metrics: Iterable["str|Metric"],
+    c: pd.DataFrame,
+    group: pd.Series,
+):
     "Add a column for each additional metric, computed for each group."
     for name, f in map(_find_metric, metrics):
         for g, row in rows.items():
             if name in row:
-                raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
+                raise CallError(
+                    f"the table has a column {name!r} already",
+                    "metrics",
+                    "ask for it once, or rename it",
+                )
             row[name] = _measured(name, f, c[group[c.index] == g])
 
 # %% ../../nbs/results/00_scores.ipynb #3ccb85bb
-def _grouped(o: pd.DataFrame, by: str|Iterable[str]|None) -> tuple[pd.DataFrame, pd.Series]:
+def _grouped(
+    o: pd.DataFrame, by: str | Iterable[str] | None
+) -> tuple[pd.DataFrame, pd.Series]:
     "Return the outcomes that belong to a group, and the group of each."
     group = pd.Series("all", index=o.index) if by is None else labels(o, by)
     return o[group.notna()], group[group.notna()]
 
 # %% ../../nbs/results/00_scores.ipynb #8bb55864
-def _intervals(c: pd.DataFrame, group: pd.Series, resamples: int, seed: int) -> dict[Any, Interval]:
+def _intervals(
+    c: pd.DataFrame, group: pd.Series, resamples: int, seed: int
+) -> dict[Any, Interval]:
     "Compute the accuracy of each group of counted outcomes, with its interval over documents."
-    if not len(c): return {}
-    return cluster_bootstrap(c.credit.to_numpy(), c.doc_key.to_numpy(), resamples=resamples, seed=seed,
-                             groups=group[c.index].to_numpy())
+    if not len(c):
+        return {}
+    return cluster_bootstrap(
+        c.credit.to_numpy(),
+        c.doc_key.to_numpy(),
+        resamples=resamples,
+        seed=seed,
+        groups=group[c.index].to_numpy(),
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #9cc013aa
 def score(
-    o,                                 # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
-    by: str|Iterable[str]|None = None, # a field of the questions, or several
-    mode: Mode = "strict",             # strict: a missing answer is wrong; released: it is left out
-    resamples: int = 10_000,           # of the bootstrap
-    seed: int = 0,                     # of the bootstrap
-    metrics: Iterable["str|Metric"] = (), # further columns: functions from outcomes to a number, or their names
-) -> Scores:                           # fractions
+    o,  # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
+    by: str | Iterable[str] | None = None,  # a field of the questions, or several
+    mode: Mode = "strict",  # strict: a missing answer is wrong; released: it is left out
+    resamples: int = 10_000,  # of the bootstrap
+    seed: int = 0,  # of the bootstrap
+    metrics: Iterable["str|Metric"] = (),  # further columns: functions from outcomes to a
+    # number, or their names
+) -> Scores:  # fractions
     """Compute accuracy with intervals clustered by document.
 
     >>> refnb.score("identifyme/test:published/gpt-4o", by="type")
@@ -256,98 +403,132 @@ def score(
     _add_measures(rows, metrics, c, group)
     fields = " / ".join([by] if isinstance(by, str) else by or [])
     failed = int((o.reason == "failed").sum())
-    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, several)
+    return Scores(
+        pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, several
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #b5fef1ae
-def _shapes_of(system: str, s: Settings|None) -> Collection[Any]:
+def _shapes_of(system: str, s: Settings | None) -> Collection[Any]:
     "List the shapes of tasks that a system, or system@hash, can answer; all of them where it is not known."
     name = split_hash(system)[0]
     return find_system(name, s).shapes if is_system(name, s) else ("choice", "clusters")
 
 # %% ../../nbs/results/00_scores.ipynb #04e64608
-def split_name(what: str, s: Settings|None = None) -> tuple[str, str]:
+def split_name(what: str, s: Settings | None = None) -> tuple[str, str]:
     "Split task:system into its parts; the file of file:system gives way to the task that a run on it has."
     for m in re.finditer(":", what):
-        path, system = what[:m.start()], what[m.end():]
-        if system and Path(path).is_file(): return as_task(path, s, _shapes_of(system, s)).name, system
+        path, system = what[: m.start()], what[m.end() :]
+        if system and Path(path).is_file():
+            return as_task(path, s, _shapes_of(system, s)).name, system
     task, _, system = what.partition(":")
     return task, system
 
 # %% ../../nbs/results/00_scores.ipynb #defba85e
-def _of_its_questions(run: Run, s: Settings|None) -> pd.DataFrame|None:
+def _of_its_questions(run: Run, s: Settings | None) -> pd.DataFrame | None:
     "Make a run's outcomes of its questions, wherever its folder is; None: they are not here."
     task, questions = run.info.task, _beside(run)
-    if questions is None and run.sealed and is_task(task) and task_is_here(task, s or load_settings()):
+    if (
+        questions is None
+        and run.sealed
+        and is_task(task)
+        and task_is_here(task, s or load_settings())
+    ):
         questions = task_questions(task, s)
-    return None if questions is None else outcomes(questions, run.answers(), str(run.folder))
+    return (
+        None if questions is None else outcomes(questions, run.answers(), str(run.folder))
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #408199a7
-def _own_run(task: str, system: str, s: Settings|None) -> Run|None:
+def _own_run(task: str, system: str, s: Settings | None) -> Run | None:
     "Find the run on your own file, of which no summary is made."
     return next(iter(_runs_of(system, task, s or load_settings())), None)
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
-def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
+def as_outcomes(x, s: Settings | None = None) -> pd.DataFrame:
     """Return the outcomes of whatever names a run: outcomes, a run, "task:system", or (outcomes, info)."""
-    if isinstance(x, pd.DataFrame): return x
-    if isinstance(x, tuple): return x[0]
+    if isinstance(x, pd.DataFrame):
+        return x
+    if isinstance(x, tuple):
+        return x[0]
     if isinstance(x, Run):
         made = _of_its_questions(x, s)
-        if made is not None: return made
+        if made is not None:
+            return made
         task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
     else:
         task, system = split_name(str(x), s)
         run = _own_run(task, system, s) if task.startswith("given/") else None
-        if run: return as_outcomes(run, s)
+        if run:
+            return as_outcomes(run, s)
     found = run_outcomes(system, task, s)
     if found is None:
-        raise DataError(f"there is no complete run of {system or '?'} on {task}",
-                        do="name it as task:system, such as identifyme/test:published/gpt-4o")
+        raise DataError(
+            f"there is no complete run of {system or '?'} on {task}",
+            do="name it as task:system, such as identifyme/test:published/gpt-4o",
+        )
     return found[0]
 
 # %% ../../nbs/results/00_scores.ipynb #0563d4db
 class Comparison(NamedTuple):
     "First system minus second, on the questions that count for both."
-    difference: Difference   # of accuracy, with interval and the permutation test's p
-    mcnemar: McNemar|None    # None where a credit is a fraction
-    only_a: int              # questions that count for the first alone
-    only_b: int              # and for the second alone
-    detectable: float|None   # least difference that these questions find with power 0.8; None: stories show no noise
+
+    difference: Difference  # of accuracy, with interval and the permutation test's p
+    mcnemar: McNemar | None  # None where a credit is a fraction
+    only_a: int  # questions that count for the first alone
+    only_b: int  # and for the second alone
+    # least difference that these questions find with power 0.8; None: stories show no noise
+    detectable: float | None
+
     def _tests(self) -> str:
         "Write what the tests give."
         p, m = self.difference.p, self.mcnemar
         tests = [] if p is None else [f"p = {p:.4f} (permutation)"]
-        if m: tests.append(f"p = {m.p:.4f} (McNemar: {m.only_a} right by the first only, {m.only_b} by the second only)")
+        if m:
+            tests.append(
+                f"p = {m.p:.4f} (McNemar: {m.only_a} right by the first only, {m.only_b} by the second only)"
+            )
         return ", ".join(tests)
+
     def __repr__(self) -> str:
-        d, points = self.difference, lambda x: f"{100*x:+.1f}"
-        if d.value is None: return "no question counts for both systems"
+        d, points = self.difference, lambda x: f"{100 * x:+.1f}"
+        if d.value is None:
+            return "no question counts for both systems"
         bounds = "" if d.low is None else f" [{points(d.low)}, {points(d.high)}]"
-        least = "" if self.detectable is None else f"; detectable with power 0.8: {100*self.detectable:.1f} points"
-        return (f"{points(d.value)} points{bounds}, {self._tests()}, {d.n:,} questions in {d.clusters:,} documents"
-                f"{least}")
+        least = (
+            ""
+            if self.detectable is None
+            else f"; detectable with power 0.8: {100 * self.detectable:.1f} points"
+        )
+        return (
+            f"{points(d.value)} points{bounds}, {self._tests()}, {d.n:,} questions in {d.clusters:,} documents"
+            f"{least}"
+        )
 
 # %% ../../nbs/results/00_scores.ipynb #52e4fa42
-def _detectable(pair: Paired, stories: list) -> float|None:
+def _detectable(pair: Paired, stories: list) -> float | None:
     "Compute the least difference that two systems' questions can detect; None if documents show no noise."
-    try: return detectable(observed_noise(pair.a, pair.b, stories))
-    except DataError: return None
+    try:
+        return detectable(observed_noise(pair.a, pair.b, stories))
+    except DataError:
+        return None
 
 # %% ../../nbs/results/00_scores.ipynb #d3ee1aaa
 def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Paired, list]:
     "Pair the credits of two systems on the questions that both answered; return them with each question's document."
-    pair = pair_by_id(dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True)))
+    pair = pair_by_id(
+        dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True))
+    )
     docs = dict(zip(a.id, a.doc_key, strict=True))
     return pair, [docs[i] for i in pair.ids]
 
 # %% ../../nbs/results/00_scores.ipynb #16dccbff
 def compare(
-    a,                       # outcomes, a run, or "task:system"
-    b,                       # another on the same task
-    mode: Mode = "strict",   # how a missing answer counts
-    resamples: int = 10_000, # of bootstrap and permutation
-    seed: int = 0,           # of both
-) -> Comparison:             # fractions
+    a,  # outcomes, a run, or "task:system"
+    b,  # another on the same task
+    mode: Mode = "strict",  # how a missing answer counts
+    resamples: int = 10_000,  # of bootstrap and permutation
+    seed: int = 0,  # of both
+) -> Comparison:  # fractions
     """Compare the accuracy of two systems on the questions that count for both.
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
@@ -355,34 +536,44 @@ def compare(
     pair, stories = _paired(counted(as_outcomes(a), mode), counted(as_outcomes(b), mode))
     d = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed)
     p = paired_permutation(pair.a, pair.b, stories, resamples, seed).p
-    whole = {*pair.a, *pair.b} <= {0., 1.}
-    return Comparison(d._replace(p=p), mcnemar(pair.a, pair.b) if whole else None, pair.only_a, pair.only_b,
-                      _detectable(pair, stories))
+    whole = {*pair.a, *pair.b} <= {0.0, 1.0}
+    return Comparison(
+        d._replace(p=p),
+        mcnemar(pair.a, pair.b) if whole else None,
+        pair.only_a,
+        pair.only_b,
+        _detectable(pair, stories),
+    )
 
 # %% ../../nbs/results/00_scores.ipynb #c0ffe202
 class Ranking(NamedTuple):
     "Systems that answered the same questions, the best first."
-    scores: dict[str, Interval]                     # accuracy
-    letters: dict[str, str]                         # tie groups: two share a letter where no test tells them apart
-    pairs: dict[tuple[str, str], Comparison]        # first minus second
-    holm: dict[tuple[str, str], float|None]         # corrected p of the permutation tests
+
+    scores: dict[str, Interval]  # accuracy
+    letters: dict[str, str]  # tie groups: two share a letter where no test tells them apart
+    pairs: dict[tuple[str, str], Comparison]  # first minus second
+    holm: dict[tuple[str, str], float | None]  # corrected p of the permutation tests
 
 # %% ../../nbs/results/00_scores.ipynb #be25ea83
 def rank(
-    systems: Mapping[str, pd.DataFrame], # outcomes of each
-    mode: Mode = "strict",               # how a missing answer counts
-    resamples: int = 10_000,             # of bootstrap and permutation
-    seed: int = 0,                       # of both
-) -> Ranking:                            # fractions
+    systems: Mapping[str, pd.DataFrame],  # outcomes of each
+    mode: Mode = "strict",  # how a missing answer counts
+    resamples: int = 10_000,  # of bootstrap and permutation
+    seed: int = 0,  # of both
+) -> Ranking:  # fractions
     "Rank systems by accuracy, with the differences that are significant."
     scores: dict[str, Interval] = {}
     means: dict[str, float] = {}
     for name, o in systems.items():
         scores[name] = score(o, mode=mode, resamples=resamples, seed=seed).interval()
-        if (mean := scores[name].value) is not None: means[name] = mean
+        if (mean := scores[name].value) is not None:
+            means[name] = mean
     pairs: dict[tuple[str, str], Comparison] = {}
-    for b, a in combinations(means, 2): pairs[a, b] = compare(systems[a], systems[b], mode, resamples, seed)
-    corrected = dict(zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True))
+    for b, a in combinations(means, 2):
+        pairs[a, b] = compare(systems[a], systems[b], mode, resamples, seed)
+    corrected = dict(
+        zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True)
+    )
     letters = tie_groups(means, corrected)
     return Ranking({n: scores[n] for n in letters}, letters, pairs, corrected)
 
@@ -391,44 +582,55 @@ def _sizes_of(task: str, s: Settings) -> list[int]:
     "Count the questions of each document of a task, from its card where its files are not here."
     if is_task(task) and not task_is_here(task, s):
         for place in places_of_summaries(s):
-            if (path := Path(place)/"runs"/safe_path(task)/"part.json").exists():
+            if (path := Path(place) / "runs" / safe_path(task) / "part.json").exists():
                 return list(Counter(read_card(path).doc).values())
     return list(Counter(map(attrgetter("doc_key"), task_questions(task, s))).values())
 
 # %% ../../nbs/results/00_scores.ipynb #c0ffe102
-def _draws_of(run: Run, s: Settings|None) -> Samples|None:
+def _draws_of(run: Run, s: Settings | None) -> Samples | None:
     "Return the credit of each sample of each question; None: the run drew only one."
-    if (run.info.settings.get("samples") or 1) < 2: return None
+    if (run.info.settings.get("samples") or 1) < 2:
+        return None
     asked = {q.id: q for q in _questions_of(run, s)}
     draws: dict[str, list[float]] = {}
-    for i, answers in run.samples().items(): draws[i] = [credit(asked[i], a) for a in answers]
+    for i, answers in run.samples().items():
+        draws[i] = [credit(asked[i], a) for a in answers]
     return draws
 
 # %% ../../nbs/results/00_scores.ipynb #9c4b71c2
-def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples|None]:
+def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples | None]:
     "Find a system's outcomes on a task, and its samples if its run is here and drew several; name it, or pass a run."
-    if isinstance(x, Run): return as_outcomes(x, s), _draws_of(x, s)
+    if isinstance(x, Run):
+        return as_outcomes(x, s), _draws_of(x, s)
     if not (found := outcomes_on(x, task, s)):
-        raise DataError(f"there is no complete run of {x} on {task}", do=f"make one with refnb run {task} {x}")
+        raise DataError(
+            f"there is no complete run of {x} on {task}",
+            do=f"make one with refnb run {task} {x}",
+        )
     o, infos = found
     runs = _runs_of(f"{infos[0].system}@{run_hash(infos[0])}", task, s)
     return o, _draws_of(runs[0], s) if runs and len(infos) == 1 else None
 
 # %% ../../nbs/results/00_scores.ipynb #a30a4eb5
 def power(
-    task: str,               # the task
-    a: str|Run = "",         # a system that answered it, or its run; "": assume the noise instead
-    b: str|Run = "",         # another
-    mode: Mode = "strict",   # how a missing answer counts
-    s: Settings|None = None, # where runs and reports are
-) -> Power:                  # fractions
+    task: str,  # the task
+    a: str | Run = "",  # a system that answered it, or its run; "":
+    # assume the noise instead
+    b: str | Run = "",  # another
+    mode: Mode = "strict",  # how a missing answer counts
+    s: Settings | None = None,  # where runs and reports are
+) -> Power:  # fractions
     """Estimate the least difference between two systems that a task can detect, and the questions smaller ones need.
 
     >>> refnb.power("identifyme/test")
     """
     s = s or load_settings()
-    if bool(a) != bool(b): raise CallError("one system is named", "power", "name two that answered the task, or none")
-    if not a: return power_of(assumed_noise(_sizes_of(task, s)))
+    if bool(a) != bool(b):
+        raise CallError(
+            "one system is named", "power", "name two that answered the task, or none"
+        )
+    if not a:
+        return power_of(assumed_noise(_sizes_of(task, s)))
     (o_a, samples_a), (o_b, samples_b) = _system_on(a, task, s), _system_on(b, task, s)
     if samples_a and samples_b:
         docs = dict(zip(o_a.id, o_a.doc_key, strict=True))

@@ -27,63 +27,85 @@ from ..core.hub import hub_files
 from ..core.inert import csv_line, to_md, to_tex
 
 # %% ../../nbs/results/02_tables.ipynb #2284cc24
-Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed",
-               "none"]
+Unit = Literal[
+    "percent",
+    "fraction",
+    "count",
+    "words",
+    "seconds",
+    "GB",
+    "score",
+    "tokens",
+    "mentions",
+    "p",
+    "mixed",
+    "none",
+]
 Rounding = Literal["half-up", "truncate"]
+
 
 class Column(Record):
     "Settings of one column that differ from its table's."
-    unit: Unit|None = None
-    decimals: int|None = None
-    rounding: Rounding|None = None
-    metric: str|None = None
+
+    unit: Unit | None = None
+    decimals: int | None = None
+    rounding: Rounding | None = None
+    metric: str | None = None
 
 # %% ../../nbs/results/02_tables.ipynb #eb5f595f
 class Cell(Record):
     "A printed number that differs from its table in something."
+
     value: float
-    decimals: int|None = None
-    rounding: Rounding|None = None
+    decimals: int | None = None
+    rounding: Rounding | None = None
     note: str = ""
-    explains: float|None = None # the computed number that the note explains; no other is explained
+    # the computed number that the note explains; no other is explained
+    explains: float | None = None
 
     def note_on(self, ours: float) -> str:
         "Return the note if it explains just this computed number."
-        known = self.explains is not None and math.isclose(ours, self.explains, rel_tol=1e-6)
+        known = self.explains is not None and math.isclose(
+            ours, self.explains, rel_tol=1e-6
+        )
         return self.note if known else ""
 
 # %% ../../nbs/results/02_tables.ipynb #2d8d1d73
-def _value_of(cell: float|Cell) -> float:
+def _value_of(cell: float | Cell) -> float:
     "Return the printed number of a cell."
     return cell.value if isinstance(cell, Cell) else cell
 
 # %% ../../nbs/results/02_tables.ipynb #7bdc4226
 class Printed(Record):
     "The printed values of one table."
-    number: str                       # as in the paper
-    title: str                        # in our words
+
+    number: str  # as in the paper
+    title: str  # in our words
     kind: Literal["computed", "needs-models", "manual", "text"]
-    source: Literal["table", "prose", "submission", "none"] = "table" # where the numbers are printed
-    metric: str = ""                  # the measure, in words
+    # where the numbers are printed
+    source: Literal["table", "prose", "submission", "none"] = "table"
+    metric: str = ""  # the measure, in words
     unit: Unit = "none"
     decimals: int = 0
     rounding: Rounding = "half-up"
-    columns: dict[str, Column] = {}   # columns that differ from the table
-    cells: dict[str, dict[str, float|Cell]] = {} # row -> column -> printed number
-    inputs: list[str] = []            # upstream sets and hub files it is made from
-    more: list[str] = []              # upstream sets that fill more cells, and without which it can be made
-    notes: list[str] = []             # misprints, other versions, traps
+    columns: dict[str, Column] = {}  # columns that differ from the table
+    cells: dict[str, dict[str, float | Cell]] = {}  # row -> column -> printed number
+    inputs: list[str] = []  # upstream sets and hub files it is made from
+    # upstream sets that fill more cells, and without which it can be made
+    more: list[str] = []
+    notes: list[str] = []  # misprints, other versions, traps
 
 # %% ../../nbs/results/02_tables.ipynb #a928853b
 class Paper(Record):
     "The tables of one paper."
-    paper: str                 # short name
-    order: int                 # among the papers
-    title: str                 # full title
-    cite: str                  # how to cite it
-    tables: dict[str, Printed] # by the name of the notebook
-    own: dict[str, Printed] = {} # refnb's further tables on the paper: own_…
-    name: str = ""             # of its benchmark, as it writes itself
+
+    paper: str  # short name
+    order: int  # among the papers
+    title: str  # full title
+    cite: str  # how to cite it
+    tables: dict[str, Printed]  # by the name of the notebook
+    own: dict[str, Printed] = {}  # refnb's further tables on the paper: own_…
+    name: str = ""  # of its benchmark, as it writes itself
 
 # %% ../../nbs/results/02_tables.ipynb #044300e1
 def _check_inputs(names: list[str], where: str):
@@ -91,7 +113,11 @@ def _check_inputs(names: list[str], where: str):
     known = [*set_names(), *hub_files()]
     for name in names:
         if name not in known:
-            raise FormatError(f"unknown upstream name {name!r}", f"{where}, field inputs", nearest(name, known))
+            raise FormatError(
+                f"unknown upstream name {name!r}",
+                f"{where}, field inputs",
+                nearest(name, known),
+            )
 
 # %% ../../nbs/results/02_tables.ipynb #b4d3721c
 def _check_table(t: Printed, where: str):
@@ -101,24 +127,28 @@ def _check_table(t: Printed, where: str):
         for column, cell in cells.items():
             if not math.isfinite(_value_of(cell)):
                 raise FormatError("is not a finite number", f"{where}, {row}, {column}")
-    if t.source == "none" and t.cells: raise FormatError("has cells, but no source", where)
+    if t.source == "none" and t.cells:
+        raise FormatError("has cells, but no source", where)
 
 # %% ../../nbs/results/02_tables.ipynb #f305ce33
 def _check_name(name: str, number: str, where: str):
     "Refuse a table of a paper whose name does not begin with its number."
     start = f"table_{number.lower()}_"
     if not name.startswith(start):
-        raise FormatError(f"table {name!r} has the number {number}", where, f"call it {start}…")
+        raise FormatError(
+            f"table {name!r} has the number {number}", where, f"call it {start}…"
+        )
 
 # %% ../../nbs/results/02_tables.ipynb #ebbf42b1
-def read_paper(path: str|Path) -> Paper:
+def read_paper(path: str | Path) -> Paper:
     "Read the printed values of a paper from a file."
     paper, where = read_yaml(path, Paper), str(path)
     for name, t in (paper.tables | paper.own).items():
         _check_table(t, f"{path}, {name}")
         if name in paper.own and not name.startswith("own_"):
             raise FormatError(f"table {name!r} is of our own", where, "call it own_…")
-        if name in paper.tables: _check_name(name, t.number, where)
+        if name in paper.tables:
+            _check_name(name, t.number, where)
     return paper
 
 # %% ../../nbs/results/02_tables.ipynb #2e5e321c
@@ -141,14 +171,20 @@ def own_names() -> list[str]:
 # %% ../../nbs/results/02_tables.ipynb #c36e944c
 YOURS = "own"  # replaces a paper in the names of your tables
 
+
 def _your_printed(table: str) -> Printed:
     """Read the printed values of a table of yours from the YAML file of its name beside the notebook; without one, its
     unit is percent, with one decimal."""
-    path = Path(your_folder("tables"))/f"{table}.yaml"
+    path = Path(your_folder("tables")) / f"{table}.yaml"
     usual = Printed("own", table.replace("_", " "), "computed", unit="percent", decimals=1)
-    if not path.is_file(): return usual
-    try: found = msgspec.convert(msgspec.to_builtins(usual) | read_yaml(path, dict[str, Any]), Printed)
-    except msgspec.ValidationError as e: raise FormatError(str(e), str(path)) from None
+    if not path.is_file():
+        return usual
+    try:
+        found = msgspec.convert(
+            msgspec.to_builtins(usual) | read_yaml(path, dict[str, Any]), Printed
+        )
+    except msgspec.ValidationError as e:
+        raise FormatError(str(e), str(path)) from None
     _check_table(found, str(path))
     return found
 
@@ -156,10 +192,15 @@ def _your_printed(table: str) -> Printed:
 def printed(name: str) -> Printed:
     "Read the printed values of a table, paper/table."
     paper, _, table = name.partition("/")
-    if paper == YOURS and table: return _your_printed(table)
-    if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
+    if paper == YOURS and table:
+        return _your_printed(table)
+    if paper not in papers():
+        raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
     known = papers()[paper].tables | papers()[paper].own
-    if table not in known: raise CallError(f"unknown table {name!r}", do=nearest(name, [*table_names(), *own_names()]))
+    if table not in known:
+        raise CallError(
+            f"unknown table {name!r}", do=nearest(name, [*table_names(), *own_names()])
+        )
     return known[table]
 
 # %% ../../nbs/results/02_tables.ipynb #9151ca36
@@ -167,166 +208,226 @@ def as_printed(value: float, decimals: int, rounding: Rounding = "half-up") -> D
     """Round a number of ours as the paper would print it, with the table's decimals (negative: thousands and the like)
     and its rounding."""
     mode = ROUND_HALF_UP if rounding == "half-up" else ROUND_DOWN
-    return Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-decimals), rounding=mode)
+    return Decimal(repr(round(float(value), 9))).quantize(
+        Decimal(1).scaleb(-decimals), rounding=mode
+    )
 
 # %% ../../nbs/results/02_tables.ipynb #f212159c
 NOT_PRINTED, UNEXPLAINED = "not in our sources", "unexplained"
 Basis = Literal["", "chance", "constant", "print"]
 
+
 def basis(run: str, where: str = "") -> Basis:
     """Return the basis of a number that is no result: chance, a constant, or the paper's own print; `where` is its row
     and column."""
-    if run == "chance" or (run.startswith("random") and "random" in where.lower()): return "chance"
-    if run.startswith(("constant", "published count", "counts of the release")): return "constant"
+    if run == "chance" or (run.startswith("random") and "random" in where.lower()):
+        return "chance"
+    if run.startswith(("constant", "published count", "counts of the release")):
+        return "constant"
     return "print" if "printed" in run else ""
 
 # %% ../../nbs/results/02_tables.ipynb #7f4cb76d
 class Result(Record):
     "One cell of a regenerated table."
-    row: str                  # as in the printed values
-    column: str               # as in the printed values
-    ours: float|None = None   # computed, in the table's unit
-    low: float|None = None    # lower end of the 95 % interval
-    high: float|None = None   # upper end
-    n: int|None = None        # items it rests on
-    run: str = ""             # system@hash, or the source of the number
-    reason: str = ""          # why there is no number, or no interval
-    mode: str = ""            # the reading it follows, where it is not the report's
-    paper: float|None = None  # printed
-    unit: Unit = "none"       # of its column
-    decimals: int = 0         # as printed
+
+    row: str  # as in the printed values
+    column: str  # as in the printed values
+    ours: float | None = None  # computed, in the table's unit
+    low: float | None = None  # lower end of the 95 % interval
+    high: float | None = None  # upper end
+    n: int | None = None  # items it rests on
+    run: str = ""  # system@hash, or the source of the number
+    reason: str = ""  # why there is no number, or no interval
+    mode: str = ""  # the reading it follows, where it is not the report's
+    paper: float | None = None  # printed
+    unit: Unit = "none"  # of its column
+    decimals: int = 0  # as printed
     rounding: Rounding = "half-up"
-    note: str = ""            # of the printed number
-    explains: float|None = None # the computed number that the note explains
-    others: dict[str, float] = {} # other readings, recomputed: what each gives
-    because: str = ""         # why it must differ, as its inputs show
-    mark: Literal["", "best", "tied"] = "" # best computed row of its column; tied: not significantly below that one
-    letters: str = ""         # tie groups: rows of a column share a letter where a test does not tell them apart
+    note: str = ""  # of the printed number
+    explains: float | None = None  # the computed number that the note explains
+    others: dict[str, float] = {}  # other readings, recomputed: what each gives
+    because: str = ""  # why it must differ, as its inputs show
+    # best computed row of its column; tied: not significantly below that one
+    mark: Literal["", "best", "tied"] = ""
+    # tie groups: rows of a column share a letter where a test does not tell them apart
+    letters: str = ""
 
     @property
     def status(self) -> str:
         "match, differs, beyond (nothing is printed), apart (no result), or missing (no number)."
-        if self.ours is None: return "missing"
-        if basis(self.run, f"{self.row}, {self.column}"): return "apart"
-        if self.paper is None: return "beyond"
+        if self.ours is None:
+            return "missing"
+        if basis(self.run, f"{self.row}, {self.column}"):
+            return "apart"
+        if self.paper is None:
+            return "beyond"
         return "match" if self.difference == 0 else "differs"
+
     @property
     def explanation(self) -> str:
         "Explain why the digits differ: by another reading that gives the printed ones, or a note on just this number."
-        if self.difference in (None, 0): return ""
+        if self.difference in (None, 0):
+            return ""
         ours, paper = self.ours or 0, self.paper or 0
         printed = self.as_in_paper(paper)
-        readings = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == printed]
+        readings = [
+            f"{how} it is {x:g}"
+            for how, x in self.others.items()
+            if self.as_in_paper(x) == printed
+        ]
         note = Cell(paper, note=self.note, explains=self.explains).note_on(ours)
         return next(iter(readings), "") or note or self.because or UNEXPLAINED
+
     def as_in_paper(self, x: float) -> Decimal:
         "Write a number as the paper would print it here."
         return as_printed(x, self.decimals, self.rounding)
+
     @property
-    def difference(self) -> float|None:
+    def difference(self) -> float | None:
         "Return the computed number, rounded as printed, minus the paper's."
-        if self.ours is None or self.paper is None: return None
+        if self.ours is None or self.paper is None:
+            return None
         return float(self.as_in_paper(self.ours) - Decimal(repr(self.paper)))
 
 # %% ../../nbs/results/02_tables.ipynb #7a9d0cb5
 PRINTED_VALUES = "printed values"
+
 
 def set_id(name: str) -> str:
     "Hash the ids of all files of an upstream set, as 16 hex digits."
     ids = "\n".join(sorted(f"{f.key} {f.blob}" for f in files_of(name)))
     return hashlib.sha256(ids.encode()).hexdigest()[:16]
 
+
 def values_id(t: Printed) -> str:
     "Hash the printed values of a table, as 16 hex digits."
     return hashlib.sha256(msgspec.json.encode(t.cells)).hexdigest()[:16]
 
+
 def code_id(name: str) -> str:
     "Hash the code of a table's notebook, without its prose, as 16 hex digits; none where it is not the package's."
-    try: path = packaged(f"tables/{name}.ipynb")
-    except DataError: return ""
+    try:
+        path = packaged(f"tables/{name}.ipynb")
+    except DataError:
+        return ""
     cells = msgspec.json.decode(path.read_bytes())["cells"]
     code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
     return hashlib.sha256("\n\n".join(code).encode()).hexdigest()[:16]
 
+
 def declared(r: "Report") -> dict[str, str]:
     "Return the inputs of a report whose notebook names no file."
-    if r.sample: return {}
-    return {i: set_id(i) for i in r.printed.inputs if i in set_names()} or {PRINTED_VALUES: values_id(r.printed)}
+    if r.sample:
+        return {}
+    return {i: set_id(i) for i in r.printed.inputs if i in set_names()} or {
+        PRINTED_VALUES: values_id(r.printed)
+    }
 
 # %% ../../nbs/results/02_tables.ipynb #48bcbfc4
-def _finite(ours: float|None, reason: str) -> tuple[float|None, str]:
+def _finite(ours: float | None, reason: str) -> tuple[float | None, str]:
     "Make a number a plain float; one that is not finite becomes none, with a reason."
-    if ours is None: return None, reason
+    if ours is None:
+        return None, reason
     ours = float(ours)  # numpy's floats have a repr of their own
-    return (ours, reason) if math.isfinite(ours) else (None, reason or f"the computation gave {ours}")
+    return (
+        (ours, reason)
+        if math.isfinite(ours)
+        else (None, reason or f"the computation gave {ours}")
+    )
 
 # %% ../../nbs/results/02_tables.ipynb #596f8aab
 class Report:
     "The cells of one regenerated table, and where they come from."
-    def __init__(self,
-        name: str,               # paper/table
-        mode: str = "",          # strict, released, paper … : which reading the numbers follow
-        parameters: dict[str, Any]|None = None, # of the notebook
-        sample: bool = False,    # made from refnb's own sample data: nothing is printed for it
+
+    def __init__(
+        self,
+        name: str,  # paper/table
+        mode: str = "",  # strict, released, paper … : which reading the numbers follow
+        parameters: dict[str, Any] | None = None,  # of the notebook
+        sample: bool = False,  # made from refnb's own sample data:
+        # nothing is printed for it
     ):
-        self.name, self.mode, self.parameters, self.sample = name, mode, dict(parameters or {}), sample
+        self.name = name
+        self.mode = mode
+        self.parameters = dict(parameters or {})
+        self.sample = sample
         self.printed = printed(name)
         self.cells: dict[tuple[str, str], Result] = {}
-        self.inputs: dict[str, str] = {} # name -> id
-        self.runs: dict[str, str] = {}   # part:system -> hash
-        self.failed: dict[str, int] = {} # system on task -> requests that failed, in a run that was completed so
-        self.quotes: dict[str, dict[str, str]] = {} # source -> what -> text
+        self.inputs: dict[str, str] = {}  # name -> id
+        self.runs: dict[str, str] = {}  # part:system -> hash
+        # system on task -> requests that failed, in a run that was completed so
+        self.failed: dict[str, int] = {}
+        self.quotes: dict[str, dict[str, str]] = {}  # source -> what -> text
+
     @property
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
-        if paper == YOURS: return self.printed.title
-        if own: return f"{paper}: {self.printed.title}"
+        if paper == YOURS:
+            return self.printed.title
+        if own:
+            return f"{paper}: {self.printed.title}"
         return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
     def _of_column(self, column: str) -> dict:
         "Return unit, decimals and rounding of a column."
         t, c = self.printed, self.printed.columns.get(column, Column())
-        return dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals,
-                    rounding=c.rounding or t.rounding)
+        return dict(
+            unit=c.unit or t.unit,
+            decimals=t.decimals if c.decimals is None else c.decimals,
+            rounding=c.rounding or t.rounding,
+        )
 
     def _printed_cell(self, row: str, column: str) -> dict:
         "Return the printed value of a cell, with its unit, decimals and rounding."
         out = self._of_column(column)
         cell = None if self.sample else self.printed.cells.get(row, {}).get(column)
-        if not isinstance(cell, Cell): return out | dict(paper=cell)
-        if cell.decimals is not None: out["decimals"] = cell.decimals
-        if cell.rounding is not None: out["rounding"] = cell.rounding
+        if not isinstance(cell, Cell):
+            return out | dict(paper=cell)
+        if cell.decimals is not None:
+            out["decimals"] = cell.decimals
+        if cell.rounding is not None:
+            out["rounding"] = cell.rounding
         return out | dict(paper=cell.value, note=cell.note, explains=cell.explains)
 
-    def _in_unit(self, row: str, column: str, fractions: Interval) -> list[float|None]:
+    def _in_unit(self, row: str, column: str, fractions: Interval) -> list[float | None]:
         "Return the value of an interval and its ends in the unit of a cell."
         k = 100 if self._printed_cell(row, column)["unit"] == "percent" else 1
-        return [v if v is None else k*v for v in fractions[:3]]
+        return [v if v is None else k * v for v in fractions[:3]]
 
     def _in_own_unit(self, row: str, column: str, unit: str) -> dict:
         "Return the printed value of a cell, with its unit; one that is not the column's has its own decimals."
         fields = self._printed_cell(row, column)
-        return fields | {"unit": unit, "decimals": {"count": 0, "p": 4}.get(unit, 1)} if unit else fields
+        return (
+            fields | {"unit": unit, "decimals": {"count": 0, "p": 4}.get(unit, 1)}
+            if unit
+            else fields
+        )
 
-    def _check_new(self, row: str, column: str, ours: float|None, reason: str):
+    def _check_new(self, row: str, column: str, ours: float | None, reason: str):
         "Refuse a cell without number and reason, and one that is there already."
         where = f"{self.name}, {row}, {column}"
-        if ours is None and not reason: raise DataError("has no number and no reason", where, "say why")
-        if (row, column) in self.cells: raise DataError("appears twice", where)
+        if ours is None and not reason:
+            raise DataError("has no number and no reason", where, "say why")
+        if (row, column) in self.cells:
+            raise DataError("appears twice", where)
 
-    def add(self,
-        row: str,                 # as in the printed values
-        column: str,              # as in the printed values
-        ours: float|None = None,  # in the table's unit
-        interval: Interval|None = None,            # an Interval of fractions instead: made percent where the table is
-        run: str = "",            # system@hash, or the source of the number
-        n: int|None = None,       # items it rests on
-        reason: str = "",         # why there is no number, or no interval
-        mode: str = "",           # the reading it follows, where it is not the report's
-        unit: str = "",           # of this cell, where it is not the column's: "count" has no decimals, "p" four
-        others: dict[str, float]|None = None, # other readings, and the number that each gives
-        because: str = "",        # why it must differ, where its inputs show that
-    ) -> Result:                  # the cell
+    def add(
+        self,
+        row: str,  # as in the printed values
+        column: str,  # as in the printed values
+        ours: float | None = None,  # in the table's unit
+        interval: Interval | None = None,  # an Interval of fractions instead:
+        # made percent where the table is
+        run: str = "",  # system@hash, or the source of the number
+        n: int | None = None,  # items it rests on
+        reason: str = "",  # why there is no number, or no interval
+        mode: str = "",  # the reading it follows, where it is not the report's
+        unit: str = "",  # of this cell, where it is not the column's:
+        # "count" has no decimals, "p" four
+        others: dict[str, float] | None = None,  # other readings, and the number
+        # that each gives
+        because: str = "",  # why it must differ, where its inputs show that
+    ) -> Result:  # the cell
         "Add a cell; one without a number needs a reason."
         low = high = None
         if interval is not None:
@@ -335,42 +436,63 @@ class Report:
         ours, reason = _finite(ours, reason)
         self._check_new(row, column, ours, reason)
         fields = self._in_own_unit(row, column, unit)
-        cell = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {}, because=because, **fields)
+        cell = Result(
+            row,
+            column,
+            ours,
+            low,
+            high,
+            n,
+            run,
+            reason,
+            mode,
+            others=others or {},
+            because=because,
+            **fields,
+        )
         self.cells[row, column] = cell
         return cell
 
-    def add_row(self,
-        row: str,            # as in the printed values
-        intervals: dict,     # column -> Interval of fractions
-        run: str = "",       # system@hash, or the source of the number
-        mode: str = "",      # the reading it follows, where it is not the report's
+    def add_row(
+        self,
+        row: str,  # as in the printed values
+        intervals: dict,  # column -> Interval of fractions
+        run: str = "",  # system@hash, or the source of the number
+        mode: str = "",  # the reading it follows, where it is not the report's
     ):
         "Add a row of scores."
-        for column, iv in intervals.items(): self.add(row, column, interval=iv, run=run, mode=mode)
+        for column, iv in intervals.items():
+            self.add(row, column, interval=iv, run=run, mode=mode)
 
-    def printed_in(self,
-        column: str,        # as in the printed values
+    def printed_in(
+        self,
+        column: str,  # as in the printed values
     ) -> dict[str, float]:  # row -> number
         "Return the printed numbers of a column."
         out: dict[str, float] = {}
-        if self.sample: return out
+        if self.sample:
+            return out
         for row, cells in self.printed.cells.items():
-            if column in cells: out[row] = _value_of(cells[column])
+            if column in cells:
+                out[row] = _value_of(cells[column])
         return out
 
     def forgotten(self) -> list[tuple[str, str]]:
         "List the printed cells that were not added."
         out: list[tuple[str, str]] = []
-        if self.sample: return out
+        if self.sample:
+            return out
         for row, cells in self.printed.cells.items():
             for column in cells:
-                if (row, column) not in self.cells: out.append((row, column))
+                if (row, column) not in self.cells:
+                    out.append((row, column))
         return out
 
     def counts(self) -> dict[str, int]:
         "Count the cells that match, differ, go beyond the paper, are missing, or are no results."
         out = dict.fromkeys(("match", "differs", "beyond", "missing", "apart"), 0)
-        for c in self.cells.values(): out[c.status] += 1
+        for c in self.cells.values():
+            out[c.status] += 1
         return out
 
     def csv(self) -> str:
@@ -380,42 +502,64 @@ class Report:
     def _csv_cells(self, c: Result) -> list:
         "List what the line of a cell has."
         paper = NOT_PRINTED if c.paper is None else _number(c.paper)
-        numbers = [*map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n]
-        return [self.name, c.row, c.column, paper, *numbers, c.mode or self.mode, c.run, c.explanation or c.reason]
+        numbers = [
+            *map(_number, (c.ours, c.difference, c.low, c.high)),
+            "" if c.n is None else c.n,
+        ]
+        return [
+            self.name,
+            c.row,
+            c.column,
+            paper,
+            *numbers,
+            c.mode or self.mode,
+            c.run,
+            c.explanation or c.reason,
+        ]
 
-    def mark(self,
-        column: str,            # of the table
+    def mark(
+        self,
+        column: str,  # of the table
         marks: dict[str, str],  # row -> best or tied
     ):
         "Mark the best cells of a column."
-        for row, m in marks.items(): self.cells[row, column] = self.cells[row, column].changed(mark=m)
+        for row, m in marks.items():
+            self.cells[row, column] = self.cells[row, column].changed(mark=m)
 
-    def group(self,
-        column: str,              # of the table
-        letters: dict[str, str], # row -> its tie groups
+    def group(
+        self,
+        column: str,  # of the table
+        letters: dict[str, str],  # row -> its tie groups
     ):
         "Show which rows of a column a test does not tell apart."
-        for row, x in letters.items(): self.cells[row, column] = self.cells[row, column].changed(letters=x)
+        for row, x in letters.items():
+            self.cells[row, column] = self.cells[row, column].changed(letters=x)
 
     def grid(self) -> tuple[list[str], list[str], list[list[str]], list[str]]:
         "Return row names, column names, cells as text, and reasons."
-        rows, columns = (list(dict.fromkeys(map(itemgetter(i), self.cells))) for i in (0, 1))
+        rows, columns = (
+            list(dict.fromkeys(map(itemgetter(i), self.cells))) for i in (0, 1)
+        )
         notes: list[str] = []
         shown = []
-        for row in rows: shown.append([_shown(self.cells.get((row, c)), notes) for c in columns])
+        for row in rows:
+            shown.append([_shown(self.cells.get((row, c)), notes) for c in columns])
         return rows, columns, shown, notes
 
     def legend(self) -> list[str]:
         "Write the notes below the table, one sentence each."
         out = [*self._agreement(), *self._digits()]
-        if self.sample: out = ["Made from refnb's own sample, where no paper prints anything."]
+        if self.sample:
+            out = ["Made from refnb's own sample, where no paper prints anything."]
         out += [*self._signs(), *self._failures(), *self._differing(), *self._notes()]
         return out if self.sample else out + self.printed.notes
 
     def _failures(self) -> list[str]:
         "Count the requests that failed, run by run."
-        return [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
-                for run, n in self.failed.items()]
+        return [
+            f"{n} requests of {run} failed and count as wrong; the same run asks them again."
+            for run, n in self.failed.items()
+        ]
 
     def _notes(self) -> list[str]:
         "List the notes on printed numbers that explain no computed one."
@@ -426,30 +570,43 @@ class Report:
         "Count the cells that agree with the paper."
         k = self.counts()
         computed = k["match"] + k["differs"]
-        if not computed: return []
-        return [f"{k['match']} of {computed} printed numbers that can be computed have the printed digits (✓)."]
+        if not computed:
+            return []
+        return [
+            f"{k['match']} of {computed} printed numbers that can be computed have the printed digits (✓)."
+        ]
 
     def _signs(self) -> list[str]:
         "Explain the brackets, the mode and the marks of the table, where it has some."
         cells, out = self.cells.values(), []
-        def has(field: str) -> bool: return any(map(attrgetter(field), cells))
+
+        def has(field: str) -> bool:
+            return any(map(attrgetter(field), cells))
+
         if any(c.low is not None for c in cells):
-            out.append("Brackets hold 95 % intervals, clustered by what the questions share.")
+            out.append(
+                "Brackets hold 95 % intervals, clustered by what the questions share."
+            )
         if self.mode:
             exceptions = ", where a row says nothing else" if has("mode") else ""
             out.append(f"Mode: {self.mode}{exceptions}.")
         if has("mark"):
-            out.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
+            out.append(
+                "Bold: the best of our rows in its column; bold italic: not significantly below it."
+            )
         if has("letters"):
-            out.append("Letters: rows that share one in a column are not told apart (permutation tests over what the "
-                       "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.")
+            out.append(
+                "Letters: rows that share one in a column are not told apart (permutation tests over what the "
+                "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's."
+            )
         return out
 
     def _by_explanation(self) -> dict[str, list[str]]:
         "Group the cells that differ by what explains that."
         out: dict[str, list[str]] = {}
         for c in self.cells.values():
-            if c.status == "differs": out.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
+            if c.status == "differs":
+                out.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
         return out
 
     def _differing(self) -> list[str]:
@@ -457,45 +614,59 @@ class Report:
         reasons = self._by_explanation()
         unknown = len(reasons.pop(UNEXPLAINED, []))
         out = [f"{unknown} differ for an unknown reason."] if unknown else []
-        for why, at in reasons.items(): out.append(f"{'; '.join(at)}: {why}.")
+        for why, at in reasons.items():
+            out.append(f"{'; '.join(at)}: {why}.")
         return out
 
-    def quote(self,
-        what: str,   # which text it is
-        text: str,   # as it was written
-        source: str, # author and licence
+    def quote(
+        self,
+        what: str,  # which text it is
+        text: str,  # as it was written
+        source: str,  # author and licence
     ):
         "Show a text on the report's page: a prompt, a rule, an example that may be shown."
         self.quotes.setdefault(source, {})[what] = text
 
     def _digits(self) -> list[str]:
         "Count the cells that agree if cut off as in the paper, and if rounded instead."
-        cut = [c for c in self.cells.values() if c.rounding == "truncate" and c.status in ("match", "differs")]
-        if not cut: return []
+        cut = [
+            c
+            for c in self.cells.values()
+            if c.rounding == "truncate" and c.status in ("match", "differs")
+        ]
+        if not cut:
+            return []
         truncated = rounded = 0
         for c in cut:
             truncated += c.difference == 0
             rounded += c.changed(rounding="half-up").difference == 0
-        return [f"The paper truncates digits: {truncated} of {len(cut)} computed cells agree truncated, "
-                f"{rounded} rounded."]
+        return [
+            f"The paper truncates digits: {truncated} of {len(cut)} computed cells agree truncated, "
+            f"{rounded} rounded."
+        ]
 
     def markdown(self, picture: bool = False) -> str:
         "Write the report as Markdown, with its picture if it has one."
         return _markdown(self, picture)
+
     def latex(self) -> str:
         "Write the report as LaTeX tables (booktabs)."
         return _latex(self)
+
     def _repr_html_(self) -> str:
         "Show the table in a notebook: green where digits agree, red where they differ."
         return _html(self)
 
-    def use(self,
-        info: RunInfo, # the RunInfo of a run whose numbers are in the table
-        outcomes: Any = None, # its outcomes as a DataFrame, to name the requests that failed
-    ) -> str: # system@hash, for the cells' `run`
+    def use(
+        self,
+        info: RunInfo,  # the RunInfo of a run whose numbers are in the table
+        outcomes: Any = None,  # its outcomes as a DataFrame, to name
+        # the requests that failed
+    ) -> str:  # system@hash, for the cells' `run`
         "Note a run as an input."
         failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
-        if failed: self.failed[f"{info.system} on {info.task}"] = failed
+        if failed:
+            self.failed[f"{info.system} on {info.task}"] = failed
         key, hash_ = f"{info.task}:{info.system}", run_hash(info)
         # one system may have answered in several ways
         self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_
@@ -504,46 +675,82 @@ class Report:
 
     def files(self, figure: Any = None) -> dict[str, bytes]:
         "Make the files of the report, by their endings."
-        out = {"csv": self.csv().encode(), "md": self.markdown(figure is not None).encode(),
-               "tex": self.latex().encode()}
-        if figure is not None: out["png"] = png(figure)
+        out = {
+            "csv": self.csv().encode(),
+            "md": self.markdown(figure is not None).encode(),
+            "tex": self.latex().encode(),
+        }
+        if figure is not None:
+            out["png"] = png(figure)
         return out
 
     def _provenance(self, files: dict[str, str]) -> dict[str, Any]:
         "Describe what the report was made from, and with; `files` maps its files to their hashes."
-        return {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode,
-                "parameters": self.parameters, "inputs": dict(sorted((self.inputs or declared(self)).items())),
-                "runs": dict(sorted(self.runs.items())), "code": code_id(self.name), "counts": self.counts(),
-                "files": files, "cost": _cost(), "versions": _versions()}
+        return {
+            "table": self.name,
+            "title": self.title,
+            "sample": self.sample,
+            "mode": self.mode,
+            "parameters": self.parameters,
+            "inputs": dict(sorted((self.inputs or declared(self)).items())),
+            "runs": dict(sorted(self.runs.items())),
+            "code": code_id(self.name),
+            "counts": self.counts(),
+            "files": files,
+            "cost": _cost(),
+            "versions": _versions(),
+        }
 
-    def write(self,
-        out: str|Path,  # the folder of reports
-        figure: Any = None,    # a matplotlib figure, where a picture says more
-    ) -> Path:          # the provenance file, written last
+    def write(
+        self,
+        out: str | Path,  # the folder of reports
+        figure: Any = None,  # a matplotlib figure, where a picture says more
+    ) -> Path:  # the provenance file, written last
         "Write csv, md, tex, png and the provenance that vouches for them."
         if lost := self.forgotten():
-            raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name,
-                            "add them, with a number or a reason")
-        path = Path(out)/self.name
+            raise DataError(
+                f"{len(lost)} printed cells were forgotten, the first is {lost[0]}",
+                self.name,
+                "add them, with a number or a reason",
+            )
+        path = Path(out) / self.name
         hashes: dict[str, str] = {}
         for end, data in self.files(figure).items():
             name = f"{path.name}.{end}"
             write_atomic(path.with_name(name), data)
             hashes[name] = sha256(data)
-        return write_atomic(path.with_name(f"{path.name}.json"),
-                            msgspec.json.format(msgspec.json.encode(self._provenance(hashes)), indent=1) + b"\n")
+        return write_atomic(
+            path.with_name(f"{path.name}.json"),
+            msgspec.json.format(msgspec.json.encode(self._provenance(hashes)), indent=1)
+            + b"\n",
+        )
 
 # %% ../../nbs/results/02_tables.ipynb #5f7a376b
-CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
+CSV = (
+    "table",
+    "row",
+    "column",
+    "paper",
+    "ours",
+    "difference",
+    "low",
+    "high",
+    "n",
+    "mode",
+    "run",
+    "reason",
+)
 
-def _number(x: float|None) -> str:
+
+def _number(x: float | None) -> str:
     "Write a number with at most six decimals, eight for what would vanish."
     return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
 # %% ../../nbs/results/02_tables.ipynb #fc5e259c
 def _as_in_print(c: Result) -> str:
     "Write the printed number with its zeros."
-    if c.paper is None: return ""
+    if c.paper is None:
+        return ""
     return f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
 
 # %% ../../nbs/results/02_tables.ipynb #9f739402
@@ -554,72 +761,100 @@ def _bound(c: Result, x: float) -> str:
 # %% ../../nbs/results/02_tables.ipynb #4ac09d1a
 def _ends(c: Result) -> str:
     "Write the ends of a cell's interval, if it has one."
-    return "" if c.low is None or c.high is None else f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
+    return (
+        ""
+        if c.low is None or c.high is None
+        else f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
+    )
 
 # %% ../../nbs/results/02_tables.ipynb #4f211570
 def _agreeing(c: Result, ours: float) -> str:
     "Write how a cell agrees with the paper: a tick, or the printed number."
     printed, tick = f" (paper: {_as_in_print(c)})", " ✓"
-    if c.status == "apart" and c.difference == 0: return tick
-    if c.status == "differs": return printed
-    if c.status != "match": return ""
+    if c.status == "apart" and c.difference == 0:
+        return tick
+    if c.status == "differs":
+        return printed
+    if c.status != "match":
+        return ""
     truncated = c.as_in_paper(ours) != as_printed(ours, c.decimals)
     return tick + printed if truncated else tick
 
 # %% ../../nbs/results/02_tables.ipynb #a542b118
 def _absent(c: Result, notes: list[str]) -> str:
     "Write a cell without a number: the letter of its reason, and the printed number if there is one."
-    if c.reason not in notes: notes.append(c.reason)
-    return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_as_in_print(c)})")
+    if c.reason not in notes:
+        notes.append(c.reason)
+    return f"— ({_letter(notes.index(c.reason))})" + (
+        "" if c.paper is None else f" (paper: {_as_in_print(c)})"
+    )
 
 # %% ../../nbs/results/02_tables.ipynb #9870231d
-def _shown(c: Result|None, notes: list[str]) -> str:
+def _shown(c: Result | None, notes: list[str]) -> str:
     "Write a cell for readers; collect reasons in `notes`."
-    if c is None: return ""
-    if c.ours is None: return _absent(c, notes)
+    if c is None:
+        return ""
+    if c.ours is None:
+        return _absent(c, notes)
     decimals = max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals
     text = f"{as_printed(c.ours, decimals):f}"  # :f: thousands are not written as 2.10E+5
     return f"{text}{_ends(c)}{_agreeing(c, c.ours)} {c.letters}".rstrip()
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
-_STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
-           "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
+_STYLES = {
+    "best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
+    "tied": {
+        "md": "***{}***",
+        "tex": r"\textbf{{\textit{{{}}}}}",
+        "html": "<b><i>{}</i></b>",
+    },
+}
 
-def _styled(c: Result|None, text: str, to: str) -> str:
+
+def _styled(c: Result | None, text: str, to: str) -> str:
     "Mark a written cell: make its number bold, or bold italic."
-    if c is None or not c.mark: return text
+    if c is None or not c.mark:
+        return text
     return re.sub(r"^[-+\d.]+", lambda m: _STYLES[c.mark][to].format(m[0]), text)
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40001
 class Block(NamedTuple):
     "Columns that are shown side by side."
-    title: str          # shared by their names
-    columns: list[str]
-    heads: list[str]    # the rest of each name
 
-def _shared(column: str) -> str: return column.rpartition(" / ")[0] or column.rpartition(", ")[0]
+    title: str  # shared by their names
+    columns: list[str]
+    heads: list[str]  # the rest of each name
+
+
+def _shared(column: str) -> str:
+    return column.rpartition(" / ")[0] or column.rpartition(", ")[0]
+
 
 def _block(columns: list[str], titled: bool) -> Block:
     "Make a block, titled with the words that its columns share."
     names = set(map(_shared, columns))
     title = names.pop() if titled and len(names) == 1 else ""
-    return Block(title, columns, [c[len(title):].lstrip(" /,") for c in columns])
+    return Block(title, columns, [c[len(title) :].lstrip(" /,") for c in columns])
 
 # %% ../../nbs/results/02_tables.ipynb #c40540f1
 def _parts(columns: list[str], width: int) -> Iterator[list[str]]:
     "Cut columns between the settings that their names begin with, and into parts of at most `width`."
     runs = [columns]
-    if len(columns) > width: runs = [list(run) for _, run in itertools.groupby(columns, _shared)]
+    if len(columns) > width:
+        runs = [list(run) for _, run in itertools.groupby(columns, _shared)]
     for run in runs:
-        for i in range(0, len(run), width): yield run[i:i + width]
+        for i in range(0, len(run), width):
+            yield run[i : i + width]
 
 # %% ../../nbs/results/02_tables.ipynb #c2e38911
 def blocks_of(columns: list[str], width: int) -> list[Block]:
     "Cut columns into blocks of at most `width`, where possible between the settings that their names begin with."
     out: list[list[str]] = []
     for part in _parts(columns, width):
-        if out and len(out[-1]) + len(part) <= width: out[-1] += part
-        else: out.append(part)
+        if out and len(out[-1]) + len(part) <= width:
+            out[-1] += part
+        else:
+            out.append(part)
     return [_block(part, len(out) > 1) for part in out]
 
 # %% ../../nbs/results/02_tables.ipynb #ff89484c
@@ -627,21 +862,24 @@ def _other_units(p: Printed) -> dict[str, list[str]]:
     "Group the columns that have another unit than their table by it."
     out: dict[str, list[str]] = {}
     for name, c in p.columns.items():
-        if c.unit and c.unit not in (p.unit, "none"): out.setdefault(c.unit, []).append(name)
+        if c.unit and c.unit not in (p.unit, "none"):
+            out.setdefault(c.unit, []).append(name)
     return out
 
 # %% ../../nbs/results/02_tables.ipynb #8bc5cb54
 def _units(p: Printed) -> str:
     "List the unit of a table, and the columns with another one."
     units: list[str] = [] if p.unit in ("none", "mixed") else [p.unit]
-    for unit, names in _other_units(p).items(): units.append(f"{unit} for {', '.join(names)}")
+    for unit, names in _other_units(p).items():
+        units.append(f"{unit} for {', '.join(names)}")
     return "; ".join(units)
 
 # %% ../../nbs/results/02_tables.ipynb #b8286005
 def _items(r: Report) -> str:
     "Write how many items the cells of a report rest on: a number or a range."
     n = sorted({c.n for c in r.cells.values() if c.n})
-    if not n: return ""
+    if not n:
+        return ""
     return f"{n[0]:,}" if len(n) == 1 else f"{n[0]:,} to {n[-1]:,}"
 
 # %% ../../nbs/results/02_tables.ipynb #48ef3f5a
@@ -663,27 +901,35 @@ def _sources(r: Report) -> str:
     "Name the sources of a report, and link its other forms."
     folder, _, name = r.name.partition("/")
     made, of = "Made by this package", _made_from(r)
-    if not r.sample and folder != YOURS: made = f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
-    return (f"{made}{f' from {of}' if of else ''}. Other forms: [CSV]({name}.csv), [LaTeX]({name}.tex), "
-            f"[inputs and versions]({name}.json).")
+    if not r.sample and folder != YOURS:
+        made = f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
+    return (
+        f"{made}{f' from {of}' if of else ''}. Other forms: [CSV]({name}.csv), [LaTeX]({name}.tex), "
+        f"[inputs and versions]({name}.json)."
+    )
 
 # %% ../../nbs/results/02_tables.ipynb #7ae30550
 def _md_reasons(reasons: list[str]) -> list[str]:
     "Write why cells have no number, by their letters."
-    if not reasons: return []
+    if not reasons:
+        return []
     return [*(f"({_letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)), ""]
 
 # %% ../../nbs/results/02_tables.ipynb #d20ced21
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
     "List the rows that have a cell in a block."
-    def has_cell(row: str) -> bool: return any((row, c) in r.cells for c in block.columns)
+
+    def has_cell(row: str) -> bool:
+        return any((row, c) in r.cells for c in block.columns)
+
     return list(filter(has_cell, rows))
 
 # %% ../../nbs/results/02_tables.ipynb #edeeafae
 def _quotation(what: str, text: str) -> list[str]:
     "Write a text of several lines as a block."
     out = [f"*{to_md(what)}*", ""]
-    for line in text.strip().splitlines(): out.append(f"> {to_md(line)}  " if line.strip() else ">")
+    for line in text.strip().splitlines():
+        out.append(f"> {to_md(line)}  " if line.strip() else ">")
     return [*out, ""]
 
 # %% ../../nbs/results/02_tables.ipynb #3379d211
@@ -691,40 +937,50 @@ def _quoted(texts: dict[str, str]) -> list[str]:
     "Write quoted texts as Markdown: one line as an item of a list, several as a block."
     out = []
     for what, text in texts.items():
-        if "\n" in text.strip(): out += _quotation(what, text)
-        else: out.append(f"* *{to_md(what)}*: {to_md(text)}")
+        if "\n" in text.strip():
+            out += _quotation(what, text)
+        else:
+            out.append(f"* *{to_md(what)}*: {to_md(text)}")
     return [*out, ""]
 
 # %% ../../nbs/results/02_tables.ipynb #b4feee46
 _Texts = dict[tuple[str, str], str]  # row and column -> the text of their cell
 
+
 def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> _Texts:
     "Map the names of row and column to the text of their cell."
     out = {}
     for x, line in zip(rows, cells, strict=True):
-        for c, text in zip(columns, line, strict=True): out[x, c] = text
+        for c, text in zip(columns, line, strict=True):
+            out[x, c] = text
     return out
 
 # %% ../../nbs/results/02_tables.ipynb #8f8f447e
 def _md_line(r: Report, row: str, columns: list[str], text: _Texts) -> str:
     "Write a row of a table of Markdown."
     line = f"| {to_md(row)} |"
-    for c in columns: line += f" {_styled(r.cells.get((row, c)), to_md(text[row, c]), 'md')} |"
+    for c in columns:
+        line += f" {_styled(r.cells.get((row, c)), to_md(text[row, c]), 'md')} |"
     return line
 
 # %% ../../nbs/results/02_tables.ipynb #f8fb37b1
 def _md_block(r: Report, b: Block, rows: list[str], text: _Texts) -> list[str]:
     "Write a block of columns as a table of Markdown."
     out = [f"## {to_md(b.title)}", ""] if b.title else []
-    out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|"*len(b.heads)]
-    for row in _rows_of(b, r, rows): out.append(_md_line(r, row, b.columns, text))
+    out += [
+        "| | " + " | ".join(map(to_md, b.heads)) + " |",
+        "|---|" + "---|" * len(b.heads),
+    ]
+    for row in _rows_of(b, r, rows):
+        out.append(_md_line(r, row, b.columns, text))
     return [*out, ""]
 
 # %% ../../nbs/results/02_tables.ipynb #38ac0b23
 def _md_texts(r: Report) -> list[str]:
     "Write the texts that a report quotes, by their sources."
     out = []
-    for source, texts in r.quotes.items(): out += ["## Texts", "", to_md(source), "", *_quoted(texts)]
+    for source, texts in r.quotes.items():
+        out += ["## Texts", "", to_md(source), "", *_quoted(texts)]
     return out
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40005
@@ -733,18 +989,22 @@ def _markdown(r: Report, picture: bool) -> str:
     rows, columns, cells, reasons = r.grid()
     text = _by_place(rows, columns, cells)
     lines = [f"# {to_md(r.title)}", "", to_md(_about(r)), ""]
-    for b in blocks_of(columns, 6): lines += _md_block(r, b, rows, text)
+    for b in blocks_of(columns, 6):
+        lines += _md_block(r, b, rows, text)
     lines += [*_md_reasons(reasons), *_md_texts(r)]
-    if picture: lines += [f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)", ""]
-    for note in r.legend(): lines.append(f"* {to_md(note)}")
+    if picture:
+        lines += [f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)", ""]
+    for note in r.legend():
+        lines.append(f"* {to_md(note)}")
     return "\n".join([*lines, "", _sources(r), ""])
 
 # %% ../../nbs/results/02_tables.ipynb #d336d085
-def _tex_cell(c: Result|None, text: str) -> str:
+def _tex_cell(c: Result | None, text: str) -> str:
     "Write a cell, with the text after its number in a second, smaller line."
     first, *rest = re.split(r" (?=\[|\(paper)", text)
     styled = _styled(c, to_tex(first), "tex")
-    if not rest: return styled
+    if not rest:
+        return styled
     small = [to_tex(x.strip("()") if x.startswith("(paper") else x) for x in rest]
     return rf"\shortstack[r]{{{styled}\\{{\tiny {' '.join(small)}}}}}"
 
@@ -761,7 +1021,7 @@ def _tex_line(cells: list[str]) -> str:
 # %% ../../nbs/results/02_tables.ipynb #2b2b932e
 def _tex_heads(b: Block) -> list[str]:
     "Write the names of columns, each as wide as there is room for."
-    width = f"{.7/len(b.columns) - .025:.3f}"
+    width = f"{0.7 / len(b.columns) - 0.025:.3f}"
     return [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
 
 # %% ../../nbs/results/02_tables.ipynb #a9e19b70
@@ -771,12 +1031,24 @@ def _tex_row(r: Report, row: str, columns: list[str], text: _Texts) -> str:
     return _tex_line([rf"\raggedright {_tex_name(row)}", *cells])
 
 # %% ../../nbs/results/02_tables.ipynb #54308bf6
-def _tex_table(r: Report, b: Block, rows: list[str], text: _Texts, caption: str) -> list[str]:
+def _tex_table(
+    r: Report, b: Block, rows: list[str], text: _Texts, caption: str
+) -> list[str]:
     "Write one table of a report."
     body = [_tex_row(r, row, b.columns, text) for row in rows]
-    return [r"\begin{table}", r"\centering\footnotesize\setlength{\tabcolsep}{3pt}", rf"\caption{{{to_tex(caption)}}}",
-            rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r'*len(b.columns)}@{{}}}}", r"\toprule",
-            _tex_line(["", *_tex_heads(b)]), r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return [
+        r"\begin{table}",
+        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{to_tex(caption)}}}",
+        rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r' * len(b.columns)}@{{}}}}",
+        r"\toprule",
+        _tex_line(["", *_tex_heads(b)]),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
 
 # %% ../../nbs/results/02_tables.ipynb #91743095
 def _tex_notes(r: Report, reasons: list[str]) -> str:
@@ -784,17 +1056,21 @@ def _tex_notes(r: Report, reasons: list[str]) -> str:
     notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)] + r.legend()
     for source, texts in r.quotes.items():
         notes.append(f"Texts: {source}")
-        for what, text in texts.items(): notes.append(f"{what}: {text}")
+        for what, text in texts.items():
+            notes.append(f"{what}: {text}")
     below = r" \par ".join(map(to_tex, notes))
     return rf"\par\noindent{{\scriptsize {below}\par}}"
 
 # %% ../../nbs/results/02_tables.ipynb #1ce0c65d
-def _tex_pieces(r: Report, rows: list[str], columns: list[str]) -> list[tuple[Block, list[str]]]:
+def _tex_pieces(
+    r: Report, rows: list[str], columns: list[str]
+) -> list[tuple[Block, list[str]]]:
     "Cut a report into tables of at most five columns and 24 rows."
     pieces = []
     for b in blocks_of(columns, 5):
         some = _rows_of(b, r, rows)
-        for i in range(0, len(some), 24): pieces.append((b, some[i:i + 24]))
+        for i in range(0, len(some), 24):
+            pieces.append((b, some[i : i + 24]))
     return pieces
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40007
@@ -804,17 +1080,29 @@ def _latex(r: Report) -> str:
     text = _by_place(rows, columns, cells)
     out, label = list[str](), re.sub(r"[^\w.-]", ":", r.name)
     for k, (b, part) in enumerate(_tex_pieces(r, rows, columns)):
-        caption = f"{r.title}{f': {b.title}' if b.title else ''}{' (continued)' if k else ''}"
+        caption = (
+            f"{r.title}{f': {b.title}' if b.title else ''}{' (continued)' if k else ''}"
+        )
         out += _tex_table(r, b, part, text, caption)
-        if not k: out.insert(-1, rf"\label{{tab:{label}}}")
+        if not k:
+            out.insert(-1, rf"\label{{tab:{label}}}")
     return "\n".join([*out, _tex_notes(r, reasons), ""])
 
 # %% ../../nbs/results/02_tables.ipynb #76f006e3
-_LOOK = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111", "missing": "color:#777"}
+_LOOK = {
+    "match": "background:#e6f4ea;color:#111",
+    "differs": "background:#fce8e6;color:#111",
+    "missing": "color:#777",
+}
 
-def _html_cell(c: Result|None, text: str) -> str:
+
+def _html_cell(c: Result | None, text: str) -> str:
     "Write a cell of HTML, its interval on a line of its own."
-    shown = html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
+    shown = (
+        html.escape(text)
+        .replace(" [", "<br><small style='white-space:nowrap'>[")
+        .replace("]", "]</small>")
+    )
     look = _LOOK.get(c.status, "") if c else ""
     return f"<td style='{look}'>{_styled(c, shown, 'html')}</td>"
 
@@ -822,7 +1110,8 @@ def _html_cell(c: Result|None, text: str) -> str:
 def _html_line(r: Report, row: str, texts: dict[str, str]) -> str:
     "Write a row of a table; `texts` maps columns to the texts of its cells."
     line = f"<tr><th>{html.escape(row)}</th>"
-    for column, text in texts.items(): line += _html_cell(r.cells.get((row, column)), text)
+    for column, text in texts.items():
+        line += _html_cell(r.cells.get((row, column)), text)
     return f"{line}</tr>"
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40008
@@ -830,35 +1119,56 @@ def _html(r: Report) -> str:
     "Write a report as HTML for a notebook."
     rows, columns, cells, reasons = r.grid()
     head, body, foot = "", "", ""
-    for column in columns: head += f"<th>{html.escape(column)}</th>"
-    for row, line in zip(rows, cells, strict=True): body += _html_line(r, row, dict(zip(columns, line, strict=True)))
-    for i, reason in enumerate(reasons): foot += f"<li>({_letter(i)}) {html.escape(reason)}</li>"
-    return (f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>")
+    for column in columns:
+        head += f"<th>{html.escape(column)}</th>"
+    for row, line in zip(rows, cells, strict=True):
+        body += _html_line(r, row, dict(zip(columns, line, strict=True)))
+    for i, reason in enumerate(reasons):
+        foot += f"<li>({_letter(i)}) {html.escape(reason)}</li>"
+    return f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>"
 
 # %% ../../nbs/results/02_tables.ipynb #b4f6230e
 def _versions() -> dict[str, str]:
     "Return the versions of Python, the packages and the constraints in use."
     import platform
     from importlib.metadata import version
-    names = ("refnb", "numpy", "scipy", "pandas", "matplotlib")
-    return ({"python": platform.python_version()} | {n: version(n) for n in names}
-            | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]})
 
+    names = ("refnb", "numpy", "scipy", "pandas", "matplotlib")
+    return (
+        {"python": platform.python_version()}
+        | {n: version(n) for n in names}
+        | {
+            "constraints": hashlib.sha256(
+                packaged("constraints.txt").read_bytes()
+            ).hexdigest()[:12]
+        }
+    )
+
+# %% ../../nbs/results/02_tables.ipynb #7798f23c
 def _cost() -> dict[str, float]:
     "Return the cost of this process so far: CPU seconds and the peak of its memory."
     import resource, sys, time
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"cpu_seconds": round(time.process_time(), 1),
-            "peak_mb": round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10))}
+    return {
+        "cpu_seconds": round(time.process_time(), 1),
+        "peak_mb": round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)),
+    }
 
-def sha256(data: bytes) -> str: return hashlib.sha256(data).hexdigest()
+# %% ../../nbs/results/02_tables.ipynb #8b524194
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
+# %% ../../nbs/results/02_tables.ipynb #7130ec31
 def png(figure: Any, dpi: int = 150) -> bytes:
     """Write a figure of matplotlib as PNG, without the time of day;
     of at most 64 colours, which makes it a third of the size."""
     import io
     from PIL import Image
+
     full, out = io.BytesIO(), io.BytesIO()
     figure.savefig(full, format="png", dpi=dpi, bbox_inches="tight")
-    Image.open(full).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    Image.open(full).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
+        out, "PNG", optimize=True
+    )
     return out.getvalue()

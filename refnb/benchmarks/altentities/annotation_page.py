@@ -15,201 +15,336 @@ from ...core.types import CallError, DataError, FormatError, Record
 from ...core.settings import packaged
 from ...core.files import read_bytes, read_yaml, write_atomic
 from ...core.pages import HandedIn, check_participant, one_page, read_handed_in
-from .questions import DOMAINS, LONGEST, _TAG, Alternative, opening, title
+from refnb.benchmarks.altentities.questions import (
+    DOMAINS,
+    LONGEST,
+    _TAG,
+    Alternative,
+    opening,
+    title,
+)
 from .entities import SEARCH, search_link, section_table
-from .builder import COPIED, POSITION, AltBuilt, Draft, Joined, distinct_drafts, draft_of
-from .builder import join_expressions, name_pattern, read_drafts, release_text
-from .builder import write_altentities, write_drafts
+from refnb.benchmarks.altentities.builder import (
+    COPIED,
+    POSITION,
+    AltBuilt,
+    Draft,
+    Joined,
+    distinct_drafts,
+    draft_of,
+    join_expressions,
+    name_pattern,
+    read_drafts,
+    release_text,
+    write_altentities,
+    write_drafts,
+)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #6db4f998
-VERSION = 1             # of the form of answers
-LEAST, MOST = 3, 5      # answers to a question
+VERSION = 1  # of the form of answers
+LEAST, MOST = 3, 5  # answers to a question
+
 
 def _link_in(description: str) -> str:
     "Find the link in the HTML of a song's description; only to a web page."
     m = re.search(r"""<a\s[^>]*?href=["'](https?://[^"'\s]+)["']""", description, re.I)
     return html.unescape(m[1]) if m else ""
 
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #bac75a18
 def _shown(c: Alternative, domain: str, search: str) -> dict:
     "Return a choice for the page's script."
     if domain != "SONGS":
         picture = c.image_url if re.match("https?://", c.image_url) else ""
-        return {"name": c.name, "text": c.description, "link": picture, "linked": "Look at a picture"}
+        return {
+            "name": c.name,
+            "text": c.description,
+            "link": picture,
+            "linked": "Look at a picture",
+        }
     song, artist = title(c.name), re.search(r" \(by (.*)\)$", c.name)
-    return {"name": f"{song} by {artist[1]}" if artist else song,
-            "text": "" if _TAG.search(c.description) else c.description,
-            "link": _link_in(c.description) or _link_in(search_link(c.name, search)),
-            "linked": f"Find out about “{song}”"}
+    return {
+        "name": f"{song} by {artist[1]}" if artist else song,
+        "text": "" if _TAG.search(c.description) else c.description,
+        "link": _link_in(c.description) or _link_in(search_link(c.name, search)),
+        "linked": f"Find out about “{song}”",
+    }
 
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #7e9c3581
 def _shown_item(d: Draft, seed: int = 0, search: str = SEARCH) -> dict:
     "Return a question for the page's script."
-    return {"id": d.id, "opening": opening(d, seed), "question": d.question, "target": d.target_index,
-            "name": name_pattern(d.meant.name),
-            "stays": d.domain == "SONGS", "choices": [_shown(c, d.domain, search) for c in d.choices]}
+    return {
+        "id": d.id,
+        "opening": opening(d, seed),
+        "question": d.question,
+        "target": d.target_index,
+        "name": name_pattern(d.meant.name),
+        "stays": d.domain == "SONGS",
+        "choices": [_shown(c, d.domain, search) for c in d.choices],
+    }
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #ee26c837
 class Worked(Record):
     "An example of good and bad answers."
-    first: str                     # the target
-    second: str                    # the other one
-    about: str                     # background of both
-    good: tuple[str, ...]          # answers
-    bad: tuple[dict[str, str], ...] # said, why
+
+    first: str  # the target
+    second: str  # the other one
+    about: str  # background of both
+    good: tuple[str, ...]  # answers
+    bad: tuple[dict[str, str], ...]  # said, why
+
 
 def _worked_answers() -> dict[str, Worked]:
     return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
+
 
 def _page_id(drafts: Iterable[Draft]) -> str:
     "Hash the questions of a page."
     asked = []
     for d in distinct_drafts(drafts):
-        asked.append([d.id, d.question, d.target_index, [[c.name, c.description] for c in d.choices]])
+        asked.append(
+            [d.id, d.question, d.target_index, [[c.name, c.description] for c in d.choices]]
+        )
     asked.sort()
     return hashlib.sha256(json.dumps([VERSION, asked]).encode()).hexdigest()[:16]
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #30866e81
-def _annotation_page(drafts: Iterable[Draft], title: str = "Which one?", seed: int = 0, shuffle: bool = True,
-                     send: str = "",
-        search: str = SEARCH) -> str:
+def _annotation_page(
+    drafts: Iterable[Draft],
+    title: str = "Which one?",
+    seed: int = 0,
+    shuffle: bool = True,
+    send: str = "",
+    search: str = SEARCH,
+) -> str:
     "Make a page that asks for expressions, as one file."
-    drafts = sorted(distinct_drafts(drafts), key=lambda d: d.id) if shuffle else distinct_drafts(drafts)
-    if shuffle: random.Random(seed).shuffle(drafts)
+    drafts = (
+        sorted(distinct_drafts(drafts), key=lambda d: d.id)
+        if shuffle
+        else distinct_drafts(drafts)
+    )
+    if shuffle:
+        random.Random(seed).shuffle(drafts)
     topics, worked = {d.topic for d in drafts}, _worked_answers()
     examples = [worked[t] for t in DOMAINS if t in topics]
-    data = {"page": _page_id(drafts), "version": VERSION, "least": LEAST, "most": MOST, "longest": LONGEST - 1,
-            "copied": COPIED, "position": POSITION, "send": send,
-            "items": [_shown_item(d, seed, search) for d in drafts],
-            "examples": list(map(msgspec.structs.asdict, examples))}
+    data = {
+        "page": _page_id(drafts),
+        "version": VERSION,
+        "least": LEAST,
+        "most": MOST,
+        "longest": LONGEST - 1,
+        "copied": COPIED,
+        "position": POSITION,
+        "send": send,
+        "items": [_shown_item(d, seed, search) for d in drafts],
+        "examples": list(map(msgspec.structs.asdict, examples)),
+    }
     return one_page("annotation", data, title)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #fda94804
 def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
     "Deal questions to pages that a person can finish."
-    if each < 1: raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
+    if each < 1:
+        raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
     out = []
     for t in DOMAINS:
         of = [d for d in drafts if d.topic == t]
-        n = -(-len(of)//each)
-        for k in range(n): out.append(of[len(of)*k//n:len(of)*(k + 1)//n])
+        n = -(-len(of) // each)
+        for k in range(n):
+            out.append(of[len(of) * k // n : len(of) * (k + 1) // n])
     return out
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #e723a616
 class Response(Record):
     "What one person wrote to one question."
-    id: str                       # of the draft
+
+    id: str  # of the draft
     expressions: tuple[str, ...]  # none: left out
-    seconds: float                # that the question was in sight
+    seconds: float  # that the question was in sight
+
 
 class Annotations(HandedIn):
     "What one person handed in."
+
     answers: tuple[Response, ...]  # those given
-    def __repr__(self) -> str: return f"Annotations({len(self.answers)} of {len(self.order)})"
+
+    def __repr__(self) -> str:
+        return f"Annotations({len(self.answers)} of {len(self.order)})"
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #48b38b54
 def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
     "Return the wrong field of an answer and its fault, or empty strings."
-    if r.id not in known: return "id", f"{r.id!r} is none of the page's questions"
-    if len(r.expressions) > MOST: return "expressions", f"{len(r.expressions)} of them, the page has room for {MOST}"
-    if not (math.isfinite(r.seconds) and r.seconds >= 0): return "seconds", f"{r.seconds} is no duration"
+    if r.id not in known:
+        return "id", f"{r.id!r} is none of the page's questions"
+    if len(r.expressions) > MOST:
+        return "expressions", f"{len(r.expressions)} of them, the page has room for {MOST}"
+    if not (math.isfinite(r.seconds) and r.seconds >= 0):
+        return "seconds", f"{r.seconds} is no duration"
     return "", ""
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #3b81fc2f
 def _check_page(a: Annotations, drafts: dict[str, Draft], where: str):
     "Check that answers are to a page that was made of some of the drafts."
     do = "give the drafts that the page was made of"
-    if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order):
-        raise FormatError("these are not questions of the drafts, each once", f"{where}, field order", do)
+    if (
+        not a.order
+        or len(set(a.order)) < len(a.order)
+        or any(i not in drafts for i in a.order)
+    ):
+        raise FormatError(
+            "these are not questions of the drafts, each once", f"{where}, field order", do
+        )
     asked = _page_id(drafts[i] for i in a.order)
     if a.page != asked:
-        raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", f"{where}, field page", do)
+        raise FormatError(
+            f"the answers are to page {a.page!r}, these drafts make {asked!r}",
+            f"{where}, field page",
+            do,
+        )
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #f7156e0c
 def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotations:
     "Check the answers to a page that was made of some of the drafts."
     if a.version != VERSION:
-        raise FormatError(f"{a.version} is unknown here, known is {VERSION}", f"{where}, field version",
-                          "read it with the refnb that made the page")
+        raise FormatError(
+            f"{a.version} is unknown here, known is {VERSION}",
+            f"{where}, field version",
+            "read it with the refnb that made the page",
+        )
     check_participant(a, where)
     _check_page(a, drafts, where)
     known, before = set(a.order), set()
     for k, r in enumerate(a.answers):
         at = f"{where}, field answers[{k}]"
         field, fault = _fault_of(r, known)
-        if fault: raise FormatError(fault, f"{at}.{field}")
-        if r.id in before: raise FormatError(f"{r.id!r} is answered twice", f"{at}.id")
+        if fault:
+            raise FormatError(fault, f"{at}.{field}")
+        if r.id in before:
+            raise FormatError(f"{r.id!r} is answered twice", f"{at}.id")
         before.add(r.id)
     return a
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #45e20d1e
-def _read_annotations(source: str|Path|bytes, drafts: Iterable[Draft]) -> Annotations:
+def _read_annotations(source: str | Path | bytes, drafts: Iterable[Draft]) -> Annotations:
     "Read the answers of one person."
-    data, where = (source, "annotations") if isinstance(source, bytes) else (read_bytes(source), str(source))
-    return _checked(read_handed_in(data, where, Annotations), {d.id: d for d in distinct_drafts(drafts)}, where)
+    data, where = (
+        (source, "annotations")
+        if isinstance(source, bytes)
+        else (read_bytes(source), str(source))
+    )
+    return _checked(
+        read_handed_in(data, where, Annotations),
+        {d.id: d for d in distinct_drafts(drafts)},
+        where,
+    )
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #ac5880ca
-def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bool = False,
-            least: int = LEAST) -> Joined:
+def collect(
+    sources: Iterable[str | Path | bytes],
+    drafts: Iterable[Draft],
+    keep: bool = False,
+    least: int = LEAST,
+) -> Joined:
     """Join the expressions of several people, files in any order, to the drafts of which their pages were made.
     `keep` keeps flagged expressions, as the release does; a question has `least` expressions or more."""
     drafts, given = distinct_drafts(drafts), {}
     named: dict[tuple[str, str], str] = {}  # who, which page -> the file
-    if least < 1: raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
+    if least < 1:
+        raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
     for k, s in enumerate(sources, 1):
-        a, name = _read_annotations(s, drafts), f"file {k}" if isinstance(s, bytes) else str(s)
+        a = _read_annotations(s, drafts)
+        name = f"file {k}" if isinstance(s, bytes) else str(s)
         if before := named.get(key := (a.participant, a.page)):
-            raise DataError(f"{name} is by the same person as {before}, to the same page", "collect",
-                            "keep the later file")
+            raise DataError(
+                f"{name} is by the same person as {before}, to the same page",
+                "collect",
+                "keep the later file",
+            )
         given[key], named[key] = a, name
-    if not given: raise DataError("no files", "collect", "give at least one that a person handed in")
+    if not given:
+        raise DataError("no files", "collect", "give at least one that a person handed in")
     written = defaultdict(list)
     for _, a in sorted(given.items()):
-        for r in a.answers: written[r.id].append(r.expressions)
+        for r in a.answers:
+            written[r.id].append(r.expressions)
     return join_expressions(drafts, written, keep, least)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #8ba0ddd2
 def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str]:
     "List the pages of a folder that ask other questions than these."
-    asked = {p.name: re.search(r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace"))
-             for p in sorted(folder.glob("page-*.html"))}
-    return [n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])]
+    asked = {
+        p.name: re.search(
+            r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace")
+        )
+        for p in sorted(folder.glob("page-*.html"))
+    }
+    return [
+        n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])
+    ]
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #89272eed
 def _check_same_build(folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]):
     "Refuse a folder with questions or pages that people may be answering and that this build would replace."
-    known = folder/"questions.jsonl"
+    known = folder / "questions.jsonl"
     if known.exists() and read_drafts(known) != list(built.drafts):
-        raise DataError("has questions of another build, which people may be answering", str(folder),
-                        "name a new folder")
+        raise DataError(
+            "has questions of another build, which people may be answering",
+            str(folder),
+            "name a new folder",
+        )
     other = _other_pages(folder, pages)
     if other:
-        raise DataError(f"has {other[0]}, which asks other questions than that page of this build", str(folder),
-                        "people may be answering it: deal as many questions to a page as before, or name a new folder")
+        raise DataError(
+            f"has {other[0]}, which asks other questions than that page of this build",
+            str(folder),
+            "people may be answering it: deal as many questions to a page as before, or name a new folder",
+        )
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #7e421733
-def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: str = "") -> list[Path]:
+def write_to_annotate(
+    folder: str | Path, built: AltBuilt, each: int = 50, send: str = ""
+) -> list[Path]:
     """Write questions.jsonl, build.json and pages of at most `each` questions to a new folder,
     or one of the same build. `send` says to whom files of answers go."""
     folder, c = Path(folder), built.candidates
-    pages = {f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(_in_pages(built.drafts, each), 1)}
+    pages = {
+        f"page-{p[0].topic}-{k}.html": p
+        for k, p in enumerate(_in_pages(built.drafts, each), 1)
+    }
     if not pages:
-        raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate",
-                        "ask for more questions, change a constant, or give more entities, with names that differ")
+        raise DataError(
+            f"there is not one pair of {len(c.entities)} candidates ({c.losses()})",
+            "write_to_annotate",
+            "ask for more questions, change a constant, or give more entities, with names that differ",
+        )
     _check_same_build(folder, built, pages)
-    report = {"rules": msgspec.to_builtins(built.rules), "filters": c.table(), "sections": section_table(c),
-              "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
-    made = [write_drafts(folder/"questions.jsonl", built.drafts),
-            write_atomic(folder/"build.json", json.dumps(report, indent=1) + "\n")]
+    report = {
+        "rules": msgspec.to_builtins(built.rules),
+        "filters": c.table(),
+        "sections": section_table(c),
+        "pairs": built.table(),
+        "groups": built.groups(),
+        "leaks": built.leaks(),
+    }
+    made = [
+        write_drafts(folder / "questions.jsonl", built.drafts),
+        write_atomic(folder / "build.json", json.dumps(report, indent=1) + "\n"),
+    ]
     for name, page in pages.items():
         title = name.removeprefix("page-").removesuffix(".html")
         text = _annotation_page(page, f"Which one? {title}", built.rules.seed, send=send)
-        made.append(write_atomic(folder/name, text))
+        made.append(write_atomic(folder / name, text))
     return made
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #412132a4
-def write_collected(folder: str|Path, joined: Joined) -> list[Path]:
+def write_collected(folder: str | Path, joined: Joined) -> list[Path]:
     "Write the questions as files of the release's form: domain/split.json."
-    files = {Path(folder)/f"{k}.json": qs for k, qs in joined.files.items()}
-    if other := sorted(p for d in DOMAINS for p in (Path(folder)/d).glob("*.json") if p not in files):
-        raise DataError("is there already, and these answers do not make it", str(other[0]),
-                        "remove it, or name another folder")
+    files = {Path(folder) / f"{k}.json": qs for k, qs in joined.files.items()}
+    if other := sorted(
+        p for d in DOMAINS for p in (Path(folder) / d).glob("*.json") if p not in files
+    ):
+        raise DataError(
+            "is there already, and these answers do not make it",
+            str(other[0]),
+            "remove it, or name another folder",
+        )
     return [write_altentities(p, qs) for p, qs in files.items()]

@@ -18,46 +18,93 @@ from typing import NamedTuple
 import msgspec
 from ...core.types import DataError, FormatError, Record, nearest, repeated
 from ...core.files import read_jsonl, write_atomic, write_jsonl
-from .questions import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as
-from .questions import bare_title, departures, in_one_form, the_domain
+from refnb.benchmarks.altentities.questions import (
+    DOMAINS,
+    LONGEST,
+    METHODS,
+    SHOWN,
+    Alternative,
+    Written,
+    asked_as,
+    bare_title,
+    departures,
+    in_one_form,
+    the_domain,
+)
 from .statistics import shared
-from .entities import Candidates, Entity, Filters, as_choice, candidates, read_denied
-from .entities import shown_name
-from .pairs import Drawn, Encoder, SHARES, draw, split_pairs, split_sizes, tfidf_vectors
-from .pairs import told_names, wanted_pairs
+from refnb.benchmarks.altentities.entities import (
+    Candidates,
+    Entity,
+    Filters,
+    as_choice,
+    candidates,
+    read_denied,
+    shown_name,
+)
+from refnb.benchmarks.altentities.pairs import (
+    SHARES,
+    Drawn,
+    Encoder,
+    draw,
+    split_pairs,
+    split_sizes,
+    tfidf_vectors,
+    told_names,
+    wanted_pairs,
+)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #22a7697e
 class Draft(Record):
     "A question without answers."
-    id: str                               # domain-split-number
-    split: str                            # where it will go
-    domain: str                           # BOOKS, RECIPES or SONGS
-    question: str                         # Do you mean 'A' or 'B'?
-    target: str                           # the page of the target
-    target_index: int                     # its place among the choices
-    sampling_method: str                  # how the choices became a pair
-    description_section: str              # the section of the page that annotators see; "" for the first
-    choices: tuple[Alternative, ...]      # two
+
+    id: str  # domain-split-number
+    split: str  # where it will go
+    domain: str  # BOOKS, RECIPES or SONGS
+    question: str  # Do you mean 'A' or 'B'?
+    target: str  # the page of the target
+    target_index: int  # its place among the choices
+    sampling_method: str  # how the choices became a pair
+    # the section of the page that annotators see; "" for the first
+    description_section: str
+    choices: tuple[Alternative, ...]  # two
 
     @property
-    def key(self) -> str: return self.id
+    def key(self) -> str:
+        return self.id
+
     @property
-    def topic(self) -> str: return self.domain.lower()
+    def topic(self) -> str:
+        return self.domain.lower()
+
     @property
-    def meant(self) -> Alternative: return self.choices[self.target_index]
+    def meant(self) -> Alternative:
+        return self.choices[self.target_index]
 
     def with_expressions(self, expressions: Sequence[str]) -> Written:
         "Make a question as the files have it, with at least one expression."
-        return Written(self.domain, self.question, self.target, self.target_index, self.sampling_method,
-                       self.description_section, self.choices, tuple(expressions))
+        return Written(
+            self.domain,
+            self.question,
+            self.target,
+            self.target_index,
+            self.sampling_method,
+            self.description_section,
+            self.choices,
+            tuple(expressions),
+        )
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
-        if not self.id: return "field id: is empty"
+        if not self.id:
+            return "field id: is empty"
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.split):
-            return f"field split: {self.split!r} is no name of a file; say train, dev or test"
-        try: self.with_expressions("x")
-        except ValueError as e: return str(e)
+            return (
+                f"field split: {self.split!r} is no name of a file; say train, dev or test"
+            )
+        try:
+            self.with_expressions("x")
+        except ValueError as e:
+            return str(e)
         return ""
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5e41183d
@@ -73,28 +120,40 @@ def draft_of(q: Written, split: str, number: int) -> Draft:
     return Draft(id=f"{q.domain.lower()}-{split}-{number}", split=split, **fields)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #cd5fe908
-def _the_draft(d: Drawn, split: str, number: int, shown: int = 750, longest: int = LONGEST - 1) -> Draft:
+def _the_draft(
+    d: Drawn, split: str, number: int, shown: int = 750, longest: int = LONGEST - 1
+) -> Draft:
     "Make a pair a question."
     keep = told_names(*d.choices)[0] != shown_name(d.choices[0])
     choices = tuple(as_choice(e, d.section, keep, shown, longest) for e in d.choices)
     domain = DOMAINS[d.domain]
-    return Draft(f"{d.domain}-{split}-{number}", split, domain, asked_as([c.name for c in choices], domain), d.target,
-                 d.target_index, d.method, d.section, choices)
+    return Draft(
+        f"{d.domain}-{split}-{number}",
+        split,
+        domain,
+        asked_as([c.name for c in choices], domain),
+        d.target,
+        d.target_index,
+        d.method,
+        d.section,
+        choices,
+    )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #c225cbc0
 class AltRules(Record):
     "The rules of a build that can be changed."
-    questions: int|None = None    # of each domain; None: as many as the paper has
-    seed: int = 0                 # random seed
-    shortest: int = 251           # fewest characters of a section that is shown
-    fewest_sections: int = 15     # of a song
-    most_songs: int = 1000        # those with the most sections
-    denylist: str = ""            # a file of words that no text may have
-    shown: int = 750              # most characters of the section that is shown
-    longest: int = LONGEST - 1    # most characters of the unshown background
-    edits: int = 3                # most edits between similar titles
-    apart: str = "targets"        # in one split only: targets, entities
-    dev: float = SHARES["dev"]    # share of the questions
+
+    questions: int | None = None  # of each domain; None: as many as the paper has
+    seed: int = 0  # random seed
+    shortest: int = 251  # fewest characters of a section that is shown
+    fewest_sections: int = 15  # of a song
+    most_songs: int = 1000  # those with the most sections
+    denylist: str = ""  # a file of words that no text may have
+    shown: int = 750  # most characters of the section that is shown
+    longest: int = LONGEST - 1  # most characters of the unshown background
+    edits: int = 3  # most edits between similar titles
+    apart: str = "targets"  # in one split only: targets, entities
+    dev: float = SHARES["dev"]  # share of the questions
     test: float = SHARES["test"]  # share of the questions
 
     def fault(self) -> str:
@@ -104,31 +163,43 @@ class AltRules(Record):
         if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1):
             return f"fields dev and test: {self.dev:g} and {self.test:g} are no shares of a whole"
         if not 1 <= self.shown <= SHOWN - 4 or not 1 <= self.longest < LONGEST:
-            return (f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and "
-                    f"{LONGEST - 1} at most")
-        if not 0 <= self.edits <= 3: return f"field edits: {self.edits}; the release has 3 at most"
-        if self.questions is not None and self.questions < 0: return "field questions: is negative"
+            return (
+                f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and "
+                f"{LONGEST - 1} at most"
+            )
+        if not 0 <= self.edits <= 3:
+            return f"field edits: {self.edits}; the release has 3 at most"
+        if self.questions is not None and self.questions < 0:
+            return "field questions: is negative"
         for field in ("shortest", "fewest_sections", "most_songs"):
-            if (value := getattr(self, field)) < 1: return f"field {field}: {value}; say 1 or more"
+            if (value := getattr(self, field)) < 1:
+                return f"field {field}: {value}; say 1 or more"
         return ""
 
     def filters(self) -> Filters:
         "Return the constants of the filters."
-        return Filters(self.shortest, self.fewest_sections, self.most_songs,
-                       denied=read_denied(self.denylist) if self.denylist else (), shown=self.shown)
+        return Filters(
+            self.shortest,
+            self.fewest_sections,
+            self.most_songs,
+            denied=read_denied(self.denylist) if self.denylist else (),
+            shown=self.shown,
+        )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #0236388b
 class AltBuilt(NamedTuple):
     "Drafts, and counts of everything else."
-    drafts: tuple[Draft, ...]             # by domain, then split
-    candidates: Candidates                # with the table of dropped entities
-    drawn: dict[str, list[Drawn]]         # by domain
-    wanted: dict[str, dict[str, int]]     # by domain and method
-    rules: AltRules                       # of the build
+
+    drafts: tuple[Draft, ...]  # by domain, then split
+    candidates: Candidates  # with the table of dropped entities
+    drawn: dict[str, list[Drawn]]  # by domain
+    wanted: dict[str, dict[str, int]]  # by domain and method
+    rules: AltRules  # of the build
 
     def cell(self, domain: str, method: str) -> str:
         "Write how many pairs of a method a domain has, and how many were wanted."
-        if method not in self.wanted.get(domain, {}): return ""
+        if method not in self.wanted.get(domain, {}):
+            return ""
         methods = list(map(attrgetter("method"), self.drawn.get(domain, ())))
         return f"{methods.count(method)} of {self.wanted[domain][method]}"
 
@@ -136,25 +207,42 @@ class AltBuilt(NamedTuple):
         "Count the pairs of each method, and those wanted."
         rows = []
         for method, title in METHODS.items():
-            rows.append({"pairs": title} | {domain: self.cell(domain, method) for domain in DOMAINS})
+            rows.append(
+                {"pairs": title} | {domain: self.cell(domain, method) for domain in DOMAINS}
+            )
         return rows
 
-    def leaks(self) -> list[dict]: return _leaks(self.drafts)
+    def leaks(self) -> list[dict]:
+        return _leaks(self.drafts)
 
     def groups(self) -> list[dict]:
         "Count the groups that stay together, and the share of the largest: the price of keeping splits apart."
-        return [{"domain": d, "apart": self.rules.apart} | split_sizes(pairs, self.rules.apart)
-                for d, pairs in self.drawn.items() if pairs]
+        return [
+            {"domain": d, "apart": self.rules.apart} | split_sizes(pairs, self.rules.apart)
+            for d, pairs in self.drawn.items()
+            if pairs
+        ]
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #d1bc44f2
 def _leaks(drafts: Iterable[Draft]) -> list[dict]:
     "Count what two splits share: in the release no target, but other entities."
     by = defaultdict(list)
-    for d in drafts: by[d.topic, d.split].append(d)
-    heads, rows = ("pairs", "targets", "entities", "targets among the others", "the other way round"), []
+    for d in drafts:
+        by[d.topic, d.split].append(d)
+    heads = (
+        "pairs",
+        "targets",
+        "entities",
+        "targets among the others",
+        "the other way round",
+    )
+    rows = []
     for t in dict.fromkeys(map(itemgetter(0), by)):
         for a, b in combinations([s for u, s in by if u == t], 2):
-            rows.append({"domain": t, "splits": f"{a}, {b}"} | dict(zip(heads, shared(by[t, a], by[t, b]))))
+            rows.append(
+                {"domain": t, "splits": f"{a}, {b}"}
+                | dict(zip(heads, shared(by[t, a], by[t, b])))
+            )
     return rows
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #15a56a0f
@@ -167,53 +255,78 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
             yield _the_draft(d, s, n, rules.shown, rules.longest)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8bcf5699
-def _many(domain: str, rules: AltRules, wanted: Mapping[str, Mapping[str, int]]|None) -> dict[str, int]:
+def _many(
+    domain: str, rules: AltRules, wanted: Mapping[str, Mapping[str, int]] | None
+) -> dict[str, int]:
     "Return how many pairs of each method a domain shall have."
-    return dict(wanted_pairs(domain, rules.questions) if wanted is None else wanted.get(domain, {}))
+    return dict(
+        wanted_pairs(domain, rules.questions) if wanted is None else wanted.get(domain, {})
+    )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
-def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
-                      wanted: Mapping[str, Mapping[str, int]]|None = None,
-                      encoder: Encoder = tfidf_vectors) -> AltBuilt:
+def build_altentities(
+    entities: Sequence[Entity],
+    rules: AltRules = AltRules(),
+    wanted: Mapping[str, Mapping[str, int]] | None = None,
+    encoder: Encoder = tfidf_vectors,
+) -> AltBuilt:
     """Make questions to annotate from a table of entities. `wanted`: domain -> method -> number of pairs, None: in the
     paper's proportions; `encoder`: texts -> rows of numbers."""
     c = candidates(entities, rules.filters())
     found = set(map(attrgetter("domain"), c.entities))
     domains = [d for d in DOMAINS if d in found]
-    for d in wanted or (): the_domain(d)
+    for d in wanted or ():
+        the_domain(d)
     if not domains:
-        raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities",
-                        "change a constant, or give more entities")
-    many, drawn, drafts = dict[str, dict[str, int]](), dict[str, list[Drawn]](), list[Draft]()
-    for d in domains: many[d] = _many(d, rules, wanted)
-    for d in domains: drawn[d] = draw(c, d, many[d], rules.seed, encoder, rules.edits)
-    for pairs in drawn.values(): drafts += _drafts_of(pairs, rules)
+        raise DataError(
+            f"none of {len(entities)} entities is left ({c.losses()})",
+            "build_altentities",
+            "change a constant, or give more entities",
+        )
+    many = dict[str, dict[str, int]]()
+    drawn = dict[str, list[Drawn]]()
+    drafts = list[Draft]()
+    for d in domains:
+        many[d] = _many(d, rules, wanted)
+    for d in domains:
+        drawn[d] = draw(c, d, many[d], rules.seed, encoder, rules.edits)
+    for pairs in drawn.values():
+        drafts += _drafts_of(pairs, rules)
     return AltBuilt(tuple(drafts), c, drawn, many, rules)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #b5672537
-def write_drafts(path: str|Path, drafts: Iterable[Draft]) -> Path:
+def write_drafts(path: str | Path, drafts: Iterable[Draft]) -> Path:
     "Write questions to annotate as a file."
     return write_jsonl(path, drafts, canary=True)
 
-def read_drafts(path: str|Path) -> list[Draft]:
+
+def read_drafts(path: str | Path) -> list[Draft]:
     "Read questions to annotate from a file, in its order."
     return distinct_drafts(read_jsonl(path, Draft), str(path))
+
 
 def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draft]:
     "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
-    if not drafts: raise FormatError("has no questions", where)
+    if not drafts:
+        raise FormatError("has no questions", where)
     if twice := repeated(map(attrgetter("id"), drafts)):
         raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
     return drafts
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #1b4377b0
 _NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
-POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{_NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"  # read by the page's script too
-COPIED = 8     # words in a row
+# read by the page's script too
+POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{_NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"
+COPIED = 8  # words in a row
 REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a character"}
-FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before",
-           "copied": "is copied from what was shown"}
+FLAGGED = {
+    "name": "says the name",
+    "position": "says the place in the question",
+    "repeated": "was given before",
+    "copied": "is copied from what was shown",
+}
+
 
 def _literal(word: str) -> str:
     "Escape a word for a pattern; re.escape would escape characters that a browser must not."
@@ -225,8 +338,10 @@ def name_pattern(name: str) -> str:
     script reads it too; it is empty if there is no name."""
     bare = in_one_form(bare_title(name))
     words = r"\s+".join(map(_literal, bare.split()))
-    if not words: return ""
-    if len(bare) > 3: return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
+    if not words:
+        return ""
+    if len(bare) > 3:
+        return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
     return rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e0a70137
@@ -242,7 +357,9 @@ def _in_a_word(c: str) -> bool:
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #f00bc02d
 def _folded(text: str) -> str:
     "Reduce a text to letters, with their marks, and digits."
-    return " ".join("".join(c if _in_a_word(c) else " " for c in in_one_form(text).lower()).split())
+    return " ".join(
+        "".join(c if _in_a_word(c) else " " for c in in_one_form(text).lower()).split()
+    )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #612c59db
 def says_place(expression: str) -> bool:
@@ -253,64 +370,91 @@ def says_place(expression: str) -> bool:
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #058a8a22
 def _why_refused(expression: str) -> str:
     "Explain why an expression can be no answer, or return an empty string."
-    if not in_one_form(expression).strip(): return "empty"
-    if len(expression) >= LONGEST: return "long"
+    if not in_one_form(expression).strip():
+        return "empty"
+    if len(expression) >= LONGEST:
+        return "long"
     return "half" if re.search("[\ud800-\udfff]", expression) else ""
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #24525c7c
-def _is_copied(words: str, q: Draft|Written) -> bool:
+def _is_copied(words: str, q: Draft | Written) -> bool:
     "Tell whether folded words are copied from what was shown; of a song no text is shown."
-    if q.domain == "SONGS" or len(words.split()) < COPIED: return False
+    if q.domain == "SONGS" or len(words.split()) < COPIED:
+        return False
     return any(f" {words} " in f" {_folded(c.description)} " for c in q.choices)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
-def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) -> list[str]:
+def _why_flagged(
+    q: Draft | Written, expression: str, before: Sequence[str] = ()
+) -> list[str]:
     "List the flags of an expression."
     words, plain = _folded(expression), in_one_form(expression)
     pattern = name_pattern(q.choices[q.target_index].name)
     out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
-    if says_place(plain): out.append("position")
-    if words in map(_folded, before): out.append("repeated")
-    if _is_copied(words, q): out.append("copied")
+    if says_place(plain):
+        out.append("position")
+    if words in map(_folded, before):
+        out.append("repeated")
+    if _is_copied(words, q):
+        out.append("copied")
     return out
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e57d2eaa
 def release_text(questions: Iterable[Written]) -> str:
     "Write questions, with their expressions, as the release does."
-    return json.dumps([msgspec.to_builtins(_fields(q)) for q in questions], indent=4, ensure_ascii=True) + "\n"
+    return (
+        json.dumps(
+            [msgspec.to_builtins(_fields(q)) for q in questions],
+            indent=4,
+            ensure_ascii=True,
+        )
+        + "\n"
+    )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #cfc36a9d
-def write_altentities(path: str|Path, questions: Iterable[Written]) -> Path:
+def write_altentities(path: str | Path, questions: Iterable[Written]) -> Path:
     "Write questions, with their expressions, as a file of the release's form."
     return write_atomic(path, release_text(questions))
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #48b4353a
 class Joined(NamedTuple):
     "Annotated questions, and counts of the rest."
-    files: dict[str, list[Written]]   # domain/split -> questions, in the drafts' order
-    counts: dict[str, int]            # how often each reason occurred, and how many were kept
-    short: tuple[str, ...]            # drafts that have too few expressions
+
+    files: dict[str, list[Written]]  # domain/split -> questions, in the drafts' order
+    counts: dict[str, int]  # how often each reason occurred, and how many were kept
+    short: tuple[str, ...]  # drafts that have too few expressions
 
     def table(self) -> list[dict]:
         "Count the expressions that were kept, refused and flagged."
-        return [{"expressions": title, "number": self.counts.get(k, 0)}
-                for k, title in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
+        return [
+            {"expressions": title, "number": self.counts.get(k, 0)}
+            for k, title in {"kept": "kept", **REFUSED, **FLAGGED}.items()
+        ]
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5be6bd4b
-def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequence[str]]], keep: bool = False,
-                     least: int = 1) -> Joined:
+def join_expressions(
+    drafts: Sequence[Draft],
+    said: Mapping[str, Iterable[Sequence[str]]],
+    keep: bool = False,
+    least: int = 1,
+) -> Joined:
     """Join drafts with expressions, id -> those of each annotator, to questions of the release's form. `keep` keeps
     flagged expressions, as the release does; a question has `least` expressions or more."""
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
     known = set(map(attrgetter("id"), drafts))
     if bad := next((k for k in said if k not in known), ""):
-        raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions",
-                        "give the questions that the page was made of")
+        raise DataError(
+            f"{bad!r} is none of the {len(drafts)} questions",
+            "join_expressions",
+            "give the questions that the page was made of",
+        )
     for d in drafts:
         expressions = _kept(d, list(chain.from_iterable(said.get(d.id, ()))), keep, counts)
-        if len(expressions) >= max(1, least): files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))
-        else: short.append(d.id)
+        if len(expressions) >= max(1, least):
+            files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))
+        else:
+            short.append(d.id)
     return Joined(dict(files), dict(counts), tuple(short))
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8cad9648

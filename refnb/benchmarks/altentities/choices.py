@@ -10,31 +10,52 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 from ...core.types import CallError, DataError, Option, Question
-from .questions import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as
-from .questions import questions_of, words_in
+from refnb.benchmarks.altentities.questions import (
+    COMPARISON,
+    NEGATION,
+    AltQuestion,
+    Alternative,
+    Setting,
+    asked_as,
+    questions_of,
+    words_in,
+)
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #9af1344d
 class _Things(NamedTuple):
     "What further choices are drawn from."
-    pages: dict[str, Alternative] # each once, in the order of the file
-    every: list[Alternative]      # the same, to draw from
-    names: set[str]               # theirs
+
+    pages: dict[str, Alternative]  # each once, in the order of the file
+    every: list[Alternative]  # the same, to draw from
+    names: set[str]  # theirs
+
 
 def _things_of(questions: Sequence[AltQuestion]) -> dict[str, _Things]:
     "Collect everything that questions offer."
     out: dict[str, dict[str, Alternative]] = {}
     for q in questions:
-        for c in q.choices: out.setdefault(q.domain, {}).setdefault(c.wikipedia_url, c)
-    return {d: _Things(by, list(by.values()), {c.name for c in by.values()}) for d, by in out.items()}
+        for c in q.choices:
+            out.setdefault(q.domain, {}).setdefault(c.wikipedia_url, c)
+    return {
+        d: _Things(by, list(by.values()), {c.name for c in by.values()})
+        for d, by in out.items()
+    }
 
-def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list[Alternative]:
+
+def _others(
+    q: AltQuestion, things: _Things, n: int, rng: random.Random
+) -> list[Alternative]:
     "Draw n things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
     taken: set[str] = set()
     out: list[Alternative] = []
-    for c in q.choices: taken |= {c.name, things.pages.get(c.wikipedia_url, c).name}
+    for c in q.choices:
+        taken |= {c.name, things.pages.get(c.wikipedia_url, c).name}
     if n > (left := len(things.names) - len(taken & things.names)):
-        raise DataError(f"{n} more choices are wanted, and {left} other names are there", f"question {q.key}",
-                        "ask for fewer choices, or read more questions at once")
+        raise DataError(
+            f"{n} more choices are wanted, and {left} other names are there",
+            f"question {q.key}",
+            "ask for fewer choices, or read more questions at once",
+        )
     while len(out) < n:
         if (c := things.every[rng.randrange(len(things.every))]).name not in taken:
             taken.add(c.name)
@@ -45,7 +66,12 @@ def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list
 def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
     "Give a question other choices, its target among them."
     names, pages = [c.name for c in choices], [c.wikipedia_url for c in choices]
-    return q.changed(choices=tuple(choices), target_index=pages.index(q.target), question=asked_as(names, q.domain))
+    return q.changed(
+        choices=tuple(choices),
+        target_index=pages.index(q.target),
+        question=asked_as(names, q.domain),
+    )
+
 
 def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestion:
     rng, choices = random.Random(f"{seed}:{q.key}:places"), list(q.choices)
@@ -53,40 +79,66 @@ def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestio
         choices.insert(rng.randrange(len(choices) + 1), c)
     return _offering(q, choices)
 
-def more_choices(questions: Sequence[AltQuestion], n: int, seed: int = 0) -> list[AltQuestion]:
+
+def more_choices(
+    questions: Sequence[AltQuestion], n: int, seed: int = 0
+) -> list[AltQuestion]:
     """Give each question `n` choices; those that have as many are unchanged. The order
     stays. `questions` are whole files, from which further choices come."""
-    if n < 2: raise CallError(f"{n} choices", "n", "say 2 or more")
+    if n < 2:
+        raise CallError(f"{n} choices", "n", "say 2 or more")
     things = _things_of(questions)
-    return [_with_more(q, things[q.domain], n, seed) if len(q.choices) < n else q for q in questions]
+    return [
+        _with_more(q, things[q.domain], n, seed) if len(q.choices) < n else q
+        for q in questions
+    ]
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #1e583fbf
 NEITHER, BOTH = Option("neither of them"), Option("both of them")
 OPEN = ("one", "neither", "both")
 
+
 def is_plain(expression: str) -> bool:
     "Tell whether an expression neither negates nor compares in time."
     return not (NEGATION.search(expression) or COMPARISON.search(expression))
 
-def _open(q: AltQuestion, kind: str, expressions: Sequence[str], setting: Setting,
-          right: int|None = None) -> list[Question]:
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #9f0ec3ad
+def _open(
+    q: AltQuestion,
+    kind: str,
+    expressions: Sequence[str],
+    setting: Setting,
+    right: int | None = None,
+) -> list[Question]:
     "Make questions of plain expressions over a question's choices, neither and both."
     made = []
     for x in questions_of(q.changed(expressions=tuple(expressions)), setting):
         answer = x.right if right is None else (len(x.options) + right,)
-        made.append(x.changed(id=f"{x.id}-{kind}", options=(*x.options, NEITHER, BOTH), right=answer,
-                              meta=x.meta | {"kind": kind}))
+        made.append(
+            x.changed(
+                id=f"{x.id}-{kind}",
+                options=(*x.options, NEITHER, BOTH),
+                right=answer,
+                meta=x.meta | {"kind": kind},
+            )
+        )
     return made
 
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #d158e256
 def _stand_in(q: AltQuestion, things: _Things, seed: int) -> AltQuestion:
     "Replace the target of a question."
     [other] = _others(q, things, 1, random.Random(f"{seed}:{q.key}:neither"))
     choices = [other if c.wikipedia_url == q.target else c for c in q.choices]
-    return q.changed(choices=tuple(choices), target=other.wikipedia_url,
-                     question=asked_as([c.name for c in choices], q.domain))
+    return q.changed(
+        choices=tuple(choices),
+        target=other.wikipedia_url,
+        question=asked_as([c.name for c in choices], q.domain),
+    )
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #68140dee
-def _of_several_targets(questions: Sequence[AltQuestion]) -> dict[tuple[str, str], list[tuple[str, AltQuestion]]]:
+def _of_several_targets(
+    questions: Sequence[AltQuestion],
+) -> dict[tuple[str, str], list[tuple[str, AltQuestion]]]:
     "Find plain expressions that were given for several targets."
     out: dict[tuple[str, str], dict[str, tuple[str, AltQuestion]]] = {}
     for q in questions:
@@ -96,14 +148,22 @@ def _of_several_targets(questions: Sequence[AltQuestion]) -> dict[tuple[str, str
     several = {}
     for key, uses in out.items():
         names = {q.meant.name for _, q in uses.values()}
-        if len(names) == len(uses) > 1: several[key] = list(uses.values())
+        if len(names) == len(uses) > 1:
+            several[key] = list(uses.values())
     return several
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #b5d0e0e6
-def _place(e: str, q: AltQuestion) -> str: return f"{q.key}-{q.expressions.index(e)}"
+def _place(e: str, q: AltQuestion) -> str:
+    return f"{q.key}-{q.expressions.index(e)}"
 
-def _both(topic: str, words: str, uses: Sequence[tuple[str, AltQuestion]], setting: Setting,
-           seed: int) -> list[Question]:
+
+def _both(
+    topic: str,
+    words: str,
+    uses: Sequence[tuple[str, AltQuestion]],
+    setting: Setting,
+    seed: int,
+) -> list[Question]:
     """Pair each target with the next one of the same words, in a drawn order; two make one pair. Ids hold no words, for
     they may be shown."""
     order, out = [*uses], []
@@ -115,14 +175,18 @@ def _both(topic: str, words: str, uses: Sequence[tuple[str, AltQuestion]], setti
     return out
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #607fe590
-def open_questions(questions: Sequence[AltQuestion], setting: Setting = "unshown", seed: int = 0) -> list[Question]:
+def open_questions(
+    questions: Sequence[AltQuestion], setting: Setting = "unshown", seed: int = 0
+) -> list[Question]:
     """Make questions that may be answered neither and both, from whole files; meta["kind"] is the kind of each. The
     setting selects the description of the options."""
     things, plain = _things_of(questions), lambda q: list(filter(is_plain, q.expressions))
     asked = list(filter(plain, questions))
     made: list[Question] = []
-    for q in asked: made += _open(q, "one", plain(q), setting)
-    for q in asked: made += _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)
+    for q in asked:
+        made += _open(q, "one", plain(q), setting)
+    for q in asked:
+        made += _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)
     for (d, words), uses in _of_several_targets(questions).items():
         made += _both(d.lower(), words, uses, setting, seed)
     return made

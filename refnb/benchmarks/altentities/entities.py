@@ -17,92 +17,136 @@ from urllib.parse import quote_plus
 import msgspec
 from ...core.types import FormatError, Record, nearest
 from ...core.files import at_line, read_bytes, read_jsonl, table_rows, utf8
-from .questions import _TAG, LONGEST, SECTIONS, SHOWN, Alternative, bare_title, in_one_form
+from refnb.benchmarks.altentities.questions import (
+    _TAG,
+    LONGEST,
+    SECTIONS,
+    SHOWN,
+    Alternative,
+    bare_title,
+    in_one_form,
+)
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #770ae582
 class Entity(Record):
     "A row of the table."
-    name: str                                 # of its page, with what tells it from others of that name in parentheses
-    url: str                                  # its identifier
-    domain: str                               # books, recipes, songs
-    sections: dict[str, str]                  # heading -> text, in the page's order; "": the first section
-    attributes: dict[str, str|tuple[str, ...]] = {} # of the infobox; several values as a list
-    templates: tuple[str, ...] = ()           # infoboxes that the page has
-    image_url: str = ""                       # needed for recipes
+
+    name: str  # of its page, with what tells it from others of that name in parentheses
+    url: str  # its identifier
+    domain: str  # books, recipes, songs
+    sections: dict[str, str]  # heading -> text, in the page's order; "": the first section
+    # of the infobox; several values as a list
+    attributes: dict[str, str | tuple[str, ...]] = {}
+    templates: tuple[str, ...] = ()  # infoboxes that the page has
+    image_url: str = ""  # needed for recipes
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         for field in ("name", "url"):
-            if not in_one_form(getattr(self, field)).strip(): return f"field {field}: is empty"
+            if not in_one_form(getattr(self, field)).strip():
+                return f"field {field}: is empty"
         if self.domain not in (known := ("books", "recipes", "songs")):
-            do = "the files call it songs" if self.domain == "music" else nearest(self.domain, known)
+            do = (
+                "the files call it songs"
+                if self.domain == "music"
+                else nearest(self.domain, known)
+            )
             return f"field domain: unknown domain {self.domain!r}; {do}"
         for heading, n in Counter(map(_heading, self.sections)).items():
-            if n > 1: return f"field sections: {heading!r} appears twice"
+            if n > 1:
+                return f"field sections: {heading!r} appears twice"
         return ""
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5c9f497a
-def _heading(text: str) -> str: return " ".join(text.lower().split())
+def _heading(text: str) -> str:
+    return " ".join(text.lower().split())
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #bee5d167
 def _many(cell: str) -> tuple[str, ...]:
     "Split a cell of several values."
     return tuple(filter(None, map(str.strip, cell.split("|"))))
+
+
 PLAIN = ("name", "url", "domain", "image_url")
+
 
 def _from_row(row: Mapping[str, str]) -> dict:
     "Convert a row of a CSV file to the fields of an entity."
     fields: dict = {f: row.get(f, "").strip() for f in PLAIN}
-    fields |= {"sections": {}, "attributes": {}, "templates": _many(row.get("templates", ""))}
+    fields |= {
+        "sections": {},
+        "attributes": {},
+        "templates": _many(row.get("templates", "")),
+    }
     for column, value in row.items():
         kind, _, name = column.partition(":")
-        if not value.strip() or kind not in ("section", "attribute"): continue
-        fields[f"{kind}s"][name.strip()] = _many(value) if kind == "attribute" and "|" in value else value
+        if not value.strip() or kind not in ("section", "attribute"):
+            continue
+        fields[f"{kind}s"][name.strip()] = (
+            _many(value) if kind == "attribute" and "|" in value else value
+        )
     return fields
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5cfccc59
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
     known = (*PLAIN, "templates")
-    do = "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
+    do = (
+        "known: "
+        + ", ".join((*PLAIN, "templates", "section:…", "attribute:…"))
+        + "; columns are divided by commas"
+    )
     for h in heads:
         if h not in known and not re.match("section:|attribute:.", h):
             raise FormatError(f"unknown column {h!r}", where, do)
     for h, n in Counter(heads).items():
-        if n > 1: raise FormatError(f"the column {h!r} appears twice", where, "keep one of them")
+        if n > 1:
+            raise FormatError(f"the column {h!r} appears twice", where, "keep one of them")
     for lost in ("name", "url", "domain"):
-        if lost not in heads: raise FormatError(f"has no column {lost!r}", where, do)
+        if lost not in heads:
+            raise FormatError(f"has no column {lost!r}", where, do)
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #8bf8e615
-def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
+def _csv_rows(path: str | Path) -> Iterable[tuple[int, dict[str, str]]]:
     "Yield the rows of a CSV file with the lines on which they begin."
     rows = table_rows(read_bytes(path), str(path))
     n, heads = next(rows, (1, []))
-    if heads: _columns(heads, at_line(str(path), n))
+    if heads:
+        _columns(heads, at_line(str(path), n))
     for n, row in rows:
         if len(row) != len(heads):
-            raise FormatError("has another number of fields than the header", at_line(str(path), n))
+            raise FormatError(
+                "has another number of fields than the header", at_line(str(path), n)
+            )
         yield n, dict(zip(heads, row, strict=True))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #7ff77528
-def _csv(path: str|Path) -> Iterable[Entity]:
+def _csv(path: str | Path) -> Iterable[Entity]:
     for n, row in _csv_rows(path):
-        try: yield msgspec.convert(_from_row(row), Entity)
+        try:
+            yield msgspec.convert(_from_row(row), Entity)
         except (msgspec.ValidationError, ValueError) as e:
             raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f89c2786
-def read_entities(path: str|Path) -> list[Entity]:
+def read_entities(path: str | Path) -> list[Entity]:
     "Read entities in order from a table: JSONL, or CSV if its name ends so; plain or .gz."
     name = Path(path).name.lower().removesuffix(".gz")
     if name.endswith((".tsv", ".xlsx")):
-        raise FormatError("cannot be read as a table", str(path),
-                          "give JSONL, an object a line, or CSV, with commas and in UTF-8")
+        raise FormatError(
+            "cannot be read as a table",
+            str(path),
+            "give JSONL, an object a line, or CSV, with commas and in UTF-8",
+        )
     if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[":
-        raise FormatError("is one JSON list", at_line(str(path), 1),
-                          "give an object a line, without commas between them")
+        raise FormatError(
+            "is one JSON list",
+            at_line(str(path), 1),
+            "give an object a line, without commas between them",
+        )
     found = list(_csv(path) if name.endswith(".csv") else read_jsonl(path, Entity))
-    if not found: raise FormatError("has no entities", str(path))
+    if not found:
+        raise FormatError("has no entities", str(path))
     return _distinct(found, str(path))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #a5414e13
@@ -112,29 +156,42 @@ def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     first: dict[str, int] = {}
     for n, e in enumerate(entities, 1):
         if (before := first.setdefault(e.url, n)) != n:
-            raise FormatError(f"{e.url} is entity {before} already",
-                              ", ".join(filter(None, [where, f"entity {n}", "field url"])), "keep one of the two")
+            raise FormatError(
+                f"{e.url} is entity {before} already",
+                ", ".join(filter(None, [where, f"entity {n}", "field url"])),
+                "keep one of the two",
+            )
     return entities
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66041107
 def _between_words(text: str, limit: int) -> str:
     "Cut a text between words; inside a word only if there is nothing else."
-    if len(text) <= limit: return text
-    head = text[:limit + 1]
-    return (head[:m.start()] if (m := re.search(r"\s+\S*$", head)) and m.start() else text[:limit]).rstrip()
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1]
+    return (
+        head[: m.start()]
+        if (m := re.search(r"\s+\S*$", head)) and m.start()
+        else text[:limit]
+    ).rstrip()
+
 
 def cut_description(text: str, limit: int = 750) -> str:
     """Cut a section to what people are shown: as many whole sentences as `limit` characters hold,
     with " ..." if something is missing."""
     text = text.strip()
-    if len(text) <= limit: return text
+    if len(text) <= limit:
+        return text
     end = 0
-    for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[:limit + 1]):
-        if m.end() <= limit: end = m.end()
+    for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[: limit + 1]):
+        if m.end() <= limit:
+            end = m.end()
     return (text[:end] if end else _between_words(text, limit)) + " ..."
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #670ac24e
-def _value(v: str|tuple[str, ...]) -> str: return " ".join((v if isinstance(v, str) else ", ".join(v)).split())
+def _value(v: str | tuple[str, ...]) -> str:
+    return " ".join((v if isinstance(v, str) else ", ".join(v)).split())
+
 
 def _infobox_text(e: Entity, longest: int = LONGEST - 1) -> str:
     "Write the infobox as in the release."
@@ -142,21 +199,28 @@ def _infobox_text(e: Entity, longest: int = LONGEST - 1) -> str:
     head = f": {e.templates[0] if e.templates else ''}"
     return _between_words(". ".join([head, *pairs]) if pairs else head.rstrip(), longest)
 
-def _unshown(e: Entity, shown: str|None, longest: int = LONGEST - 1) -> str:
+
+def _unshown(e: Entity, shown: str | None, longest: int = LONGEST - 1) -> str:
     "Join the infobox and every section that people are not shown."
-    rest = "\n".join(t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip())
+    rest = "\n".join(
+        t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip()
+    )
     box = _infobox_text(e, longest)
     hidden = _between_words(rest, max(0, longest - len(box) - 2))
     return f"{box}. {hidden}" if hidden else box
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #cf9c744d
-SEARCH = "https://www.google.com/search?q="  # where people look for a song, as in the release
+# where people look for a song, as in the release
+SEARCH = "https://www.google.com/search?q="
+
 
 def shown_name(e: Entity, keep: bool = False) -> str:
     "Write a choice's name; `keep` its parentheses where both names would be equal without."
     name, artist = " ".join(e.name.split()), _value(e.attributes.get("artist", ""))
-    if e.domain != "songs": return name if keep else bare_title(name)
-    if artist and not re.search(r" \(by .*\)$", name): return f"{name if keep else bare_title(name)} (by {artist})"
+    if e.domain != "songs":
+        return name if keep else bare_title(name)
+    if artist and not re.search(r" \(by .*\)$", name):
+        return f"{name if keep else bare_title(name)} (by {artist})"
     return name
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #c1ae37e4
@@ -166,103 +230,170 @@ def search_link(name: str, search: str = SEARCH) -> str:
     return f'<p><a href="{html.escape(search + quote_plus(query))}" target="_blank">Find out about the song.</a></p>'
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4645f92f
-def as_choice(e: Entity, section: str = "", keep: bool = False, shown: int = 750,
-              longest: int = LONGEST - 1) -> Alternative:
+def as_choice(
+    e: Entity,
+    section: str = "",
+    keep: bool = False,
+    shown: int = 750,
+    longest: int = LONGEST - 1,
+) -> Alternative:
     """Make an entity a choice of a question; people see its `section`, of at most `shown` characters. `keep` keeps the
     parentheses of its name; its unshown background has at most `longest` characters."""
     name, song = shown_name(e, keep), e.domain == "songs"
-    description = search_link(name) if song else cut_description(section_text(e, section), shown)
+    description = (
+        search_link(name) if song else cut_description(section_text(e, section), shown)
+    )
     hidden = _unshown(e, None if song else section, longest)
-    return Alternative(name, e.url, description, _infobox_text(e, longest), hidden,
-                       e.image_url if e.domain == "recipes" else "")
+    return Alternative(
+        name,
+        e.url,
+        description,
+        _infobox_text(e, longest),
+        hidden,
+        e.image_url if e.domain == "recipes" else "",
+    )
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e98105dc
 def section_text(e: Entity, section: str) -> str:
     "Return the text below a heading, given in small letters; empty if the entity has none."
     for heading, text in e.sections.items():
-        if _heading(heading) == section: return text.strip()
+        if _heading(heading) == section:
+            return text.strip()
     return ""
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f273ab42
 class Filters(Record):
     "The constants of Table 12."
-    shortest: int = 251                        # fewest characters of a section that is shown
-    fewest_sections: int = 15                  # of a song
-    most_songs: int = 1000                     # those with the most sections
-    food: tuple[str, ...] = ("infobox prepared food", "infobox food") # templates of recipes
-    denied: tuple[str, ...] = ()               # words that no text may have
-    shown: int = 750                           # most characters of the section that is shown
+
+    shortest: int = 251  # fewest characters of a section that is shown
+    fewest_sections: int = 15  # of a song
+    most_songs: int = 1000  # those with the most sections
+    # templates of recipes
+    food: tuple[str, ...] = ("infobox prepared food", "infobox food")
+    denied: tuple[str, ...] = ()  # words that no text may have
+    shown: int = 750  # most characters of the section that is shown
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         for field in ("shortest", "fewest_sections", "most_songs"):
-            if (n := getattr(self, field)) < 1: return f"field {field}: {n}; say 1 or more"
+            if (n := getattr(self, field)) < 1:
+                return f"field {field}: {n}; say 1 or more"
         return ""
 
-def read_denied(path: str|Path) -> tuple[str, ...]:
+
+def read_denied(path: str | Path) -> tuple[str, ...]:
     "Read a denylist from a file: a word or phrase a line; # begins a comment."
-    lines = (_heading(l.partition("#")[0]) for l in utf8(read_bytes(path), str(path)).splitlines() if l)
+    lines = (
+        _heading(l.partition("#")[0])
+        for l in utf8(read_bytes(path), str(path)).splitlines()
+        if l
+    )
     return tuple(dict.fromkeys(filter(None, lines)))
+
 
 def _usable_sections(e: Entity, f: Filters) -> list[str]:
     "List the sections that are long enough to be shown."
     return [s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest]
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2ceae5e5
-WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none": "none of the sections that are shown",
-       "short": "section too short", "genre": "no genre",
-       "food": "not a prepared food", "image": "no image", "sections": "too few sections",
-       "denied": "a word of the denylist", "twin": "shown with the text of another", "popular": "not among the longest"}
+WHY = {
+    "infoboxes": "more than one infobox",
+    "html": "HTML in its text",
+    "none": "none of the sections that are shown",
+    "short": "section too short",
+    "genre": "no genre",
+    "food": "not a prepared food",
+    "image": "no image",
+    "sections": "too few sections",
+    "denied": "a word of the denylist",
+    "twin": "shown with the text of another",
+    "popular": "not among the longest",
+}
 
-def _texts(e: Entity) -> Iterable[str]: return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
 
-def _denier(words: Sequence[str]) -> re.Pattern|None:
-    if not words: return None
+def _texts(e: Entity) -> Iterable[str]:
+    return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
+
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66e72e89
+def _denier(words: Sequence[str]) -> re.Pattern | None:
+    if not words:
+        return None
     longest_first = sorted(words, key=len, reverse=True)
     phrases = [r"\s+".join(map(re.escape, w.split())) for w in longest_first]
     return re.compile(r"(?<!\w)(?:" + "|".join(phrases) + r")(?!\w)", re.I)
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #c26eec30
 def _is_food(e: Entity, f: Filters) -> bool:
-    return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))
+    return any(_heading(t) in f.food for t in e.templates) or bool(
+        section_text(e, "ingredients")
+    )
 
-def _why_dropped(e: Entity, f: Filters = Filters(), denier: re.Pattern|None = None) -> str:
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4fb22993
+def _why_dropped(
+    e: Entity, f: Filters = Filters(), denier: re.Pattern | None = None
+) -> str:
     "Name the first filter that drops an entity; the number of songs is checked elsewhere."
-    needs, shows = {"books": ("genre",), "songs": ("genre",), "recipes": ()}[e.domain], SECTIONS[e.domain.upper()]
-    if len(e.templates) > 1: return "infoboxes"
-    if any(map(_TAG.search, _texts(e))): return "html"
-    if not any(section_text(e, s) for s in shows): return "none"
-    if not _usable_sections(e, f): return "short"
-    if any(not _value(e.attributes.get(k, "")) for k in needs): return "genre"
-    if e.domain == "recipes" and not _is_food(e, f): return "food"
-    if e.domain == "recipes" and not e.image_url.strip(): return "image"
-    if e.domain == "songs" and len(e.sections) < f.fewest_sections: return "sections"
+    needs = {"books": ("genre",), "songs": ("genre",), "recipes": ()}[e.domain]
+    shows = SECTIONS[e.domain.upper()]
+    if len(e.templates) > 1:
+        return "infoboxes"
+    if any(map(_TAG.search, _texts(e))):
+        return "html"
+    if not any(section_text(e, s) for s in shows):
+        return "none"
+    if not _usable_sections(e, f):
+        return "short"
+    if any(not _value(e.attributes.get(k, "")) for k in needs):
+        return "genre"
+    if e.domain == "recipes" and not _is_food(e, f):
+        return "food"
+    if e.domain == "recipes" and not e.image_url.strip():
+        return "image"
+    if e.domain == "songs" and len(e.sections) < f.fewest_sections:
+        return "sections"
     return "denied" if denier and any(map(denier.search, _texts(e))) else ""
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2349b1eb
 class Candidates(NamedTuple):
     "Entities that can be asked about, and what became of the others."
-    entities: tuple[Entity, ...]    # in the table's order
-    dropped: dict[str, str]         # url -> a key of WHY
-    domains: dict[str, str]         # url -> its domain, of all that were in the table
-    filters: Filters = Filters()    # the constants
+
+    entities: tuple[Entity, ...]  # in the table's order
+    dropped: dict[str, str]  # url -> a key of WHY
+    domains: dict[str, str]  # url -> its domain, of all that were in the table
+    filters: Filters = Filters()  # the constants
 
     def table(self) -> list[dict]:
         "Count the entities that each filter was the first to drop."
         n = Counter((self.domains[u], why) for u, why in self.dropped.items())
-        all_, left = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
-        rows: list[dict] = [{"": "in the table"}, *({"": title} for title in WHY.values()), {"": "candidates"}]
+        all_ = Counter(self.domains.values())
+        left = Counter(e.domain for e in self.entities)
+        rows: list[dict] = [
+            {"": "in the table"},
+            *({"": title} for title in WHY.values()),
+            {"": "candidates"},
+        ]
         for d in ("books", "recipes", "songs"):
-            for row, count in zip(rows, (all_[d], *(n[d, k] for k in WHY), left[d]), strict=True): row[d] = count
+            for row, count in zip(
+                rows, (all_[d], *(n[d, k] for k in WHY), left[d]), strict=True
+            ):
+                row[d] = count
         return rows
 
     def of(self, domain: str, section: str) -> list[Entity]:
         "List the candidates of a domain that can be shown by a section."
-        return [e for e in self.entities if e.domain == domain and section in _usable_sections(e, self.filters)]
+        return [
+            e
+            for e in self.entities
+            if e.domain == domain and section in _usable_sections(e, self.filters)
+        ]
 
     def losses(self) -> str:
         "Summarize the dropped entities in words."
         counts, total = Counter(self.dropped.values()).most_common(), len(self.domains)
-        return ", ".join(f"{n} of {total} for: {WHY[w]}" for w, n in counts) or "nothing was dropped"
+        return (
+            ", ".join(f"{n} of {total} for: {WHY[w]}" for w, n in counts)
+            or "nothing was dropped"
+        )
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e87130c6
 def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
@@ -270,15 +401,22 @@ def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
     seen: set[tuple[str, str]] = set()
     out: set[str] = set()
     for e in sorted((e for e in entities if e.domain != "songs"), key=lambda e: e.url):
-        looks = {(e.domain, cut_description(section_text(e, s), f.shown)) for s in _usable_sections(e, f)}
-        if looks & seen: out.add(e.url)
-        else: seen |= looks
+        looks = {
+            (e.domain, cut_description(section_text(e, s), f.shown))
+            for s in _usable_sections(e, f)
+        }
+        if looks & seen:
+            out.add(e.url)
+        else:
+            seen |= looks
     return out
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4b8fcd4f
 def _less_popular(songs: Sequence[Entity], most: int) -> list[Entity]:
     "List the songs beyond the most popular, whose pages are the longest."
-    longest = sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))
+    longest = sorted(
+        songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url)
+    )
     popular = {e.url for e in longest[:most]}
     return [e for e in songs if e.url not in popular]
 
@@ -286,8 +424,12 @@ def _less_popular(songs: Sequence[Entity], most: int) -> list[Entity]:
 def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Candidates:
     "Find the entities of a table that can be asked about."
     denier = _denier(filters.denied)
-    dropped = {e.url: why for e in _distinct(entities) if (why := _why_dropped(e, filters, denier))}
-    dropped |= dict.fromkeys(_twins((e for e in entities if e.url not in dropped), filters), "twin")
+    dropped = {
+        e.url: why for e in _distinct(entities) if (why := _why_dropped(e, filters, denier))
+    }
+    dropped |= dict.fromkeys(
+        _twins((e for e in entities if e.url not in dropped), filters), "twin"
+    )
     songs = [e for e in entities if e.domain == "songs" and e.url not in dropped]
     dropped |= {e.url: "popular" for e in _less_popular(songs, filters.most_songs)}
     left = tuple(e for e in entities if e.url not in dropped)
@@ -300,5 +442,6 @@ def section_table(c: Candidates) -> list[dict]:
     rows: list[dict] = [{"section": s or "main"} for s in sections]
     for domain in ("books", "recipes", "songs"):
         shown = SECTIONS[domain.upper()]
-        for row, s in zip(rows, sections, strict=True): row[domain] = len(c.of(domain, s)) if s in shown else 0
+        for row, s in zip(rows, sections, strict=True):
+            row[domain] = len(c.of(domain, s)) if s in shown else 0
     return rows

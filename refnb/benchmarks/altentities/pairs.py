@@ -18,15 +18,29 @@ import numpy as np
 from ...core.types import CallError, DataError, nearest
 from ...core.settings import packaged
 from ...core.files import read_yaml
-from .questions import METHODS, SECTIONS, USED, as_seen, paper_domain, the_domain
-from .entities import Candidates, Entity, _value, cut_description, section_text, shown_name
+from refnb.benchmarks.altentities.questions import (
+    METHODS,
+    SECTIONS,
+    USED,
+    as_seen,
+    paper_domain,
+    the_domain,
+)
+from refnb.benchmarks.altentities.entities import (
+    Candidates,
+    Entity,
+    _value,
+    cut_description,
+    section_text,
+    shown_name,
+)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e4fe58db
 @cache
 def _pieces(n: int, edits: int) -> tuple[tuple[int, int], ...]:
     "Return where the pieces of a title of n characters begin, and their lengths; the last ones are the longer."
     size, longer = divmod(n, edits + 1)
-    sizes = [size]*(edits + 1 - longer) + [size + 1]*longer
+    sizes = [size] * (edits + 1 - longer) + [size + 1] * longer
     return tuple(zip(accumulate(sizes, initial=0), sizes))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ffc48fb1
@@ -41,13 +55,16 @@ def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], 
     return tuple(found)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3e16914a
-_Index = Mapping[tuple[int, int, str], list[int]]  # length of a title, number and text of a piece -> titles
+# length of a title, number and text of a piece -> titles
+_Index = Mapping[tuple[int, int, str], list[int]]
+
 
 def _index_of(titles: Sequence[str], edits: int) -> _Index:
     "Find titles by a piece, its number and their length."
     index = defaultdict(list)
     for j, t in enumerate(titles):
-        for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
+        for i, (a, size) in enumerate(_pieces(len(t), edits)):
+            index[len(t), i, t[a : a + size]].append(j)
     return index
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #05ed590c
@@ -55,25 +72,32 @@ def _sharing(t: str, edits: int, lengths: set[int], index: _Index) -> set[int]:
     "Find shorter titles that have a piece in common with a title."
     found: set[int] = set()
     for n in range(max(0, len(t) - edits), len(t) + 1):
-        if n not in lengths: continue
+        if n not in lengths:
+            continue
         for i, size, places in _places(len(t), n, edits):
-            for a in places: found.update(index.get((n, i, t[a:a + size]), ()))
+            for a in places:
+                found.update(index.get((n, i, t[a : a + size]), ()))
     return found
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #455297d1
-def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
-             enough: int = 2**17) -> Iterator[list[tuple[int, int]]]:
+def _batches(
+    titles: Sequence[str], edits: int, order: Iterable[int], enough: int = 2**17
+) -> Iterator[list[tuple[int, int]]]:
     "Yield similar pairs, each at the turn of the longer title; the lower index first."
     from rapidfuzz.distance import Levenshtein
-    if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
+
+    if edits < 0:
+        raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
     index, lengths = _index_of(titles, edits), set(map(len, titles))
     rank = list(zip(map(len, titles), range(len(titles))))
     out = []
     for j in order:
         for i in _sharing(titles[j], edits, lengths, index):
-            if rank[i] >= rank[j]: continue
+            if rank[i] >= rank[j]:
+                continue
             near = Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits
-            if near: out.append((min(i, j), max(i, j)))
+            if near:
+                out.append((min(i, j), max(i, j)))
         if len(out) >= enough:
             yield out
             out = []
@@ -88,14 +112,27 @@ def _similar_titles(titles: Sequence[str], edits: int = 3) -> list[tuple[int, in
 def tfidf_vectors(texts: Sequence[str]) -> Any:
     "Weigh words that are rare among the texts more: a sparse table, a row per text, of length one; nothing is trained."
     from scipy.sparse import csr_matrix
+
     columns: dict[str, int] = {}
     counts = []
-    for t in texts: counts.append(Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())))
+    for t in texts:
+        counts.append(
+            Counter(
+                columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())
+            )
+        )
     ends = np.cumsum([0, *map(len, counts)])
     at = np.fromiter(chain.from_iterable(counts), np.int32, ends[-1])
-    counted = np.fromiter(chain.from_iterable(map(Counter.values, counts)), np.float32, ends[-1])
-    rare = 1 + np.log((1 + len(counts))/(1 + np.bincount(at, minlength=len(columns)))).astype(np.float32)
-    return csr_matrix(((1 + np.log(counted))*rare[at], at, ends), shape=(len(counts), len(columns)))
+    counted = np.fromiter(
+        chain.from_iterable(map(Counter.values, counts)), np.float32, ends[-1]
+    )
+    rare = 1 + np.log(
+        (1 + len(counts)) / (1 + np.bincount(at, minlength=len(columns)))
+    ).astype(np.float32)
+    return csr_matrix(
+        ((1 + np.log(counted)) * rare[at], at, ends), shape=(len(counts), len(columns))
+    )
+
 
 Encoder = Callable[[Sequence[str]], Any]  # rows of numbers: a numpy array, or a sparse one
 
@@ -103,19 +140,24 @@ Encoder = Callable[[Sequence[str]], Any]  # rows of numbers: a numpy array, or a
 def _unit_sparse(vectors):
     "Scale the rows of a sparse table to length one."
     from scipy import sparse
+
     m = sparse.csr_matrix(vectors, dtype=np.float32)
     length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
-    return sparse.diags_array(1/np.where(length, length, 1).astype(np.float32)).tocsr() @ m
+    return (
+        sparse.diags_array(1 / np.where(length, length, 1).astype(np.float32)).tocsr() @ m
+    )
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #9b4632df
 def _unit_rows(vectors):
     "Scale rows to length one, in single precision; rows of zeros stay."
     from scipy import sparse
-    if sparse.issparse(vectors): return _unit_sparse(vectors)
+
+    if sparse.issparse(vectors):
+        return _unit_sparse(vectors)
     m = np.asarray(vectors)
     # huge or tiny numbers have no square
     largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))
-    m = (m/np.where(largest, largest, 1)).astype(np.float32)
+    m = (m / np.where(largest, largest, 1)).astype(np.float32)
     length = np.linalg.norm(m, axis=1, keepdims=True)
     m /= np.where(length, length, 1)
     return m
@@ -124,26 +166,37 @@ def _unit_rows(vectors):
 def _check_values(values: np.ndarray, do: str):
     "Refuse numbers that say nothing about texts."
     if not np.isfinite(values).all():
-        raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
-    if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
+        raise DataError(
+            "the encoder gave a number that is none",
+            "encoded",
+            "look at its texts: is one empty?",
+        )
+    if not values.any():
+        raise DataError("the encoder gave nothing but zeros", "encoded", do)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #27b35047
 _ROWS = "let it give one row of numbers for each text"
 
+
 def _as_table(rows: Any, n: int) -> Any:
     "Make what an encoder gave for n texts a table of numbers, dense or sparse."
     from scipy import sparse
+
     if getattr(rows, "ndim", 0) != 2 or rows.shape[0] != n or not rows.shape[1]:
         given = tuple(rows.shape) if hasattr(rows, "shape") else type(rows).__name__
         raise DataError(f"the encoder gave {given} for {n} texts", "encoded", _ROWS)
-    try: return sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
+    try:
+        return sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
     except (TypeError, ValueError, RuntimeError) as e:
-        raise DataError(f"the encoder gave no table of numbers ({e})", "encoded", _ROWS) from None
+        raise DataError(
+            f"the encoder gave no table of numbers ({e})", "encoded", _ROWS
+        ) from None
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #eb3d4d0d
 def _encoded(encoder: Encoder, texts: Sequence[str]):
     "Encode texts, and check that each has a row of finite numbers."
     from scipy import sparse
+
     rows = _as_table(encoder(texts), len(texts))
     if rows.dtype.kind not in "fiub":
         raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", _ROWS)
@@ -156,7 +209,9 @@ def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
     return product.toarray() if hasattr(product, "toarray") else product
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #fc0a372c
-def _improve(at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.ndarray, start: int):
+def _improve(
+    at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.ndarray, start: int
+):
     "Update the best neighbours where nearer ones are among these; no row is its own neighbour."
     own = np.flatnonzero((rows >= start) & (rows < start + cosines.shape[1]))
     cosines[own, rows[own] - start] = -np.inf
@@ -166,22 +221,34 @@ def _improve(at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.nda
     at[better], best[better] = top[better] + start, value[better]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #bb8f2e55
-def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 1024,
-                  width: int = 8192) -> tuple[np.ndarray, np.ndarray]:
+def _nearest_rows(
+    vectors: Any, rows: Sequence[int] | None = None, block: int = 1024, width: int = 8192
+) -> tuple[np.ndarray, np.ndarray]:
     "Find the nearest other row of each row, exactly."
     n = vectors.shape[0]
     asked = np.arange(n) if rows is None else np.asarray(rows, np.int64)
-    if n < 2: raise DataError(f"{n} rows have no nearest", "nearest_rows", "give two or more")
+    if n < 2:
+        raise DataError(f"{n} rows have no nearest", "nearest_rows", "give two or more")
     at, best = np.full(len(asked), -1), np.full(len(asked), -np.inf, np.float32)
     for a in range(0, len(asked), block):
-        here = asked[a:a + block]
+        here = asked[a : a + block]
         for b in range(0, n, width):
-            _improve(at[a:a + block], best[a:a + block], _cosines(vectors, here, b, b + width), here, b)
+            _improve(
+                at[a : a + block],
+                best[a : a + block],
+                _cosines(vectors, here, b, b + width),
+                here,
+                b,
+            )
     return at, best
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #2c1d3129
-_ATTRIBUTES = {"recipes": (("type",), ("type", "country")), "songs": (("genre",), ("artist",), ("genre", "artist"))}
+_ATTRIBUTES = {
+    "recipes": (("type",), ("type", "country")),
+    "songs": (("genre",), ("artist",), ("genre", "artist")),
+}
 _Stream = Iterator[tuple[int, int]]
+
 
 def _lazily(n: int, rng: random.Random) -> Iterator[int]:
     "Yield the numbers below n in random order; memory grows with the draws."
@@ -189,7 +256,8 @@ def _lazily(n: int, rng: random.Random) -> Iterator[int]:
     for k in range(n):
         here, j = moved.pop(k, k), rng.randrange(k, n)
         yield here if j == k else moved.get(j, j)
-        if j != k: moved[j] = here
+        if j != k:
+            moved[j] = here
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #1137372f
 def _spread(sizes: Sequence[int], rng: random.Random) -> Iterator[tuple[int, int]]:
@@ -200,20 +268,25 @@ def _spread(sizes: Sequence[int], rng: random.Random) -> Iterator[tuple[int, int
         yield i, k - ends[i] + sizes[i]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3488a26c
-def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], list[tuple[int, int]]]:
+def _by_name(
+    group: Iterable[int], names: Sequence[str]
+) -> tuple[list[int], list[tuple[int, int]]]:
     "Sort a group by name; list, for each, where those that share its name begin and end."
     order = sorted(group, key=lambda i: (names[i], i))
     runs: list[tuple[int, int]] = []
     for _, run in groupby(order, key=names.__getitem__):
         n = sum(1 for _ in run)
-        runs += [(len(runs), len(runs) + n)]*n
+        runs += [(len(runs), len(runs) + n)] * n
     return order, runs
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3ea6d04a
-def _names(pool: Sequence[Entity], keep: bool = True) -> list[str]: return [as_seen(shown_name(e, keep)) for e in pool]
+def _names(pool: Sequence[Entity], keep: bool = True) -> list[str]:
+    return [as_seen(shown_name(e, keep)) for e in pool]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e6097322
-def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random) -> _Stream:
+def _within(
+    groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random
+) -> _Stream:
     "Yield any two of a group whose names differ, each pair once."
     names, lots, sizes = _names(pool), [], []
     for g in groups:
@@ -234,48 +307,67 @@ def _uniform_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
 def _same_name_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield two of one name, distinguished by the text in parentheses."
     groups = defaultdict(list)
-    for i, name in enumerate(_names(pool, keep=False)): groups[name].append(i)
+    for i, name in enumerate(_names(pool, keep=False)):
+        groups[name].append(i)
     yield from _within(groups.values(), pool, rng)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
 def told_names(a: Entity, b: Entity) -> tuple[str, str]:
     "Write the names of both choices as a question says them: with parentheses only if they were equal without."
     bare = shown_name(a), shown_name(b)
-    return bare if as_seen(bare[0]) != as_seen(bare[1]) else (shown_name(a, True), shown_name(b, True))
+    return (
+        bare
+        if as_seen(bare[0]) != as_seen(bare[1])
+        else (shown_name(a, True), shown_name(b, True))
+    )
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #20c6366f
 def _are_close(a: Entity, b: Entity, edits: int) -> bool:
     "Tell whether the names of two choices differ by a few edits, as a question says them."
     from rapidfuzz.distance import Levenshtein
+
     one, other = told_names(a, b)
     return as_seen(one) != as_seen(other) and Levenshtein.distance(one, other) <= edits
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c77ded07
-def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int = 3) -> _Stream:
+def _similar_name_pairs(
+    pool: Sequence[Entity], rng: random.Random, edits: int = 3
+) -> _Stream:
     "Yield two whose names are a few edits apart."
     groups = defaultdict(list)
-    for i, e in enumerate(pool): groups[shown_name(e, True)].append(i)
+    for i, e in enumerate(pool):
+        groups[shown_name(e, True)].append(i)
     titles = list(groups)
     for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
         both, sizes = [], []
         for i, j in batch:
             a, b = groups[titles[i]], groups[titles[j]]
-            if not _are_close(pool[a[0]], pool[b[0]], edits): continue
+            if not _are_close(pool[a[0]], pool[b[0]], edits):
+                continue
             both.append((a, b))
-            sizes.append(len(a)*len(b))
+            sizes.append(len(a) * len(b))
         for n, k in _spread(sizes, rng):
             a, b = both[n]
             yield a[k // len(b)], b[k % len(b)]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ed7c3ef7
-def _described_pairs(pool: Sequence[Entity], rng: random.Random, section: str, encoder: Encoder = tfidf_vectors,
-        at_once: int = 1024) -> _Stream:
+def _described_pairs(
+    pool: Sequence[Entity],
+    rng: random.Random,
+    section: str,
+    encoder: Encoder = tfidf_vectors,
+    at_once: int = 1024,
+) -> _Stream:
     "Yield one by chance, with the one whose text is nearest."
     order = rng.sample(range(len(pool)), len(pool))
-    if len(pool) < 2: return
+    if len(pool) < 2:
+        return
     vectors = _encoded(encoder, [cut_description(section_text(e, section)) for e in pool])
     for k in range(0, len(order), at_once):
-        yield from zip(order[k:k + at_once], _nearest_rows(vectors, order[k:k + at_once])[0].tolist())
+        yield from zip(
+            order[k : k + at_once],
+            _nearest_rows(vectors, order[k : k + at_once])[0].tolist(),
+        )
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #02343a19
 def _valued(e: Entity, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -284,30 +376,41 @@ def _valued(e: Entity, keys: tuple[str, ...]) -> tuple[str, ...]:
     return values if all(values) else ()
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #bf50fb01
-def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> Iterator[int]:
+def _others(
+    order: Sequence[int], run: tuple[int, int], rng: random.Random
+) -> Iterator[int]:
     "Yield those of a group that do not share the name of the run, in random order."
-    for k in _lazily(len(order) - (run[1] - run[0]), rng): yield order[k if k < run[0] else k + run[1] - run[0]]
+    for k in _lazily(len(order) - (run[1] - run[0]), rng):
+        yield order[k if k < run[0] else k + run[1] - run[0]]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #90aefe50
-def _others_by_thing(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]) -> dict[int, Iterator[int]]:
+def _others_by_thing(
+    pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]
+) -> dict[int, Iterator[int]]:
     "Make, for each thing, a stream of those with the same values of some attributes."
     groups, names = defaultdict(list), _names(pool)
     for i, e in enumerate(pool):
-        if value := _valued(e, keys): groups[value].append(i)
+        if value := _valued(e, keys):
+            groups[value].append(i)
     streams = {}
     for group in groups.values():
         order, runs = _by_name(group, names)
-        for i, run in zip(order, runs, strict=True): streams[i] = _others(order, run, rng)
+        for i, run in zip(order, runs, strict=True):
+            streams[i] = _others(order, run, rng)
     return streams
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #8a9d42e7
-def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]) -> _Stream:
+def _equal_pairs(
+    pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]
+) -> _Stream:
     "Yield one by chance, with another of the same values of some attributes."
     streams = _others_by_thing(pool, rng, keys)
     while streams:
         for i in rng.sample(list(streams), len(streams)):
-            if (j := next(streams[i], None)) is None: del streams[i]
-            else: yield i, j
+            if (j := next(streams[i], None)) is None:
+                del streams[i]
+            else:
+                yield i, j
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #0020f299
 def _attribute_pairs(pool: Sequence[Entity], rng: random.Random, domain: str) -> _Stream:
@@ -315,60 +418,87 @@ def _attribute_pairs(pool: Sequence[Entity], rng: random.Random, domain: str) ->
     streams = [_equal_pairs(pool, rng, keys) for keys in _ATTRIBUTES.get(domain, ())]
     while streams:
         for s in list(streams):
-            if (pair := next(s, None)) is None: streams.remove(s)
-            else: yield pair
+            if (pair := next(s, None)) is None:
+                streams.remove(s)
+            else:
+                yield pair
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3f171078
 # questions of the dev and test files
-_SHOWING = {"books": {"": 364, "plot summary": 262}, "recipes": {"": 294, "preparation": 189, "ingredients": 146},
-            "songs": {"": 624}}
+_SHOWING = {
+    "books": {"": 364, "plot summary": 262},
+    "recipes": {"": 294, "preparation": 189, "ingredients": 146},
+    "songs": {"": 624},
+}
 # the rare are drawn first
 _ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")
 
+
 def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     "Divide a number by weights, by largest remainder."
-    if not (total := sum(weights.values())): return dict.fromkeys(weights, 0)
+    if not (total := sum(weights.values())):
+        return dict.fromkeys(weights, 0)
     out, rest = {}, {}
     for k, w in weights.items():
-        out[k] = int(n*w/total)
-        rest[k] = out[k] - n*w/total
-    for k in sorted(rest, key=rest.__getitem__)[:n - sum(out.values())]: out[k] += 1
+        out[k] = int(n * w / total)
+        rest[k] = out[k] - n * w / total
+    for k in sorted(rest, key=rest.__getitem__)[: n - sum(out.values())]:
+        out[k] += 1
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #04d9b61b
-def wanted_pairs(domain: str, questions: int|None = None) -> dict[str, int]:
+def wanted_pairs(domain: str, questions: int | None = None) -> dict[str, int]:
     "Return the number of questions of each sampling method, in the paper's proportions; None: as many as the paper."
-    cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_3_questions"]["cells"]
+    cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"][
+        "table_3_questions"
+    ]["cells"]
     printed = {}
     for method in USED[the_domain(domain).upper()]:
         printed[method] = cells[METHODS[method]].get(paper_domain(domain), 0)
-    if questions is None: return printed
-    if questions < 0: raise CallError(f"{questions} questions", "wanted_pairs", "say 0 or more")
+    if questions is None:
+        return printed
+    if questions < 0:
+        raise CallError(f"{questions} questions", "wanted_pairs", "say 0 or more")
     return _apportioned(questions, printed)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #778775e0
 class Drawn(NamedTuple):
     "A pair that will be a question."
-    domain: str              # books, recipes, songs
-    method: str              # as the files write it
-    section: str             # that people are shown
-    choices: tuple[Entity, Entity] # in the order of the question
-    target_index: int        # which is meant
+
+    domain: str  # books, recipes, songs
+    method: str  # as the files write it
+    section: str  # that people are shown
+    choices: tuple[Entity, Entity]  # in the order of the question
+    target_index: int  # which is meant
 
     @property
-    def target(self) -> str: return self.choices[self.target_index].url
+    def target(self) -> str:
+        return self.choices[self.target_index].url
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ad544e90
-def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str, section: str, encoder: Encoder,
-            edits: int) -> _Stream:
-    if method == "UNIFORM": return _uniform_pairs(pool, rng)
-    if method == "SAME_NAME": return _same_name_pairs(pool, rng)
-    if method == "SIMILAR_NAME": return _similar_name_pairs(pool, rng, edits)
-    if method == "SAME_INFOBOXES": return _attribute_pairs(pool, rng, domain)
+def _stream(
+    method: str,
+    pool: Sequence[Entity],
+    rng: random.Random,
+    domain: str,
+    section: str,
+    encoder: Encoder,
+    edits: int,
+) -> _Stream:
+    if method == "UNIFORM":
+        return _uniform_pairs(pool, rng)
+    if method == "SAME_NAME":
+        return _same_name_pairs(pool, rng)
+    if method == "SIMILAR_NAME":
+        return _similar_name_pairs(pool, rng, edits)
+    if method == "SAME_INFOBOXES":
+        return _attribute_pairs(pool, rng, domain)
     return _described_pairs(pool, rng, section, encoder)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #5a6d1462
-def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -> Iterator[tuple[Entity, Entity]]:
+def _fresh(
+    stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]
+) -> Iterator[tuple[Entity, Entity]]:
     "Yield pairs that were not drawn before and have names that differ."
     for i, j in stream:
         a, b = pool[i], pool[j]
@@ -378,18 +508,30 @@ def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -
             yield a, b
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ba39251b
-def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str,
-               encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
+def _of_method(
+    method: str,
+    n: int,
+    pools: Mapping[str, Sequence[Entity]],
+    rng: random.Random,
+    used: set,
+    domain: str,
+    encoder: Encoder,
+    edits: int,
+) -> list[tuple[str, Entity, Entity]]:
     "Draw pairs of one method; where a section has too few, others have more."
     streams = {}
     for section, pool in pools.items():
-        streams[section] = _fresh(_stream(method, pool, rng, domain, section, encoder, edits), pool, used)
+        streams[section] = _fresh(
+            _stream(method, pool, rng, domain, section, encoder, edits), pool, used
+        )
     shares = _apportioned(n, {section: _SHOWING[domain][section] for section in pools})
     out: list[tuple[str, Entity, Entity]] = []
     for section, share in shares.items():
-        for a, b in islice(streams[section], share): out.append((section, a, b))
+        for a, b in islice(streams[section], share):
+            out.append((section, a, b))
     for section in streams:
-        for a, b in islice(streams[section], n - len(out)): out.append((section, a, b))
+        for a, b in islice(streams[section], n - len(out)):
+            out.append((section, a, b))
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #164ccdc6
@@ -398,9 +540,14 @@ def _check_wanted(wanted: Mapping[str, int], domain: str):
     known = USED[the_domain(domain).upper()]
     for method in wanted:
         if method not in known:
-            raise CallError(f"{method!r} is not a sampling method of {domain}", "draw", nearest(method, known))
+            raise CallError(
+                f"{method!r} is not a sampling method of {domain}",
+                "draw",
+                nearest(method, known),
+            )
     for method, n in wanted.items():
-        if n < 0: raise CallError(f"{n} pairs of {method}", "draw", "say 0 or more")
+        if n < 0:
+            raise CallError(f"{n} pairs of {method}", "draw", "say 0 or more")
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e54fb8af
 def _pools(c: Candidates, domain: str) -> dict[str, list[Entity]]:
@@ -408,12 +555,19 @@ def _pools(c: Candidates, domain: str) -> dict[str, list[Entity]]:
     pools = {}
     for section in SECTIONS[domain.upper()]:
         pool = sorted(c.of(domain, section), key=attrgetter("url"))
-        if len(pool) > 1: pools[section] = pool
+        if len(pool) > 1:
+            pools[section] = pool
     return pools
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
-def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed: int = 0,
-         encoder: Encoder = tfidf_vectors, edits: int = 3) -> list[Drawn]:
+def draw(
+    c: Candidates,
+    domain: str,
+    wanted: Mapping[str, int] | None = None,
+    seed: int = 0,
+    encoder: Encoder = tfidf_vectors,
+    edits: int = 3,
+) -> list[Drawn]:
     """Draw pairs of a domain in random order, no pair twice; `wanted` is by sampling method, None:
     as many as the paper has. Similar titles have at most `edits` edits between them; `encoder` makes rows of texts."""
     wanted = wanted_pairs(domain) if wanted is None else wanted
@@ -422,8 +576,11 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
     used: set[frozenset[str]] = set()
     pools = _pools(c, domain)
     for method in _ORDER:
-        if not wanted.get(method) or not pools: continue
-        for s, *pair in _of_method(method, wanted[method], pools, rng, used, domain, encoder, edits):
+        if not wanted.get(method) or not pools:
+            continue
+        for s, *pair in _of_method(
+            method, wanted[method], pools, rng, used, domain, encoder, edits
+        ):
             rng.shuffle(pair)
             out.append(Drawn(domain, method, s, (pair[0], pair[1]), rng.randrange(2)))
     rng.shuffle(out)
@@ -433,49 +590,66 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
 def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
     "Map each entity to one representative of all that are connected with it."
     parent: dict[str, str] = {}
+
     def root(u: str) -> str:
-        while (above := parent.setdefault(u, u)) != u: parent[u] = u = parent[above]
+        while (above := parent.setdefault(u, u)) != u:
+            parent[u] = u = parent[above]
         return u
+
     for d in drawn:
         a, b = sorted(root(e.url) for e in d.choices)
         parent[b] = a
     return dict(zip(parent, map(root, list(parent))))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #d3d2cfcd
-SHARES = {"train": .70, "dev": .15, "test": .15}
+SHARES = {"train": 0.70, "dev": 0.15, "test": 0.15}
+
 
 def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
     "Group the questions that must be in one split."
     if apart not in ("targets", "entities"):
-        raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
+        raise CallError(
+            f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities"))
+        )
     groups = defaultdict(list)
     roots = _roots(drawn) if apart == "entities" else None
-    for i, d in enumerate(drawn): groups[roots[d.target] if roots else d.target].append(i)
+    for i, d in enumerate(drawn):
+        groups[roots[d.target] if roots else d.target].append(i)
     return list(groups.values())
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #77a1637e
 def _best_split(room: Mapping[str, float], size: Mapping[str, float], n: int) -> str:
     "Choose the split for n questions: of those with room for them, the one that is emptiest; else the roomiest."
     fits = [s for s in room if room[s] >= n] or [max(room, key=room.__getitem__)]
-    return max(fits, key=lambda s: (room[s]/size[s] if size[s] else 0, size[s]))
+    return max(fits, key=lambda s: (room[s] / size[s] if size[s] else 0, size[s]))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #01079656
-def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[str, float] = SHARES,
-                seed: int = 0) -> list[str]:
+def split_pairs(
+    drawn: Sequence[Drawn],
+    apart: str = "targets",
+    shares: Mapping[str, float] = SHARES,
+    seed: int = 0,
+) -> list[str]:
     """Choose a split for each pair: splits of about the right `shares` of the questions that keep groups whole.
     What `apart` names, targets or entities, is never in two splits; `seed` is of the order."""
-    room, out = {k: float(v) for k, v in _apportioned(len(drawn), shares).items()}, [""]*len(drawn)
+    room = {k: float(v) for k, v in _apportioned(len(drawn), shares).items()}
+    out = [""] * len(drawn)
     size = dict(room)
     groups = _together(drawn, apart)
     random.Random(f"{seed}:{apart}").shuffle(groups)
     for g in sorted(groups, key=len, reverse=True):
         best = _best_split(room, size, len(g))
         room[best] -= len(g)
-        for i in g: out[i] = best
+        for i in g:
+            out[i] = best
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #63674da8
 def split_sizes(drawn: Sequence[Drawn], apart: str = "targets") -> dict[str, int]:
     "Count the groups, and the size of the largest: the price of keeping targets or entities apart."
     groups = _together(drawn, apart)
-    return {"questions": len(drawn), "groups": len(groups), "largest": max(map(len, groups), default=0)}
+    return {
+        "questions": len(drawn),
+        "groups": len(groups),
+        "largest": max(map(len, groups), default=0),
+    }

@@ -26,12 +26,24 @@ from ...core.upstream import get
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #31eab404
 DOMAINS = {"books": "BOOKS", "recipes": "RECIPES", "songs": "SONGS"}
 SPLITS = ("train", "dev", "test")
-METHODS = {"UNIFORM": "uniform", "SAME_NAME": "same name", "SIMILAR_NAME": "similar title",
-           "SIMILAR_DESCRIPTION": "similar description", "SAME_INFOBOXES": "similar attributes"}
-USED = {"BOOKS": ("UNIFORM", "SAME_NAME", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"),
-        "RECIPES": ("UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"),
-        "SONGS": ("UNIFORM", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES")}
-SECTIONS = {"BOOKS": ("", "plot summary"), "RECIPES": ("", "preparation", "ingredients"), "SONGS": ("",)}
+METHODS = {
+    "UNIFORM": "uniform",
+    "SAME_NAME": "same name",
+    "SIMILAR_NAME": "similar title",
+    "SIMILAR_DESCRIPTION": "similar description",
+    "SAME_INFOBOXES": "similar attributes",
+}
+USED = {
+    "BOOKS": ("UNIFORM", "SAME_NAME", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"),
+    "RECIPES": ("UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"),
+    "SONGS": ("UNIFORM", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"),
+}
+SECTIONS = {
+    "BOOKS": ("", "plot summary"),
+    "RECIPES": ("", "preparation", "ingredients"),
+    "SONGS": ("",),
+}
+
 
 def paper_domain(domain: str) -> str:
     "Put a domain (books, recipes, songs) in the paper's words (books, recipes, music)."
@@ -40,8 +52,11 @@ def paper_domain(domain: str) -> str:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0ff40a56
 # the annotation page's script has them too
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
-_STRAIGHT = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc", "'")
-                          | dict.fromkeys("\u201c\u201d\u201e\u201f", '"'))
+_STRAIGHT = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201b\u02bc", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
+)
+
 
 def in_one_form(text: str) -> str:
     "Normalise text: compose letters, make quotes straight, drop invisible characters; keep case and blanks."
@@ -55,73 +70,104 @@ def as_seen(text: str) -> str:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dbad0f78
 class Alternative(Record):
     "One of the things that a question offers."
-    name: str                # of its page; a song's ends in (by ARTIST)
-    wikipedia_url: str       # its identifier
-    description: str         # what annotators were shown; of a song, HTML with a link
-    infobox: str             # ": template. key: value. key: value …"
+
+    name: str  # of its page; a song's ends in (by ARTIST)
+    wikipedia_url: str  # its identifier
+    description: str  # what annotators were shown; of a song, HTML with a link
+    infobox: str  # ": template. key: value. key: value …"
     unshown_background: str  # the infobox, and what annotators were not shown
-    image_url: str = ""      # of recipes
+    image_url: str = ""  # of recipes
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         for field in ("name", "wikipedia_url"):
-            if not getattr(self, field).strip(): return f"field {field}: is empty"
+            if not getattr(self, field).strip():
+                return f"field {field}: is empty"
         return ""
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0b29791f
 class Written(Record):
     "A question in the form of the files."
-    domain: str                           # BOOKS, RECIPES or SONGS
-    question: str                         # Do you mean 'A' or 'B'?
-    target: str                           # the page of the target
-    target_index: int                     # its place among the choices
-    sampling_method: str                  # how the choices became a pair
-    description_section: str              # the section of the page that annotators saw; "" for the first
-    choices: tuple[Alternative, ...]      # two in the release
-    expressions: tuple[str, ...]          # of annotators, verbatim
-    def fault(self) -> str: return _fault(self)
+
+    domain: str  # BOOKS, RECIPES or SONGS
+    question: str  # Do you mean 'A' or 'B'?
+    target: str  # the page of the target
+    target_index: int  # its place among the choices
+    sampling_method: str  # how the choices became a pair
+    # the section of the page that annotators saw; "" for the first
+    description_section: str
+    choices: tuple[Alternative, ...]  # two in the release
+    expressions: tuple[str, ...]  # of annotators, verbatim
+
+    def fault(self) -> str:
+        return _fault(self)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #682a58e0
 def _last(items: list[str], item: str) -> int:
     "Find the last place of an item."
     return len(items) - 1 - items[::-1].index(item)
+
+
 def _unknown(field: str, value: str, known: Iterable[str]) -> str:
     return f"field {field}: unknown value {value!r}; {nearest(value, known)}"
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ec86509a
 def _fault(w: Written) -> str:
     n, at, urls = len(w.choices), w.target_index, [c.wikipedia_url for c in w.choices]
-    if w.domain not in USED: return _unknown("domain", w.domain, USED)
-    if w.sampling_method not in METHODS: return _unknown("sampling_method", w.sampling_method, METHODS)
-    if n < 2: return f"field choices: {n} of them; a question needs two"
+    if w.domain not in USED:
+        return _unknown("domain", w.domain, USED)
+    if w.sampling_method not in METHODS:
+        return _unknown("sampling_method", w.sampling_method, METHODS)
+    if n < 2:
+        return f"field choices: {n} of them; a question needs two"
     for i, url in enumerate(urls):
-        if url in urls[:i]: return f"field choices[{urls.index(url)}]: the same thing as choices[{_last(urls, url)}]"
-    if not 0 <= at < n: return f"field target_index: {at} is none of the {n} choices, which are counted from 0"
-    if urls[at] != w.target: return f"field target: is not the page of choices[{at}], which target_index names"
-    if not w.expressions: return "field expressions: there are none"
+        if url in urls[:i]:
+            return f"field choices[{urls.index(url)}]: the same thing as choices[{_last(urls, url)}]"
+    if not 0 <= at < n:
+        return (
+            f"field target_index: {at} is none of the {n} choices, which are counted from 0"
+        )
+    if urls[at] != w.target:
+        return f"field target: is not the page of choices[{at}], which target_index names"
+    if not w.expressions:
+        return "field expressions: there are none"
     for i, e in enumerate(w.expressions):
-        if not in_one_form(e).strip(): return f"field expressions[{i}]: is empty"
+        if not in_one_form(e).strip():
+            return f"field expressions[{i}]: is empty"
     return ""
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #5d5e0082
 class AltQuestion(Written):
     "A question with its place."
-    split: str = "given" # train, dev, test, or a file's name
-    number: int = 0      # in its file, from 0
+
+    split: str = "given"  # train, dev, test, or a file's name
+    number: int = 0  # in its file, from 0
 
     @property
-    def topic(self) -> str: return self.domain.lower()
+    def topic(self) -> str:
+        return self.domain.lower()
+
     @property
-    def key(self) -> str: return f"{self.topic}-{self.split}-{self.number}"
+    def key(self) -> str:
+        return f"{self.topic}-{self.split}-{self.number}"
+
     @property
-    def meant(self) -> Alternative: return self.choices[self.target_index]
+    def meant(self) -> Alternative:
+        return self.choices[self.target_index]
+
     @property
-    def method(self) -> str: return METHODS[self.sampling_method]
+    def method(self) -> str:
+        return METHODS[self.sampling_method]
+
     @property
-    def section(self) -> str: return "none" if self.domain == "SONGS" else self.description_section or "main"
+    def section(self) -> str:
+        return "none" if self.domain == "SONGS" else self.description_section or "main"
+
     def __repr__(self) -> str:
         return f"AltQuestion({self.key!r}, {self.question!r}, {len(self.expressions)} expressions)"
-    def _repr_html_(self) -> str: return _page(self)
+
+    def _repr_html_(self) -> str:
+        return _page(self)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #05f166d6
 def _placed(w: Written, split: str, number: int) -> AltQuestion:
@@ -130,6 +176,7 @@ def _placed(w: Written, split: str, number: int) -> AltQuestion:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #d055f017
 class Offer(Protocol):
     "A question that has its choices, answered or not."
+
     @property
     def key(self) -> str: ...
     @property
@@ -144,9 +191,11 @@ def title(name: str) -> str:
     "Write a choice's name as the question says it: without a song's artist."
     return re.sub(r" \(by .*\)$", "", name)
 
+
 def bare_title(name: str) -> str:
     "Write a choice's name without what tells it from others of that name: anything in parentheses at its end."
     return re.sub(r" \([^()]*\)$", "", title(name))
+
 
 def asked_as(names: Sequence[str], domain: str) -> str:
     "Write the question by the release's template for BOOKS, RECIPES or SONGS; for more than two names, in our wording."
@@ -157,25 +206,37 @@ def asked_as(names: Sequence[str], domain: str) -> str:
 def _names(q: Written) -> list[str]:
     "List the names of a question's choices."
     return [c.name for c in q.choices]
-LONGEST, SHOWN = 5000, 754  # characters: an unshown background is shorter; a description is 750 and "..." at most
+
+
+# characters: an unshown background is shorter; a description is 750 and "..." at most
+LONGEST, SHOWN = 5000, 754
 _FILLED = ("description", "infobox", "unshown_background")
+
 
 def _of_a_choice(c: Alternative, domain: str) -> list[str]:
     "List the departures of a choice from the release, each as `field: fault`."
     out = []
     for field in _FILLED:
-        if not getattr(c, field).strip(): out.append(f"{field}: is empty")
-    if c.infobox and not c.infobox.startswith(": "): out.append("infobox: does not begin with a colon and its template")
-    if not c.unshown_background.startswith(c.infobox): out.append("unshown_background: does not begin with the infobox")
+        if not getattr(c, field).strip():
+            out.append(f"{field}: is empty")
+    if c.infobox and not c.infobox.startswith(": "):
+        out.append("infobox: does not begin with a colon and its template")
+    if not c.unshown_background.startswith(c.infobox):
+        out.append("unshown_background: does not begin with the infobox")
     if (n := len(c.unshown_background)) >= LONGEST:
-        out.append(f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}")
+        out.append(
+            f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}"
+        )
     if (n := len(c.description)) > SHOWN:
         out.append(f"description: has {n:,} characters, the release shows {SHOWN} at most")
     if domain != "SONGS" and _TAG.search(c.description):
         out.append("description: has HTML, which the release has in songs alone")
     if bool(c.image_url) != (domain == "RECIPES"):
-        out.append(f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}")
+        out.append(
+            f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}"
+        )
     return out
+
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
@@ -183,14 +244,18 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 def _of_a_pair(q: Written) -> list[str]:
     "List the faults of the choices as a pair of their sampling method."
     from rapidfuzz.distance import Levenshtein
+
     a, b, *_ = names = _names(q)
     if q.sampling_method not in USED[q.domain]:
         return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
-    if len(set(map(as_seen, names))) < len(names): return ["choices: two have one name"]
+    if len(set(map(as_seen, names))) < len(names):
+        return ["choices: two have one name"]
     texts = [c.description for c in q.choices if c.description]
     if q.domain != "SONGS" and len(set(texts)) < len(texts):
         return ["choices: two have one description"]
-    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)):
+    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(
+        bare_title(b)
+    ):
         return ["choices: the names differ by more than what is in parentheses"]
     if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3:
         return [f"choices: the names are {n} edits apart, similar titles at most 3"]
@@ -200,10 +265,14 @@ def _of_a_pair(q: Written) -> list[str]:
 def departures(q: Written) -> list[str]:
     "List what no question of the release has, each as `field: fault`."
     out = []
-    for i, c in enumerate(q.choices): out += [f"choices[{i}].{x}" for x in _of_a_choice(c, q.domain)]
-    if len(q.choices) != 2: out.append(f"choices: {len(q.choices)} of them, the release has two")
+    for i, c in enumerate(q.choices):
+        out += [f"choices[{i}].{x}" for x in _of_a_choice(c, q.domain)]
+    if len(q.choices) != 2:
+        out.append(f"choices: {len(q.choices)} of them, the release has two")
     if q.description_section not in SECTIONS[q.domain]:
-        out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
+        out.append(
+            f"description_section: {q.description_section!r} is not a section of {q.domain}"
+        )
     if q.question != asked_as(_names(q), q.domain):
         out.append("question: does not name the choices by the template")
     return out + _of_a_pair(q)
@@ -212,24 +281,38 @@ def departures(q: Written) -> list[str]:
 Check = Literal["release", "usable"]
 _CHECKS = ("release", "usable")
 
-def _at(where: str, n: int|str|None, field: str = "") -> str:
-    return ", ".join(x for x in (where, "" if n is None else f"question {n}", field and f"field {field}") if x)
+
+def _at(where: str, n: int | str | None, field: str = "") -> str:
+    return ", ".join(
+        x
+        for x in (where, "" if n is None else f"question {n}", field and f"field {field}")
+        if x
+    )
+
 
 def _misread(e: Exception, text: str, where: str) -> FormatError:
     "Report what msgspec or a record's own check refused."
-    found = re.fullmatch(r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S)
+    found = re.fullmatch(
+        r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S
+    )
     inner, what, n, outer = found.groups() if found else (None, str(e), None, None)
     if n is None and "truncated" in what:
-        return FormatError(f"the file ends in question {_whole(text)}", where, "get it again")
+        return FormatError(
+            f"the file ends in question {_whole(text)}", where, "get it again"
+        )
     return FormatError(what, _at(where, n, ".".join(x for x in (outer, inner) if x)))
+
 
 def _whole(text: str) -> int:
     "Count the whole questions of a truncated file."
     decode, at, n = json.JSONDecoder().raw_decode, text.find("[") + 1, 0
     while True:
-        while at < len(text) and (text[at].isspace() or text[at] == ","): at += 1
-        try: at = decode(text, at)[1]
-        except ValueError: return n
+        while at < len(text) and (text[at].isspace() or text[at] == ","):
+            at += 1
+        try:
+            at = decode(text, at)[1]
+        except ValueError:
+            return n
         n += 1
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #28df0a87
@@ -238,7 +321,8 @@ def _decoded(text: str, where: str) -> list[Written]:
     try:
         found = msgspec.json.decode(text, type=list[Written])
         json.JSONDecoder(object_pairs_hook=once).decode(text)
-    except (msgspec.MsgspecError, ValueError) as e: raise _misread(e, text, where) from None
+    except (msgspec.MsgspecError, ValueError) as e:
+        raise _misread(e, text, where) from None
     return found
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #b70dc58b
@@ -247,66 +331,112 @@ def _refuse_departures(questions: Sequence[Written], where: str):
     for n, q in enumerate(questions):
         for bad in departures(q):
             field, _, what = bad.partition(": ")
-            raise FormatError(what, _at(where, n, field),
-                              'no file of the release has that; check="usable" reads it all the same')
+            raise FormatError(
+                what,
+                _at(where, n, field),
+                'no file of the release has that; check="usable" reads it all the same',
+            )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #695b19a4
-def parse_altentities(data: bytes, where: str = "", split: str = "given", domain: str = "",
-                      check: Check = "release") -> list[AltQuestion]:
+def parse_altentities(
+    data: bytes,
+    where: str = "",
+    split: str = "given",
+    domain: str = "",
+    check: Check = "release",
+) -> list[AltQuestion]:
     """Read the questions of a whole file, in its order, as of this split; `where` is its name, for errors. `domain`
     must be theirs, "": any; `check` release demands the release's form, usable only that questions can be asked."""
-    if check not in _CHECKS: raise CallError(f"unknown check {check!r}", do=nearest(check, _CHECKS))
+    if check not in _CHECKS:
+        raise CallError(f"unknown check {check!r}", do=nearest(check, _CHECKS))
     found = _decoded(utf8(data, where), where)
-    if not found: raise FormatError("has no questions", where)
-    if domain and (odd := [n for n, q in enumerate(found) if q.domain != DOMAINS[the_domain(domain)]]):
-        raise FormatError(f"{found[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain"))
-    if check == "release": _refuse_departures(found, where)
+    if not found:
+        raise FormatError("has no questions", where)
+    if domain and (
+        odd := [n for n, q in enumerate(found) if q.domain != DOMAINS[the_domain(domain)]]
+    ):
+        raise FormatError(
+            f"{found[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain")
+        )
+    if check == "release":
+        _refuse_departures(found, where)
     return [_placed(q, split, n) for n, q in enumerate(found)]
 
-def read_altentities(path: str|Path, split: str = "", domain: str = "", check: Check = "release") -> list[AltQuestion]:
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #55d84e4e
+def read_altentities(
+    path: str | Path, split: str = "", domain: str = "", check: Check = "release"
+) -> list[AltQuestion]:
     """Read questions in the order of a file of the release or of its form, plain or .gz. `split` is what they are
     called, "": as the file; `domain` what they should be of, "": any. The check `release` asks for all that holds for
     the release, `usable` for what can be asked."""
-    return parse_altentities(read_bytes(path), str(path), split or Path(path).name.partition(".")[0], domain, check)
+    return parse_altentities(
+        read_bytes(path),
+        str(path),
+        split or Path(path).name.partition(".")[0],
+        domain,
+        check,
+    )
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #2f96ac0b
 def the_domain(name: str) -> str:
     "Return a domain's name if it is one: books, recipes, songs."
     if name not in DOMAINS:
-        raise CallError(f"unknown domain {name!r}",
-                        do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
+        raise CallError(
+            f"unknown domain {name!r}",
+            do="the files call it songs" if name == "music" else nearest(name, DOMAINS),
+        )
     return name
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #2f3ed019
 _REPO = "google-research-datasets/AltEntities"
 
+
 def altentities_file(domain: str, split: str) -> str:
     "Find the upstream name of a split (train, dev, test) of books, recipes, songs, or mixed."
-    if domain != "mixed": the_domain(domain)
-    if split not in SPLITS: raise CallError(f"unknown split {split!r}", do=nearest(split, SPLITS))
+    if domain != "mixed":
+        the_domain(domain)
+    if split not in SPLITS:
+        raise CallError(f"unknown split {split!r}", do=nearest(split, SPLITS))
     return f"{_REPO}/data/{domain}/{split}.json"
 
-def altentities(domain: str, split: str = "test", s: Settings|None = None) -> list[AltQuestion]:
+
+def altentities(
+    domain: str, split: str = "test", s: Settings | None = None
+) -> list[AltQuestion]:
     """Read the released questions of a domain (books, recipes, songs, or mixed) and a split (train, dev, test),
     in the file's order."""
     return _parsed(get(altentities_file(domain, split), s), domain, split)
 
+
 def _parsed(data: bytes, domain: str, split: str) -> list[AltQuestion]:
     "Read the questions in the bytes of a released file."
     name, mixed = altentities_file(domain, split), domain == "mixed"
-    return parse_altentities(data, name, f"mixed-{split}" if mixed else split, "" if mixed else domain,
-                             "usable" if split == "train" else "release")
+    return parse_altentities(
+        data,
+        name,
+        f"mixed-{split}" if mixed else split,
+        "" if mixed else domain,
+        "usable" if split == "train" else "release",
+    )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #3ae49b2c
-NEGATION = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t)\b|n['’]t\b", re.I)
-COMPARISON = re.compile(r"\b(newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b", re.I)
+NEGATION = re.compile(
+    r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t)\b|n['’]t\b", re.I
+)
+COMPARISON = re.compile(
+    r"\b(newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b", re.I
+)
+
 
 def contrastive(expression: str) -> bool:
     "Tell whether an expression starts with not the."
     return expression.strip().lower().startswith("not the")
 
+
 def words_in(expression: str) -> list[str]:
     "Split an expression into words, as the printed mean length is met best: runs of letters, digits and underscores."
     return re.findall(r"\w+", expression)
+
 
 def names_target(q: AltQuestion, expression: str) -> bool:
     "Tell whether the target's name is in an expression, in any case and without parentheses."
@@ -314,20 +444,31 @@ def names_target(q: AltQuestion, expression: str) -> bool:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #edd3533b
 Setting = Literal["oracle", "name", "infobox", "unshown"]
-SETTINGS: dict[Setting, str] = {"oracle": "description", "name": "", "infobox": "infobox",
-                                "unshown": "unshown_background"}
+SETTINGS: dict[Setting, str] = {
+    "oracle": "description",
+    "name": "",
+    "infobox": "infobox",
+    "unshown": "unshown_background",
+}
+
 
 def settings_of(domain: str) -> list[Setting]:
     "List the settings that a domain (books, recipes, songs, or mixed) has, in the paper's order."
     return [s for s in SETTINGS if s != "oracle" or domain in ("books", "recipes")]
 
+
 def the_setting(setting: str, domain: str) -> Setting:
     "Check that a setting (oracle, name, infobox, unshown) exists in a domain (books, recipes, songs, or mixed)."
-    if setting not in SETTINGS: raise CallError(f"unknown setting {setting!r}", do=nearest(setting, SETTINGS))
+    if setting not in SETTINGS:
+        raise CallError(f"unknown setting {setting!r}", do=nearest(setting, SETTINGS))
     for known in settings_of(domain):
-        if known == setting: return known
-    raise CallError(f"{domain} have no setting {setting!r}: annotators of songs were shown a link",
-                    do=f"known: {', '.join(settings_of(domain))}")
+        if known == setting:
+            return known
+    raise CallError(
+        f"{domain} have no setting {setting!r}: annotators of songs were shown a link",
+        do=f"known: {', '.join(settings_of(domain))}",
+    )
+
 
 def option(c: Alternative, setting: Setting) -> Option:
     "Make a choice an option named as its page; `setting` selects its description."
@@ -338,11 +479,15 @@ def option(c: Alternative, setting: Setting) -> Option:
 @cache
 def openings() -> dict[str, list[str]]:
     "Read the printed opening utterances by domain."
-    return read_yaml(packaged("data/papers/passages/altentities_table_11.yaml"), dict[str, list[str]])
+    return read_yaml(
+        packaged("data/papers/passages/altentities_table_11.yaml"), dict[str, list[str]]
+    )
+
 
 def opening(q: Offer, seed: int = 0) -> str:
     "Draw one of five opening utterances for a question."
     return random.Random(f"{seed}:{q.key}").choice(openings()[q.topic])
+
 
 def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
     "Write the three turns, a line each, that end with an expression; the seed draws the first."
@@ -351,12 +496,22 @@ def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dfede764
 def _meta(q: AltQuestion, e: str) -> dict:
     "Return the fields for breakdowns."
-    return {"domain": q.topic, "sampling method": q.method, "section": q.section, "position": q.target_index + 1,
-            "words": len(words_in(e)), "contrastive": contrastive(e),
-            "negated": bool(NEGATION.search(e)), "comparative": bool(COMPARISON.search(e)),
-            "names target": names_target(q, e)}
+    return {
+        "domain": q.topic,
+        "sampling method": q.method,
+        "section": q.section,
+        "position": q.target_index + 1,
+        "words": len(words_in(e)),
+        "contrastive": contrastive(e),
+        "negated": bool(NEGATION.search(e)),
+        "comparative": bool(COMPARISON.search(e)),
+        "names target": names_target(q, e),
+    }
 
-def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None = None) -> list[Question]:
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #87134162
+def questions_of(
+    q: AltQuestion, setting: Setting = "unshown", opened: int | None = None
+) -> list[Question]:
     """Make questions to a system from a question of the corpus, one for each expression. The setting selects the
     description of the options; `opened` is the seed of an opening utterance, None: without one."""
     the_setting(setting, q.topic)
@@ -364,14 +519,28 @@ def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None 
     options, made = tuple(option(c, setting) for c in q.choices), []
     for i, e in enumerate(q.expressions):
         at = len(before) + len(e) - len(e.lstrip())
-        made.append(Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,),
-                             _meta(q, e)))
+        made.append(
+            Question(
+                f"{q.key}-{i}",
+                q.key,
+                before + e,
+                (at, at + len(e.strip())),
+                options,
+                (q.target_index,),
+                _meta(q, e),
+            )
+        )
     return made
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #d81f8bcc
 def questions_in(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a file of the release's form, as `refnb collect` writes it; `where` is its name, also in ids."
     split = Path(where).name.partition(".")[0] or "given"
-    return list(chain.from_iterable(map(questions_of, parse_altentities(data, where, split, check="usable"))))
+    return list(
+        chain.from_iterable(
+            map(questions_of, parse_altentities(data, where, split, check="usable"))
+        )
+    )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed52a8fc
 def choice_text(o: Option, delimiter: str = ". ") -> str:
@@ -385,25 +554,38 @@ def altentities_task(domain: str, setting: str, split: str) -> str:
     unshown) and its split (train, dev, test)."""
     return f"altentities/{domain}/{setting}/{split}"
 
+
 def read_altentities_task(name: str) -> tuple[str, Setting, str]:
     "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "altentities":
-        raise CallError(f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test")
+        raise CallError(
+            f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test"
+        )
     altentities_file(bits[1], bits[3])
     return bits[1], the_setting(bits[2], bits[1]), bits[3]
 
-@lru_cache(maxsize=4)  # systems that answer a task one after the other read it, and the one it is like, once
-def _released(data: bytes, domain: str, setting: Setting, split: str) -> tuple[Question, ...]:
-    "Read the questions in the bytes of a released file."
-    return tuple(chain.from_iterable(questions_of(q, setting) for q in _parsed(data, domain, split)))
 
-def altentities_questions(s: Settings|None = None, task: str = "altentities/books/oracle/test") -> list[Question]:
+# systems that answer a task one after the other read it, and the one it is like, once
+@lru_cache(maxsize=4)
+def _released(
+    data: bytes, domain: str, setting: Setting, split: str
+) -> tuple[Question, ...]:
+    "Read the questions in the bytes of a released file."
+    return tuple(
+        chain.from_iterable(questions_of(q, setting) for q in _parsed(data, domain, split))
+    )
+
+
+def altentities_questions(
+    s: Settings | None = None, task: str = "altentities/books/oracle/test"
+) -> list[Question]:
     "Read the released questions of a task."
     domain, setting, split = read_altentities_task(task)
     return list(_released(get(altentities_file(domain, split), s), domain, setting, split))
 
-def sample_altentities(s: Settings|None = None) -> list[Question]:
+
+def sample_altentities(s: Settings | None = None) -> list[Question]:
     "Read the questions of all domains that refnb carries in a file."
     found = read_altentities(packaged("data/sample/altentities.json"), "sample")
     return list(chain.from_iterable(questions_of(q, "unshown") for q in found))
@@ -413,9 +595,16 @@ def _page(q: AltQuestion) -> str:
     "Show the dialogue, and the choices with their infoboxes."
     esc, others = html.escape, len(q.expressions) - 1
     turns = "<br>".join(map(esc, dialogue(q, q.expressions[0]).splitlines()))
-    names = [f"<b>{esc(c.name)}</b> ✓" if i == q.target_index else esc(c.name) for i, c in enumerate(q.choices)]
-    rows = "".join(f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>"
-                   for name, c in zip(names, q.choices))
+    names = [
+        f"<b>{esc(c.name)}</b> ✓" if i == q.target_index else esc(c.name)
+        for i, c in enumerate(q.choices)
+    ]
+    rows = "".join(
+        f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>"
+        for name, c in zip(names, q.choices)
+    )
     rest = f" <small>(and {others} more)</small>" if others else ""
-    return (f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "
-            f"start='0'>{rows}</ol>")
+    return (
+        f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "
+        f"start='0'>{rows}</ol>"
+    )

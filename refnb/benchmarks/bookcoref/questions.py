@@ -21,11 +21,15 @@ from ..pronouns import drawn_of, named_characters, with_text
 ContextReading = Literal["in all", "each side"]
 CONTEXTS = ("in all", "each side")
 
+
 def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
     "Check that a mention has a text around it, and that its size is given in a known way."
-    if reading not in CONTEXTS: raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
-    if words < 0: raise CallError(f"a context of {words} words", do="say 0 or more")
-    if not d.sentences: raise DataError("the document has no text", d.doc_key)
+    if reading not in CONTEXTS:
+        raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
+    if words < 0:
+        raise CallError(f"a context of {words} words", do="say 0 or more")
+    if not d.sentences:
+        raise DataError("the document has no text", d.doc_key)
     start, end = span
     if not 0 <= start <= end < d.size:
         raise DataError(f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key)
@@ -33,10 +37,12 @@ def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e980b858
 def _sides(words: int, reading: ContextReading) -> tuple[int, int]:
     "Divide the words of a context into those before and those after the mention."
-    return (words, words) if reading == "each side" else (words//2, words - words//2)
+    return (words, words) if reading == "each side" else (words // 2, words - words // 2)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #4cfea88c
-def _around(d: Document, span: Span, words: int, reading: ContextReading) -> tuple[list[str], list[str], list[str]]:
+def _around(
+    d: Document, span: Span, words: int, reading: ContextReading
+) -> tuple[list[str], list[str], list[str]]:
     "Return the tokens before, of and after a mention."
     _check_context(d, span, words, reading)
     left, right = _sides(words, reading)
@@ -46,28 +52,42 @@ def _around(d: Document, span: Span, words: int, reading: ContextReading) -> tup
     return tokens[:start], tokens[start:end], tokens[end:]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f1501e6a
-def _context(d: Document, span: Span, words: int = 400, reading: ContextReading = "in all") -> str:
+def _context(
+    d: Document, span: Span, words: int = 400, reading: ContextReading = "in all"
+) -> str:
     "Join a mention and the words that surround it."
     before, mention, after = _around(d, span, words, reading)
     return " ".join([*before, f"[{' '.join(mention)}]", *after])
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #da56676e
-PROMPTS = ("bookcoref_filter", "bookcoref_filter_no")  # as printed; with the clause of Appendix C
+# as printed; with the clause of Appendix C
+PROMPTS = ("bookcoref_filter", "bookcoref_filter_no")
+
 
 def filter_template(prompt: str = PROMPTS[0]) -> str:
     """Load a prompt of the yes-or-no filter, bookcoref_filter or bookcoref_filter_no, with $book, $mention and
     $character."""
-    if prompt not in PROMPTS: raise CallError(f"unknown prompt {prompt!r}", do=nearest(prompt, PROMPTS))
+    if prompt not in PROMPTS:
+        raise CallError(f"unknown prompt {prompt!r}", do=nearest(prompt, PROMPTS))
     return packaged(f"data/prompts/{prompt}.txt").read_bytes().decode()
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f5553d54
-def filter_prompt(d: Document, span: Span, character: str, words: int = 400, reading: ContextReading = "in all",
-                  prompt: str = PROMPTS[0]) -> str:
+def filter_prompt(
+    d: Document,
+    span: Span,
+    character: str,
+    words: int = 400,
+    reading: ContextReading = "in all",
+    prompt: str = PROMPTS[0],
+) -> str:
     """Write what a language model is asked, by a template, about a mention in a book with text, which is said to mean
     a character; the words of context are so many `in all`, or on each side."""
     _, mention, _ = _around(d, span, 0, reading)
-    return Template(filter_template(prompt)).substitute(book=_context(d, span, words, reading),
-                                                        mention=" ".join(mention), character=character)
+    return Template(filter_template(prompt)).substitute(
+        book=_context(d, span, words, reading),
+        mention=" ".join(mention),
+        character=character,
+    )
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #63c4ccef
 def _id_of(d: Document, span: Sequence[int], character: str) -> str:
@@ -75,22 +95,36 @@ def _id_of(d: Document, span: Sequence[int], character: str) -> str:
     return f"{d.doc_key}:{span[0]}-{span[1]}:{character}"
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d18c2fca
-def yes_no(d: Document, span: Span, character: str, right: bool, words: int = 400,
-           reading: ContextReading = "in all") -> Question:
+def yes_no(
+    d: Document,
+    span: Span,
+    character: str,
+    right: bool,
+    words: int = 400,
+    reading: ContextReading = "in all",
+) -> Question:
     """Ask whether a mention in a book with text means a character, as it does where `right`: id
     doc_key:start-end:character; options Yes, No. The words of context are so many `in all`, or on each side."""
     before, mention, after = _around(d, span, words, reading)
     start = len("".join(before)) + len(before)
     chars = (start, start + len(" ".join(mention)))
-    return Question(_id_of(d, span, character), d.doc_key, " ".join([*before, *mention, *after]), chars,
-                    (Option("Yes"), Option("No")), (0,) if right else (1,), {"character": character})
+    return Question(
+        _id_of(d, span, character),
+        d.doc_key,
+        " ".join([*before, *mention, *after]),
+        chars,
+        (Option("Yes"), Option("No")),
+        (0,) if right else (1,),
+        {"character": character},
+    )
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ff6ae499
 def _before(row: Sequence[Any]) -> list[int]:
     "Find for each item of a row the last place before it that has another one; -1: there is none."
     out, last = [], -1
     for i, item in enumerate(row):
-        if i and row[i - 1] != item: last = i - 1
+        if i and row[i - 1] != item:
+            last = i - 1
         out.append(last)
     return out
 
@@ -99,14 +133,18 @@ def _others(row: Sequence[Any]) -> list[int]:
     "Find for each item of a row the place of the nearest other one; -1: there is none."
     n, left = len(row), _before(row)
     right = [n - 1 - j if j >= 0 else -1 for j in _before(row[::-1])][::-1]
-    return [l if r < 0 or l >= 0 and i - l <= r - i else r for i, (l, r) in enumerate(zip(left, right, strict=True))]
+    return [
+        l if r < 0 or l >= 0 and i - l <= r - i else r
+        for i, (l, r) in enumerate(zip(left, right, strict=True))
+    ]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #dccb3e54
 def _named_mentions(d: Document) -> list[tuple[Span, str]]:
     "List the mentions of characters with names, in the order of the text."
     found: list[tuple[Span, str]] = []
     for name, cluster in zip(d.names, d.clusters):
-        if name: found += [(Span(*span), name) for span in cluster]
+        if name:
+            found += [(Span(*span), name) for span in cluster]
     return sorted(found)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #a54e47df
@@ -115,67 +153,89 @@ def _asked_of(d: Document) -> list[tuple[Span, str, str]]:
     none."""
     row = _named_mentions(d)
     others = _others(list(map(itemgetter(1), row)))
-    return [(span, name, row[o][1] if o >= 0 else "") for (span, name), o in zip(row, others, strict=True)]
+    return [
+        (span, name, row[o][1] if o >= 0 else "")
+        for (span, name), o in zip(row, others, strict=True)
+    ]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d97f6c4a
-def _both(d: Document, asked: tuple[Span, str, str], words: int, reading: ContextReading) -> list[Question]:
+def _both(
+    d: Document, asked: tuple[Span, str, str], words: int, reading: ContextReading
+) -> list[Question]:
     "Ask whether a mention means its own character, and whether it means the other."
     span, own, other = asked
     first = yes_no(d, span, own, True, words, reading)
     out = [first.changed(meta=first.meta | {"asked": "its own"})]
-    if not other: return out
+    if not other:
+        return out
     second = yes_no(d, span, other, False, words, reading)
     return [*out, second.changed(meta=second.meta | {"asked": "another"})]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #5fbf5d9e
-def _filter_questions(docs: Iterable[Document], words: int = 400, reading: ContextReading = "in all") -> list[Question]:
+def _filter_questions(
+    docs: Iterable[Document], words: int = 400, reading: ContextReading = "in all"
+) -> list[Question]:
     "Ask of each mention whether it means its own character, and whether it means another."
     questions: list[Question] = []
     for d in docs:
-        for asked in _asked_of(d): questions += _both(d, asked, words, reading)
+        for asked in _asked_of(d):
+            questions += _both(d, asked, words, reading)
     return questions
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ef33b250
-def animal_farm_filter(s: Settings|None = None) -> list[Question]:
+def animal_farm_filter(s: Settings | None = None) -> list[Question]:
     "Make yes-or-no questions about every mention of Animal Farm."
     return _filter_questions(animal_farm(s=s))
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #27ec416f
-def sample_filter(s: Settings|None = None) -> list[Question]:
+def sample_filter(s: Settings | None = None) -> list[Question]:
     "Make yes-or-no questions about every mention of the sample's stories."
     return _filter_questions(sample(characters=True))
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #9a0c0022
 class FilterRules(Record):
     "The content of the questions."
-    words: int = 400          # of context
-    reading: str = "in all"   # or each side
-    language: str = "en"      # en, de, fr, es, or several with commas: how names are recognised
-    most: int = 2000          # questions; 0: all
-    seed: int = 0             # of the mentions drawn
+
+    words: int = 400  # of context
+    reading: str = "in all"  # or each side
+    language: str = "en"  # en, de, fr, es, or several with commas: how names are recognised
+    most: int = 2000  # questions; 0: all
+    seed: int = 0  # of the mentions drawn
+
     def fault(self) -> str:
-        return "words, most and seed cannot be negative" if min(self.words, self.most, self.seed) < 0 else ""
+        return (
+            "words, most and seed cannot be negative"
+            if min(self.words, self.most, self.seed) < 0
+            else ""
+        )
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #afbf3608
-def _two_sided(docs: Iterable[Document]) -> list[tuple[str, tuple[Document, tuple[Span, str, str]]]]:
+def _two_sided(
+    docs: Iterable[Document],
+) -> list[tuple[str, tuple[Document, tuple[Span, str, str]]]]:
     "List the mentions that can be asked about in two ways, by the ids of their questions."
     found = []
     for d in docs:
         for span, name, other in _asked_of(d):
-            if other: found.append((_id_of(d, span, name), (d, (span, name, other))))
+            if other:
+                found.append((_id_of(d, span, name), (d, (span, name, other))))
     return found
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #7c29c4f6
 def build_filter(
-    docs: Iterable[Document], # with clusters
-    **rules: Any,             # such as words=100, language="de"
-) -> list[Question]:          # two of each mention, in the order of the documents
+    docs: Iterable[Document],  # with clusters
+    **rules: Any,  # such as words=100, language="de"
+) -> list[Question]:  # two of each mention, in the order of the documents
     "Build yes-or-no questions from documents: does a mention mean its character, and does it mean the nearest other?"
     r = FilterRules(**rules)
     pairs = _two_sided(named_characters(d, r.language) for d in with_text(docs))
     if not pairs:
-        raise DataError("no document has two characters with names", do="set another language, or name the clusters")
-    chosen = drawn_of(pairs, r.most and max(1, r.most//2), r.seed)
+        raise DataError(
+            "no document has two characters with names",
+            do="set another language, or name the clusters",
+        )
+    chosen = drawn_of(pairs, r.most and max(1, r.most // 2), r.seed)
     questions: list[Question] = []
-    for d, asked in chosen: questions += _both(d, asked, r.words, cast(ContextReading, r.reading))
+    for d, asked in chosen:
+        questions += _both(d, asked, r.words, cast(ContextReading, r.reading))
     return questions

@@ -17,88 +17,137 @@ from ...core.documents import Document
 def _pair_distances(starts: Iterable[int]) -> int:
     "Sum the distances of all pairs."
     at = sorted(starts)
-    return sum(x*(2*i - len(at) + 1) for i, x in enumerate(at))
+    return sum(x * (2 * i - len(at) + 1) for i, x in enumerate(at))
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #2c117cf3
 class ChainDistance(NamedTuple):
     "What one chain contributes to a mean distance."
-    mentions: int # how many it has
-    pairs: int    # of mentions
-    total: int    # the pairs' distances, summed
+
+    mentions: int  # how many it has
+    pairs: int  # of mentions
+    total: int  # the pairs' distances, summed
 
     @property
-    def mean(self) -> float: return self.total/self.pairs
+    def mean(self) -> float:
+        return self.total / self.pairs
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #bff1efaa
 def _chain_distances(d: Document) -> list[ChainDistance]:
     "Sum the distances between the mentions of each chain of more than one."
     found = []
     for mentions in d.clusters:
-        if (n := len(mentions)) < 2: continue
-        found.append(ChainDistance(n, n*(n - 1)//2, _pair_distances(map(attrgetter("start"), mentions))))
+        if (n := len(mentions)) < 2:
+            continue
+        found.append(
+            ChainDistance(
+                n, n * (n - 1) // 2, _pair_distances(map(attrgetter("start"), mentions))
+            )
+        )
     return found
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #3e5116dd
 Weight = Literal["mentions", "pairs", "chains"]
 
+
 def _weights(chains: Sequence[ChainDistance], weight: Weight) -> list[int]:
     "Weigh each chain by its mentions, by its pairs, or like every other."
-    return [1]*len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
+    return (
+        [1] * len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
+    )
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
-def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float|None:
+def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float | None:
     """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
     Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
     chains = list(chain.from_iterable(map(_chain_distances, docs)))
     if weight not in ("mentions", "pairs", "chains"):
-        raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["mentions", "pairs", "chains"]))
+        raise CallError(
+            f"unknown weight {weight!r}",
+            do=nearest(weight, ["mentions", "pairs", "chains"]),
+        )
     w = _weights(chains, weight)
-    return sum(x*c.mean for x, c in zip(w, chains, strict=True))/sum(w) if chains else None
+    return (
+        sum(x * c.mean for x, c in zip(w, chains, strict=True)) / sum(w) if chains else None
+    )
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #ba6886b9
 Per = Literal["documents", "chains"]
 
-def _mentions_per_chain(docs: Iterable[Document], weight: Per = "documents") -> float|None:
+
+def _mentions_per_chain(
+    docs: Iterable[Document], weight: Per = "documents"
+) -> float | None:
     "Compute the mean number of mentions in a chain."
     if weight not in ("documents", "chains"):
-        raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["documents", "chains"]))
+        raise CallError(
+            f"unknown weight {weight!r}", do=nearest(weight, ["documents", "chains"])
+        )
     sizes = [list(map(len, d.clusters)) for d in docs if d.clusters]
-    if not sizes: return None
-    if weight == "chains": return sum(map(sum, sizes))/sum(map(len, sizes))
-    return sum(sum(x)/len(x) for x in sizes)/len(sizes)
+    if not sizes:
+        return None
+    if weight == "chains":
+        return sum(map(sum, sizes)) / sum(map(len, sizes))
+    return sum(sum(x) / len(x) for x in sizes) / len(sizes)
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #078478d0
 Reading = Literal["printed", "worded"]
 # weights of mentions per chain and of distances
-READINGS: dict[str, tuple[Per, Weight]] = {"printed": ("documents", "mentions"), "worded": ("chains", "pairs")}
+READINGS: dict[str, tuple[Per, Weight]] = {
+    "printed": ("documents", "mentions"),
+    "worded": ("chains", "pairs"),
+}
+
 
 class Statistics(Record):
     "Counts and means of a corpus."
-    documents: int                   # how many
-    tokens: int                      # in all
-    mentions: int                    # in all
-    chains: int                      # in all
-    mentions_per_chain: float|None   # in the reading that was asked for
-    mention_distance: float|None     # in tokens, in the reading that was asked for
 
-    def row(self) -> dict[str, float|None]:
+    documents: int  # how many
+    tokens: int  # in all
+    mentions: int  # in all
+    chains: int  # in all
+    mentions_per_chain: float | None  # in the reading that was asked for
+    mention_distance: float | None  # in tokens, in the reading that was asked for
+
+    def row(self) -> dict[str, float | None]:
         "Return the columns of Table 1; a mean over no document is None."
-        per = {f"{k} per document": getattr(self, k)/self.documents if self.documents else None
-               for k in ("tokens", "mentions", "chains")}
-        return {"documents": self.documents, "tokens": self.tokens, "mentions": self.mentions, **per,
-                "mentions per chain": self.mentions_per_chain, "mention distance": self.mention_distance}
+        per = {
+            f"{k} per document": getattr(self, k) / self.documents
+            if self.documents
+            else None
+            for k in ("tokens", "mentions", "chains")
+        }
+        return {
+            "documents": self.documents,
+            "tokens": self.tokens,
+            "mentions": self.mentions,
+            **per,
+            "mentions per chain": self.mentions_per_chain,
+            "mention distance": self.mention_distance,
+        }
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #86737a30
 def _without_singletons(d: Document) -> Document:
     "Copy a document without its chains of one mention."
-    return Document(d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta)
+    return Document(
+        d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta
+    )
 
-def statistics(docs: Iterable[Document], reading: Reading = "printed", singletons: bool = True) -> Statistics:
+
+def statistics(
+    docs: Iterable[Document], reading: Reading = "printed", singletons: bool = True
+) -> Statistics:
     """Put a corpus in numbers, counts and means: `printed` as gives the paper's numbers, `worded` as its caption says.
     `singletons` counts chains of one mention."""
-    if reading not in READINGS: raise CallError(f"unknown reading {reading!r}", do=nearest(reading, READINGS))
+    if reading not in READINGS:
+        raise CallError(f"unknown reading {reading!r}", do=nearest(reading, READINGS))
     docs = list(docs) if singletons else list(map(_without_singletons, docs))
     per_chain, distance = READINGS[reading]
     sizes = list(map(len, chain.from_iterable(map(attrgetter("clusters"), docs))))
-    return Statistics(len(docs), sum(map(attrgetter("size"), docs)), sum(sizes), len(sizes),
-                      _mentions_per_chain(docs, per_chain), mention_distance(docs, distance))
+    return Statistics(
+        len(docs),
+        sum(map(attrgetter("size"), docs)),
+        sum(sizes),
+        len(sizes),
+        _mentions_per_chain(docs, per_chain),
+        mention_distance(docs, distance),
+    )

@@ -16,23 +16,44 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, Later, Question
 from ...core.settings import Settings
-from .builder import (CLASSES, NONE, RELEASED, Built, Page, _cleaned, _grouped, in_quotes,
-                                                 pronoun_class)
+from refnb.benchmarks.identifyme.builder import (
+    CLASSES,
+    NONE,
+    RELEASED,
+    Built,
+    Page,
+    _cleaned,
+    _grouped,
+    in_quotes,
+    pronoun_class,
+)
 from .entities import NARRATOR
 from .released import _complete_answers, row_id
-if TYPE_CHECKING: import pandas as pd
-else: pd = Later("pandas")
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Later("pandas")
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b4b308fb
 _ARTICLES = frozenset(("the", "a", "an"))
-_SMALL = _ARTICLES | frozenset("of s and or in on at to for from with by his her their my our your its".split())
+_SMALL = _ARTICLES | frozenset(
+    "of s and or in on at to for from with by his her their my our your its".split()
+)
 
-def _words_in(text: str) -> list[str]: return re.findall(r"\w+", text.lower())
+
+def _words_in(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
 
 @lru_cache(1 << 16)
 def _bare(name: str) -> str:
     "Reduce a name to its words, without articles."
-    return " ".join(filterfalse(_ARTICLES.__contains__, _words_in(name))) or name.lower().strip()
+    return (
+        " ".join(filterfalse(_ARTICLES.__contains__, _words_in(name)))
+        or name.lower().strip()
+    )
+
 
 @lru_cache(1 << 16)
 def _content(name: str) -> frozenset[str]:
@@ -49,35 +70,49 @@ def _right_names(q: Question) -> list[str]:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d19f7352
 class _Case(NamedTuple):
     "A question with the data that flags need."
-    q: Question                     # unchanged
-    names: tuple[str, ...]          # options but None of the Above
-    entity: str                     # its answer; "": not known, or no entity
-    mention: str = ""               # its words; "": no text
-    nearby: frozenset[str] = frozenset() # words within `near` tokens of the mention, without its own
-    words: frozenset[str] = frozenset() # of the whole text
-    close: Sequence[tuple[str, str]] = () # bare names of the document that are nearly the same
-    parts: Sequence[tuple[str, str]] = () # those of which one has all words of the other
-    likes: Mapping[str, int] = {}   # name -> likeness of the mention; empty for a pronoun
-    near: int = 10                  # tokens
-    facts: "_Facts|None" = None      # of the document
-    at: int = -1                    # index of its mention in the document
-    @property
-    def none(self) -> bool: return NONE in _right_names(self.q)
-    def meta(self, field: str) -> Any: return self.q.meta.get(field)
 
-def _offered(q: Question) -> tuple[str, ...]: return tuple(o.name for o in q.options if o.name != NONE)
+    q: Question  # unchanged
+    names: tuple[str, ...]  # options but None of the Above
+    entity: str  # its answer; "": not known, or no entity
+    mention: str = ""  # its words; "": no text
+    # words within `near` tokens of the mention, without its own
+    nearby: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()  # of the whole text
+    # bare names of the document that are nearly the same
+    close: Sequence[tuple[str, str]] = ()
+    parts: Sequence[tuple[str, str]] = ()  # those of which one has all words of the other
+    likes: Mapping[str, int] = {}  # name -> likeness of the mention; empty for a pronoun
+    near: int = 10  # tokens
+    facts: "_Facts|None" = None  # of the document
+    at: int = -1  # index of its mention in the document
+
+    @property
+    def none(self) -> bool:
+        return NONE in _right_names(self.q)
+
+    def meta(self, field: str) -> Any:
+        return self.q.meta.get(field)
+
+
+def _offered(q: Question) -> tuple[str, ...]:
+    return tuple(o.name for o in q.options if o.name != NONE)
+
 
 def _meant(q: Question, removed: str = "") -> str:
     "Return the entity that a question is about."
-    if len(q.right) != 1: return ""
+    if len(q.right) != 1:
+        return ""
     [name] = _right_names(q)
     return removed if name == NONE else name
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #df8c7aa8
-def _doubled_option(c: _Case) -> bool: return len(set(c.names)) < len(c.names)
+def _doubled_option(c: _Case) -> bool:
+    return len(set(c.names)) < len(c.names)
+
 
 def _right_doubled(c: _Case) -> bool:
     return max(map(c.names.count, _right_names(c.q)), default=0) > 1
+
 
 def _twin_options(c: _Case) -> bool:
     "Tell whether two options differ in nothing but case, punctuation or articles."
@@ -89,25 +124,31 @@ def _likenesses(a: Sequence[str], b: Sequence[str], whole: bool = False) -> np.n
     "Compute likenesses of the first to the second: the builder's likeness for all pairs at once, or of whole names."
     from rapidfuzz.fuzz import partial_token_sort_ratio, token_sort_ratio
     from rapidfuzz.process import cdist
+
     clean_a, clean_b = (list(map(_cleaned, map(str.lower, texts))) for texts in (a, b))
     scorer = token_sort_ratio if whole else partial_token_sort_ratio
     return np.rint(cdist(clean_a, clean_b, scorer=scorer, dtype=np.float64)).astype(int)
 
+
 _Pair = tuple[str, str]
+
 
 def _close_pairs(names: Iterable[str], above: int = 90) -> list[_Pair]:
     "List the names of a document that are nearly the same."
     names = sorted(set(map(_bare, names)))
-    if len(names) < 2: return []
+    if len(names) < 2:
+        return []
     rows, cols = np.nonzero(np.triu(_likenesses(names, names, whole=True) > above, 1))
     return [(names[i], names[j]) for i, j in zip(rows.tolist(), cols.tolist(), strict=True)]
+
 
 def _part_pairs(names: Iterable[str]) -> list[_Pair]:
     "List the names of a document of which one has all content words of the other."
     words = {_bare(n): _content(n) for n in sorted(names)}
     pairs = []
     for a, b in combinations(sorted(words), 2):
-        if words[a] <= words[b] or words[b] <= words[a]: pairs.append((a, b))
+        if words[a] <= words[b] or words[b] <= words[a]:
+            pairs.append((a, b))
     return pairs
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #70e5dcb2
@@ -116,107 +157,162 @@ def _offers(c: _Case, pairs: Sequence[_Pair]) -> list[_Pair]:
     names = set(map(_bare, c.names)) if pairs else set()
     return list(filter(names.issuperset, pairs))
 
-def _close_options(c: _Case) -> bool: return bool(_offers(c, c.close))
-def _part_options(c: _Case) -> bool: return bool(_offers(c, c.parts))
+
+def _close_options(c: _Case) -> bool:
+    return bool(_offers(c, c.close))
+
+
+def _part_options(c: _Case) -> bool:
+    return bool(_offers(c, c.parts))
+
 
 def _right_alike(c: _Case) -> bool:
-    if c.none or not c.entity: return False
+    if c.none or not c.entity:
+        return False
     return _bare(c.entity) in chain.from_iterable(_offers(c, [*c.close, *c.parts]))
 
-def _few_options(c: _Case) -> bool: return len(c.names) < 2
 
-def _removed_listed(c: _Case) -> bool|None:
+def _few_options(c: _Case) -> bool:
+    return len(c.names) < 2
+
+
+def _removed_listed(c: _Case) -> bool | None:
     "Tell whether None of the Above is right, and the removed answer still is among the options."
-    if not c.none: return False
+    if not c.none:
+        return False
     return c.entity in c.names if c.entity else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #4dd90a73
-def _has_text(c: _Case) -> bool: return bool(c.mention)
+def _has_text(c: _Case) -> bool:
+    return bool(c.mention)
+
 
 def _wrong(c: _Case) -> set[str]:
     "Return the names that do not mean the entity."
     return set(c.names) - {c.entity}
-def _answer_beside(c: _Case) -> bool|None:
-    return not c.none and bool(c.entity) and _content(c.entity) <= c.nearby if _has_text(c) else None
 
-def _answer_alone(c: _Case) -> bool|None:
+
+def _answer_beside(c: _Case) -> bool | None:
+    return (
+        not c.none and bool(c.entity) and _content(c.entity) <= c.nearby
+        if _has_text(c)
+        else None
+    )
+
+
+def _answer_alone(c: _Case) -> bool | None:
     "Tell whether the answer's words, and those of no other option, are beside the mention."
-    if not _has_text(c): return None
-    return bool(_answer_beside(c)) and not any(map(c.nearby.issuperset, map(_content, _wrong(c))))
+    if not _has_text(c):
+        return None
+    return bool(_answer_beside(c)) and not any(
+        map(c.nearby.issuperset, map(_content, _wrong(c)))
+    )
 
-def _answer_inside(c: _Case) -> bool|None:
-    return not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention)) if _has_text(c) else None
+
+def _answer_inside(c: _Case) -> bool | None:
+    return (
+        not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention))
+        if _has_text(c)
+        else None
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #44aa7995
-def _mention_is_option(c: _Case) -> bool|None:
+def _mention_is_option(c: _Case) -> bool | None:
     return _bare(c.mention) in set(map(_bare, c.names)) if _has_text(c) else None
 
-def _mention_like_wrong(c: _Case) -> bool|None:
+
+def _mention_like_wrong(c: _Case) -> bool | None:
     "Tell whether the mention is like a wrong option, and more so than like the right one."
-    if not _has_text(c): return None
+    if not _has_text(c):
+        return None
     wrong = max((c.likes.get(n, 0) for n in _wrong(c)), default=0)
     return wrong > max(RELEASED.max_fuzzy, c.likes.get(c.entity, 0))
 
-def _copied(c: _Case) -> bool|None: return 0 < c.facts.since[c.at] <= c.near if c.facts else None
+
+def _copied(c: _Case) -> bool | None:
+    return 0 < c.facts.since[c.at] <= c.near if c.facts else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c9fb2caf
-def _name_nowhere(c: _Case) -> bool|None:
+def _name_nowhere(c: _Case) -> bool | None:
     "Tell whether no content word of the answer is in the text."
-    if not _has_text(c): return None
-    return bool(c.entity) and not c.none and _bare(c.entity) != _bare(NARRATOR) and not _content(c.entity) & c.words
+    if not _has_text(c):
+        return None
+    return (
+        bool(c.entity)
+        and not c.none
+        and _bare(c.entity) != _bare(NARRATOR)
+        and not _content(c.entity) & c.words
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2550c970
-_MEN = frozenset("""man boy king prince father son brother uncle nephew grandfather grandson husband gentleman lord sir
+_MEN = frozenset(
+    """man boy king prince father son brother uncle nephew grandfather grandson husband gentleman lord sir
 monk duke emperor widower lad bridegroom stepfather godfather papa stepson father-in-law brother-in-law son-in-law
-huntsman fisherman nobleman mr mr. master""".split())
-_WOMEN = frozenset("""woman girl queen princess mother daughter sister aunt niece grandmother granddaughter wife lady
+huntsman fisherman nobleman mr mr. master""".split()
+)
+_WOMEN = frozenset(
+    """woman girl queen princess mother daughter sister aunt niece grandmother granddaughter wife lady
 madam nun duchess empress widow lass maid maiden bride stepmother godmother mamma mama stepdaughter mother-in-law
-sister-in-law daughter-in-law housemaid fisherwoman mrs mrs. miss mistress countess goddess""".split())
-_BREAKS = frozenset("of who whom whose that which in on at to for from with by as than and or , ; : - -- — ( .".split())
+sister-in-law daughter-in-law housemaid fisherwoman mrs mrs. miss mistress countess goddess""".split()
+)
+_BREAKS = frozenset(
+    "of who whom whose that which in on at to for from with by as than and or , ; : - -- — ( .".split()
+)
 _HE_SHE = {"he": "Male", "she": "Female"}
+
 
 def _head_of(mention: str) -> str:
     "Find the noun of a nominal, by rule: the last word before anything that begins an addition."
     head = ""
     for i, w in enumerate(mention.lower().split()):
-        if i and w in _BREAKS: break
-        if w not in ("'s", "'", "’s"): head = w
+        if i and w in _BREAKS:
+            break
+        if w not in ("'s", "'", "’s"):
+            head = w
     return head
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d836aa9c
-def _gender(c: _Case) -> str|None:
+def _gender(c: _Case) -> str | None:
     "Return the gender of the entity, from the question or its document."
     return c.facts.genders.get(c.entity) if c.facts else c.meta("gender")
 
-def _differs(c: _Case, gender: str|None) -> bool|None:
+
+def _differs(c: _Case, gender: str | None) -> bool | None:
     "Tell whether the entity has another gender than its mention; a mention may have none."
-    if gender is None: return False
+    if gender is None:
+        return False
     return _gender(c) != gender if _gender(c) else None
 
-def _pronoun_gender(c: _Case) -> bool|None:
+
+def _pronoun_gender(c: _Case) -> bool | None:
     "Tell whether a he or she means an entity of another gender."
     return _differs(c, _HE_SHE.get(c.meta("pronoun_class")))
 
-def _nominal_gender(c: _Case) -> bool|None:
+
+def _nominal_gender(c: _Case) -> bool | None:
     "Tell whether a nominal such as wife or king means an entity of another gender."
-    if not _has_text(c): return None
+    if not _has_text(c):
+        return None
     head = _head_of(c.mention)
     return _differs(c, "Male" if head in _MEN else "Female" if head in _WOMEN else None)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #80b7ad21
 class _Facts(NamedTuple):
     "The annotation of a story, looked up by mention or by cluster."
-    cluster: list[int]              # of each mention
-    genders: Mapping[str, str|None] # of entities
-    since: list[int]                # tokens since the last mention of the same words and entity; -1: never
-    itself: list[bool]              # whether a mention holds one of its own cluster, or lies in it
-    speech: list[int]               # number of the quotation around a mention; -1: none
-    voices: Mapping[int, tuple[frozenset[int], frozenset[int]]] # quotation -> clusters that say I, clusters called you
-    teller: int                     # cluster of the narrator; -1: there is none
-    quotes: bool                    # whether speech is in double quotation marks
-    mixed: frozenset[int]           # clusters that are he and she
-    foreign: frozenset[int]         # clusters that hold the name of another entity
-    shared: frozenset[str]          # entities whose name another cluster holds
+
+    cluster: list[int]  # of each mention
+    genders: Mapping[str, str | None]  # of entities
+    # tokens since the last mention of the same words and entity; -1: never
+    since: list[int]
+    itself: list[bool]  # whether a mention holds one of its own cluster, or lies in it
+    speech: list[int]  # number of the quotation around a mention; -1: none
+    # quotation -> clusters that say I, clusters called you
+    voices: Mapping[int, tuple[frozenset[int], frozenset[int]]]
+    teller: int  # cluster of the narrator; -1: there is none
+    quotes: bool  # whether speech is in double quotation marks
+    mixed: frozenset[int]  # clusters that are he and she
+    foreign: frozenset[int]  # clusters that hold the name of another entity
+    shared: frozenset[str]  # entities whose name another cluster holds
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #f3e09ce6
 def _since(page: Page) -> list[int]:
@@ -233,11 +329,13 @@ def _itself(page: Page) -> list[bool]:
     "Tell, by mention, whether it holds a mention of its own cluster, or lies in one."
     s = page.story
     open_: defaultdict[int, list[int]] = defaultdict(list)
-    out, ends, cluster = [False]*len(s.words), s.ends.tolist(), s.cluster.tolist()
+    out, ends, cluster = [False] * len(s.words), s.ends.tolist(), s.cluster.tolist()
     for i in np.lexsort((-s.ends, s.starts)).tolist():
         stack = open_[cluster[i]]
-        while stack and ends[stack[-1]] < s.starts[i]: stack.pop()
-        if stack and ends[stack[-1]] >= ends[i]: out[i] = out[stack[-1]] = True
+        while stack and ends[stack[-1]] < s.starts[i]:
+            stack.pop()
+        if stack and ends[stack[-1]] >= ends[i]:
+            out[i] = out[stack[-1]] = True
         stack.append(i)
     return out
 
@@ -254,16 +352,24 @@ def _quotations(tokens: Sequence[str]) -> list[int]:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f3e1200
 _I, _YOU = map(list(CLASSES).index, ("I", "you"))
 
+
 def _speeches(page: Page) -> list[int]:
     "Return the number of the quotation around each mention; -1: none."
     return list(map(_quotations(page.tokens).__getitem__, page.story.starts.tolist()))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c11aa951
-def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
+def _voices(
+    page: Page, speech: list[int]
+) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
     "List the clusters that say I, and those called you, in each quotation."
-    clusters: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
-    for k, c, p in zip(speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True):
-        if k >= 0 and p in (_I, _YOU): clusters[k][p == _YOU].add(c)
+    clusters: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(
+        lambda: (set(), set())
+    )
+    for k, c, p in zip(
+        speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True
+    ):
+        if k >= 0 and p in (_I, _YOU):
+            clusters[k][p == _YOU].add(c)
     return {k: (frozenset(i), frozenset(you)) for k, (i, you) in clusters.items()}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #135af366
@@ -275,17 +381,20 @@ def _quotes(page: Page) -> bool:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #7245538f
 def _tellers(page: Page, speech: list[int]) -> Counter[int]:
     "Count, by cluster, the first-person pronouns outside quotations."
-    rows = zip(speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True)
+    rows = zip(
+        speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True
+    )
     return Counter(c for k, c, p in rows if k < 0 and p == _I)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f74d756
 def _teller(page: Page, speech: list[int], least: int = 5) -> int:
     """Find the cluster of the narrator: the one of that name, else the one with most first-person pronouns outside
     quotations and more than half of them."""
-    if NARRATOR in page.story.doc.names: return page.story.doc.names.index(NARRATOR)
+    if NARRATOR in page.story.doc.names:
+        return page.story.doc.names.index(NARRATOR)
     first_person = _tellers(page, speech)
     [(c, n)] = first_person.most_common(1) or [(-1, 0)]
-    return c if n >= least and 2*n > first_person.total() else -1
+    return c if n >= least and 2 * n > first_person.total() else -1
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #110d7f93
 def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
@@ -293,8 +402,11 @@ def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
     by: defaultdict[int, Counter[int]] = defaultdict(Counter)
     he, she = map(list(CLASSES).index, ("he", "she"))
     for c, p in zip(page.story.cluster.tolist(), page.story.classes.tolist(), strict=True):
-        if p in (he, she): by[c][p] += 1
-    return frozenset(c for c, n in by.items() if min(n[he], n[she]) >= max(least, share*n.total()))
+        if p in (he, she):
+            by[c][p] += 1
+    return frozenset(
+        c for c, n in by.items() if min(n[he], n[she]) >= max(least, share * n.total())
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #28ba60d3
 def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
@@ -303,7 +415,8 @@ def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
     entities = _grouped((_bare(name), name) for name in s.doc.names if name)
     foreign, shared = set(), set()
     for c, w, k in zip(s.cluster.tolist(), s.words, s.kind, strict=True):
-        if k == "PRON" or (name := _bare(w.removesuffix(" 's"))) not in entities: continue
+        if k == "PRON" or (name := _bare(w.removesuffix(" 's"))) not in entities:
+            continue
         if name != _bare(s.doc.names[c]):
             foreign.add(c)
             shared.update(entities[name])
@@ -314,53 +427,93 @@ def _facts_of(page: Page) -> _Facts:
     "Collect the annotation of a story."
     speech = _speeches(page)
     foreign, shared = _names_elsewhere(page)
-    return _Facts(page.story.cluster.tolist(), page.gender, _since(page), _itself(page), speech, _voices(page, speech),
-                  _teller(page, speech), _quotes(page), _mixed(page), foreign, shared)
+    return _Facts(
+        page.story.cluster.tolist(),
+        page.gender,
+        _since(page),
+        _itself(page),
+        speech,
+        _voices(page, speech),
+        _teller(page, speech),
+        _quotes(page),
+        _mixed(page),
+        foreign,
+        shared,
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #f5209096
-def _mixed_pronouns(c: _Case) -> bool|None: return c.facts.cluster[c.at] in c.facts.mixed if c.facts else None
-def _other_name(c: _Case) -> bool|None: return c.facts.cluster[c.at] in c.facts.foreign if c.facts else None
-def _name_elsewhere(c: _Case) -> bool|None: return c.entity in c.facts.shared if c.facts else None
-def _within_itself(c: _Case) -> bool|None: return c.facts.itself[c.at] if c.facts else None
+def _mixed_pronouns(c: _Case) -> bool | None:
+    return c.facts.cluster[c.at] in c.facts.mixed if c.facts else None
+
+
+def _other_name(c: _Case) -> bool | None:
+    return c.facts.cluster[c.at] in c.facts.foreign if c.facts else None
+
+
+def _name_elsewhere(c: _Case) -> bool | None:
+    return c.entity in c.facts.shared if c.facts else None
+
+
+def _within_itself(c: _Case) -> bool | None:
+    return c.facts.itself[c.at] if c.facts else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #8cdd60b3
-def _not_the_teller(c: _Case) -> bool|None:
+def _not_the_teller(c: _Case) -> bool | None:
     "Tell whether an I outside quotation marks is not the narrator."
-    if c.meta("pronoun_class") != "I": return False
-    if c.facts: return c.facts.speech[c.at] < 0 and c.facts.cluster[c.at] != c.facts.teller if c.facts.quotes else None
-    if c.meta("dialogue") is None or not c.entity or NARRATOR not in (*c.names, c.entity): return None
+    if c.meta("pronoun_class") != "I":
+        return False
+    if c.facts:
+        return (
+            c.facts.speech[c.at] < 0 and c.facts.cluster[c.at] != c.facts.teller
+            if c.facts.quotes
+            else None
+        )
+    if c.meta("dialogue") is None or not c.entity or NARRATOR not in (*c.names, c.entity):
+        return None
     return not c.meta("dialogue") and c.entity != NARRATOR
+
 
 def _voices_around(c: _Case, facts: _Facts) -> tuple[frozenset[int], frozenset[int]]:
     "Return the clusters that say I, and those called you, in the quotation around the mention."
     return facts.voices.get(facts.speech[c.at], (frozenset(), frozenset()))
 
-def _two_speakers(c: _Case) -> bool|None:
+
+def _two_speakers(c: _Case) -> bool | None:
     "Tell whether two entities say I within one quotation."
-    if not c.facts: return None
+    if not c.facts:
+        return None
     return c.meta("pronoun_class") == "I" and len(_voices_around(c, c.facts)[0]) > 1
 
-def _talks_to_itself(c: _Case) -> bool|None:
+
+def _talks_to_itself(c: _Case) -> bool | None:
     "Tell whether the entity is both I and you within one quotation."
-    if not c.facts: return None
+    if not c.facts:
+        return None
     both = frozenset.intersection(*_voices_around(c, c.facts))
     return c.meta("pronoun_class") in ("I", "you") and c.facts.cluster[c.at] in both
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #47ad3500
 class _Flag(NamedTuple):
     "A flag."
-    title: str      # for tables
-    group: str      # options, copying or gold
-    needs: str      # question, text or document
-    test: Callable[[_Case], bool|None]
 
-_ALL: list[tuple[str, str, Callable[[_Case], bool|None], str]] = [
+    title: str  # for tables
+    group: str  # options, copying or gold
+    needs: str  # question, text or document
+    test: Callable[[_Case], bool | None]
+
+
+_ALL: list[tuple[str, str, Callable[[_Case], bool | None], str]] = [
     ("options", "question", _doubled_option, "two options are the same string"),
     ("options", "question", _right_doubled, "the right string appears twice"),
     ("options", "question", _twin_options, "two options differ in case or articles only"),
     ("options", "question", _close_options, "two options are nearly the same"),
     ("options", "question", _part_options, "an option has all words of another"),
-    ("options", "question", _right_alike, "a wrong option is close to the right one, or part of it"),
+    (
+        "options",
+        "question",
+        _right_alike,
+        "a wrong option is close to the right one, or part of it",
+    ),
     ("options", "question", _few_options, "fewer than two entities offered"),
     ("options", "question", _removed_listed, "the removed answer is still listed"),
     ("copying", "text", _answer_beside, "the answer is beside the mention"),
@@ -380,14 +533,19 @@ _ALL: list[tuple[str, str, Callable[[_Case], bool|None], str]] = [
     ("gold", "document", _talks_to_itself, "I and you are one in a quotation"),
     ("gold", "document", _within_itself, "the mention lies within its own entity"),
 ]
-FLAGS = {test.__name__[1:]: _Flag(title, group, needs, test) for group, needs, test, title in _ALL}
+FLAGS = {
+    test.__name__[1:]: _Flag(title, group, needs, test)
+    for group, needs, test, title in _ALL
+}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #a5df1b9a
 def _nearby(q: Question, near: int) -> frozenset[str]:
     "Return the words within some tokens of the mention."
     (a, b), t = q.chars or (0, 0), q.text
-    before, after = t[max(0, a - 40*near):a].split(), t[b:b + 40*near].split()
-    return frozenset(_words_in(" ".join(before[max(0, len(before) - near):] + after[:near])))
+    before, after = t[max(0, a - 40 * near) : a].split(), t[b : b + 40 * near].split()
+    return frozenset(
+        _words_in(" ".join(before[max(0, len(before) - near) :] + after[:near]))
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #86280c4a
 def _mention_of(q: Question) -> str:
@@ -395,48 +553,78 @@ def _mention_of(q: Question) -> str:
     return q.text[slice(*q.chars)] if q.text and q.chars else ""
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #998a16c5
-def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dict[str, int]]:
+def _likes(
+    questions: Sequence[Question], names: Sequence[str]
+) -> dict[str, dict[str, int]]:
     "Map mention -> name -> likeness, for the nominals of a document's questions."
     found = set(filter(None, map(_mention_of, questions)))
     mentions = sorted(m for m in found if pronoun_class(m) < 0)
-    if not mentions or not names: return {}
+    if not mentions or not names:
+        return {}
     rows = _likenesses(mentions, names).tolist()
-    return {m: dict(zip(names, row, strict=True)) for m, row in zip(mentions, rows, strict=True)}
+    return {
+        m: dict(zip(names, row, strict=True)) for m, row in zip(mentions, rows, strict=True)
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #177b8f8b
 class _OfDocument(NamedTuple):
     "What the questions of a document share."
-    close: list[_Pair]                # names that are nearly the same
-    parts: list[_Pair]                # names of which one has the words of the other
+
+    close: list[_Pair]  # names that are nearly the same
+    parts: list[_Pair]  # names of which one has the words of the other
     likes: dict[str, dict[str, int]]  # mention -> name -> likeness
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b51ee10e
-def _of_document(questions: Sequence[Question], entities: Mapping[str, str], alike: int) -> _OfDocument:
+def _of_document(
+    questions: Sequence[Question], entities: Mapping[str, str], alike: int
+) -> _OfDocument:
     "Compare the names of a document, and its mentions with them."
     found: set[str] = set()
-    for q in questions: found.update(_offered(q), [_meant(q, entities.get(q.id, ""))])
+    for q in questions:
+        found.update(_offered(q), [_meant(q, entities.get(q.id, ""))])
     names = sorted(filter(None, found))
-    return _OfDocument(_close_pairs(names, alike), _part_pairs(names), _likes(questions, names))
+    return _OfDocument(
+        _close_pairs(names, alike), _part_pairs(names), _likes(questions, names)
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #01aeff64
-def _by_document(questions: Iterable[Question], entities: Mapping[str, str], alike: int) -> dict[str, _OfDocument]:
+def _by_document(
+    questions: Iterable[Question], entities: Mapping[str, str], alike: int
+) -> dict[str, _OfDocument]:
     "Compare the names of each document, by its key."
     groups = _grouped((q.doc_key, q) for q in questions)
     return {key: _of_document(own, entities, alike) for key, own in groups.items()}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2e928a41
-def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10,
-           alike: int = 90) -> list[_Case]:
+def _cases(
+    questions: Iterable[Question],
+    entities: Mapping[str, str] = {},
+    near: int = 10,
+    alike: int = 90,
+) -> list[_Case]:
     "Collect the data that flags need of questions."
     questions, out = list(questions), []
     shared = _by_document(questions, entities, alike)
     words: dict[str, frozenset[str]] = {}  # of each text
     for q in questions:
         d = shared[q.doc_key]
-        c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=d.close, parts=d.parts, near=near)
+        c = _Case(
+            q,
+            _offered(q),
+            _meant(q, entities.get(q.id, "")),
+            close=d.close,
+            parts=d.parts,
+            near=near,
+        )
         if mention := _mention_of(q):
-            if q.text not in words: words[q.text] = frozenset(_words_in(q.text))
-            c = c._replace(mention=mention, nearby=_nearby(q, near), words=words[q.text], likes=d.likes.get(mention, {}))
+            if q.text not in words:
+                words[q.text] = frozenset(_words_in(q.text))
+            c = c._replace(
+                mention=mention,
+                nearby=_nearby(q, near),
+                words=words[q.text],
+                likes=d.likes.get(mention, {}),
+            )
         out.append(c)
     return out
 
@@ -444,9 +632,13 @@ def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
     "Ask all flags of all cases: a row per question."
     questions = [c.q for c in cs]
-    columns: dict[str, Any] = {k: list(map(attrgetter(k), questions)) for k in ("id", "doc_key")}
-    for k in ("corpus", "type"): columns[k] = [str(q.meta.get(k, "") or "") for q in questions]
-    for k, f in flags.items(): columns[k] = pd.array(list(map(f.test, cs)), "boolean")
+    columns: dict[str, Any] = {
+        k: list(map(attrgetter(k), questions)) for k in ("id", "doc_key")
+    }
+    for k in ("corpus", "type"):
+        columns[k] = [str(q.meta.get(k, "") or "") for q in questions]
+    for k, f in flags.items():
+        columns[k] = pd.array(list(map(f.test, cs)), "boolean")
     return pd.DataFrame(columns)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #cb43cda8
@@ -457,21 +649,33 @@ def _number_of(q: Question) -> int:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
 _ALONE = {name: flag for name, flag in FLAGS.items() if flag.needs != "document"}
 
-def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
-          alike: int = 90) -> "pd.DataFrame":
+
+def audit(
+    questions: Iterable[Question],
+    removed: Mapping[str, str] = {},
+    near: int = 10,
+    alike: int = 90,
+) -> "pd.DataFrame":
     """Flag questions of any Choice part, with or without text, from themselves alone: id, doc_key, corpus, type, and a
     column of yes and no per flag. `removed` maps ids to the entity taken out, where None of the Above is right; `near`
     is the number of tokens that count as beside; names are nearly the same above the likeness `alike`."""
     return _rows(_cases(questions, removed, near, alike), _ALONE)
 
-def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 90) -> "pd.DataFrame":
+
+def audit_built(
+    built: Built, split: str = "test", near: int = 10, alike: int = 90
+) -> "pd.DataFrame":
     """Flag the questions of a split (test, dev, random0 to random9) with the annotation of its documents: all flags, in
     `audit`'s columns. `near` is the number of tokens that count as beside; names are nearly the same above the
     likeness `alike`."""
     questions = built.questions(split)
-    facts = {key: _facts_of(built.pages[key]) for key in set(map(attrgetter("doc_key"), questions))}
+    facts = {
+        key: _facts_of(built.pages[key])
+        for key in set(map(attrgetter("doc_key"), questions))
+    }
     entities: dict[str, str] = {}
-    for q in questions: entities[q.id] = built.pages[q.doc_key].entity[_number_of(q)]
+    for q in questions:
+        entities[q.id] = built.pages[q.doc_key].entity[_number_of(q)]
     cases = []
     for c in _cases(questions, entities, near, alike):
         cases.append(c._replace(facts=facts[c.q.doc_key], at=_number_of(c.q)))
@@ -480,22 +684,39 @@ def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #43e62766
 def _shown(n: int, of: int, questions: int) -> str:
     "Write a count as a share of all questions, or of those where the flag is known."
-    if not of: return "–"
-    return f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
+    if not of:
+        return "–"
+    return (
+        f"{n:,} of {of:,}"
+        if of < questions
+        else f"{n:,} ({100 * n / of:.1f} %)"
+        if n
+        else "0"
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
 class Counted:
     "Flags counted: shown as share of all questions, or as `3 of 20` where the flag is known for only 20."
+
     def __init__(self, df: "pd.DataFrame"):
         "Keep a table: flag, title, group, column, count, of (those where the flag is known), questions, share."
         self.df = df
-    def __repr__(self) -> str: return self.wide().to_string()
-    def _repr_html_(self) -> str: return self.wide().to_html(escape=True)
+
+    def __repr__(self) -> str:
+        return self.wide().to_string()
+
+    def _repr_html_(self) -> str:
+        return self.wide().to_html(escape=True)
 
     def wide(self) -> "pd.DataFrame":
         "Lay out a row per flag, a column per group of questions."
-        cells = [_shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
-        wide = self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown")
+        cells = [
+            _shown(*row)
+            for row in self.df[["count", "of", "questions"]].itertuples(index=False)
+        ]
+        wide = self.df.assign(shown=cells).pivot(
+            index="title", columns="column", values="shown"
+        )
         wide = wide.reindex(index=self.df.title.unique(), columns=self.df.column.unique())
         return wide.rename_axis(index=None, columns=None)
 
@@ -503,8 +724,16 @@ class Counted:
 def _counted(flag: str, column: str, df: "pd.DataFrame") -> dict[str, Any]:
     "Count a flag among questions: a row of the table."
     n, known = int(df[flag].sum()), int(df[flag].notna().sum())
-    return {"flag": flag, "title": FLAGS[flag].title, "group": FLAGS[flag].group, "column": column, "count": n,
-            "of": known, "questions": len(df), "share": n/known if known else None}
+    return {
+        "flag": flag,
+        "title": FLAGS[flag].title,
+        "group": FLAGS[flag].group,
+        "column": column,
+        "count": n,
+        "of": known,
+        "questions": len(df),
+        "share": n / known if known else None,
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #752ca941
 def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> Counted:
@@ -515,43 +744,64 @@ def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> C
         groups[" ".join(filter(None, map(str, key))) or "none"] = g
     rows = []
     for flag in filter(df.__contains__, FLAGS):
-        for column, g in [*groups.items(), ("all", df)]: rows.append(_counted(flag, column, g))
+        for column, g in [*groups.items(), ("all", df)]:
+            rows.append(_counted(flag, column, g))
     return Counted(pd.DataFrame(rows))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #02bd61f1
-def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> list[Question]:
+def flagged(
+    questions: Iterable[Question], df: "pd.DataFrame", *flags: str
+) -> list[Question]:
     "Return the audited questions, in order, that have all of these flags; `df` is the audit."
     for flag in flags:
-        if flag in df: continue
-        do = "flags that need documents come from audit_built" if flag in FLAGS else f"known: {', '.join(FLAGS)}"
+        if flag in df:
+            continue
+        do = (
+            "flags that need documents come from audit_built"
+            if flag in FLAGS
+            else f"known: {', '.join(FLAGS)}"
+        )
         raise CallError(f"the audit has no flag {flag!r}", do=do)
     ids = set(df.id[df[list(flags)].fillna(False).all(axis=1)])
     return [q for q in questions if q.id in ids]
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #96e7e1bf
-def removed_names(s: Settings|None = None) -> dict[str, str]:
+def removed_names(s: Settings | None = None) -> dict[str, str]:
     """Read from the answer files which entity was taken out of each released None-of-the-Above question, by the
     question's id."""
-    return {row_id(r): r["entity_name"] for r in _complete_answers(s) if r["answer"] == NONE}
+    return {
+        row_id(r): r["entity_name"] for r in _complete_answers(s) if r["answer"] == NONE
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fe805154
-def _window(q: Question) -> str|None:
+def _window(q: Question) -> str | None:
     "Return fifteen words around the beginning of the mention."
-    if not q.text or not q.chars: return None
+    if not q.text or not q.chars:
+        return None
     a, t = q.chars[0], q.text
-    return " ".join([*_words_in(t[max(0, a - 400):a])[-7:], "|", *_words_in(t[a:a + 400])[:8]])
+    return " ".join(
+        [*_words_in(t[max(0, a - 400) : a])[-7:], "|", *_words_in(t[a : a + 400])[:8]]
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #406c0ac0
-def _sentence(q: Question, least: int = 5) -> str|None:
+def _sentence(q: Question, least: int = 5) -> str | None:
     "Return the words of the sentence that the mention begins in; None if it is short."
-    if not q.text or not q.chars: return None
+    if not q.text or not q.chars:
+        return None
     a, t = q.chars[0], q.text
-    before, after = re.split(r"[.?!]+(?=\s)", t[max(0, a - 1000):a])[-1], re.split(r"[.?!]+(?=\s|$)", t[a:a + 1000])[0]
+    before = re.split(r"[.?!]+(?=\s)", t[max(0, a - 1000) : a])[-1]
+    after = re.split(r"[.?!]+(?=\s|$)", t[a : a + 1000])[0]
     words = _words_in(before + after)
     return " ".join(words) if len(words) >= least else None
 
-_SHARED: dict[str, Callable[[Question], object]] = {"questions": lambda q: q.id, "documents": lambda q: q.doc_key,
-    "entities": lambda q: (q.doc_key, _meant(q)) if _meant(q) else None, "sentences": _sentence, "places": _window}
+
+_SHARED: dict[str, Callable[[Question], object]] = {
+    "questions": lambda q: q.id,
+    "documents": lambda q: q.doc_key,
+    "entities": lambda q: (q.doc_key, _meant(q)) if _meant(q) else None,
+    "sentences": _sentence,
+    "places": _window,
+}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fca57bfa
 def _both(a: Counter, b: Counter) -> dict:
@@ -560,8 +810,11 @@ def _both(a: Counter, b: Counter) -> dict:
     row: dict[str, float] = {"in_a": len(a), "in_b": len(b), "shared": len(both)}
     for side, c in (("a", a), ("b", b)):
         touched = sum(map(c.__getitem__, both))
-        row |= {f"share_{side}": len(both)/len(c) if c else 0., f"questions_{side}": touched,
-                f"share_questions_{side}": touched/c.total() if c else 0.}
+        row |= {
+            f"share_{side}": len(both) / len(c) if c else 0.0,
+            f"questions_{side}": touched,
+            f"share_questions_{side}": touched / c.total() if c else 0.0,
+        }
     return row
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fbe181e3
@@ -570,7 +823,8 @@ def _things_of(questions: Iterable[Question]) -> dict[str, Counter]:
     counts: dict[str, Counter] = {what: Counter() for what in _SHARED}
     for q in questions:
         for what, key in _SHARED.items():
-            if (thing := key(q)) is not None: counts[what][thing] += 1
+            if (thing := key(q)) is not None:
+                counts[what][thing] += 1
     return counts
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #42039141
@@ -578,13 +832,32 @@ def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
     have = {name: _things_of(questions) for name, questions in parts.items()}
-    blind = {name for name, questions in parts.items() if not any(map(attrgetter("text"), questions))}
+    blind = {
+        name
+        for name, questions in parts.items()
+        if not any(map(attrgetter("text"), questions))
+    }
     rows = []
     for a, b in combinations(parts, 2):
         for what in _SHARED:
             unknown = what in ("sentences", "places") and {a, b} & blind
-            rows.append({"a": a, "b": b, "what": what} | ({} if unknown else _both(have[a][what], have[b][what])))
-    columns = ["a", "b", "what", "in_a", "in_b", "shared", "share_a", "share_b", "questions_a", "questions_b",
-               "share_questions_a", "share_questions_b"]
+            rows.append(
+                {"a": a, "b": b, "what": what}
+                | ({} if unknown else _both(have[a][what], have[b][what]))
+            )
+    columns = [
+        "a",
+        "b",
+        "what",
+        "in_a",
+        "in_b",
+        "shared",
+        "share_a",
+        "share_b",
+        "questions_a",
+        "questions_b",
+        "share_questions_a",
+        "share_questions_b",
+    ]
     whole = dict.fromkeys(("in_a", "in_b", "shared", "questions_a", "questions_b"), "Int64")
     return pd.DataFrame(rows, columns=columns).astype(whole)

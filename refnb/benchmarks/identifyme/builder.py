@@ -19,76 +19,125 @@ from itertools import accumulate, chain, islice, product
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
-from ...core.types import NONE, CallError, DataError, Later, Option, Question, Record, Span, nearest
+from refnb.core.types import (
+    NONE,
+    CallError,
+    DataError,
+    Later,
+    Option,
+    Question,
+    Record,
+    Span,
+    nearest,
+)
 from ...core.documents import Document, Look, map_members
 from ...core.settings import Settings
-if TYPE_CHECKING: import pandas as pd
-else: pd = Later("pandas")
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Later("pandas")
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c01ec01c
 Mode = Literal["released", "paper"]
-_LEAST = dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0)
+_LEAST = dict(
+    min_tokens=0,
+    window=1,
+    most=1,
+    test=0,
+    max_chars=1,
+    min_entities=1,
+    options=0,
+    context=0,
+)
+
+
 class Rules(Record):
     "The thresholds of the builder; those of the released code by default."
+
     mode: Mode = "released"
-    min_tokens: int = 1000       # of a story
-    count: Literal["tokens", "words"] = "tokens" # what min_tokens counts
-    max_others: float = 0.5      # largest share of mentions whose cluster has no name
-    min_entities: int = 1        # named clusters of a story
-    distinct: bool = False       # of two clusters of one name the smaller loses it
-    possessive: bool = True      # a following 's belongs to the mention
-    max_fuzzy: int = 75          # most similar a nominal may be to its entity's name
-    max_chars: int = 125         # longest nominal
-    min_net: int = 1             # fewest distractors of a pronoun, minus its helpers
-    window: int = 10             # neighbours on each side
-    neighbours: Literal["mentions", "pronouns"] = "mentions" # what counts as a neighbour
-    count_itself: bool = True    # a pronoun is its own helper
-    hard: bool = True            # keep hard mentions only, the hardest first; False: any mention, at random
-    most: int = 450              # questions per corpus and type
-    test: int = 300              # of these
-    none_share: float = 0.1      # of questions that None of the Above answers
-    options: int = 0             # entities offered; 0: all of the story's
-    context: int = 0             # tokens on each side of the mention that the text keeps; 0: the whole story
-    seed: int = 0                # of all random streams
+    min_tokens: int = 1000  # of a story
+    count: Literal["tokens", "words"] = "tokens"  # what min_tokens counts
+    max_others: float = 0.5  # largest share of mentions whose cluster has no name
+    min_entities: int = 1  # named clusters of a story
+    distinct: bool = False  # of two clusters of one name the smaller loses it
+    possessive: bool = True  # a following 's belongs to the mention
+    max_fuzzy: int = 75  # most similar a nominal may be to its entity's name
+    max_chars: int = 125  # longest nominal
+    min_net: int = 1  # fewest distractors of a pronoun, minus its helpers
+    window: int = 10  # neighbours on each side
+    neighbours: Literal["mentions", "pronouns"] = "mentions"  # what counts as a neighbour
+    count_itself: bool = True  # a pronoun is its own helper
+    # keep hard mentions only, the hardest first; False: any mention, at random
+    hard: bool = True
+    most: int = 450  # questions per corpus and type
+    test: int = 300  # of these
+    none_share: float = 0.1  # of questions that None of the Above answers
+    options: int = 0  # entities offered; 0: all of the story's
+    # tokens on each side of the mention that the text keeps; 0: the whole story
+    context: int = 0
+    seed: int = 0  # of all random streams
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         for name, low in _LEAST.items():
-            if getattr(self, name) < low: return f"the rule {name} is {getattr(self, name)}, the least is {low}"
+            if getattr(self, name) < low:
+                return f"the rule {name} is {getattr(self, name)}, the least is {low}"
         for name in ("max_others", "none_share"):
             if not 0 <= getattr(self, name) <= 1:
                 return f"the rule {name} is {getattr(self, name)}, not a share from 0 to 1"
-        if self.test > self.most: return "of the questions more would be test questions than there are"
+        if self.test > self.most:
+            return "of the questions more would be test questions than there are"
         return "the rule options is 1: one option is no choice" if self.options == 1 else ""
 
+
 RELEASED = Rules()
-PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, possessive=False, max_fuzzy=74, min_net=0,
-              neighbours="pronouns", count_itself=False)
+PAPER = Rules(
+    mode="paper",
+    count="words",
+    min_entities=2,
+    distinct=True,
+    possessive=False,
+    max_fuzzy=74,
+    min_net=0,
+    neighbours="pronouns",
+    count_itself=False,
+)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e25ec22f
 _MODES = {"released": RELEASED, "paper": PAPER}
 
+
 def _the_rules(mode: str = "released", **changed) -> Rules:
     "Return the rules of a mode, with some changed."
-    if mode not in _MODES: raise CallError(f"unknown mode {mode!r}", do=nearest(mode, _MODES))
+    if mode not in _MODES:
+        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, _MODES))
     if bad := set(changed) - set(Rules.__struct_fields__):
-        raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__))
-    try: return _MODES[mode].changed(**changed)
-    except ValueError as e: raise CallError(str(e)) from None
+        raise CallError(
+            f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__)
+        )
+    try:
+        return _MODES[mode].changed(**changed)
+    except ValueError as e:
+        raise CallError(str(e)) from None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4af500cd
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 
+
 def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     "Extend a mention by the 's that follows it."
-    after = tokens[s.end + 1:s.end + 3]
-    return Span(s.start, s.end + 1) if after and after[0] == "'s" and after[1:] != ["."] else s
+    after = tokens[s.end + 1 : s.end + 3]
+    return (
+        Span(s.start, s.end + 1) if after and after[0] == "'s" and after[1:] != ["."] else s
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #f50d297a
 def _first_of(root: list[int], i: int) -> int:
     "Follow a cluster's links to the first one that it merges with, and shorten the way."
-    while root[i] != i: root[i] = i = root[root[i]]
+    while root[i] != i:
+        root[i] = i = root[root[i]]
     return i
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b2a226aa
@@ -105,8 +154,9 @@ def _homes(clusters: Sequence[Sequence[Span]]) -> list[int]:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #41c52eed
 class Tidied(NamedTuple):
     "A document as the builder reads it."
-    doc: Document       # plain quotes; clusters, names and labels in the order of the text
-    origin: list[int]   # of each cluster: the first of those that it is made of
+
+    doc: Document  # plain quotes; clusters, names and labels in the order of the text
+    origin: list[int]  # of each cluster: the first of those that it is made of
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #f95f3cf0
 def _plain_token(token: str) -> str:
@@ -114,7 +164,8 @@ def _plain_token(token: str) -> str:
     return TOKENS.get(token, token).translate(_QUOTES)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0b570d8e
-@lru_cache(maxsize=100)  # names are found in the same text, and benchmarks of other rules built from it
+# names are found in the same text, and benchmarks of other rules built from it
+@lru_cache(maxsize=100)
 def _plain(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
     "Write all sentences so, each different token once."
     plain = {t: _plain_token(t) for t in set(chain.from_iterable(sentences))}
@@ -123,9 +174,11 @@ def _plain(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #7b1be031
 class _Merged(NamedTuple):
     "A cluster of a tidied document."
-    mentions: list[tuple[Span, Span]] # as the builder reads them and as the document has them
+
+    # as the builder reads them and as the document has them
+    mentions: list[tuple[Span, Span]]
     name: str
-    origin: int # the first of the clusters that it is made of
+    origin: int  # the first of the clusters that it is made of
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #08ebd815
 def _by_home(d: Document) -> tuple[dict[int, list[Span]], dict[int, str]]:
@@ -133,8 +186,10 @@ def _by_home(d: Document) -> tuple[dict[int, list[Span]], dict[int, str]]:
     homes = _homes(d.clusters)
     groups: dict[int, list[Span]] = {}
     called: dict[int, str] = {}
-    for home, c in zip(homes, d.clusters): groups.setdefault(home, []).extend(c)
-    for home, name in zip(homes, d.names): called[home] = called.get(home) or name
+    for home, c in zip(homes, d.clusters):
+        groups.setdefault(home, []).extend(c)
+    for home, name in zip(homes, d.names):
+        called[home] = called.get(home) or name
     return groups, called
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #15a5b72e
@@ -148,14 +203,18 @@ def _merged(d: Document, grow: Callable[[Span], Span]) -> list[_Merged]:
     groups, called = _by_home(d)
     made = []
     for home, group in groups.items():
-        if mentions := _grown(group, grow): made.append(_Merged(mentions, called.get(home, ""), home))
+        if mentions := _grown(group, grow):
+            made.append(_Merged(mentions, called.get(home, ""), home))
     return sorted(made)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #69a01e97
-def _labels_of(d: Document, field: str, made: Sequence[_Merged]) -> tuple[tuple[str, ...], ...]:
+def _labels_of(
+    d: Document, field: str, made: Sequence[_Merged]
+) -> tuple[tuple[str, ...], ...]:
     "Return a document's labels in the order of the merged clusters."
     of: dict[Span, str] = {}
-    for spans, labels in zip(d.clusters, d.labels[field]): of.update(zip(spans, labels))
+    for spans, labels in zip(d.clusters, d.labels[field]):
+        of.update(zip(spans, labels))
     return map_members(lambda m: of[m[1]], map(attrgetter("mentions"), made))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #08141669
@@ -168,7 +227,8 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     made = _merged(d, grow)
     mentions, origin = [c.mentions for c in made], [c.origin for c in made]
     names = tuple(map(attrgetter("name"), made))
-    if rules.distinct: names = _distinct(names, list(map(len, mentions)))
+    if rules.distinct:
+        names = _distinct(names, list(map(len, mentions)))
     labels = {field: _labels_of(d, field, made) for field in d.labels}
     clusters = map_members(itemgetter(0), mentions)
     return Tidied(Document(d.doc_key, sentences, clusters, names, labels, d.meta), origin)
@@ -177,17 +237,25 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
 def _distinct(names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
     "Let the largest of the clusters that share a name keep it."
     keep: dict[str, int] = {}
-    for i in sorted(range(len(names)), key=lambda i: -sizes[i]): keep.setdefault(names[i].lower(), i)
+    for i in sorted(range(len(names)), key=lambda i: -sizes[i]):
+        keep.setdefault(names[i].lower(), i)
     return tuple(n if keep[n.lower()] == i else "" for i, n in enumerate(names))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e21c0be5
-CLASSES = {"I": "i me my mine myself i.", "you": "you your yours yourself yourselves thou thee thy thine thyself ye",
-           "he": "he him his himself", "she": "she her hers herself",
-           "it": "it its itself", "we": "we us our ours ourselves", "they": "they them their themselves",
-           "this, that": "that this"}
+CLASSES = {
+    "I": "i me my mine myself i.",
+    "you": "you your yours yourself yourselves thou thee thy thine thyself ye",
+    "he": "he him his himself",
+    "she": "she her hers herself",
+    "it": "it its itself",
+    "we": "we us our ours ourselves",
+    "they": "they them their themselves",
+    "this, that": "that this",
+}
 PRONOUNS = dict(zip("01234567", CLASSES, strict=True))  # as the released files number them
 _CLASS_OF = {w: i for i, words in enumerate(CLASSES.values()) for w in words.split()}
 PLURAL = frozenset("they them their theirs themselves we us our ours ourselves".split())
+
 
 def pronoun_class(mention: str) -> int:
     "Find a pronoun's class from its words: an index in CLASSES; -1: none."
@@ -201,36 +269,43 @@ def _kind_of(mention: str) -> str:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #817f4b6f
 GENDERS = {2: "Male", 3: "Female", 4: "Neutral", 7: "Neutral"}
 
-def gender_of(classes: Iterable[int]) -> str|None:
+
+def gender_of(classes: Iterable[int]) -> str | None:
     "Find the gender of a cluster's pronouns, given in the order of the text; None: they have none."
     for c, _ in Counter(classes).most_common():
-        if c in GENDERS: return GENDERS[c]
+        if c in GENDERS:
+            return GENDERS[c]
     return None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4ff5ccda
 class Story(NamedTuple):
     "A tidied document and its mentions, in the order of the text."
+
     doc: Document
-    starts: np.ndarray   # first tokens
-    ends: np.ndarray     # last tokens
+    starts: np.ndarray  # first tokens
+    ends: np.ndarray  # last tokens
     cluster: np.ndarray  # indices of clusters
-    words: list[str]     # of each mention
-    kind: list[str]      # PROP, NOM, PRON
+    words: list[str]  # of each mention
+    kind: list[str]  # PROP, NOM, PRON
     classes: np.ndarray  # of pronouns
-    origin: list[int]    # of each cluster: its index in the document before tidying
+    origin: list[int]  # of each cluster: its index in the document before tidying
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1975c553
 def _mention_rows(d: Document) -> list[tuple[int, int, int, int]]:
     "List the mentions in the order of the text: first and last token, cluster, place in the cluster."
     rows = []
     for i, c in enumerate(d.clusters):
-        for k, s in enumerate(c): rows.append((s.start, s.end, i, k))
+        for k, s in enumerate(c):
+            rows.append((s.start, s.end, i, k))
     return sorted(rows)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e6195360
-def _kinds(d: Document, rows: Iterable[tuple[int, int, int, int]], words: Iterable[str]) -> list[str]:
+def _kinds(
+    d: Document, rows: Iterable[tuple[int, int, int, int]], words: Iterable[str]
+) -> list[str]:
     "Return the kinds of a document's mentions: as annotated, or guessed from their words."
-    if not (kinds := d.labels.get("kind")): return list(map(_kind_of, words))
+    if not (kinds := d.labels.get("kind")):
+        return list(map(_kind_of, words))
     return [kinds[i][k] for _, _, i, k in rows]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #10b403a8
@@ -239,7 +314,7 @@ def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     d, origin = tidied(d, rules)
     tokens = d.tokens
     rows = _mention_rows(d)
-    words = [" ".join(tokens[a:b + 1]) for a, b, _, _ in rows]
+    words = [" ".join(tokens[a : b + 1]) for a, b, _, _ in rows]
     starts, ends, cluster = (np.fromiter(map(itemgetter(j), rows), int) for j in range(3))
     classes = np.array(list(map(pronoun_class, words)), int)
     return Story(d, starts, ends, cluster, words, _kinds(d, rows, words), classes, origin)
@@ -247,15 +322,20 @@ def story_of(d: Document, rules: Rules = RELEASED) -> Story:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #187e6a51
 _LATIN = dict.fromkeys(range(128, 256))
 
+
 @cache
 def _cleaned(text: str) -> str:
     from rapidfuzz.utils import default_process
+
     return default_process(text.translate(_LATIN))
+
 
 @cache
 def _alike(a: str, b: str) -> int:
     from rapidfuzz.fuzz import partial_token_sort_ratio
+
     return int(round(partial_token_sort_ratio(_cleaned(a), _cleaned(b))))
+
 
 def likeness(name: str, mention: str) -> int:
     "Measure how much a mention's words are like an entity's name: 0 to 100."
@@ -265,16 +345,20 @@ def likeness(name: str, mention: str) -> int:
 def _nearest_places(cluster: np.ndarray, among: np.ndarray) -> np.ndarray:
     "Find for each mention the distance to the nearest other one of its cluster for which `among` holds."
     n = len(cluster)
-    place = cluster.astype(np.int64)*4*max(n, 1) + np.arange(n)   # clusters lie further apart than a story is long
+    # clusters lie further apart than a story is long
+    place = cluster.astype(np.int64) * 4 * max(n, 1) + np.arange(n)
     there = np.sort(place[among])
     far = np.int64(1 << 60)
     padded = np.concatenate([[-far], there, [far]])
-    after, before = np.searchsorted(padded, place, "right"), np.searchsorted(padded, place, "left") - 1
+    after = np.searchsorted(padded, place, "right")
+    before = np.searchsorted(padded, place, "left") - 1
     best = np.minimum(padded[after] - place, place - padded[before])
     return np.where(best < n, best, -1)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #99dfb8d1
-def _near_help(cluster: np.ndarray, classes: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+def _near_help(
+    cluster: np.ndarray, classes: np.ndarray, window: int
+) -> tuple[np.ndarray, np.ndarray]:
     "Count the helpers and distractors of each mention among its neighbours on each side."
     n = len(cluster)
     helpers, distractors = np.zeros(n, int), np.zeros(n, int)
@@ -288,10 +372,16 @@ def _near_help(cluster: np.ndarray, classes: np.ndarray, window: int) -> tuple[n
     return helpers, distractors
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e850d656
-def _help(cluster: np.ndarray, classes: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+def _help(
+    cluster: np.ndarray, classes: np.ndarray, rules: Rules
+) -> tuple[np.ndarray, np.ndarray]:
     "Count the helpers and distractors of each pronoun; -1 and -2 where there is no class."
     pronoun = classes >= 0
-    at = np.flatnonzero(pronoun) if rules.neighbours == "pronouns" else np.arange(len(cluster))
+    at = (
+        np.flatnonzero(pronoun)
+        if rules.neighbours == "pronouns"
+        else np.arange(len(cluster))
+    )
     near_helpers, near_distractors = _near_help(cluster[at], classes[at], rules.window)
     helpers, distractors = np.full(len(cluster), -1), np.full(len(cluster), -2)
     helpers[pronoun] = near_helpers[pronoun[at]] + rules.count_itself
@@ -312,17 +402,30 @@ def _nested(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #ebbe0a6e
 def _entity_of(story: Story) -> np.ndarray:
     "Return the name of each mention's entity; empty: it has none."
-    names = story.doc.names or ("",)*len(story.doc.clusters)
+    names = story.doc.names or ("",) * len(story.doc.clusters)
     return np.array([*names, ""], object)[story.cluster]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #dd0cf3c9
 def _properties(story: Story) -> "pd.DataFrame":
     "Make the first columns of the table: what a mention is, without its neighbours."
     entity, n = _entity_of(story), len(story.words)
-    fuzzy = np.array([likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int)
-    return pd.DataFrame({"doc_key": story.doc.doc_key, "mention": np.arange(n), "start": story.starts,
-                         "end": story.ends, "words": story.words, "kind": story.kind, "cluster": story.cluster,
-                         "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy})
+    fuzzy = np.array(
+        [likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int
+    )
+    return pd.DataFrame(
+        {
+            "doc_key": story.doc.doc_key,
+            "mention": np.arange(n),
+            "start": story.starts,
+            "end": story.ends,
+            "words": story.words,
+            "kind": story.kind,
+            "cluster": story.cluster,
+            "entity": entity,
+            "pronoun_class": story.classes,
+            "fuzzy": fuzzy,
+        }
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #438c1e5d
 def _add_sizes(table: "pd.DataFrame", cluster: np.ndarray, nominal: np.ndarray) -> None:
@@ -336,9 +439,13 @@ def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
     Of the rules, window and neighbours matter."""
     table, cluster = _properties(story), story.cluster
     nominal = np.array(story.kind) != "PRON"
-    among = {"nearest": np.ones(len(nominal), bool), "nearest_nominal": nominal,
-             "nearest_like": nominal & (table.fuzzy.to_numpy() > rules.max_fuzzy)}
-    for column, fits in among.items(): table[column] = _nearest_places(cluster, fits)
+    among = {
+        "nearest": np.ones(len(nominal), bool),
+        "nearest_nominal": nominal,
+        "nearest_like": nominal & (table.fuzzy.to_numpy() > rules.max_fuzzy),
+    }
+    for column, fits in among.items():
+        table[column] = _nearest_places(cluster, fits)
     table["helpers"], table["distractors"] = _help(cluster, story.classes, rules)
     table["net"] = table.distractors - table.helpers
     _add_sizes(table, cluster, nominal)
@@ -355,39 +462,49 @@ def _lack_of_names(story: Story, rules: Rules) -> str:
     "Explain that too little of a story has names, or return an empty string."
     if (k := sum(map(bool, story.doc.names))) < rules.min_entities:
         return f"{k} named clusters, fewer than {rules.min_entities}"
-    others = np.count_nonzero(_entity_of(story) == "")/len(story.words)
-    if others <= rules.max_others: return ""
-    return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %"
+    others = np.count_nonzero(_entity_of(story) == "") / len(story.words)
+    if others <= rules.max_others:
+        return ""
+    return f"{100 * others:.1f} % of the mentions have no named entity, more than {100 * rules.max_others:g} %"
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a864f6b5
 MARKS = ("{{", "}}", "(#This is the marked mention)")
+
 
 def _reason(story: Story, rules: Rules) -> str:
     "Explain why a story cannot be used, or return an empty string."
     d = story.doc
     tokens = d.tokens
     n, text = words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens)
-    if not d.clusters: return "no clusters"
-    if not d.sentences: return "no text"
+    if not d.clusters:
+        return "no clusters"
+    if not d.sentences:
+        return "no text"
     for mark in MARKS:
-        if mark in text: return f"the text holds {mark!r}, with which prompts mark the mention"
-    if n < rules.min_tokens: return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
+        if mark in text:
+            return f"the text holds {mark!r}, with which prompts mark the mention"
+    if n < rules.min_tokens:
+        return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
     return _lack_of_names(story, rules)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #03a4e1c3
 class Pool(NamedTuple):
     "The stories that are used and the mentions that could be asked about."
+
     rules: Rules
-    stories: dict[str, Story]    # by key, in order
-    rejected: dict[str, str]     # key -> reason
-    mentions: "pd.DataFrame"     # of named clusters, one row each
+    stories: dict[str, Story]  # by key, in order
+    rejected: dict[str, str]  # key -> reason
+    mentions: "pd.DataFrame"  # of named clusters, one row each
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #9c2b4a30
 def _none_usable(rejected: Mapping[str, str]) -> DataError:
     "Explain that no document can be used."
     reasons = "; ".join(sorted(set(rejected.values()))[:3])
-    return DataError(f"none of the {len(rejected)} documents can be used{f': {reasons}' if reasons else ''}",
-                     "IdentifyMe", "loosen the rules, or name more clusters")
+    return DataError(
+        f"none of the {len(rejected)} documents can be used{f': {reasons}' if reasons else ''}",
+        "IdentifyMe",
+        "loosen the rules, or name more clusters",
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42f8a7b8
 def _named_mentions(story: Story, rules: Rules) -> "pd.DataFrame":
@@ -396,18 +513,24 @@ def _named_mentions(story: Story, rules: Rules) -> "pd.DataFrame":
     return t[t.entity != ""].assign(corpus=str(story.doc.meta.get("corpus", "")))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #37b72d97
-def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[str, Story]|None = None) -> Pool:
+def _pool_of(
+    docs: Iterable[Document],
+    rules: Rules = RELEASED,
+    read: Mapping[str, Story] | None = None,
+) -> Pool:
     "Collect stories and mentions that questions can be made of; `read` holds stories that were read before."
     stories, rejected, tables = {}, {}, []
     for d in docs:
         story = read[d.doc_key] if read else story_of(d, rules)
-        if (key := d.doc_key) in stories or key in rejected: raise DataError("the document appears twice", key)
+        if (key := d.doc_key) in stories or key in rejected:
+            raise DataError("the document appears twice", key)
         if reason := _reason(story, rules):
             rejected[key] = reason
             continue
         stories[key] = story
         tables.append(_named_mentions(story, rules))
-    if not tables: raise _none_usable(rejected)
+    if not tables:
+        raise _none_usable(rejected)
     return Pool(rules, stories, rejected, pd.concat(tables, ignore_index=True))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1ff8bafc
@@ -419,14 +542,18 @@ def _nominals_to_ask(t: "pd.DataFrame", rules: Rules) -> "pd.DataFrame":
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #278f46b4
 def _pronouns_to_ask(t: "pd.DataFrame", rules: Rules) -> "pd.DataFrame":
     "Choose the pronouns whose neighbours distract; if they need not be hard, all but the plural ones."
-    if not rules.hard: return t[~t.words.str.lower().isin(PLURAL)]
+    if not rules.hard:
+        return t[~t.words.str.lower().isin(PLURAL)]
     return t[(t.pronoun_class >= 0) & (t.net >= rules.min_net)]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #eb60502f
 KINDS = ("NOM", "PRON")
 TYPES = {"NOM": "nominal", "PRON": "pronominal"}
 
-def candidates(pool: Pool, kind: str, corpus: str = "", rules: Rules|None = None) -> "pd.DataFrame":
+
+def candidates(
+    pool: Pool, kind: str, corpus: str = "", rules: Rules | None = None
+) -> "pd.DataFrame":
     """Choose the mentions of a kind (NOM or PRON), of one corpus if given, that may be asked about: rows of the pool's
     mentions, in order. `rules` are other thresholds than the pool's; its window stays."""
     r, t = rules or pool.rules, pool.mentions
@@ -437,11 +564,13 @@ def candidates(pool: Pool, kind: str, corpus: str = "", rules: Rules|None = None
 def _points(c: np.ndarray) -> np.ndarray:
     "Count, by one criterion, how many each item beats, and half of those that it equals."
     in_order = np.sort(c)
-    less, not_more = np.searchsorted(in_order, c, "left"), np.searchsorted(in_order, c, "right")
-    return (less + not_more - 1)/2
+    less = np.searchsorted(in_order, c, "left")
+    not_more = np.searchsorted(in_order, c, "right")
+    return (less + not_more - 1) / 2
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d90c628b
 DISTANCES = ("nearest", "nearest_nominal", "nearest_like")
+
 
 def copeland(criteria: Iterable[Sequence[float]]) -> np.ndarray:
     "Count each item's wins plus half its ties, over all criteria, in which higher is harder."
@@ -459,13 +588,18 @@ def _settle_equals(a: int, b: int, known: Mapping[int, int]) -> list[int]:
     return [known[i] if i in known else next(free) for i in range(a, b)]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #bfb72c6c
-def _known_ranks(points: np.ndarray, ids: list[str], ranks: Mapping[str, int], a: int, b: int) -> dict[int, int]:
+def _known_ranks(
+    points: np.ndarray, ids: list[str], ranks: Mapping[str, int], a: int, b: int
+) -> dict[int, int]:
     "Return the known ranks of the items from a to b, which have equal points; a rank elsewhere is an error."
     known = {i: ranks[ids[i]] for i in range(a, b) if ids[i] in ranks}
     for i, rank in known.items():
         if not a <= rank < b:
-            raise DataError(f"its rank would be {rank}, its {points[i]:g} points put it from {a} to {b - 1}",
-                            ids[i], "are the documents and names those of the release?")
+            raise DataError(
+                f"its rank would be {rank}, its {points[i]:g} points put it from {a} to {b - 1}",
+                ids[i],
+                "are the documents and names those of the release?",
+            )
     return known
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #357ee026
@@ -473,7 +607,8 @@ def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> lis
     "Place sorted items, with known ranks to order equals."
     out = list(range(len(ids)))
     edges = [0, *(np.flatnonzero(np.diff(points)) + 1).tolist(), len(ids)]
-    for a, b in zip(edges, edges[1:]): out[a:b] = _settle_equals(a, b, _known_ranks(points, ids, ranks, a, b))
+    for a, b in zip(edges, edges[1:]):
+        out[a:b] = _settle_equals(a, b, _known_ranks(points, ids, ranks, a, b))
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #ca8c8a25
@@ -483,7 +618,9 @@ def _hardness(rows: "pd.DataFrame", kind: str) -> np.ndarray:
     return copeland([first, *(rows[c] for c in DISTANCES)])
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3561b16c
-def ranked(rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int]|None = None) -> "pd.DataFrame":
+def ranked(
+    rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int] | None = None
+) -> "pd.DataFrame":
     """Rank candidates of one kind (NOM or PRON) by difficulty, with points, the hardest first.
     `ranks` maps the ids of questions to their ranks, where they are known."""
     points = _hardness(rows, kind)
@@ -498,37 +635,44 @@ def _shuffled(rows: "pd.DataFrame", seed: int) -> "pd.DataFrame":
     return rows.iloc[np.random.RandomState(seed).permutation(len(rows))]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d88a956a
-def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|None = None) -> dict[str, "pd.DataFrame"]:
+def _picked(
+    pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int] | None = None
+) -> dict[str, "pd.DataFrame"]:
     "Select the mentions of each split."
     r, rows = pool.rules, candidates(pool, kind, corpus)
-    rows = ranked(rows, kind, ranks)[:r.most] if r.hard else rows
-    rows = _shuffled(rows, r.seed)[:r.most]
-    n = r.test if len(rows) == r.most else round(len(rows)*r.test/r.most)
+    rows = ranked(rows, kind, ranks)[: r.most] if r.hard else rows
+    rows = _shuffled(rows, r.seed)[: r.most]
+    n = r.test if len(rows) == r.most else round(len(rows) * r.test / r.most)
     return {"test": rows[:n], "dev": rows[n:]}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #141e9922
-def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150) -> "pd.DataFrame":
+def _random_set(
+    pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150
+) -> "pd.DataFrame":
     "Draw the mentions of a random set."
     rows = candidates(pool, kind, corpus, pool.rules.changed(hard=False))
-    return _shuffled(rows, pool.rules.seed)[size*i:size*(i + 1)]
+    return _shuffled(rows, pool.rules.seed)[size * i : size * (i + 1)]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b08ca475
 class Page(NamedTuple):
     "What all questions of a story share."
-    text: str                 # tokens joined by spaces
-    tokens: list[str]         # of the story
-    at: list[int]             # where each token begins
-    names: list[str]          # of its entities, the order before shuffling
-    entity: list[str]         # of each mention; "" where there is none
-    named: list[int]          # mentions whose cluster has a name
-    gender: dict[str, str|None]    # of each entity
-    spoken: list[bool]        # of each token: whether its sentence is dialogue or part of it
-    counts: dict[str, int]    # mentions of each entity, in the order of their first
-    by_class: dict[int, list[int]] # mentions of named clusters by pronoun class
+
+    text: str  # tokens joined by spaces
+    tokens: list[str]  # of the story
+    at: list[int]  # where each token begins
+    names: list[str]  # of its entities, the order before shuffling
+    entity: list[str]  # of each mention; "" where there is none
+    named: list[int]  # mentions whose cluster has a name
+    gender: dict[str, str | None]  # of each entity
+    spoken: list[bool]  # of each token: whether its sentence is dialogue or part of it
+    counts: dict[str, int]  # mentions of each entity, in the order of their first
+    by_class: dict[int, list[int]]  # mentions of named clusters by pronoun class
     story: Story
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c1fa5318
-def _ordered_names(d: Document, names: Sequence[str], order: Sequence[str]|None) -> list[str]:
+def _ordered_names(
+    d: Document, names: Sequence[str], order: Sequence[str] | None
+) -> list[str]:
     "Order the names of a story's entities: as asked, or the largest cluster first."
     if order is None:
         largest = sorted(range(len(names)), key=lambda i: -len(d.clusters[i]))
@@ -541,16 +685,22 @@ def _ordered_names(d: Document, names: Sequence[str], order: Sequence[str]|None)
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
+
 def _grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     "Group values by their keys, both in their order."
     groups: dict[_K, list[_V]] = {}
-    for key, value in pairs: groups.setdefault(key, []).append(value)
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
     return groups
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #92a20c50
-def _genders(entity: Sequence[str], classes: Sequence[int]) -> dict[str, str|None]:
+def _genders(entity: Sequence[str], classes: Sequence[int]) -> dict[str, str | None]:
     "Find the gender of each entity by the pronouns of its mentions."
-    return {name: gender_of(own) for name, own in _grouped(zip(entity, classes, strict=True)).items() if name}
+    return {
+        name: gender_of(own)
+        for name, own in _grouped(zip(entity, classes, strict=True)).items()
+        if name
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #33e0a932
 def _token_starts(tokens: Iterable[str]) -> list[int]:
@@ -558,18 +708,33 @@ def _token_starts(tokens: Iterable[str]) -> list[int]:
     return [0, *accumulate(len(t) + 1 for t in tokens)][:-1]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #04b20ab5
-def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[str, str|None]|None = None) -> Page:
+def _page_of(
+    story: Story,
+    order: Sequence[str] | None = None,
+    genders: Mapping[str, str | None] | None = None,
+) -> Page:
     "Prepare a story for questions."
     d, tokens = story.doc, story.doc.tokens
-    names = d.names or ("",)*len(d.clusters)
+    names = d.names or ("",) * len(d.clusters)
     ordered = _ordered_names(d, names, order)
     classes = story.classes.tolist()
     entity = _entity_of(story).tolist()
     named = [i for i, e in enumerate(entity) if e]
     by_class = _grouped((classes[i], i) for i in named if classes[i] >= 0)
     genders_of = _genders(entity, classes) | dict(genders or {})
-    return Page(" ".join(tokens), tokens, _token_starts(tokens), ordered, entity, named, genders_of, _in_dialogue(d),
-                Counter(filter(None, entity)), by_class, story)
+    return Page(
+        " ".join(tokens),
+        tokens,
+        _token_starts(tokens),
+        ordered,
+        entity,
+        named,
+        genders_of,
+        _in_dialogue(d),
+        Counter(filter(None, entity)),
+        by_class,
+        story,
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
 def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
@@ -577,8 +742,10 @@ def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
     after `longest` tokens is taken for a lost one."""
     out, since = [], -1
     for i, t in enumerate(tokens):
-        if '"' in t and t.count('"') % 2: since = i if since < 0 else -1
-        elif since >= 0 and i - since > longest: since = -1
+        if '"' in t and t.count('"') % 2:
+            since = i if since < 0 else -1
+        elif since >= 0 and i - since > longest:
+            since = -1
         out.append(since >= 0 and '"' not in t)
     return out
 
@@ -586,47 +753,67 @@ def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
 def _in_dialogue(d: Document) -> list[bool]:
     "Tell, by token, whether its sentence is dialogue or part of it."
     quoted, out = iter(in_quotes(d.tokens)), []
-    for s in d.sentences: out += [any(list(islice(quoted, len(s))))]*len(s)
+    for s in d.sentences:
+        out += [any(list(islice(quoted, len(s))))] * len(s)
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #93d34486
 def _fewer(names: list[str], right: str, none: bool, rules: Rules, id: str) -> list[str]:
     "Draw as many names as the rules allow, with the right one unless `none` removes it."
-    if not rules.options or len(names) <= rules.options: return names
-    draw, others = random.Random(f"{rules.seed}:{id}"), [i for i, n in enumerate(names) if n != right]
+    if not rules.options or len(names) <= rules.options:
+        return names
+    draw = random.Random(f"{rules.seed}:{id}")
+    others = [i for i, n in enumerate(names) if n != right]
     keep = draw.sample(others, min(len(others), rules.options - (not none)))
-    if not none: keep.append(names.index(right))
+    if not none:
+        keep.append(names.index(right))
     return list(map(names.__getitem__, sorted(keep)))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #771df7d7
-def _options_of(names: Sequence[str], right: str, none: bool, draw: random.Random, rules: Rules = RELEASED,
-        id: str = "") -> tuple[list[str], str]:
+def _options_of(
+    names: Sequence[str],
+    right: str,
+    none: bool,
+    draw: random.Random,
+    rules: Rules = RELEASED,
+    id: str = "",
+) -> tuple[list[str], str]:
     "Return names with None of the Above, and the right answer; `none` removes its name."
     names = list(names)
     draw.shuffle(names)
-    if none: names.remove(right)
+    if none:
+        names.remove(right)
     return [*_fewer(names, right, none, rules, id), NONE], NONE if none else right
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #113c880c
-RULES_OF_THUMB = ("most_frequent", "nearest_mention", "preceding_mention", "preceding_same_class")
+RULES_OF_THUMB = (
+    "most_frequent",
+    "nearest_mention",
+    "preceding_mention",
+    "preceding_same_class",
+)
 
-def _before(places: Sequence[int], i: int, fits: Callable) -> int|None:
+
+def _before(places: Sequence[int], i: int, fits: Callable) -> int | None:
     "Find the last place before i that fits."
     for k in range(bisect_left(places, i) - 1, -1, -1):
-        if fits(places[k]): return places[k]
+        if fits(places[k]):
+            return places[k]
     return None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3ecd9957
-def _after(places: Sequence[int], i: int, fits: Callable) -> int|None:
+def _after(places: Sequence[int], i: int, fits: Callable) -> int | None:
     "Find the first place after i that fits."
     for k in range(bisect_left(places, i + 1), len(places)):
-        if fits(places[k]): return places[k]
+        if fits(places[k]):
+            return places[k]
     return None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2650a4ca
-def _nearer(i: int, back: int|None, on: int|None) -> int|None:
+def _nearer(i: int, back: int | None, on: int | None) -> int | None:
     "Choose of the places before and after i the nearer, of two equally near the one before."
-    if back is None or on is None: return on if back is None else back
+    if back is None or on is None:
+        return on if back is None else back
     return on if on - i < i - back else back
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #666138a1
@@ -643,20 +830,31 @@ def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
     back, on = _before(page.named, i, fits), _after(page.named, i, fits)
     same = _before(page.by_class.get(int(page.story.classes[i]), ()), i, fits)
     picks = [_most_frequent(page, i, of)]
-    for j in (_nearer(i, back, on), back, same): picks.append(NONE if j is None else page.entity[j])
+    for j in (_nearer(i, back, on), back, same):
+        picks.append(NONE if j is None else page.entity[j])
     return dict(zip(RULES_OF_THUMB, map(of.__getitem__, picks), strict=True))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #fac876fb
 def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[int, int]]:
     "Return the text and the place of the mention in it."
     a, b = page.at[start], page.at[end] + len(page.tokens[end])
-    if not context: return page.text, (a, b)
+    if not context:
+        return page.text, (a, b)
     first, last = max(0, start - context), min(len(page.at) - 1, end + context)
     left = page.at[first]
-    return page.text[left:page.at[last] + len(page.tokens[last])], (a - left, b - left)
+    return page.text[left : page.at[last] + len(page.tokens[last])], (a - left, b - left)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #845f4828
-_NUMBERS = ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")
+_NUMBERS = (
+    "fuzzy",
+    "net",
+    "helpers",
+    "distractors",
+    *DISTANCES,
+    "cluster_size",
+    "nominal_size",
+)
+
 
 def _numbers(row: Any) -> dict[str, int]:
     "Return the counts and distances of a mention in the table."
@@ -666,37 +864,63 @@ def _numbers(row: Any) -> dict[str, int]:
 def _fields(page: Page, row: Any, names: list[str], right: str) -> dict:
     "Return the fields for breakdowns."
     pronoun, none = row.kind == "PRON", right == NONE
-    return {"corpus": row.corpus, "type": TYPES[row.kind], "answer": "none" if none else "entity",
-            "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None, "nested": bool(row.nested),
-            "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None,
-            "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names),
-            "offered": len(names),
-            "position": round(int(row.start)/max(1, len(page.at)), 3),
-            **_numbers(row), **_thumb(page, int(row.mention), names)}
+    return {
+        "corpus": row.corpus,
+        "type": TYPES[row.kind],
+        "answer": "none" if none else "entity",
+        "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None,
+        "nested": bool(row.nested),
+        "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None,
+        "gender": None if none else page.gender.get(row.entity),
+        "doubled_option": len(set(names)) < len(names),
+        "offered": len(names),
+        "position": round(int(row.start) / max(1, len(page.at)), 3),
+        **_numbers(row),
+        **_thumb(page, int(row.mention), names),
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
-def _question_of(page: Page, row: Any, offered: tuple[list[str], str], rules: Rules) -> Question:
+def _question_of(
+    page: Page, row: Any, offered: tuple[list[str], str], rules: Rules
+) -> Question:
     "Make a question about a mention."
     names, right = offered
     text, chars = _window(page, int(row.start), int(row.end), rules.context)
-    return Question(f"{row.doc_key}:{row.mention}", row.doc_key, text, chars, tuple(map(Option, names)),
-                    (names.index(right),), _fields(page, row, names, right))
+    return Question(
+        f"{row.doc_key}:{row.mention}",
+        row.doc_key,
+        text,
+        chars,
+        tuple(map(Option, names)),
+        (names.index(right),),
+        _fields(page, row, names, right),
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1433df98
 class Streams(NamedTuple):
     "The two legacy generators that run through all blocks."
+
     rows: np.random.RandomState
     options: random.Random
+
 
 def streams(seed: int = 0) -> Streams:
     "Make both generators anew from one seed."
     return Streams(np.random.RandomState(seed), random.Random(seed))
 
+
 def none_rows(n: int, s: Streams, share: float = 0.1) -> set[int]:
     "Draw the indices of the questions, a `share` of a block's `n`, that None of the Above answers; `s` moves on."
-    return set(s.rows.choice(np.arange(n), int(share*n), replace=False).tolist()) if n else set()
+    return (
+        set(s.rows.choice(np.arange(n), int(share * n), replace=False).tolist())
+        if n
+        else set()
+    )
 
-def _block(rows: "pd.DataFrame", pages: Mapping[str, Page], s: Streams, rules: Rules = RELEASED) -> list[Question]:
+
+def _block(
+    rows: "pd.DataFrame", pages: Mapping[str, Page], s: Streams, rules: Rules = RELEASED
+) -> list[Question]:
     "Make the questions about some mentions."
     none, made = none_rows(len(rows), s, rules.none_share), []
     for k, row in enumerate(rows.itertuples(index=False)):
@@ -708,44 +932,61 @@ def _block(rows: "pd.DataFrame", pages: Mapping[str, Page], s: Streams, rules: R
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3a84d829
 class Known(NamedTuple):
     "Knowledge beyond the documents; each field may be left out."
-    ranks: Mapping[str, int]                         # question id -> rank among equals
-    order: Mapping[str, Sequence[str]]               # document -> its names before shuffling
-    genders: Mapping[str, Mapping[str, str|None]]    # document -> name -> gender
+
+    ranks: Mapping[str, int]  # question id -> rank among equals
+    order: Mapping[str, Sequence[str]]  # document -> its names before shuffling
+    genders: Mapping[str, Mapping[str, str | None]]  # document -> name -> gender
+
 
 NOTHING = Known({}, {}, {})
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c8cec3f0
 class Built:
     "A built benchmark: questions by block, and what became of the documents."
-    def __init__(self, pool: Pool, blocks: dict[tuple[str, str, str], list[Question]], pages: dict[str, Page]):
+
+    def __init__(
+        self,
+        pool: Pool,
+        blocks: dict[tuple[str, str, str], list[Question]],
+        pages: dict[str, Page],
+    ):
         "Keep stories and mentions, questions by (corpus, split, kind), and the stories' pages by key."
         self.pool, self.blocks, self.pages = pool, blocks, pages
+
     def questions(self, split: str = "test", corpus: str = "") -> list[Question]:
         "List a split's questions (test, dev, all for both, random0 to random9) in order, of one corpus or of all."
         return _questions(self, split, corpus)
+
     def row(self, id: str) -> "pd.Series":
         "Look up a question, or any mention as doc_key:number, in the mention table."
         story, i = _place(self, id)
         return mention_table(story, self.pool.rules).iloc[i]
+
     def around(self, id: str, width: int = 60) -> Look:
         "Show the document around a question's mention."
         story, i = _place(self, id)
         return story.doc.around(Span(int(story.starts[i]), int(story.ends[i])), width)
+
     def table(self) -> "pd.DataFrame":
         "Count by corpus and kind: mentions with a name, candidates, questions."
         blocks = product(dict.fromkeys(self.pool.mentions.corpus), KINDS)
         return pd.DataFrame([_counts(self, corpus, kind) for corpus, kind in blocks])
+
     def __repr__(self) -> str:
         p, n = self.pool, sum(map(len, self.blocks.values()))
         return f"IdentifyMe ({p.rules.mode}): {len(p.stories)} stories, {len(p.rejected)} rejected, {n:,} questions"
+
     def _repr_html_(self) -> str:
-        rejected = "".join(f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
-                           for k, why in self.pool.rejected.items())
+        rejected = "".join(
+            f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
+            for k, why in self.pool.rejected.items()
+        )
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{rejected}</ul>"
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #133199b0
-def _all_blocks(pool: Pool, pages: Mapping[str, Page],
-                ranks: Mapping[str, int]) -> dict[tuple[str, str, str], list[Question]]:
+def _all_blocks(
+    pool: Pool, pages: Mapping[str, Page], ranks: Mapping[str, int]
+) -> dict[tuple[str, str, str], list[Question]]:
     "Write the questions of all blocks in their order, by (corpus, split, kind)."
     s, blocks = streams(pool.rules.seed), {}
     for corpus in dict.fromkeys(pool.mentions.corpus):
@@ -756,42 +997,52 @@ def _all_blocks(pool: Pool, pages: Mapping[str, Page],
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0e89b1b2
 def build_identifyme(
-    docs: Iterable[Document],     # with names; `corpus` in their meta, where there are several
-    mode: str = "released",       # released: as the code does; paper: as the text says
-    known: Known = NOTHING,       # ranks, orders and genders
-    **changed: Any,               # single rules, such as window=5
-) -> Built:                       # .questions(split), .table()
+    docs: Iterable[Document],  # with names; `corpus` in their meta, where there are several
+    mode: str = "released",  # released: as the code does; paper: as the text says
+    known: Known = NOTHING,  # ranks, orders and genders
+    **changed: Any,  # single rules, such as window=5
+) -> Built:  # .questions(split), .table()
     "Build IdentifyMe from documents whose clusters have names."
     rules = _the_rules(mode, **changed)
     pool = _pool_of(docs, rules)
     pages = {}
-    for key, story in pool.stories.items(): pages[key] = _page_of(story, known.order.get(key), known.genders.get(key))
+    for key, story in pool.stories.items():
+        pages[key] = _page_of(story, known.order.get(key), known.genders.get(key))
     blocks = _all_blocks(pool, pages, known.ranks)
     if not any(blocks.values()):
-        raise DataError("no mention is hard enough to be asked about", "IdentifyMe",
-                        "loosen max_fuzzy or min_net, or give more documents")
+        raise DataError(
+            "no mention is hard enough to be asked about",
+            "IdentifyMe",
+            "loosen max_fuzzy or min_net, or give more documents",
+        )
     return Built(pool, blocks, pages)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c7067391
 def _random_questions(b: Built, i: int, corpora: Iterable[str]) -> list[Question]:
     "Write the questions of a random set."
     s, p, out = streams(b.pool.rules.seed), b.pool, []
-    for corpus, kind in product(corpora, KINDS): out += _block(_random_set(p, i, kind, corpus), b.pages, s, p.rules)
+    for corpus, kind in product(corpora, KINDS):
+        out += _block(_random_set(p, i, kind, corpus), b.pages, s, p.rules)
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #34538df0
 _SETS = ("test", "dev", "all", *(f"random{i}" for i in range(10)))
 
+
 def _questions(b: Built, split: str, corpus: str) -> list[Question]:
     "List the questions of a split, of one corpus or of all."
     known = list(dict.fromkeys(map(itemgetter(0), b.blocks)))
-    if corpus and corpus not in known: raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
-    if split not in _SETS: raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
+    if corpus and corpus not in known:
+        raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
+    if split not in _SETS:
+        raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
     corpora = [corpus] if corpus else known
-    if split not in ("test", "dev", "all"): return _random_questions(b, int(split.removeprefix("random")), corpora)
+    if split not in ("test", "dev", "all"):
+        return _random_questions(b, int(split.removeprefix("random")), corpora)
     out = []
     for (own_corpus, own_split, _), questions in b.blocks.items():
-        if split in (own_split, "all") and own_corpus in corpora: out += questions
+        if split in (own_split, "all") and own_corpus in corpora:
+            out += questions
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2690f8a3
@@ -799,35 +1050,55 @@ def _place(built: Built, id: str) -> tuple[Story, int]:
     "Find the story and the number of a mention."
     stories = built.pool.stories
     key, _, i = id.rpartition(":")
-    if key not in stories: raise CallError(f"no story {key!r} was used", do=nearest(key, stories))
+    if key not in stories:
+        raise CallError(f"no story {key!r} was used", do=nearest(key, stories))
     if not i.isdigit() or int(i) >= len(stories[key].words):
-        raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(stories[key].words)}")
+        raise CallError(
+            f"there is no mention {i!r} in {key}", do=f"it has {len(stories[key].words)}"
+        )
     return stories[key], int(i)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #048d9696
-def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:
+def _counts(b: Built, corpus: str, kind: str) -> dict[str, str | int]:
     "Make a row of the table."
     m = b.pool.mentions
-    named, hard = int(((m.kind == kind) & (m.corpus == corpus)).sum()), len(candidates(b.pool, kind, corpus))
-    return {"corpus": corpus, "type": TYPES[kind], "of named entities": named, "hard": hard,
-            **{s: len(b.blocks[corpus, s, kind]) for s in ("test", "dev")}}
+    named = int(((m.kind == kind) & (m.corpus == corpus)).sum())
+    hard = len(candidates(b.pool, kind, corpus))
+    return {
+        "corpus": corpus,
+        "type": TYPES[kind],
+        "of named entities": named,
+        "hard": hard,
+        **{s: len(b.blocks[corpus, s, kind]) for s in ("test", "dev")},
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2d63e57f
-def sample_questions(s: Settings|None = None) -> list[Question]:
+def sample_questions(s: Settings | None = None) -> list[Question]:
     "Build IdentifyMe, with text, from the six stories of the sample."
     from refnb.core.corpora import sample
-    return build_identifyme(d.changed(meta=d.meta | {"corpus": "sample"}) for d in sample()).questions()
+
+    return build_identifyme(
+        d.changed(meta=d.meta | {"corpus": "sample"}) for d in sample()
+    ).questions()
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #02d50f84
-_SWEEPS = {"max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100), "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500),
-           "min_net": (-10, -5, -2, 0, 1, 2, 3, 5, 8), "window": (2, 5, 10, 15, 20, 40),
-          "min_tokens": (0, 500, 1000, 1500, 2000, 2500), "max_others": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
-           "min_entities": (1, 2, 5, 10, 15, 20)}
+_SWEEPS = {
+    "max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100),
+    "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500),
+    "min_net": (-10, -5, -2, 0, 1, 2, 3, 5, 8),
+    "window": (2, 5, 10, 15, 20, 40),
+    "min_tokens": (0, 500, 1000, 1500, 2000, 2500),
+    "max_others": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
+    "min_entities": (1, 2, 5, 10, 15, 20),
+}
+
 
 def _narrowed(pool: Pool, rules: Rules) -> Pool:
     "Remove the stories that stricter rules reject."
     keep = {k: s for k, s in pool.stories.items() if not _reason(s, rules)}
-    return Pool(rules, keep, pool.rejected, pool.mentions[pool.mentions.doc_key.isin(keep.keys())])
+    return Pool(
+        rules, keep, pool.rejected, pool.mentions[pool.mentions.doc_key.isin(keep.keys())]
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #44c36c4e
 def _sizes(pool: Pool, rules: Rules) -> dict[str, int]:
@@ -835,21 +1106,38 @@ def _sizes(pool: Pool, rules: Rules) -> dict[str, int]:
     return {TYPES[kind]: len(candidates(pool, kind, rules=rules)) for kind in KINDS}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #364a444c
-def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
-          sweeps: Mapping[str, Sequence] = _SWEEPS) -> "pd.DataFrame":
+def sweep(
+    docs: Sequence[Document],
+    rules: Rules = RELEASED,
+    sweeps: Mapping[str, Sequence] = _SWEEPS,
+) -> "pd.DataFrame":
     """Count the mentions of documents with names that could be asked about as each threshold changes from the mode's:
     rule, value, type, candidates. `sweeps` maps rules to values."""
-    read = {d.doc_key: story_of(d, rules) for d in docs}  # none of the thresholds changes a story
+    # none of the thresholds changes a story
+    read = {d.doc_key: story_of(d, rules) for d in docs}
+
     def pool_of(window: int) -> Pool:
-        return _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1, window=window), read)
+        return _pool_of(
+            docs,
+            rules.changed(min_tokens=0, max_others=1.0, min_entities=1, window=window),
+            read,
+        )
+
     loose = cache(pool_of)
     # most thresholds reject no story
-    narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))
+    narrowed = cache(
+        lambda window, **limits: _narrowed(loose(window), rules.changed(**limits))
+    )
     rows = []
     for rule, values in sweeps.items():
         for v in values:
             other = rules.changed(**{rule: v})
-            pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others,
-                            min_entities=other.min_entities)
-            for t, n in _sizes(pool, other).items(): rows.append((rule, v, t, n))
+            pool = narrowed(
+                other.window,
+                min_tokens=other.min_tokens,
+                max_others=other.max_others,
+                min_entities=other.min_entities,
+            )
+            for t, n in _sizes(pool, other).items():
+                rows.append((rule, v, t, n))
     return pd.DataFrame(rows, columns=["rule", "value", "type", "candidates"])

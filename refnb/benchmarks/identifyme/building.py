@@ -18,25 +18,36 @@ from .entities import auto_names
 from ..tasks import benchmarks
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #631a0b3b
-Naming = str|Callable[[Document], Document]
+Naming = str | Callable[[Document], Document]
+
 
 def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
     "Return documents whose clusters have names."
-    if callable(names): return list(map(names, docs))
+    if callable(names):
+        return list(map(names, docs))
     if names not in ("", "given", "auto"):
-        raise CallError(f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto")))
+        raise CallError(
+            f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto"))
+        )
     has = [any(d.names) for d in docs]
     if names == "given" and docs and not any(has):
-        raise DataError("no document has names of entities", do="let them be named: names='auto'")
-    return [d if names == "given" or (h and not names) else auto_names(d) for d, h in zip(docs, has, strict=True)]
+        raise DataError(
+            "no document has names of entities", do="let them be named: names='auto'"
+        )
+    return [
+        d if names == "given" or (h and not names) else auto_names(d)
+        for d, h in zip(docs, has, strict=True)
+    ]
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #41b4c374
-def _title_of(name: str, s: Settings|None = None) -> str:
+def _title_of(name: str, s: Settings | None = None) -> str:
     "Return the title of a corpus, or a file's name without its ending."
     return corpora(s)[name].title if name in corpora(s) else Path(name).stem
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #63fe2e50
-def _documents_for(docs: str|Path|Sequence[Document], split: str = "", s: Settings|None = None) -> list[Document]:
+def _documents_for(
+    docs: str | Path | Sequence[Document], split: str = "", s: Settings | None = None
+) -> list[Document]:
     "Read the documents of a build."
     if isinstance(docs, (str, Path)):
         name = _title_of(str(docs), s)
@@ -44,49 +55,66 @@ def _documents_for(docs: str|Path|Sequence[Document], split: str = "", s: Settin
     return list(docs)
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #064d6363
-_ELSEWHERE = {"kitmus": "identifyme is; `refnb build kitmus` draws texts",
-              "altentities": "identifyme is; `refnb build altentities` takes a table of entities"}
+_ELSEWHERE = {
+    "kitmus": "identifyme is; `refnb build kitmus` draws texts",
+    "altentities": "identifyme is; `refnb build altentities` takes a table of entities",
+}
+
 
 def build_benchmark(
-    benchmark: str,                    # identifyme
-    docs: str|Path|Sequence[Document], # a corpus, a file, or documents
-    mode: str = "released",            # released: as the code does; paper: as the text says
-    names: Naming = "",                # given, auto, a function; "": given where there are any
-    of: str = "",                      # a split of the corpus, such as train
-    s: Settings|None = None,           # where to look
-    **rules: Any,                      # single rules, such as window=5 or options=4
-) -> Built:                            # .questions(split), .table()
+    benchmark: str,  # identifyme
+    docs: str | Path | Sequence[Document],  # a corpus, a file, or documents
+    mode: str = "released",  # released: as the code does; paper: as the text says
+    names: Naming = "",  # given, auto, a function; "": given where there are any
+    of: str = "",  # a split of the corpus, such as train
+    s: Settings | None = None,  # where to look
+    **rules: Any,  # single rules, such as window=5 or options=4
+) -> Built:  # .questions(split), .table()
     "Build a benchmark that reports what became of each document."
     if benchmark != "identifyme":
         known = benchmark in benchmarks()
-        do = _ELSEWHERE.get(benchmark, "identifyme is") if known else nearest(benchmark, benchmarks())
+        do = (
+            _ELSEWHERE.get(benchmark, "identifyme is")
+            if known
+            else nearest(benchmark, benchmarks())
+        )
         raise CallError(f"{benchmark!r} is not built from documents", do=do)
     return build_identifyme(_with_names(_documents_for(docs, of, s), names), mode, **rules)
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0027
-def build_other(benchmark: str, docs: str|Path|Sequence[Document], of: str = "", s: Settings|None = None,
-                **rules: Any) -> list[Question]:
+def build_other(
+    benchmark: str,
+    docs: str | Path | Sequence[Document],
+    of: str = "",
+    s: Settings | None = None,
+    **rules: Any,
+) -> list[Question]:
     "Build questions about pronouns, or those of the yes-or-no filter."
     from refnb.benchmarks.bookcoref.questions import build_filter
     from refnb.benchmarks.pronouns import build_pronouns
+
     make = build_pronouns if benchmark == "pronouns" else build_filter
-    try: return make(_documents_for(docs, of, s), **rules)
+    try:
+        return make(_documents_for(docs, of, s), **rules)
     except (TypeError, ValueError) as e:
-        raise CallError(str(e).removeprefix("Unexpected keyword argument "), benchmark) from None
+        raise CallError(
+            str(e).removeprefix("Unexpected keyword argument "), benchmark
+        ) from None
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0028
 def build(
-    benchmark: str,                    # identifyme, pronouns or filter
-    docs: str|Path|Sequence[Document], # a corpus, a file, or documents
-    mode: str = "released",            # released: as the code does; paper: as the text says
-    split: str = "test",               # of the benchmark: test, dev, all (both), random0 to random9
-    names: Naming = "",                # given, auto, a function; "": given where there are any
-    of: str = "",                      # a split of the corpus, such as train
-    **rules: Any,                      # single rules, such as window=5 or options=4
-) -> list[Question]:                   # in order
+    benchmark: str,  # identifyme, pronouns or filter
+    docs: str | Path | Sequence[Document],  # a corpus, a file, or documents
+    mode: str = "released",  # released: as the code does; paper: as the text says
+    split: str = "test",  # of the benchmark: test, dev, all (both), random0 to random9
+    names: Naming = "",  # given, auto, a function; "": given where there are any
+    of: str = "",  # a split of the corpus, such as train
+    **rules: Any,  # single rules, such as window=5 or options=4
+) -> list[Question]:  # in order
     """Build a benchmark's questions from documents; pronouns and filter take `of` and rules.
 
     >>> refnb.build("identifyme", refnb.load("sample"), options=4)
     """
-    if benchmark in ("pronouns", "filter"): return build_other(benchmark, docs, of, **rules)
+    if benchmark in ("pronouns", "filter"):
+        return build_other(benchmark, docs, of, **rules)
     return build_benchmark(benchmark, docs, mode, names, of, **rules).questions(split)

@@ -14,26 +14,43 @@ from typing import NamedTuple
 import numpy as np
 from ...core.types import DataError
 from ...core.documents import Document
-from .builder import PLURAL, Story, _grouped, gender_of, likeness, story_of
+from refnb.benchmarks.identifyme.builder import (
+    PLURAL,
+    Story,
+    _grouped,
+    gender_of,
+    likeness,
+    story_of,
+)
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #5ac51a7d
 class _Profile(NamedTuple):
     "The mentions of a cluster in numbers."
-    cluster: int               # its index in the document
-    size: int                  # mentions
-    words: Counter             # of mentions that are no pronouns -> how often
-    kind: dict[str, str]       # of these words: PROP or NOM
-    pronouns: Counter          # lower-case pronouns -> how often
-    gender: str|None           # of the pronouns
-    first_person: float        # share of the mentions
+
+    cluster: int  # its index in the document
+    size: int  # mentions
+    words: Counter  # of mentions that are no pronouns -> how often
+    kind: dict[str, str]  # of these words: PROP or NOM
+    pronouns: Counter  # lower-case pronouns -> how often
+    gender: str | None  # of the pronouns
+    first_person: float  # share of the mentions
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #37016ded
-def _profile(cluster: int, words: list[str], kinds: list[str], classes: list[int]) -> _Profile:
+def _profile(
+    cluster: int, words: list[str], kinds: list[str], classes: list[int]
+) -> _Profile:
     "Profile a cluster by the words, kinds and pronoun classes of its mentions, in the order of the text."
     nominals = [(w, k) for w, k in zip(words, kinds, strict=True) if k != "PRON"]
     pronouns = Counter(w.lower() for w, k in zip(words, kinds, strict=True) if k == "PRON")
-    return _Profile(cluster, len(words), Counter(map(itemgetter(0), nominals)), dict(reversed(nominals)), pronouns,
-                    gender_of(classes), classes.count(0)/len(classes))
+    return _Profile(
+        cluster,
+        len(words),
+        Counter(map(itemgetter(0), nominals)),
+        dict(reversed(nominals)),
+        pronouns,
+        gender_of(classes),
+        classes.count(0) / len(classes),
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #28bcfc81
 def _profiles(story: Story, least: int = 3) -> list[_Profile]:
@@ -42,37 +59,51 @@ def _profiles(story: Story, least: int = 3) -> list[_Profile]:
     mentions = zip(story.words, story.kind, story.classes.tolist(), strict=True)
     for c, own in _grouped(zip(story.cluster.tolist(), mentions, strict=True)).items():
         words, kinds, classes = map(list, zip(*own, strict=True))
-        if len(words) < least or not PLURAL.isdisjoint(map(str.lower, words)): continue
+        if len(words) < least or not PLURAL.isdisjoint(map(str.lower, words)):
+            continue
         out.append(_profile(story.origin[c], words, kinds, classes))
     return sorted(out, key=lambda p: (-p.size, p.cluster))
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c276634c
 NARRATOR = "Narrator"
 
+
 def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[str]:
     "List the phrases that could name a cluster."
     phrases, nominals = [], []
     for words, _ in p.words.most_common():
-        if p.kind[words] == "PROP": phrases.append(words)
-        elif len(words) <= longest: nominals.append(words)
-    if p.first_person >= narrator: phrases.append(NARRATOR)
+        if p.kind[words] == "PROP":
+            phrases.append(words)
+        elif len(words) <= longest:
+            nominals.append(words)
+    if p.first_person >= narrator:
+        phrases.append(NARRATOR)
     phrases += nominals
     return phrases or ([NARRATOR] if p.first_person > 0 else [])
 
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #1fd72abe
 def _first_free(phrases: Iterable[str], taken: Collection[str]) -> str:
     "Choose the first phrase that no other cluster has; empty: there is none."
     for phrase in phrases:
-        if phrase.lower() not in taken: return phrase
+        if phrase.lower() not in taken:
+            return phrase
     return ""
 
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #79c477ec
 def _named_as(d: Document, names: Mapping[int, str]) -> Document:
     "Give the clusters of a document these names."
     if strange := set(names) - set(range(len(d.clusters))):
-        raise DataError(f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters", d.doc_key,
-                        "clusters are counted from 0")
+        raise DataError(
+            f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters",
+            d.doc_key,
+            "clusters are counted from 0",
+        )
     return d.changed(names=tuple(names.get(i, "") for i in range(len(d.clusters))))
 
-def auto_names(d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8) -> Document:
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #af9314af
+def auto_names(
+    d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8
+) -> Document:
     """Name a document's clusters by rule: those with at least `least` mentions, by nominals of at most `longest`
     characters; a share of `narrator` first-person mentions makes a narrator."""
     taken: set[str] = set()
@@ -86,71 +117,103 @@ def auto_names(d: Document, least: int = 3, longest: int = 60, narrator: float =
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #a28be544
 class Label(NamedTuple):
     "A known name."
-    name: str              # the phrase
-    gender: str|None = None # Male, Female, Neutral; None: not known
-    asked: bool = False    # a model had to be asked: no pronoun tells it
+
+    name: str  # the phrase
+    gender: str | None = None  # Male, Female, Neutral; None: not known
+    asked: bool = False  # a model had to be asked: no pronoun tells it
+
 
 _STOP = {"the", "a", "an", "of"}
+
 
 def _words_in(text: str) -> set[str]:
     "Return the words of a text in lower case."
     return set(re.findall(r"\w+", text.lower()))
 
+
 def _fit(name: str, p: _Profile) -> float:
     "Score how well a name fits a cluster."
     from rapidfuzz.fuzz import token_sort_ratio
-    if name.lower() == NARRATOR.lower(): return 200*p.first_person
+
+    if name.lower() == NARRATOR.lower():
+        return 200 * p.first_person
     words = _words_in(name) - _STOP
-    shares, ratios = [0.], [0.]
+    shares, ratios = [0.0], [0.0]
     for m in p.words:
-        if words: shares.append(100*len(words & _words_in(m))/len(words))
+        if words:
+            shares.append(100 * len(words & _words_in(m)) / len(words))
         ratios.append(token_sort_ratio(name.lower(), m.lower()))
     return max(shares) + max(ratios)
 
+
 def _possible(label: Label, p: _Profile) -> bool:
     "Tell whether a name can belong to a cluster, by gender."
-    return label.gender is None or (p.gender is None if label.asked else p.gender == label.gender)
+    return label.gender is None or (
+        p.gender is None if label.asked else p.gender == label.gender
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #b4bb48e7
-def _pairs(part: np.ndarray) -> tuple[list[int], list[int]]|None:
+def _pairs(part: np.ndarray) -> tuple[list[int], list[int]] | None:
     "Find the best pairs of clusters (rows) and names (columns), each name with one; None if some name has none."
     from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import min_weight_full_bipartite_matching  # lighter to import than scipy.optimize
+
+    # lighter to import than scipy.optimize
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
     rows, cols = np.nonzero(np.isfinite(part))
     try:
         # a fit is at most 200, and no cost may be 0
-        a, b = min_weight_full_bipartite_matching(csr_array((201 - part[rows, cols], (rows, cols)), shape=part.shape))
-    except ValueError: return None
+        a, b = min_weight_full_bipartite_matching(
+            csr_array((201 - part[rows, cols], (rows, cols)), shape=part.shape)
+        )
+    except ValueError:
+        return None
     return a.tolist(), b.tolist()
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #04908f79
-def _take(scores: np.ndarray, group: list[int], first: int, count: int) -> tuple[float, list[tuple[int, int]]]|None:
+def _take(
+    scores: np.ndarray, group: list[int], first: int, count: int
+) -> tuple[float, list[tuple[int, int]]] | None:
     "Find the best way for a group of clusters to take some names: sum of fits and (profile, name) pairs."
-    part = scores[group, first:first + count]
-    if not np.isfinite(part).any(0).all(): return None
-    if count == 1: rows, cols = [int(part[:, 0].argmax())], [0]
-    elif (pair := _pairs(part)) is None: return None
-    else: rows, cols = pair
-    return float(part[rows, cols].sum()), [(group[r], first + c) for r, c in zip(rows, cols, strict=True)]
+    part = scores[group, first : first + count]
+    if not np.isfinite(part).any(0).all():
+        return None
+    if count == 1:
+        rows, cols = [int(part[:, 0].argmax())], [0]
+    elif (pair := _pairs(part)) is None:
+        return None
+    else:
+        rows, cols = pair
+    return float(part[rows, cols].sum()), [
+        (group[r], first + c) for r, c in zip(rows, cols, strict=True)
+    ]
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #02b9281d
-_Ways = dict[int, tuple[float, list[tuple[int, int]]]]  # names given so far -> the best way: sum of fits, pairs
+# names given so far -> the best way: sum of fits, pairs
+_Ways = dict[int, tuple[float, list[tuple[int, int]]]]
 
-def _extended(ways: _Ways, scores: np.ndarray, group: list[int], n: int, later: int) -> _Ways:
+
+def _extended(
+    ways: _Ways, scores: np.ndarray, group: list[int], n: int, later: int
+) -> _Ways:
     "Let a group of clusters take the next names, as many as leave enough but not too many for the `later` clusters."
     out: _Ways = {}
     for first, (score, pairs) in ways.items():
         for count in range(max(0, n - first - later), min(len(group), n - first) + 1):
-            way = _take(scores, group, first, count) if count else (0., [])
-            if way is None: continue
+            way = _take(scores, group, first, count) if count else (0.0, [])
+            if way is None:
+                continue
             total, given = score + way[0], first + count
-            if given not in out or total > out[given][0]: out[given] = (total, pairs + way[1])
+            if given not in out or total > out[given][0]:
+                out[given] = (total, pairs + way[1])
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #55d42ed1
-def _best(scores: np.ndarray, groups: list[list[int]], n: int) -> list[tuple[int, int]]|None:
+def _best(
+    scores: np.ndarray, groups: list[list[int]], n: int
+) -> list[tuple[int, int]] | None:
     "Assign the names to profiles; None if they do not fit."
-    ways: _Ways = {0: (0., [])}
+    ways: _Ways = {0: (0.0, [])}
     later = sum(map(len, groups))
     for group in groups:
         later -= len(group)
@@ -163,7 +226,8 @@ def _fits(profiles: Sequence[_Profile], labels: Sequence[Label]) -> np.ndarray:
     scores = np.full((len(profiles), len(labels)), -np.inf)
     for i, p in enumerate(profiles):
         for j, label in enumerate(labels):
-            if _possible(label, p): scores[i, j] = _fit(label.name, p)
+            if _possible(label, p):
+                scores[i, j] = _fit(label.name, p)
     return scores
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #12e139f4
@@ -174,12 +238,15 @@ def align_names(d: Document, labels: Sequence[Label]) -> Document:
     groups = _grouped((p.size, i) for i, p in enumerate(profiles))
     pairs = _best(_fits(profiles, labels), list(groups.values()), len(labels))
     if pairs is None:
-        raise DataError(f"the {len(labels)} names do not fit the {len(profiles)} clusters that can be named", d.doc_key,
-                        "are names and document of one version, and the names in the order of falling cluster size?")
+        raise DataError(
+            f"the {len(labels)} names do not fit the {len(profiles)} clusters that can be named",
+            d.doc_key,
+            "are names and document of one version, and the names in the order of falling cluster size?",
+        )
     return _named_as(d, {profiles[i].cluster: labels[j].name for i, j in pairs})
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c47bb16b
-def genders_of(d: Document) -> dict[str, str|None]:
+def genders_of(d: Document) -> dict[str, str | None]:
     "Tell the genders of a document's entities, by name, from their pronouns; None: no pronoun tells it."
     story = story_of(d)
     classes = _grouped(zip(story.cluster.tolist(), story.classes.tolist(), strict=True))

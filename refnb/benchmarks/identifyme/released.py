@@ -22,60 +22,102 @@ from ...core.files import at_line, python_list, read_yaml, table_rows
 from ...core.corpora import load
 from ...core.upstream import files_of, get, registry
 from ..tasks import _are_here
-from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme
+from refnb.benchmarks.identifyme.builder import (
+    KINDS,
+    NONE,
+    NOTHING,
+    PRONOUNS,
+    TYPES,
+    Built,
+    Known,
+    build_identifyme,
+)
 from .builder import Streams, none_rows, streams
 from .entities import Label, align_names
-if TYPE_CHECKING: import pandas as pd
-else: pd = Later("pandas")
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Later("pandas")
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #ea64fe26
 TEST = "identifyme/test"
-COLUMNS = {"doc_key", "mention_ind", "category", "pronoun_class", "dataset", "options", "answer", "is_nested",
-           "is_dialogue", "ans_gender", "output"}
+COLUMNS = {
+    "doc_key",
+    "mention_ind",
+    "category",
+    "pronoun_class",
+    "dataset",
+    "options",
+    "answer",
+    "is_nested",
+    "is_dialogue",
+    "ans_gender",
+    "output",
+}
 
-def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]]:
+
+def _table(key: str, columns: set[str], s: Settings | None) -> list[dict[str, str]]:
     "Read the rows of a released table that must have some columns."
     return _rows_once(get(key, s), frozenset(columns), key)
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #4f57e5ee
-@lru_cache(maxsize=8)  # a table that compares ways to build reads the same answers for each of them
-def _rows_once(data: bytes, columns: frozenset[str], key: str) -> list[dict[str, str]]: return _rows(data, columns, key)
+# a table that compares ways to build reads the same answers for each of them
+@lru_cache(maxsize=8)
+def _rows_once(data: bytes, columns: frozenset[str], key: str) -> list[dict[str, str]]:
+    return _rows(data, columns, key)
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #ffd409e8
 def _rows(data: bytes, columns: Set[str], where: str) -> list[dict[str, str]]:
     "Read the rows of a table by column, and check the form of the release's fields."
     rows = table_rows(data, where)
     _, heads = next(rows, (1, []))
-    if lost := columns - set(heads): raise DataError(f"the columns {sorted(lost)} are missing", where)
+    if lost := columns - set(heads):
+        raise DataError(f"the columns {sorted(lost)} are missing", where)
     out = []
     for n, row in rows:
-        if len(row) != len(heads): raise FormatError(f"{len(row)} columns instead of {len(heads)}", at_line(where, n))
+        if len(row) != len(heads):
+            raise FormatError(
+                f"{len(row)} columns instead of {len(heads)}", at_line(where, n)
+            )
         out.append(dict(zip(heads, row, strict=True)))
-        for field, fault in _faults(out[-1]): raise FormatError(fault, at_line(where, n, field))
+        for field, fault in _faults(out[-1]):
+            raise FormatError(fault, at_line(where, n, field))
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #34dad320
 def _faults(row: dict[str, str]) -> Iterable[tuple[str, str]]:
     "Yield the fields of a row with unusable values."
     for field, known in (("category", TYPES), ("dataset", _CORPORA)):
-        if row.get(field, next(iter(known))) not in known: yield field, f"unknown value {row[field]!r}"
+        if row.get(field, next(iter(known))) not in known:
+            yield field, f"unknown value {row[field]!r}"
     for field in FEATURES.values():
         digits = row.get(field, "0").removeprefix("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9):
             yield field, f"{row[field]!r} is not a number"
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #878a181d
-def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
+def answer_rows(key: str, s: Settings | None = None) -> list[dict[str, str]]:
     "Read the rows of a released answer file, named by owner/repo/path."
     return _table(key, COLUMNS, s)
 
-def row_id(row: Mapping[str, str]) -> str: return f"{row['doc_key']}:{row['mention_ind']}"
+
+def row_id(row: Mapping[str, str]) -> str:
+    return f"{row['doc_key']}:{row['mention_ind']}"
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #11ce2028
-FEATURES = {"fuzzy": "name_fuzzy_scores", "net": "fin_dists", "helpers": "num_helpers", "distractors": "num_dists",
-            "nearest": "neighbour_distance", "nearest_nominal": "nominal_neighbour_distance",
-            "nearest_like": "surface_neighbour_distance", "cluster_size": "cluster_size",
-            "nominal_size": "nominal_size"}
+FEATURES = {
+    "fuzzy": "name_fuzzy_scores",
+    "net": "fin_dists",
+    "helpers": "num_helpers",
+    "distractors": "num_dists",
+    "nearest": "neighbour_distance",
+    "nearest_nominal": "nominal_neighbour_distance",
+    "nearest_like": "surface_neighbour_distance",
+    "cluster_size": "cluster_size",
+    "nominal_size": "nominal_size",
+}
+
 
 def _features(row: Mapping[str, str]) -> dict[str, int]:
     "Return the features of a mention that a row has, under their names here."
@@ -84,27 +126,40 @@ def _features(row: Mapping[str, str]) -> dict[str, int]:
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b2041fa0
 _CORPORA = {"litbank": "LitBank", "fantasy": "FantasyCoref"}
 
+
 def _meta(row: dict[str, str], names: list[str]) -> dict:
     "Return the fields for breakdowns."
     pronoun = row["category"] == "PRON"
-    return {"corpus": _CORPORA[row["dataset"]], "type": TYPES[row["category"]],
-            "answer": "none" if row["answer"] == NONE else "entity",
-            "pronoun_class": PRONOUNS.get(row["pronoun_class"]) if pronoun else None, "nested": row["is_nested"] == "1",
-            "dialogue": row["is_dialogue"] == "True" if pronoun else None,
-            "gender": row["ans_gender"] if row["ans_gender"] not in ("", "None") else None,
-            "doubled_option": len(set(names)) < len(names), "offered": len(names),
-            **_features(row)}
+    return {
+        "corpus": _CORPORA[row["dataset"]],
+        "type": TYPES[row["category"]],
+        "answer": "none" if row["answer"] == NONE else "entity",
+        "pronoun_class": PRONOUNS.get(row["pronoun_class"]) if pronoun else None,
+        "nested": row["is_nested"] == "1",
+        "dialogue": row["is_dialogue"] == "True" if pronoun else None,
+        "gender": row["ans_gender"] if row["ans_gender"] not in ("", "None") else None,
+        "doubled_option": len(set(names)) < len(names),
+        "offered": len(names),
+        **_features(row),
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1467fdce
 def _question_of(row: dict[str, str]) -> Question:
     "Make the question that a released answer belongs to."
     names = python_list(row["options"], f"{row_id(row)}, field options")
-    if row["answer"] not in names: raise DataError("the right answer is not among the options", row_id(row))
-    return Question(row_id(row), row["doc_key"], options=tuple(map(Option, names)), right=(names.index(row["answer"]),),
-                    meta=_meta(row, names))
+    if row["answer"] not in names:
+        raise DataError("the right answer is not among the options", row_id(row))
+    return Question(
+        row_id(row),
+        row["doc_key"],
+        options=tuple(map(Option, names)),
+        right=(names.index(row["answer"]),),
+        meta=_meta(row, names),
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #37d4b524
 _SHARED = sorted(COLUMNS - {"output"})
+
 
 def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
     "List the shared columns in which two rows differ."
@@ -117,13 +172,14 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
     base = dict(zip(map(row_id, longest), longest))
     for key, rows in files.items():
         for r in rows:
-            if row_id(r) not in base: raise DataError(f"the question {row_id(r)} is in no other file", key)
+            if row_id(r) not in base:
+                raise DataError(f"the question {row_id(r)} is in no other file", key)
             if bad := _differing(r, base[row_id(r)]):
                 raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
     return list(base.values())
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1ad41562
-def released_questions(s: Settings|None = None) -> list[Question]:
+def released_questions(s: Settings | None = None) -> list[Question]:
     """Make the 1,200 questions of `identifyme/test`, without text, from the released answer files, in the order of the
     test set."""
     rows = _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})
@@ -138,35 +194,42 @@ def _gender_in(cell: str) -> str:
 def _detail(row: dict[str, str]) -> dict:
     "Return the details of one answer."
     predicted, none = row["predicted_answer"], row["predicted_answer"] == NONE
-    return {"right": predicted == row["answer"], "answer": "none" if row["answer"] == NONE else "entity",
-            "predicted": "none" if none else "entity",
-            "gender": _gender_in(row["ans_gender"]), "predicted_gender": _gender_in(row["pred_gender"]),
-            "nested": row["is_nested"] == "1",
-            "overlapping": predicted in python_list(row["nested_entities"], row_id(row)),
-            "removed": row["answer"] == NONE and predicted == row["entity_name"],
-            "extracted": row["phrase_extr"] == row["mentions_vs_mentionstr"]}
+    return {
+        "right": predicted == row["answer"],
+        "answer": "none" if row["answer"] == NONE else "entity",
+        "predicted": "none" if none else "entity",
+        "gender": _gender_in(row["ans_gender"]),
+        "predicted_gender": _gender_in(row["pred_gender"]),
+        "nested": row["is_nested"] == "1",
+        "overlapping": predicted in python_list(row["nested_entities"], row_id(row)),
+        "removed": row["answer"] == NONE and predicted == row["entity_name"],
+        "extracted": row["phrase_extr"] == row["mentions_vs_mentionstr"],
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #784af46a
-def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
+def answer_details(key: str, s: Settings | None = None) -> "pd.DataFrame":
     "Make a table of the details of a system's answers, in the file owner/repo/path: a row per answer, by question id."
     rows = answer_rows(key, s)
     return pd.DataFrame(list(map(_detail, rows)), index=list(map(row_id, rows)))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #0204168c
-def _complete_answers(s: Settings|None = None) -> list[dict[str, str]]:
+def _complete_answers(s: Settings | None = None) -> list[dict[str, str]]:
     "Read the rows of a released answer file that has all questions."
     return max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d6f91db6
 class Totals(NamedTuple):
     "The totals of a result file."
+
     questions: int  # asked
-    right: int      # answered right
-    none_right: int # of them, None of the Above
+    right: int  # answered right
+    none_right: int  # of them, None of the Above
     extracted: int  # mentions repeated verbatim
-    both: int       # extracted and right
+    both: int  # extracted and right
+
 
 _RESULTS = "KawshikManikantan/IdentifyMe/results/qa"
+
 
 def _read_totals(text: str) -> Totals:
     "Read the numbers of a result file."
@@ -174,27 +237,33 @@ def _read_totals(text: str) -> Totals:
     keys = ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")
     return Totals(*map(int, itemgetter(*keys)(numbers)))
 
-def totals(model: str, form: str, split: str, s: Settings|None = None) -> Totals|None:
+
+def totals(model: str, form: str, split: str, s: Settings | None = None) -> Totals | None:
     """Read the released totals of a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
     (dev, test, random0 … random9); None: nothing was released, or it is not here."""
     key = f"{_RESULTS}/{model}/{form}/result_{split}.txt"
-    if key not in registry() or not _are_here([registry()[key]], s or load_settings()): return None
+    if key not in registry() or not _are_here([registry()[key]], s or load_settings()):
+        return None
     return _read_totals(get(key, s).decode())
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #ca0b2908
 _REPO = "KawshikManikantan/IdentifyMe"
-DATASETS = {"LitBank": "litbank", "FantasyCoref": "fantasycoref"}  # corpus in questions -> corpus to load
+# corpus in questions -> corpus to load
+DATASETS = {"LitBank": "litbank", "FantasyCoref": "fantasycoref"}
 
-def released_labels(s: Settings|None = None) -> dict[str, list[Label]]:
+
+def released_labels(s: Settings | None = None) -> dict[str, list[Label]]:
     "Read the authors' names of all stories, by document, in the order of the file."
     out: dict[str, list[Label]] = {}
     columns = {"doc_key", "entity_name", "gender", "prompted"}
     for r in _table(f"{_REPO}/data/metadata/gender_info_final.csv", columns, s):
-        out.setdefault(r["doc_key"], []).append(Label(r["entity_name"], r["gender"], r["prompted"] == "True"))
+        out.setdefault(r["doc_key"], []).append(
+            Label(r["entity_name"], r["gender"], r["prompted"] == "True")
+        )
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #52afdf4e
-def released_dialogue(s: Settings|None = None) -> dict[str, bool]:
+def released_dialogue(s: Settings | None = None) -> dict[str, bool]:
     "Tell which pronominal test questions, by id, are in dialogue."
     columns = {"doc_key", "mention_ind", "is_dialogue"}
     rows = _table(f"{_REPO}/data/metadata/pron_dialogue_info.csv", columns, s)
@@ -215,7 +284,9 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #47b56886
 def dev_ranks() -> dict[str, int]:
     "Read the ranks of LitBank's development questions that are as hard as another one."
-    documents = read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]])
+    documents = read_yaml(
+        packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]]
+    )
     return dict(chain.from_iterable(map(dict.items, documents.values())))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b3b71a1e
@@ -225,28 +296,44 @@ def _labels_for(names: Iterable[str], labels: Iterable[Label]) -> list[Label]:
     return list(map(by_name.__getitem__, names))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #070a79fe
-def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
+def corpus_is_here(corpus: str, s: Settings | None = None) -> bool:
     "Tell whether the training documents of LitBank or FantasyCoref are available without a download."
     s = s or load_settings()
-    if corpus == "LitBank": files = [*files_of("litbank"), *files_of("litbank-splits")]
-    else: files = [f for key, f in registry().items() if key.startswith("emorynlp/FantasyCoref/data/GFT_split1/train")]
+    if corpus == "LitBank":
+        files = [*files_of("litbank"), *files_of("litbank-splits")]
+    else:
+        files = [
+            f
+            for key, f in registry().items()
+            if key.startswith("emorynlp/FantasyCoref/data/GFT_split1/train")
+        ]
     return _are_here(files, s)
 
-def named_documents(corpus: str, s: Settings|None = None,
-                    full: Mapping[str, Sequence[str]]|None = None) -> list[Document]:
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d707980d
+def named_documents(
+    corpus: str, s: Settings | None = None, full: Mapping[str, Sequence[str]] | None = None
+) -> list[Document]:
     """Load the stories of LitBank or FantasyCoref that questions were made of, with the authors' names.
     `full` gives all names of documents in which some appear twice."""
-    return _named(corpus, s or load_settings(), full) if full else list(_named_once(corpus, s or load_settings()))
+    return (
+        _named(corpus, s or load_settings(), full)
+        if full
+        else list(_named_once(corpus, s or load_settings()))
+    )
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #dd5444b1
 @lru_cache(maxsize=1)  # a table that compares ways to build reads LitBank for each of them
-def _named_once(corpus: str, s: Settings) -> tuple[Document, ...]: return tuple(_named(corpus, s, {}))
+def _named_once(corpus: str, s: Settings) -> tuple[Document, ...]:
+    return tuple(_named(corpus, s, {}))
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #c6612096
 def _named(corpus: str, s: Settings, full: Mapping[str, Sequence[str]]) -> list[Document]:
     "Read the stories, and give their clusters names."
     labels, docs = released_labels(s), []
     for d in load(DATASETS[corpus], "train", s):
         known = labels.get(d.doc_key, [])
-        if d.doc_key in full: known = _labels_for(full[d.doc_key], known)
+        if d.doc_key in full:
+            known = _labels_for(full[d.doc_key], known)
         named = align_names(d, known) if known else d.changed(names=())
         docs.append(named.changed(meta=d.meta | {"corpus": corpus}))
     return docs
@@ -262,11 +349,14 @@ def _after_litbank(litbank: Built) -> Streams:
     s = streams()
     for questions in litbank.blocks.values():
         none_rows(len(questions), s)
-        for q in questions: s.options.shuffle(list(litbank.pages[q.doc_key].names))
+        for q in questions:
+            s.options.shuffle(list(litbank.pages[q.doc_key].names))
     return s
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #2dcc989c
-def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+def lists_of_names(
+    litbank: Built, rows: Sequence[Mapping[str, str]]
+) -> dict[str, list[str]]:
     """Find the full list of names of each of FantasyCoref's test stories, doubled ones twice, from LitBank's half,
     whose blocks come first, and the rows of an answer file that has all questions, in order."""
     s = _after_litbank(litbank)
@@ -277,20 +367,32 @@ def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[st
         for k, r in enumerate(block):
             shown = python_list(r["options"], row_id(r))[:-1]
             s.options.shuffle(order := list(range(len(shown) + (k in none))))
-            if k in none: continue  # one name is missing here; other questions of the story have it
-            if out.setdefault(r["doc_key"], full_names := _unshuffled(shown, order)) != full_names:
-                raise DataError("its questions give two lists of names", r["doc_key"],
-                                "are the answer files those of the release?")
+            if k in none:
+                continue  # one name is missing here; other questions of the story have it
+            if (
+                out.setdefault(r["doc_key"], full_names := _unshuffled(shown, order))
+                != full_names
+            ):
+                raise DataError(
+                    "its questions give two lists of names",
+                    r["doc_key"],
+                    "are the answer files those of the release?",
+                )
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #8466234a
-def _released_known(docs: Sequence[Document], rows: Sequence[Mapping[str, str]], s: Settings|None = None,
-        full: Mapping[str, Sequence[str]]|None = None) -> Known:
+def _released_known(
+    docs: Sequence[Document],
+    rows: Sequence[Mapping[str, str]],
+    s: Settings | None = None,
+    full: Mapping[str, Sequence[str]] | None = None,
+) -> Known:
     "Return the ranks, orders and genders of the release, which its documents lack."
     released, full = released_labels(s), full or {}
     order, genders = {}, {}
     for key in map(attrgetter("doc_key"), docs):
-        if key not in released: continue
+        if key not in released:
+            continue
         names, gender = [l.name for l in released[key]], [l.gender for l in released[key]]
         order[key] = list(full.get(key) or names)
         genders[key] = dict(zip(names, gender))
@@ -299,22 +401,33 @@ def _released_known(docs: Sequence[Document], rows: Sequence[Mapping[str, str]],
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #84f1fbda
 def _asked_corpora(corpora: Sequence[str], s: Settings) -> list[str]:
     "List the corpora that were asked for, in their order; if none was, those that are here."
-    if asked := [corpus for corpus in DATASETS if corpus in corpora]: return asked
+    if asked := [corpus for corpus in DATASETS if corpus in corpora]:
+        return asked
     return list(DATASETS) if corpus_is_here("FantasyCoref", s) else ["LitBank"]
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #7c742938
-def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[str] = (), **changed: Any) -> Built:
+def rebuilt(
+    s: Settings | None = None,
+    mode: str = "released",
+    corpora: Sequence[str] = (),
+    **changed: Any,
+) -> Built:
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
     names, `released` as the code does or `paper` as the text says, with single rules changed."""
     s = s or load_settings()
     rows, full, docs = _complete_answers(s), {}, named_documents("LitBank", s)
-    if "FantasyCoref" in _asked_corpora(corpora, s):  # its half of the generators' streams begins where LitBank's ends
-        full = lists_of_names(build_identifyme(docs, known=_released_known(docs, rows, s)), rows)
+    # its half of the generators' streams begins where LitBank's ends
+    if "FantasyCoref" in _asked_corpora(corpora, s):
+        full = lists_of_names(
+            build_identifyme(docs, known=_released_known(docs, rows, s)), rows
+        )
         docs += named_documents("FantasyCoref", s, full)
     known = _released_known(docs, rows, s, full)
     # the same mentions are asked about, in the same order
     same = mode == "released" and set(changed) <= {"options", "context"}
-    return build_identifyme(docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed)
+    return build_identifyme(
+        docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #5bedeb34
 def _with_dialogue(q: Question, known: Mapping[str, bool]) -> Question:
@@ -323,9 +436,13 @@ def _with_dialogue(q: Question, known: Mapping[str, bool]) -> Question:
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #6e49a1ea
 @lru_cache(maxsize=2)
-def _kept(s: Settings, corpora: tuple[str, ...]) -> Built: return rebuilt(s, corpora=corpora)
+def _kept(s: Settings, corpora: tuple[str, ...]) -> Built:
+    return rebuilt(s, corpora=corpora)
 
-def built_questions(s: Settings|None = None, task: str = "identifyme/litbank/test") -> list[Question]:
+
+def built_questions(
+    s: Settings | None = None, task: str = "identifyme/litbank/test"
+) -> list[Question]:
     "Build the questions of a task anew."
     s = s or load_settings()
     _, name, split = task.split("/")

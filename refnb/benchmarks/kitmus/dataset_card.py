@@ -23,13 +23,22 @@ from .files import _meeting_order, clusters_of, text_of
 def _record(i: Instance) -> dict:
     "Return an instance with all its fields for users of the data."
     sentences, start = i.knowledge + i.task, sum(map(len, i.knowledge))
-    return {"id": f"{i.variant}/{i.n}/{i.split}:{i.index}", "text": text_of(sentences),
-            "knowledge": text_of(i.knowledge), "task": text_of(i.task),
-            "sentences": map_members(attrgetter("token"), sentences), "tags": map_members(attrgetter("tag"), sentences),
-            "clusters": map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
-            "names": list(i.names), "occupations": list(i.occupations), "pronoun": i.pronoun,
-            "answer": i.names[i.answer - 1], "task_begins": start,
-            "meeting_template": i.templates[0], "pronoun_template": i.templates[1]}
+    return {
+        "id": f"{i.variant}/{i.n}/{i.split}:{i.index}",
+        "text": text_of(sentences),
+        "knowledge": text_of(i.knowledge),
+        "task": text_of(i.task),
+        "sentences": map_members(attrgetter("token"), sentences),
+        "tags": map_members(attrgetter("tag"), sentences),
+        "clusters": map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
+        "names": list(i.names),
+        "occupations": list(i.occupations),
+        "pronoun": i.pronoun,
+        "answer": i.names[i.answer - 1],
+        "task_begins": start,
+        "meeting_template": i.templates[0],
+        "pronoun_template": i.templates[1],
+    }
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #b8bd0bdb
 def _values(records: Iterable[dict], field: str) -> Iterator[Any]:
@@ -39,24 +48,39 @@ def _values(records: Iterable[dict], field: str) -> Iterator[Any]:
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4e9b2b1d
 class Counted:
     "The figures of a card, counted from the texts."
+
     def __init__(self) -> None:
         # variant, names, split; texts, tokens, other names, occupations
         self.rows: list[tuple[str, int, str, int, int, int, int]] = []
         self.pronouns: Counter[str] = Counter()
-        self.positions: Counter[tuple[int, int]] = Counter()  # of the right name: entities, place
+        # of the right name: entities, place
+        self.positions: Counter[tuple[int, int]] = Counter()
+
     def add(self, t: Subtask, records: list[dict], instances: list[Instance]) -> None:
         "Take in a split of a subtask."
         tokens = sum(map(len, _values(records, "sentences")))
-        names, occupations = set(_values(records, "names")), set(_values(records, "occupations"))
-        self.rows.append((t.variant.name, t.n, t.split, len(records), tokens, len(names), len(occupations)))
+        names = set(_values(records, "names"))
+        occupations = set(_values(records, "occupations"))
+        self.rows.append(
+            (
+                t.variant.name,
+                t.n,
+                t.split,
+                len(records),
+                tokens,
+                len(names),
+                len(occupations),
+            )
+        )
         self.pronouns.update(map(itemgetter("pronoun"), records))
-        for i in instances: self.positions[t.n, _meeting_order(i).index(i.answer) + 1] += 1
+        for i in instances:
+            self.positions[t.n, _meeting_order(i).index(i.answer) + 1] += 1
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4d1c7a52
 def _shares(n: Counter) -> str:
     "List how often each thing was counted, and its share."
     total = max(n.total(), 1)
-    return ", ".join(f"{to_md(k)} {n[k]:,} ({100*n[k]/total:.1f} %)" for k in sorted(n))
+    return ", ".join(f"{to_md(k)} {n[k]:,} ({100 * n[k] / total:.1f} %)" for k in sorted(n))
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #a8c695a6
 def _splits_by_config(c: Counted) -> dict[str, set[str]]:
@@ -64,7 +88,8 @@ def _splits_by_config(c: Counted) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for variant, n, split, texts, *_ in c.rows:
         splits = found.setdefault(f"{variant}-{n}", set())
-        if texts: splits.add(split)
+        if texts:
+            splits.add(split)
     return found
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #c7881d65
@@ -73,8 +98,19 @@ def _configs(c: Counted) -> str:
     lines = []
     for name, splits in _splits_by_config(c).items():
         lines += [f"  - config_name: {name}", "    data_files:"]
-        for split in sorted(splits, key=SPLITS.index): lines.append(f"      - {{split: {split}, path: {name}/{split}.jsonl}}")
-    return "\n".join(["---", "language: [en]", "pretty_name: KITMUS texts made by refnb", "configs:", *lines, "---", ""])
+        for split in sorted(splits, key=SPLITS.index):
+            lines.append(f"      - {{split: {split}, path: {name}/{split}.jsonl}}")
+    return "\n".join(
+        [
+            "---",
+            "language: [en]",
+            "pretty_name: KITMUS texts made by refnb",
+            "configs:",
+            *lines,
+            "---",
+            "",
+        ]
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #1cc0114b
 def _places(c: Counted) -> str:
@@ -88,11 +124,15 @@ def _places(c: Counted) -> str:
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #75ae84cc
 def _markdown(c: Counted, made: str, licence: str) -> str:
     "Write the card of a build."
-    rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |"
-                     for v, n, s, k, t, names, jobs in c.rows)
-    return _configs(c) + f"""# KITMUS texts
+    rows = "\n".join(
+        f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |"
+        for v, n, s, k, t, names, jobs in c.rows
+    )
+    return (
+        _configs(c)
+        + f"""# KITMUS texts
 
-{CANARY['canary']}
+{CANARY["canary"]}
 
 {sum(c.pronouns.values()):,} texts that test whether a system joins a fact in the text with a fact about the world: whom does the pronoun mean? {to_md(made)}
 
@@ -117,19 +157,24 @@ Texts are independent of each other; facts of one may contradict facts of anothe
 
 {to_md(licence)}
 """
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #92926229
 def _write_split(folder: Path, t: Subtask, records: Iterable[dict]) -> None:
     "Write the records of a split as JSON lines."
-    path = folder/f"{t.variant.name}-{t.n}"/f"{t.split}.jsonl"
+    path = folder / f"{t.variant.name}-{t.n}" / f"{t.split}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #e8b27b53
-def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
-                   licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from "
-                                  "refnb's own.",
-                   variants: Iterable[str] = tuple(VARIANTS)) -> Path:
+def export_dataset(
+    sampler: Sampler,
+    out: str | Path,
+    made: str = "",
+    licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from "
+    "refnb's own.",
+    variants: Iterable[str] = tuple(VARIANTS),
+) -> Path:
     """Write a build as a folder for dataset libraries, a new one that appears when it is complete. `made` describes the
     build, and `licence` names the texts' licence, for the card."""
     out, counted = Path(out).resolve(), Counted()
@@ -138,7 +183,8 @@ def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
             instances = list(t)
             records = list(map(_record, instances))
             counted.add(t, records, instances)
-            if records: _write_split(aside, t, records)
+            if records:
+                _write_split(aside, t, records)
         made = made or f"Made in the mode {sampler.mode} with seed {sampler.seed}."
-        (aside/"README.md").write_text(_markdown(counted, made, licence))
+        (aside / "README.md").write_text(_markdown(counted, made, licence))
     return out

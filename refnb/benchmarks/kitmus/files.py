@@ -20,17 +20,30 @@ from typing import NamedTuple
 from ...core.types import DataError
 from ...core.files import folder_atomic
 from ...core.gap import COLUMNS as GAP_COLUMNS
-from .sampler import Instance, Sampler, Sentence, Subtask, VARIANTS, Word, the_variant
+from refnb.benchmarks.kitmus.sampler import (
+    Instance,
+    Sampler,
+    Sentence,
+    Subtask,
+    VARIANTS,
+    Word,
+    the_variant,
+)
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #87eae28f
 _SCOPES = ("knowledge-text-only", "task-text-only", "full-text")
 
+
 def scope_sentences(i: Instance, scope: str) -> tuple[Sentence, ...]:
     "Return the sentences of an instance in one of SCOPES."
-    return {"full-text": i.knowledge + i.task, "task-text-only": i.task, "knowledge-text-only": i.knowledge}[scope]
+    return {
+        "full-text": i.knowledge + i.task,
+        "task-text-only": i.task,
+        "knowledge-text-only": i.knowledge,
+    }[scope]
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #bab2dd7f
-def stem(i: Instance|Subtask, scope: str, root: str = "kitmus") -> str:
+def stem(i: Instance | Subtask, scope: str, root: str = "kitmus") -> str:
     """Return a text's path without ending, and the beginning of its id, which `:index` completes.
     `root` is the folder's name: it is part of every id."""
     variant = i.variant if isinstance(i, Instance) else i.variant.name
@@ -40,6 +53,7 @@ def stem(i: Instance|Subtask, scope: str, root: str = "kitmus") -> str:
 def _id_of(i: Instance, scope: str = "full-text") -> str:
     "Return the id of a text in a scope."
     return f"{stem(i, scope)}:{i.index}"
+
 
 def _template_pair(i: Instance) -> str:
     "Name the templates of the meeting and of the pronoun."
@@ -53,25 +67,31 @@ def _meeting_order(i: Instance) -> list[int]:
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #9b48e663
 _BEFORE, _AFTER = frozenset(".,)/!;"), frozenset("(/")
 
+
 def pieces(words: Iterable[Word]) -> list[str]:
     "Write tokens, each with the space before it, if there is one."
     out, glue, closing = [], True, False
     for w in words:
         t = w.token
         quote = t == '"'
-        out.append(t if glue or t in _BEFORE or t[0] == "'" or (quote and closing) else " " + t)
+        out.append(
+            t if glue or t in _BEFORE or t[0] == "'" or (quote and closing) else " " + t
+        )
         glue = t in _AFTER or (quote and not closing)
-        if quote: closing = not closing
+        if quote:
+            closing = not closing
     return out
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #cc5f1298
-def _detokenise(words: Iterable[Word]) -> str: return "".join(pieces(words))
+def _detokenise(words: Iterable[Word]) -> str:
+    return "".join(pieces(words))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3518b284
 def _is_apart(s: Sentence) -> bool:
     "Tell whether a space joins a sentence with its neighbours: it leaves no quotation open, and does not glue to them."
     first = s[0].token
-    if first in _BEFORE or first[0] == "'" or s[-1].token in _AFTER: return False
+    if first in _BEFORE or first[0] == "'" or s[-1].token in _AFTER:
+        return False
     return sum(w.token == '"' for w in s) % 2 == 0
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #17855677
@@ -80,11 +100,15 @@ def _shown(s: Sentence) -> tuple[str, bool]:
     "Write a sentence as text, and tell whether it can be joined to others by a space."
     return _detokenise(s), _is_apart(s)
 
-def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None = None) -> str:
+
+def text_of(
+    sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]] | None = None
+) -> str:
     """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
     known already."""
     shown = shown or list(map(_shown, sentences))
-    if all(map(itemgetter(1), shown)): return " ".join(map(itemgetter(0), shown))
+    if all(map(itemgetter(1), shown)):
+        return " ".join(map(itemgetter(0), shown))
     return _detokenise(chain.from_iterable(sentences))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #901749b0
@@ -92,20 +116,30 @@ def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None 
 def _line(i: int, w: Word) -> str:
     "Write a word's line after its id."
     if len(w.token) > 17 or len(w.tag) > 9:
-        raise DataError(f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file",
-                        do="tokens may have 17 characters, tags 9")
-    return (f"0{i:6d}{w.token:>18}{w.tag:>10}    *    -    -    -    Speaker#1    *    "
-            f"{f'({w.entity})' if w.entity else '-'}\n")
+        raise DataError(
+            f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file",
+            do="tokens may have 17 characters, tags 9",
+        )
+    return (
+        f"0{i:6d}{w.token:>18}{w.tag:>10}    *    -    -    -    Speaker#1    *    "
+        f"{f'({w.entity})' if w.entity else '-'}\n"
+    )
+
 
 def _block(s: Sentence) -> str:
     "Write a sentence's lines, with a mark in place of the id."
     return "".join([f"\0{_line(i, w)}" for i, w in enumerate(s)])
 
+
 def _key_column(key: str) -> str:
     "Fill the column of the id; refuse an id that it cannot hold."
-    if len(key) <= 98: return key.ljust(99)
-    raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98",
-                    do="take a shorter name for the folder")
+    if len(key) <= 98:
+        return key.ljust(99)
+    raise DataError(
+        f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98",
+        do="take a shorter name for the folder",
+    )
+
 
 def conll_of(key: str, blocks: list[str]) -> str:
     "Write one document of an id and the blocks of its sentences, without a line break at the end."
@@ -114,38 +148,56 @@ def conll_of(key: str, blocks: list[str]) -> str:
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #5df28e94
 @lru_cache(maxsize=1 << 15)
-def _quoted(token: str) -> str: return json.dumps(token)
+def _quoted(token: str) -> str:
+    return json.dumps(token)
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #8b698ac4
 @lru_cache(maxsize=256)
-def _speakers(n: int) -> str: return json.dumps(["Speaker#1"]*n)
+def _speakers(n: int) -> str:
+    return json.dumps(["Speaker#1"] * n)
 
-def _tokens(s: Sentence) -> str: return "[" + ", ".join([_quoted(w.token) for w in s]) + "]"
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #c64ad2e3
+def _tokens(s: Sentence) -> str:
+    return "[" + ", ".join([_quoted(w.token) for w in s]) + "]"
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b740dd5c
 def clusters_of(sentences: tuple[Sentence, ...], n: int) -> list[list[int]]:
     "Find the flat indices of the mentions, each one token, of entities 1 to n."
     out: list[list[int]] = [[] for _ in range(n)]
     at = 0
     for s in sentences:
         for w in s:
-            if w.entity: out[w.entity - 1].append(at)
+            if w.entity:
+                out[w.entity - 1].append(at)
             at += 1
     return out
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b0a7c795
 def _places(cluster: Iterable[int]) -> str:
     "Write the mentions of a cluster as JSON."
     return "[" + ", ".join([f"[{i}, {i}]" for i in cluster]) + "]"
 
-def json_of(key: str, sentences: tuple[Sentence, ...], n: int, tokens: list[str]|None = None,
-            clusters: list[list[int]]|None = None) -> str:
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #2b467464
+def json_of(
+    key: str,
+    sentences: tuple[Sentence, ...],
+    n: int,
+    tokens: list[str] | None = None,
+    clusters: list[list[int]] | None = None,
+) -> str:
     """Write one document, known by `key`, with `n` entities as a line of JSON. Tokens, as JSON already, and clusters
     may be given where they are known."""
-    words, speakers = ", ".join(tokens or map(_tokens, sentences)), ", ".join(map(_speakers, map(len, sentences)))
+    words = ", ".join(tokens or map(_tokens, sentences))
+    speakers = ", ".join(map(_speakers, map(len, sentences)))
     places = ", ".join(map(_places, clusters or clusters_of(sentences, n)))
-    return (f'{{"doc_key": {_quoted(key)}, "sentences": [{words}], "speakers": [{speakers}], '
-            f'"clusters": [{places}]}}')
+    return (
+        f'{{"doc_key": {_quoted(key)}, "sentences": [{words}], "speakers": [{speakers}], '
+        f'"clusters": [{places}]}}'
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b89ab451
 _SPECIAL = frozenset('"\t\n\r')
+
 
 def _cell(text: str) -> str:
     "Quote a text for the table, if it has to be."
@@ -156,7 +208,9 @@ def _task_mentions(i: Instance, words: list[Word]) -> list[tuple[int, Word]]:
     "List the mentions of the task with the characters that they begin at; the words are those of a scope."
     ends = list(accumulate(map(len, pieces(words))))
     first = len(words) - sum(map(len, i.task))
-    return [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
+    return [
+        (ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first
+    ]
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741
 def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) -> str:
@@ -165,14 +219,17 @@ def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) ->
     a, b = [p for p in places if p[1].tag == "NNP"]
     [(at, pronoun)] = [p for p in places if p[1].tag == "PRP"]
     columns = [key, _cell(text), pronoun.token, str(at)]
-    for start, name in (a, b): columns += [name.token, str(start), str(name.entity == i.answer).upper()]
+    for start, name in (a, b):
+        columns += [name.token, str(start), str(name.entity == i.answer).upper()]
     return "\t".join([*columns, "none"]) + "\n"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #6bfa46a3
 _ENDINGS = ("txt", "v4_gold_conll", "jsonlines", "tsv")
 
+
 class _Ready(NamedTuple):
     "The sentences of an instance in a scope, put into formats once."
+
     i: Instance
     sentences: tuple[Sentence, ...]
     blocks: list[str]
@@ -183,16 +240,28 @@ class _Ready(NamedTuple):
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #a16b51b6
 def _part(i: Instance, sentences: tuple[Sentence, ...]) -> _Ready:
     "Put some sentences of an instance into formats."
-    return _Ready(i, sentences, list(map(_block, sentences)), list(map(_tokens, sentences)),
-                  list(map(_shown, sentences)), clusters_of(sentences, i.n))
+    return _Ready(
+        i,
+        sentences,
+        list(map(_block, sentences)),
+        list(map(_tokens, sentences)),
+        list(map(_shown, sentences)),
+        clusters_of(sentences, i.n),
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #c3b683ca
 def _ready(i: Instance) -> dict[str, _Ready]:
     "Prepare an instance in all scopes; the full text joins the other two."
     k, t = _part(i, i.knowledge), _part(i, i.task)
     start = sum(map(len, k.sentences))
-    full = _Ready(i, k.sentences + t.sentences, k.blocks + t.blocks, k.tokens + t.tokens, k.shown + t.shown,
-                  [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)])
+    full = _Ready(
+        i,
+        k.sentences + t.sentences,
+        k.blocks + t.blocks,
+        k.tokens + t.tokens,
+        k.shown + t.shown,
+        [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)],
+    )
     return dict(zip(_SCOPES, (k, t, full), strict=True))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #36559218
@@ -201,18 +270,24 @@ def without_cycles() -> Iterator[None]:
     "Pause the search for cycles: millions of small tuples hold none, and the search takes a third of the time."
     was = gc.isenabled()
     gc.disable()
-    try: yield
-    finally: gc.enable() if was else None
+    try:
+        yield
+    finally:
+        gc.enable() if was else None
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #da1d1b7f
 def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
     "Yield the parts of a file, one per text."
     for r in ready:
         key = f"{begin}:{r.i.index}"
-        if end == "txt": yield f"{key}\n{text_of(r.sentences, r.shown)}\n"
-        elif end == "v4_gold_conll": yield conll_of(key, r.blocks)
-        elif end == "jsonlines": yield json_of(key, r.sentences, r.i.n, r.tokens, r.clusters)
-        else: yield gap_of(key, r.sentences, r.i, text_of(r.sentences, r.shown))
+        if end == "txt":
+            yield f"{key}\n{text_of(r.sentences, r.shown)}\n"
+        elif end == "v4_gold_conll":
+            yield conll_of(key, r.blocks)
+        elif end == "jsonlines":
+            yield json_of(key, r.sentences, r.i.n, r.tokens, r.clusters)
+        else:
+            yield gap_of(key, r.sentences, r.i, text_of(r.sentences, r.shown))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #a111c4cf
 def _endings(n: int, scope: str) -> tuple[str, ...]:
@@ -222,45 +297,70 @@ def _endings(n: int, scope: str) -> tuple[str, ...]:
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #778e3a25
 def _joined(parts: Iterable[str], end: str) -> str:
     "Join the texts of a file; a table begins with its columns."
-    return "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
+    return (
+        "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3098751a
 def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
     "Yield all files of a subtask's split."
-    with without_cycles(): ready = list(map(_ready, t))
+    with without_cycles():
+        ready = list(map(_ready, t))
     for scope in _SCOPES:
         begin = stem(t, scope, root)
         own = list(map(itemgetter(scope), ready))
-        for end in _endings(t.n, scope): yield f"{begin}.{end}", _joined(_documents(own, end, begin), end).encode()
+        for end in _endings(t.n, scope):
+            yield f"{begin}.{end}", _joined(_documents(own, end, begin), end).encode()
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #130662c9
-def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: str, say: Callable[[str], None]|None):
+def _write_variants(
+    sampler: Sampler,
+    variants: list[str],
+    aside: Path,
+    name: str,
+    say: Callable[[str], None] | None,
+):
     "Write the files of some variants below a folder."
     for t in sampler.subtasks(variants):
         for file, data in _files(t, name):
-            path = aside/Path(file).relative_to(name)
+            path = aside / Path(file).relative_to(name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        if say: say(repr(t))
+        if say:
+            say(repr(t))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #02fd6e8e
-def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside: Path, name: str, jobs: int,
-                        say: Callable[[str], None]|None):
+def _write_in_processes(
+    make: Callable[[], Sampler],
+    variants: list[str],
+    aside: Path,
+    name: str,
+    jobs: int,
+    say: Callable[[str], None] | None,
+):
     "Write variants, several at a time."
     from multiprocessing import get_context
-    context = get_context("fork")  # resources hold functions, which cannot be sent to a fresh process
+
+    # resources hold functions, which cannot be sent to a fresh process
+    context = get_context("fork")
     waiting = list(variants)
     running: list[tuple[str, BaseProcess]] = []
     while waiting or running:
         while waiting and len(running) < jobs:
             v = waiting.pop(0)
-            p = context.Process(target=_write_variants, args=(make(), [v], aside, name, None))
+            p = context.Process(
+                target=_write_variants, args=(make(), [v], aside, name, None)
+            )
             p.start()
             running.append((v, p))
         v, done = running.pop(0)
         done.join()
-        if done.exitcode: raise DataError("its files could not be written", v, "build it alone to see why: --jobs 1")
-        if say: say(v)
+        if done.exitcode:
+            raise DataError(
+                "its files could not be written", v, "build it alone to see why: --jobs 1"
+            )
+        if say:
+            say(v)
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b3395985
 def _renewed(sampler: Sampler) -> Sampler:
@@ -268,20 +368,37 @@ def _renewed(sampler: Sampler) -> Sampler:
     return Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #1b18a267
-def build_files(sampler: Sampler, out: str|Path, variants: Iterable[str] = tuple(VARIANTS),
-                say: Callable[[str], None]|None = None, jobs: int = 1) -> Path:
+def build_files(
+    sampler: Sampler,
+    out: str | Path,
+    variants: Iterable[str] = tuple(VARIANTS),
+    say: Callable[[str], None] | None = None,
+    jobs: int = 1,
+) -> Path:
     """Write all files of a build in a new folder that appears when it is whole, in `jobs` processes.
     `say` is called as splits are done."""
     out, variants = Path(out).resolve(), [the_variant(v).name for v in variants]
     many = jobs > 1 and len(variants) > 1 and "fork" in get_all_start_methods()
     with folder_atomic(out) as aside:
-        if many: _write_in_processes(partial(_renewed, sampler), variants, aside, out.name, jobs, say)
-        else: _write_variants(sampler, variants, aside, out.name, say)
+        if many:
+            _write_in_processes(
+                partial(_renewed, sampler), variants, aside, out.name, jobs, say
+            )
+        else:
+            _write_variants(sampler, variants, aside, out.name, say)
     return out
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #61a78a58
-def blob_ids(sampler: Sampler, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[tuple[str, str, int]]:
+def blob_ids(
+    sampler: Sampler, variants: Iterable[str] = tuple(VARIANTS)
+) -> Iterator[tuple[str, str, int]]:
     "Compute path, git blob id and bytes of the files that would be there, without writing any."
     for t in sampler.subtasks(variants):
         for name, data in _files(t):
-            yield name, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest(), len(data)
+            yield (
+                name,
+                hashlib.sha1(
+                    b"blob %d\0" % len(data) + data, usedforsecurity=False
+                ).hexdigest(),
+                len(data),
+            )

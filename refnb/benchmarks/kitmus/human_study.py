@@ -23,39 +23,55 @@ from .tasks import question_of, the_resources
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f40005
 CANT_SAY = "Can't say"
 
+
 def _with_cant_say(i: Instance, known: bool) -> Question:
     "Ask about a text with or without its knowledge; one more option is not to know."
     q = question_of(i)
     before = len(q.text) - len(text_of(i.task))  # the knowledge comes first
     options = (*q.options, Option(CANT_SAY))
     meta = q.meta | {"knowledge": known}
-    if known: return q.changed(options=options, meta=meta)
+    if known:
+        return q.changed(options=options, meta=meta)
     start, end = q.chars or (0, 0)
-    return q.changed(id=_id_of(i, "task-text-only"), text=q.text[before:], chars=(start - before, end - before),
-                     options=options, right=(len(options) - 1,), meta=meta)
+    return q.changed(
+        id=_id_of(i, "task-text-only"),
+        text=q.text[before:],
+        chars=(start - before, end - before),
+        options=options,
+        right=(len(options) - 1,),
+        meta=meta,
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #5cc9c179
 def study_questions(
-    each: int = 10,            # texts with and as many without knowledge, of two, three and four entities each
-    resources: str = "own",    # own, released, or a folder
-    seed: int = 0,             # of the texts
+    each: int = 10,  # texts with and as many without knowledge, of two,
+    # three and four entities each
+    resources: str = "own",  # own, released, or a folder
+    seed: int = 0,  # of the texts
 ) -> list[Question]:
     "Draw the questions of a study from BACKGROUND-TRAIN."
-    if each < 1: raise CallError(f"{each} texts of each kind", "each", "say 1 or more")
-    drawn = Sampler(the_resources(resources), "paper", (2, 3, 4), (0, 0, 2*each), seed).subtasks(["background-train"])
+    if each < 1:
+        raise CallError(f"{each} texts of each kind", "each", "say 1 or more")
+    drawn = Sampler(
+        the_resources(resources), "paper", (2, 3, 4), (0, 0, 2 * each), seed
+    ).subtasks(["background-train"])
     questions = []
     for t in drawn:
-        if t.split != "test": continue
-        for k, i in enumerate(t): questions.append(_with_cant_say(i, k < each))
+        if t.split != "test":
+            continue
+        for k, i in enumerate(t):
+            questions.append(_with_cant_say(i, k < each))
     return questions
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f40008
 VERSION = 1
 
+
 def _study_id(questions: Iterable[Question]) -> str:
     "Hash what is asked."
     asked = sorted([q.id, q.text, _names(q)] for q in questions)
     return hashlib.sha256(json.dumps([VERSION, asked]).encode()).hexdigest()[:16]
+
 
 def _names(q: Question) -> list[str]:
     "List the names of the options."
@@ -64,8 +80,10 @@ def _names(q: Question) -> list[str]:
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #14aa3e14
 def _marks(q: Question) -> list[tuple[int, int, str]]:
     "List where the names and the pronoun are in the text, in order."
-    names, marks = "|".join(map(re.escape, _names(q)[:-1])), [(*(q.chars or (0, 0)), "pronoun")]
-    for m in re.finditer(rf"\b(?:{names})\b", q.text): marks.append((m.start(), m.end(), "name"))
+    names = "|".join(map(re.escape, _names(q)[:-1]))
+    marks = [(*(q.chars or (0, 0)), "pronoun")]
+    for m in re.finditer(rf"\b(?:{names})\b", q.text):
+        marks.append((m.start(), m.end(), "name"))
     return sorted(marks)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #1264e85f
@@ -83,28 +101,42 @@ def _shown_of(q: Question) -> dict:
     return {"id": q.id, "parts": _parts(q), "options": _names(q)}
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #75dcfea8
-def study_page(questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?") -> str:
+def study_page(
+    questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?"
+) -> str:
     "Make the questionnaire as one HTML file; `send` says where to send the answers."
     items = list(map(_shown_of, questions))
-    return one_page("study", {"page": _study_id(questions), "version": VERSION, "send": send, "items": items}, title)
+    return one_page(
+        "study",
+        {"page": _study_id(questions), "version": VERSION, "send": send, "items": items},
+        title,
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f6f3f69e
-def build_study(out: str|Path, questions: Sequence[Question], send: str = "") -> list[Path]:
+def build_study(
+    out: str | Path, questions: Sequence[Question], send: str = ""
+) -> list[Path]:
     "Write a study's questions and its questionnaire into a folder."
     folder = Path(out)
     make_folder(folder)
-    write_jsonl(folder/"questions.jsonl", questions, canary=True)
-    return [folder/"questions.jsonl", write_atomic(folder/"page.html", study_page(questions, send))]
+    write_jsonl(folder / "questions.jsonl", questions, canary=True)
+    return [
+        folder / "questions.jsonl",
+        write_atomic(folder / "page.html", study_page(questions, send)),
+    ]
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000b
 class Choice(Record):
     "What one person chose."
-    id: str          # of the question
-    chosen: int      # index of the option
-    seconds: float   # that the text was in sight
+
+    id: str  # of the question
+    chosen: int  # index of the option
+    seconds: float  # that the text was in sight
+
 
 class Handed(HandedIn):
     "What one person handed in."
+
     answers: tuple[Choice, ...]
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #3fa67e06
@@ -112,40 +144,56 @@ def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
     "Name the first choice that is unknown, impossible, or there twice; nothing if all are sound."
     seen = set[str]()
     for c in choices:
-        known = c.id in asked and c.id not in seen and 0 <= c.chosen < len(asked[c.id].options)
-        if not known or not (math.isfinite(c.seconds) and c.seconds >= 0): return c.id
+        known = (
+            c.id in asked and c.id not in seen and 0 <= c.chosen < len(asked[c.id].options)
+        )
+        if not known or not (math.isfinite(c.seconds) and c.seconds >= 0):
+            return c.id
         seen.add(c.id)
     return ""
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #3284cb81
-def _read_one(file: str|Path, page: str, asked: Mapping[str, Question]) -> Handed:
+def _read_one(file: str | Path, page: str, asked: Mapping[str, Question]) -> Handed:
     "Read what one person handed in; refuse what is damaged, or answers something else."
     h = read_handed_in(read_bytes(file), str(file), Handed)
     if h.page != page or h.version != VERSION:
-        raise FormatError("these are answers to another questionnaire", str(file), "give the questions that it was made of")
+        raise FormatError(
+            "these are answers to another questionnaire",
+            str(file),
+            "give the questions that it was made of",
+        )
     check_participant(h, str(file))
-    if bad := _damaged(h.answers, asked): raise FormatError(f"the answer to {bad!r} is damaged", str(file))
+    if bad := _damaged(h.answers, asked):
+        raise FormatError(f"the answer to {bad!r} is damaged", str(file))
     return h
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #8174aa42
-def read_study(files: Iterable[str|Path], questions: Sequence[Question]) -> list[Handed]:
+def read_study(files: Iterable[str | Path], questions: Sequence[Question]) -> list[Handed]:
     "Read the files that people handed in, one for each person."
-    asked, wanted, out = {q.id: q for q in questions}, _study_id(questions), dict[str, Handed]()
+    asked = {q.id: q for q in questions}
+    wanted = _study_id(questions)
+    out = dict[str, Handed]()
     for f in files:
         h = _read_one(f, wanted, asked)
-        if h.participant in out: raise DataError(f"{h.participant} handed in two files", str(f), "keep the later one")
+        if h.participant in out:
+            raise DataError(
+                f"{h.participant} handed in two files", str(f), "keep the later one"
+            )
         out[h.participant] = h
     return list(out.values())
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f221e5d0
 class Study(Record):
     "How people did: fractions."
-    people: dict[str, float]            # accuracy of each, on all questions; an unanswered one is wrong
-    kappa: float|None                   # Fleiss'; None: fewer than two people, or no question that all answered
-    questions: int                      # asked
-    common: int                         # that all answered
-    majority: float|None                # accuracy of the most frequent choice; a tie shares the credit
-    by_knowledge: dict[str, float]      # the same with and without knowledge
+
+    # accuracy of each, on all questions; an unanswered one is wrong
+    people: dict[str, float]
+    # Fleiss'; None: fewer than two people, or no question that all answered
+    kappa: float | None
+    questions: int  # asked
+    common: int  # that all answered
+    majority: float | None  # accuracy of the most frequent choice; a tie shares the credit
+    by_knowledge: dict[str, float]  # the same with and without knowledge
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #1c3d45a8
 def _chosen(h: Handed) -> dict[str, int]:
@@ -156,35 +204,43 @@ def _chosen(h: Handed) -> dict[str, int]:
 def _majority(q: Question, chosen: Sequence[Mapping[str, int]]) -> float:
     "Credit the choices that most people made; a tie shares the credit."
     votes = Counter(c[q.id] for c in chosen if q.id in c)
-    if not votes: return 0.
+    if not votes:
+        return 0.0
     most = max(votes.values())
     best = [k for k, n in votes.items() if n == most]
-    return sum(map(q.right.__contains__, best))/len(best)
+    return sum(map(q.right.__contains__, best)) / len(best)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f680764a
-def _kappa(chosen: Sequence[Mapping[str, int]], common: Sequence[Question]) -> float|None:
+def _kappa(chosen: Sequence[Mapping[str, int]], common: Sequence[Question]) -> float | None:
     "Compute agreement on the questions that all answered; None: nothing to compare."
-    if not common or len(chosen) < 2: return None
+    if not common or len(chosen) < 2:
+        return None
     table = []
-    for q in common: table.append([q.options[c[q.id]].name for c in chosen])
+    for q in common:
+        table.append([q.options[c[q.id]].name for c in chosen])
     return fleiss_kappa(table)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #7e472c9c
 def _accuracy(chosen: Mapping[str, int], questions: Sequence[Question]) -> float:
     "Compute the share of the questions that one person answered rightly; an unanswered one is wrong."
-    return sum(chosen.get(q.id) in q.right for q in questions)/len(questions)
+    return sum(chosen.get(q.id) in q.right for q in questions) / len(questions)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #b14a0e46
-def _by_knowledge(questions: Iterable[Question], credit: Mapping[str, float]) -> dict[str, float]:
+def _by_knowledge(
+    questions: Iterable[Question], credit: Mapping[str, float]
+) -> dict[str, float]:
     "Average the credit of questions with and without knowledge."
     groups: dict[str, list[float]] = {}
     for q in questions:
         known = q.meta.get("knowledge")
-        if known is not None: groups.setdefault("with" if known else "without", []).append(credit[q.id])
-    return {group: sum(credits)/len(credits) for group, credits in groups.items()}
+        if known is not None:
+            groups.setdefault("with" if known else "without", []).append(credit[q.id])
+    return {group: sum(credits) / len(credits) for group, credits in groups.items()}
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #39078cbd
-def _common(questions: Iterable[Question], chosen: Iterable[Mapping[str, int]]) -> list[Question]:
+def _common(
+    questions: Iterable[Question], chosen: Iterable[Mapping[str, int]]
+) -> list[Question]:
     "List the questions that everybody answered."
     answered = set.intersection(*map(set, chosen))
     return [q for q in questions if q.id in answered]
@@ -192,12 +248,23 @@ def _common(questions: Iterable[Question], chosen: Iterable[Mapping[str, int]]) 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000c
 def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Study:
     "Compute agreement and accuracy of the people who handed in answers."
-    if not handed: raise DataError("nobody handed in answers", "score_study", "name the files that people downloaded")
+    if not handed:
+        raise DataError(
+            "nobody handed in answers",
+            "score_study",
+            "name the files that people downloaded",
+        )
     people, chosen = {}, []
     for h in handed:
         chosen.append(_chosen(h))
         people[h.participant] = _accuracy(chosen[-1], questions)
     common = _common(questions, chosen)
     credit = {q.id: _majority(q, chosen) for q in questions}
-    return Study(people, _kappa(chosen, common), len(questions), len(common), sum(credit.values())/len(credit),
-                 _by_knowledge(questions, credit))
+    return Study(
+        people,
+        _kappa(chosen, common),
+        len(questions),
+        len(common),
+        sum(credit.values()) / len(credit),
+        _by_knowledge(questions, credit),
+    )

@@ -32,14 +32,18 @@ def texts_id() -> str:
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #fad0f450
 FIELDS = ("template pair", "pronoun", "position")
 
-def _counts(texts: Mapping[str, Text],
-            joined: Mapping[str, Sequence[int]]) -> dict[str, dict[str, dict[str, list[float]]]]:
+
+def _counts(
+    texts: Mapping[str, Text], joined: Mapping[str, Sequence[int]]
+) -> dict[str, dict[str, dict[str, list[float]]]]:
     "Count links by field, for summaries."
     counts: dict[str, dict[str, dict[str, list[float]]]] = {}
     pronouns = list(map(attrgetter("gold"), texts.values()))
     for field in FIELDS:
         links = by_field(pronouns, joined, field)
-        counts[field] = {label: {"links": list(map(float, c))} for label, c in sorted(links.items())}
+        counts[field] = {
+            label: {"links": list(map(float, c))} for label, c in sorted(links.items())
+        }
     return counts
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #ae150b7e
@@ -48,7 +52,10 @@ def _texts(task: str, upstream: str, cache: str) -> dict[str, Text]:
     "Return the texts of a task, with which several runs are scored in turn."
     fields = find_task(task).fields
     s = load_settings(upstream=upstream, cache=cache)
-    return task_pronouns(released_subtask(fields["variant"], int(fields["entities"]), fields["split"], s))
+    return task_pronouns(
+        released_subtask(fields["variant"], int(fields["entities"]), fields["split"], s)
+    )
+
 
 def texts_of(task: Task) -> dict[str, Text]:
     "Return the texts of a task with their pronouns, by id."
@@ -69,6 +76,8 @@ def document_of(i: Instance) -> Document:
     return Document(_id_of(i), map_members(attrgetter("token"), sentences), clusters)
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #40a40d74
-def subtask_documents(variant: str, n: int, split: str, s: Settings|None = None) -> list[Document]:
+def subtask_documents(
+    variant: str, n: int, split: str, s: Settings | None = None
+) -> list[Document]:
     "Return the release's texts of a split (train, validation or test) as documents."
     return list(map(document_of, released_subtask(variant, n, split, s)))

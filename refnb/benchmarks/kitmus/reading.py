@@ -21,18 +21,30 @@ from ...core.documents import map_members, other_words
 from ...core.reading import format_of
 from ...metrics.antecedents import Links, Pronoun, by_field, linked
 from .sampler import Instance, Word
-from .files import (_id_of, _template_pair, clusters_of, pieces, scope_sentences,
-                                           without_cycles)
+from refnb.benchmarks.kitmus.files import (
+    _id_of,
+    _template_pair,
+    clusters_of,
+    pieces,
+    scope_sentences,
+    without_cycles,
+)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #0f8a5f02
 def _knowledge_sentences(key: str) -> int:
     "Count the sentences to skip, from the id."
-    if "full-text" not in key: return 0
+    if "full-text" not in key:
+        return 0
     m = re.search(r"(\d)_ents", key)
     if not m:
-        raise DataError("does not say how many entities there are", f"text {key!r}",
-                        "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
-    return int(m[1])*(2 if re.search("background-inference|background-both|desc", key) else 1)
+        raise DataError(
+            "does not say how many entities there are",
+            f"text {key!r}",
+            "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0",
+        )
+    return int(m[1]) * (
+        2 if re.search("background-inference|background-both|desc", key) else 1
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9509e12e
 def _mentions_from(start: int, clusters: Iterable[Iterable]) -> list[list[Span]]:
@@ -43,70 +55,101 @@ def _mentions_from(start: int, clusters: Iterable[Iterable]) -> list[list[Span]]
 def _two_mentions(key: str, task: Sequence[list[Span]]) -> list[Span]:
     "Return the antecedent and the pronoun: the mentions of the one cluster of a task that has two."
     sizes = list(map(len, task))
-    if sizes.count(2) == 1 and max(sizes) == 2: return task[sizes.index(2)]
-    raise DataError("is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
-                    f"text {key!r}", "is it gold, and of a scope with a task?")
+    if sizes.count(2) == 1 and max(sizes) == 2:
+        return task[sizes.index(2)]
+    raise DataError(
+        "is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
+        f"text {key!r}",
+        "is it gold, and of a scope with a task?",
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
-def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable],
-                         fields: Mapping[str, str|int] = {}) -> Pronoun:
+def _pronoun_of_clusters(
+    key: str,
+    lengths: Iterable[int],
+    clusters: Iterable[Iterable],
+    fields: Mapping[str, str | int] = {},
+) -> Pronoun:
     "Find the pronoun of a text from its gold clusters."
     k, lengths = _knowledge_sentences(key), list(lengths)
     task = _mentions_from(sum(lengths[:k]), clusters)
     antecedent, pronoun = _two_mentions(key, task)
     candidates = sorted(map(itemgetter(0), filter(None, task)))
     right = candidates.index(antecedent)
-    return Pronoun(key, tuple(candidates), right, pronoun,
-                   {"entities": len(candidates), "position": right + 1, **fields})
+    return Pronoun(
+        key,
+        tuple(candidates),
+        right,
+        pronoun,
+        {"entities": len(candidates), "position": right + 1, **fields},
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
 def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
     sentences = scope_sentences(i, scope)
-    fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0],
-                                  "pronoun template": i.templates[1],
-                                  "template pair": _template_pair(i)}
-    return _pronoun_of_clusters(_id_of(i, scope), map(len, sentences), map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
-                                fields)
+    fields: dict[str, str | int] = {
+        "pronoun": i.pronoun,
+        "meeting template": i.templates[0],
+        "pronoun template": i.templates[1],
+        "template pair": _template_pair(i),
+    }
+    return _pronoun_of_clusters(
+        _id_of(i, scope),
+        map(len, sentences),
+        map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
+        fields,
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #892645c1
 class _Line(msgspec.Struct):
     "The fields of a line of JSON."
+
     doc_key: str
-    clusters: list[list[tuple[int, int]]]|None = None
-    predicted_clusters: list[list[tuple[int, int]]]|None = None
-    sentences: list[list[str]]|None = None
+    clusters: list[list[tuple[int, int]]] | None = None
+    predicted_clusters: list[list[tuple[int, int]]] | None = None
+    sentences: list[list[str]] | None = None
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #e319e568
 def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
     "Yield the records of a JSONL file."
     decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
     for n, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip(): continue
-        try: yield n, decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as e: raise FormatError(str(e), at_line(where, n)) from None
-        except RecursionError: raise FormatError("nested too deep", at_line(where, n)) from None
+        if not line.strip():
+            continue
+        try:
+            yield n, decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+            raise FormatError(str(e), at_line(where, n)) from None
+        except RecursionError:
+            raise FormatError("nested too deep", at_line(where, n)) from None
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #16f6ae5b
 T = TypeVar("T")
+
 
 def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
     "Return texts by id; refuse an id that appears twice."
     out: dict[str, T] = {}
     for key, text in texts:
-        if key in out: raise DataError(f"text {key!r} appears twice", where, "give each text an id of its own")
+        if key in out:
+            raise DataError(
+                f"text {key!r} appears twice", where, "give each text an id of its own"
+            )
         out[key] = text
     return out
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a96cb562
-def _plain_key(doc_key: str) -> str: return re.sub(r"(:\d+)_0$", r"\1", doc_key)
+def _plain_key(doc_key: str) -> str:
+    return re.sub(r"(:\d+)_0$", r"\1", doc_key)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #1dc535c4
 class Text(NamedTuple):
     "A text of the gold, with the units of its spans."
+
     gold: Pronoun
-    tokens: tuple[str, ...] # of the text; none for a table, whose spans count characters
-    text: str               # of a table, else ""
+    tokens: tuple[str, ...]  # of the text; none for a table, whose spans count characters
+    text: str  # of a table, else ""
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6a8d9958
 def _starts(tokens: Iterable[str]) -> tuple[int, ...]:
@@ -123,11 +166,19 @@ def _chars(offset: int, name: str) -> Span:
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #11bf3cbc
 def _of_row(r: GapRow) -> Text:
     "Read a row of a table: its spans count characters."
-    if r.a_coref == r.b_coref: raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
-    names = sorted([(_chars(r.a_offset, r.a), r.a_coref), (_chars(r.b_offset, r.b), r.b_coref)])
+    if r.a_coref == r.b_coref:
+        raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
+    names = sorted(
+        [(_chars(r.a_offset, r.a), r.a_coref), (_chars(r.b_offset, r.b), r.b_coref)]
+    )
     right = 0 if names[0][1] else 1
-    fields: dict[str, str|int] = {"entities": 2, "position": right + 1, "pronoun": r.pronoun.lower()}
-    candidates, place = tuple(map(itemgetter(0), names)), _chars(r.pronoun_offset, r.pronoun)
+    fields: dict[str, str | int] = {
+        "entities": 2,
+        "position": right + 1,
+        "pronoun": r.pronoun.lower(),
+    }
+    candidates = tuple(map(itemgetter(0), names))
+    place = _chars(r.pronoun_offset, r.pronoun)
     pronoun = Pronoun(r.id, candidates, right, place, fields)
     return Text(pronoun, (), r.text)
 
@@ -137,49 +188,71 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
     found = list(clusters)
     for s in chain.from_iterable(found):
         if not 0 <= s[0] <= s[1] < size:
-            raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}",
-                            "is it of another text, or does it count word pieces?")
+            raise DataError(
+                f"{list(s)} is not a span of the {size} tokens",
+                f"text {key!r}",
+                "is it of another text, or does it count word pieces?",
+            )
     return found
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #13fe4cf2
-def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
+def _of_tokens(
+    key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]
+) -> Text:
     "Read a text in tokens; the pronoun's word is a field."
     tokens = list(chain.from_iterable(sentences))
     p = _pronoun_of_clusters(key, map(len, sentences), _inside(clusters, len(tokens), key))
-    return Text(p._replace(fields=p.fields | {"pronoun": tokens[p.pronoun.start].lower()}), tuple(tokens), "")
+    return Text(
+        p._replace(fields=p.fields | {"pronoun": tokens[p.pronoun.start].lower()}),
+        tuple(tokens),
+        "",
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9509901b
-def _read_gold(path: str|Path) -> dict[str, Text]:
+def _read_gold(path: str | Path) -> dict[str, Text]:
     "Read the pronouns of a gold file."
-    with in_file(str(path)): return _golds(read_bytes(path))
+    with in_file(str(path)):
+        return _golds(read_bytes(path))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6da2c249
 def _texts_of(data: bytes, where: str) -> list[Text]:
     "Read the texts of gold in any format."
     form = format_of(data)
     if form == "conll":
-        return [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
+        return [
+            _of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters)
+            for d in parse_conll(data, where)
+        ]
     if form == "jsonl":
-        return [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
-    if form == "gap": return list(map(_of_row, parse_gap_rows(data, where)))
-    raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
+        return [
+            _of_tokens(r.doc_key, r.sentences or [], r.clusters or [])
+            for _, r in _lines(data, where)
+        ]
+    if form == "gap":
+        return list(map(_of_row, parse_gap_rows(data, where)))
+    raise FormatError(
+        "is not gold data: readable are CoNLL, JSON lines and GAP's table", where
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b69684bf
 def _golds(data: bytes, where: str = "") -> dict[str, Text]:
     "Read the pronouns of gold in any format."
     out = _once(((t.gold.id, t) for t in _texts_of(data, where)), where)
-    if not out: raise FormatError("holds no text", where)
+    if not out:
+        raise FormatError("holds no text", where)
     return out
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #e11653ed
 FALSE = frozenset(("FALSE", "False", "false", "0", "0.0"))
 TRUE = frozenset(("TRUE", "True", "true", "1", "1.0"))
 
+
 class Predictions(NamedTuple):
     "Joined candidates by id, and counts of oddities."
+
     said: dict[str, tuple[int, ...]]
-    extra: int   # texts that are not in gold
-    odd: int     # flags of a table that are neither true nor false, and count as true
+    extra: int  # texts that are not in gold
+    odd: int  # flags of a table that are neither true nor false, and count as true
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #855ca485
 def _char_span(s: Sequence[int], tokens: list[str], starts: tuple[int, ...]) -> Span:
@@ -187,13 +260,19 @@ def _char_span(s: Sequence[int], tokens: list[str], starts: tuple[int, ...]) -> 
     return Span(starts[s[0]], starts[s[1]] + len(tokens[s[1]]) - 1)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #09cdc563
-def _joined(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]|None) -> tuple[int, ...]:
+def _joined(
+    t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]] | None
+) -> tuple[int, ...]:
     """Return the candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the
     prediction's tokens are needed."""
-    if not t.text: return linked(t.gold, _of_the_text(t, clusters, sentences or ()))
+    if not t.text:
+        return linked(t.gold, _of_the_text(t, clusters, sentences or ()))
     if not sentences:
-        raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}",
-                        "score it against gold in CoNLL or JSON lines")
+        raise DataError(
+            "has no text, and gold counts characters",
+            f"text {t.gold.id!r}",
+            "score it against gold in CoNLL or JSON lines",
+        )
     tokens = list(chain.from_iterable(sentences))
     starts = _starts(tokens)
     found = _inside(clusters, len(tokens), t.gold.id)
@@ -204,11 +283,14 @@ def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]
     "Check clusters in tokens against the gold's; word pieces cannot be compared with words."
     tokens = tuple(chain.from_iterable(sentences))
     if len(tokens) == len(t.tokens) and (difference := other_words(t.tokens, tokens)):
-        raise DataError(difference, f"text {t.gold.id!r}", "is it the prediction for another file?")
+        raise DataError(
+            difference, f"text {t.gold.id!r}", "is it the prediction for another file?"
+        )
     return _inside(clusters, len(t.tokens), t.gold.id)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #ba91c490
 _NEEDED = ("ID", "Pronoun-offset", "A-offset", "A-coref", "B-offset", "B-coref")
+
 
 def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
     "Yield the rows of a table of predictions, by column."
@@ -216,12 +298,16 @@ def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
     _, heads = next(rows, (1, []))
     for c in _NEEDED:
         if c not in heads:
-            raise FormatError(f"has no column {c}", at_line(where, 1),
-                              f"a table of predictions has {', '.join(_NEEDED)}")
-    for n, row in rows: yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
+            raise FormatError(
+                f"has no column {c}",
+                at_line(where, 1),
+                f"a table of predictions has {', '.join(_NEEDED)}",
+            )
+    for n, row in rows:
+        yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6ca05073
-def _flag(cell: str|None) -> tuple[bool, bool]:
+def _flag(cell: str | None) -> tuple[bool, bool]:
     "Tell whether a flag counts as true, and whether it is odd."
     cell = (cell or "").strip()
     return cell not in FALSE, cell not in FALSE and cell not in TRUE
@@ -229,17 +315,27 @@ def _flag(cell: str|None) -> tuple[bool, bool]:
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #af4020d5
 def _begins(t: Text) -> dict[int, Span]:
     "Map the offsets of first characters to the gold's spans."
-    if t.text: return {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
+    if t.text:
+        return {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
     return {at: Span(i, i) for i, at in enumerate(_starts(t.tokens))}
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #80a6419c
-def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str) -> Span:
+def _place(
+    row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str
+) -> Span:
     "Find the gold span at the character offset that a field of a row names."
-    try: at = int(row[field] or "")
-    except ValueError: raise FormatError(f"{row[field]!r} is not an offset", f"{where}, field {field}") from None
+    try:
+        at = int(row[field] or "")
+    except ValueError:
+        raise FormatError(
+            f"{row[field]!r} is not an offset", f"{where}, field {field}"
+        ) from None
     if at not in begins and not t.text:
-        raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}",
-                        "offsets count characters of the joined text")
+        raise DataError(
+            f"no token begins at the offset {at}",
+            f"{where}, field {field}",
+            "offsets count characters of the joined text",
+        )
     return begins.get(at, Span(at, at))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #5efd8600
@@ -250,7 +346,8 @@ def _of_flags(r: dict[str, str], t: Text, where: str) -> tuple[tuple[int, ...], 
     for c in "AB":
         yes, strange = _flag(r[f"{c}-coref"])
         odd += strange
-        if yes: clusters.append([_place(r, f"{c}-offset", t, begins, where), pronoun])
+        if yes:
+            clusters.append([_place(r, f"{c}-offset", t, begins, where), pronoun])
     return linked(t.gold, clusters), odd
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #2c787459
@@ -260,69 +357,92 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
     odd = 0
     for n, r in _table(data, where):
         key, at = r["ID"], at_line(where, n)
-        if key not in gold: raise DataError(f"the id {key!r} is not in the gold file", at)
-        if key in joined: raise DataError(f"text {key!r} appears twice", at, "give each text an id of its own")
+        if key not in gold:
+            raise DataError(f"the id {key!r} is not in the gold file", at)
+        if key in joined:
+            raise DataError(
+                f"text {key!r} appears twice", at, "give each text an id of its own"
+            )
         joined[key], strange = _of_flags(r, gold[key], at)
         odd += strange
     return Predictions(joined, 0, odd)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9eb673f1
-def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
+def _read_predictions(path: str | Path, gold: Mapping[str, Text]) -> Predictions:
     "Read the candidates that a file of predictions joins."
     return predictions(read_bytes(path), gold, str(path))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #387d1a83
 def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read what predictions join for every gold text, of `read_gold`; `where` is the file's name, for errors."
-    with in_file(where), without_cycles(): return _predictions(data, gold)
+    with in_file(where), without_cycles():
+        return _predictions(data, gold)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a41c0a01
-def _of_documents(docs: dict[str, Any], gold: Mapping[str, Text], clusters: Callable[[Any], Any]) -> Predictions:
+def _of_documents(
+    docs: dict[str, Any], gold: Mapping[str, Text], clusters: Callable[[Any], Any]
+) -> Predictions:
     "Join documents, or lines, with the gold texts of the same key."
-    found = {k: _joined(gold[k], clusters(d), d.sentences) for k, d in docs.items() if k in gold}
+    found = {
+        k: _joined(gold[k], clusters(d), d.sentences) for k, d in docs.items() if k in gold
+    }
     return Predictions(found, len(docs) - len(found), 0)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #10fb1ef9
 def _check_all(gold: Iterable[str], said: Mapping[str, Any], where: str) -> None:
     "Refuse predictions that miss a gold text."
     lost = [key for key in gold if key not in said]
-    if not lost: return
-    raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
-                    "every gold text needs one; an empty list of clusters is fine")
+    if not lost:
+        return
+    raise DataError(
+        f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}",
+        where,
+        "every gold text needs one; an empty list of clusters is fine",
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b61e0f13
 def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read the predictions of a file in any format."
     form = format_of(data)
-    if form == "gap" or data.startswith(b"ID\t"): found = _from_table(data, gold, where)
+    if form == "gap" or data.startswith(b"ID\t"):
+        found = _from_table(data, gold, where)
     elif form == "conll":
         docs = _once(((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where)
         found = _of_documents(docs, gold, lambda d: d.clusters)
     elif form == "jsonl":
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
         found = _of_documents(rows, gold, _clusters_of)
-    else: raise FormatError("is not a prediction: readable are JSON lines, CoNLL and GAP's table", where)
+    else:
+        raise FormatError(
+            "is not a prediction: readable are JSON lines, CoNLL and GAP's table", where
+        )
     _check_all(gold, found.said, where)
     return found
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96
 def _clusters_of(r: _Line) -> list[list[tuple[int, int]]]:
     "Return the predicted clusters of a line, under either of their names."
-    if r.clusters is None and r.predicted_clusters is not None: return r.predicted_clusters
+    if r.clusters is None and r.predicted_clusters is not None:
+        return r.predicted_clusters
     return r.clusters or []
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #8005348d
 class KitmusScores(NamedTuple):
     "Counts of all texts, and by field."
+
     all: Links
     fields: dict[str, dict[str, Links]]
-    extra: int # predicted texts that gold does not know
-    odd: int   # odd flags of a table
+    extra: int  # predicted texts that gold does not know
+    odd: int  # odd flags of a table
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f38bb16c
-def score_files(gold: str|Path, predicted: str|Path) -> KitmusScores:
+def score_files(gold: str | Path, predicted: str | Path) -> KitmusScores:
     "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)
     joined, golds = _read_predictions(predicted, texts), [t.gold for t in texts.values()]
-    return KitmusScores(by_field(golds, joined.said)["all"],
-                        {f: by_field(golds, joined.said, f) for f in golds[0].fields}, joined.extra, joined.odd)
+    return KitmusScores(
+        by_field(golds, joined.said)["all"],
+        {f: by_field(golds, joined.said, f) for f in golds[0].fields},
+        joined.extra,
+        joined.odd,
+    )

@@ -24,9 +24,10 @@ from ...core.pages import read_handed_in
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bcfd4fa1
 class Word(NamedTuple):
     "A token with its tag."
+
     token: str
     tag: str
-    entity: int = 0 # 1 to n on mentions, 0 elsewhere
+    entity: int = 0  # 1 to n on mentions, 0 elsewhere
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7321d45a
 def _text_of(words: Iterable[Word]) -> str:
@@ -38,14 +39,17 @@ def _are_texts(values: Iterable[Any]) -> bool:
     "Tell whether all values are texts, none of them empty."
     return all(isinstance(x, str) and x for x in values)
 
-def _is_pair(value: Any, kind: type[list]|type[tuple]) -> bool:
+
+def _is_pair(value: Any, kind: type[list] | type[tuple]) -> bool:
     "Tell whether a value is a token with its tag, in a list or a tuple."
     return isinstance(value, kind) and len(value) == 2 and _are_texts(value)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #88407198
 Sentence = tuple[Word, ...]
 
-@lru_cache(maxsize=1 << 13)  # each sampler reads the same 3,000 sentences; Python's own parser takes half a second
+
+# each sampler reads the same 3,000 sentences; Python's own parser takes half a second
+@lru_cache(maxsize=1 << 13)
 def _words(text: str, where: str) -> Sentence:
     "Read words from a Python literal, a list of (token, tag)."
     pairs = python_list(text, where)
@@ -56,41 +60,62 @@ def _words(text: str, where: str) -> Sentence:
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bc0a44c4
 def _read_below(folder: Path, name: str) -> bytes:
     "Read a file below a folder."
-    try: return (folder/name).read_bytes()
-    except OSError as e: raise DataError(f"cannot be read: {(e.strerror or str(e)).lower()}", str(folder/name)) from None
+    try:
+        return (folder / name).read_bytes()
+    except OSError as e:
+        raise DataError(
+            f"cannot be read: {(e.strerror or str(e)).lower()}", str(folder / name)
+        ) from None
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #5ee81442
 Files = Callable[[str], bytes]  # a name below the folder of resources -> its bytes
 
-def _folder_files(folder: str|Path) -> Files:
+
+def _folder_files(folder: str | Path) -> Files:
     "Read resources from a folder."
     return partial(_read_below, Path(folder))
+
 
 def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str]]]:
     "Read the rows of a CSV with their line numbers, and check its header."
     rows = list(table_rows(data, name))
-    if not rows or rows[0][1] != header: raise FormatError(f"the header is not {','.join(header)}", at_line(name, 1))
+    if not rows or rows[0][1] != header:
+        raise FormatError(f"the header is not {','.join(header)}", at_line(name, 1))
     for n, r in rows[1:]:
-        if len(r) != len(header): raise FormatError(f"{len(r)} columns instead of {len(header)}", at_line(name, n))
+        if len(r) != len(header):
+            raise FormatError(
+                f"{len(r)} columns instead of {len(header)}", at_line(name, n)
+            )
     return rows[1:]
+
 
 def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
     "Check that values differ, and list them."
     seen: dict[str, int] = {}
     for n, v in rows:
-        if v in seen: raise FormatError(f"the {what} {v!r} appears twice, first in line {seen[v]}", at_line(name, n))
+        if v in seen:
+            raise FormatError(
+                f"the {what} {v!r} appears twice, first in line {seen[v]}", at_line(name, n)
+            )
         seen[v] = n
     return list(seen)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #aebf7b21
-_FILLED = {"meet": ("mentions", "location"), "pronoun": ("pronoun", "situation"),
-           "entity": ("entity_mention", "entity_occupation"),
-           "background": ("entity_occupation", "occupation_description")}
+_FILLED = {
+    "meet": ("mentions", "location"),
+    "pronoun": ("pronoun", "situation"),
+    "entity": ("entity_mention", "entity_occupation"),
+    "background": ("entity_occupation", "occupation_description"),
+}
 _OPTIONAL = ("be", "a_an")
-_TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/pronoun_sentence.txt",
-              "background": "templates/background_knowledge_sentence.txt",
-              "entity": "templates/entspec_knowledge_sentence.txt"}
+_TEMPLATES = {
+    "meet": "templates/meet_sentence.txt",
+    "pronoun": "templates/pronoun_sentence.txt",
+    "background": "templates/background_knowledge_sentence.txt",
+    "entity": "templates/entspec_knowledge_sentence.txt",
+}
 Template = tuple[str, ...]
+
 
 def _slots(line: str, kind: str, vocab: Mapping, at: str) -> Template:
     "Read a template's slots: all that its kind needs, and no unknown one."
@@ -98,10 +123,12 @@ def _slots(line: str, kind: str, vocab: Mapping, at: str) -> Template:
         raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at)
     slots = tuple(re.findall(r"\{(\w+)\}", line))
     for s in _FILLED[kind]:
-        if s not in slots: raise FormatError(f"the slot {{{s}}} is missing", at)
+        if s not in slots:
+            raise FormatError(f"the slot {{{s}}} is missing", at)
     known = {*_FILLED[kind], *_OPTIONAL, *vocab}
     for s in slots:
-        if s not in known: raise FormatError(f"unknown slot {{{s}}}", at, nearest(s, known))
+        if s not in known:
+            raise FormatError(f"unknown slot {{{s}}}", at, nearest(s, known))
     return slots
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #d0ac6fcb
@@ -109,72 +136,101 @@ def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Templa
     "Read the templates of a file, each checked for its slots."
     out: dict[Template, int] = {}
     for n, line in enumerate(utf8(data, name).splitlines(), 1):
-        if not line.strip(): continue
+        if not line.strip():
+            continue
         slots = _slots(line, kind, vocab, at_line(name, n))
-        if slots in out: raise FormatError(f"the template of line {out[slots]} is here again", at_line(name, n))
+        if slots in out:
+            raise FormatError(
+                f"the template of line {out[slots]} is here again", at_line(name, n)
+            )
         out[slots] = n
-    if not out: raise FormatError("holds no template", name)
+    if not out:
+        raise FormatError("holds no template", name)
     return list(out)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #ec0b7c42
 class Occupation(NamedTuple):
     "An occupation and its description."
-    words: Sentence     # "a dentist" without its article
-    situation: Sentence # "fixing teeth"
+
+    words: Sentence  # "a dentist" without its article
+    situation: Sentence  # "fixing teeth"
+
 
 class Location(NamedTuple):
     "A place, and the file of sentences about it."
+
     words: Sentence
     noise: str
+
 
 _OCCUPATIONS, _SITUATIONS = ("real", "charfict"), ("real", "charfict", "wordfict")
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #84e9e9d7
 def _is_pronoun(value: Any) -> bool:
     "Tell whether a value is [probability, pronoun, verb]."
-    if not isinstance(value, list) or len(value) != 3: return False
-    return isinstance(value[0], int|float) and _are_texts(value[1:])
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    return isinstance(value[0], int | float) and _are_texts(value[1:])
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #9147f6c7
 def _word_of(name: str, value: Any) -> Word:
     "Read a word of the vocabulary."
-    if not _is_pair(value, list): raise FormatError("is not [token, tag]", f"vocab.json, field {name}")
+    if not _is_pair(value, list):
+        raise FormatError("is not [token, tag]", f"vocab.json, field {name}")
     return Word(*value)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #46b6e449
 class Resources:
     "All resources, each read and checked when it is first asked for."
-    def __init__(self, files: Files|str|Path, doubled: bool = False):
+
+    def __init__(self, files: Files | str | Path, doubled: bool = False):
         """Take the files from a folder, or by a function that reads a file below one; `doubled` accepts a name or a
         place that appears twice: the release has one."""
         self.doubled = doubled
         self.files: Files = files if callable(files) else _folder_files(files)
+
     def _json(self, name: str, kind: type) -> Any:
         return read_handed_in(self.files(name), name, kind)
+
     @cached_property
     def vocab(self) -> dict[str, Word]:
-        return {name: _word_of(name, value) for name, value in self._json("vocab.json", dict).items()}
+        return {
+            name: _word_of(name, value)
+            for name, value in self._json("vocab.json", dict).items()
+        }
+
     @cached_property
     def pronouns(self) -> list[tuple[float, str, str]]:
-        triples, where = self._json("pronouns.json", dict).get("pronouns"), "pronouns.json, field pronouns"
+        triples = self._json("pronouns.json", dict).get("pronouns")
+        where = "pronouns.json, field pronouns"
         if not isinstance(triples, list) or not all(map(_is_pronoun, triples)):
             raise FormatError("is not a list of [probability, pronoun, verb]", where)
         if abs((total := sum(map(itemgetter(0), triples))) - 1) > 1e-8:
             raise FormatError(f"the probabilities sum to {total:g}, not to 1", where)
         return list(map(tuple, triples))
+
     @cached_property
-    def names(self) -> list[str]: return _surnames(self)
+    def names(self) -> list[str]:
+        return _surnames(self)
+
     @cached_property
-    def locations(self) -> list[Location]: return _places(self)
+    def locations(self) -> list[Location]:
+        return _places(self)
+
     def templates(self, kind: str) -> list[Template]:
         return _templates(self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab)
-    def noise(self, name: str) -> list[Sentence]: return _noise(self, name)
-    def occupations(self, kind: str, situation: str) -> list[Occupation]: return _occupations(self, kind, situation)
+
+    def noise(self, name: str) -> list[Sentence]:
+        return _noise(self, name)
+
+    def occupations(self, kind: str, situation: str) -> list[Occupation]:
+        return _occupations(self, kind, situation)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #365c37eb
 def _column(rows: Iterable[tuple[int, list[str]]], i: int) -> list[tuple[int, str]]:
     "Take a column of rows, with the numbers of their lines."
     return [(n, row[i]) for n, row in rows]
+
 
 def _all(name: str, rows: list[tuple[int, str]], what: str, doubled: bool) -> list[str]:
     "List values, which must differ unless they may be doubled."
@@ -190,7 +246,8 @@ def _check_name(n: int, name: str) -> None:
 def _surnames(r: Resources) -> list[str]:
     "Read the names of people."
     rows = _column(_rows(r.files("names.csv"), "names.csv", ["lastname"]), 0)
-    for n, name in rows: _check_name(n, name)
+    for n, name in rows:
+        _check_name(n, name)
     return _all("names.csv", rows, "name", r.doubled)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #941f1c1f
@@ -198,17 +255,28 @@ def _places(r: Resources) -> list[Location]:
     "Read the places and the names of their files of sentences."
     rows = _rows(r.files("locations.csv"), "locations.csv", ["location", "noise_fp"])
     _all("locations.csv", _column(rows, 0), "place", r.doubled)
-    return [Location(_words(place, at_line("locations.csv", n, "location")), noise) for n, (place, noise) in rows]
+    return [
+        Location(_words(place, at_line("locations.csv", n, "location")), noise)
+        for n, (place, noise) in rows
+    ]
+
 
 def _check_below(name: str) -> None:
     "Refuse a path that leaves the folder of resources."
     if ".." in name.split("/") or name.startswith("/"):
-        raise FormatError("the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}")
+        raise FormatError(
+            "the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}"
+        )
+
 
 def _noise(r: Resources, name: str) -> list[Sentence]:
     "Read the sentences of a noise file."
     _check_below(name)
-    return [_words(l, at_line(name, n)) for n, l in enumerate(utf8(r.files(name), name).splitlines(), 1) if l.strip()]
+    return [
+        _words(l, at_line(name, n))
+        for n, l in enumerate(utf8(r.files(name), name).splitlines(), 1)
+        if l.strip()
+    ]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #ab449633
 def _nouns(text: str) -> Sentence:
@@ -220,175 +288,259 @@ def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
     "Read occupations and situations, each real or fictional."
     name = f"occupations/{kind}_{situation}.csv"
     rows = _rows(r.files(name), name, ["occupation", "occupation_description"])
-    for i, what in enumerate(("occupation", "situation")): _all(name, _column(rows, i), what, r.doubled)
-    return [Occupation(_nouns(job), _words(about, at_line(name, n, "occupation_description")))
-            for n, (job, about) in rows]
+    for i, what in enumerate(("occupation", "situation")):
+        _all(name, _column(rows, i), what, r.doubled)
+    return [
+        Occupation(_nouns(job), _words(about, at_line(name, n, "occupation_description")))
+        for n, (job, about) in rows
+    ]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #554fdd85
 class Variant(NamedTuple):
     "Where the background knowledge is."
-    name: str
-    occupation: str # real or charfict
-    situation: str  # real, charfict or wordfict
-    noise: bool     # a sentence about the place
-    background: bool # the text says what each occupation is about
 
-_PAIRS = (("real", "charfict"), ("real", "wordfict"), ("charfict", "real"), ("charfict", "charfict"),
-          ("charfict", "wordfict"))
+    name: str
+    occupation: str  # real or charfict
+    situation: str  # real, charfict or wordfict
+    noise: bool  # a sentence about the place
+    background: bool  # the text says what each occupation is about
+
+
+_PAIRS = (
+    ("real", "charfict"),
+    ("real", "wordfict"),
+    ("charfict", "real"),
+    ("charfict", "charfict"),
+    ("charfict", "wordfict"),
+)
+
 
 def _inference(occupation: str, situation: str) -> Variant:
-    return Variant(f"background-inference-{occupation}-{situation}", occupation, situation, True, True)
+    return Variant(
+        f"background-inference-{occupation}-{situation}", occupation, situation, True, True
+    )
 
-VARIANTS = {v.name: v for v in (
-    Variant("background-train", "real", "real", True, False),
-    Variant("background-train-no-noise", "real", "real", False, False),
-    Variant("background-both", "real", "real", True, True),
-    *starmap(_inference, _PAIRS))}
+
+VARIANTS = {
+    v.name: v
+    for v in (
+        Variant("background-train", "real", "real", True, False),
+        Variant("background-train-no-noise", "real", "real", False, False),
+        Variant("background-both", "real", "real", True, True),
+        *starmap(_inference, _PAIRS),
+    )
+}
 SPLITS = ("train", "validation", "test")
 SIZES = (2000, 400, 2000)
 
+
 def the_variant(name: str) -> Variant:
     "Find one of the eight variants by name."
-    if name not in VARIANTS: raise CallError(f"unknown variant {name!r}", do=nearest(name, VARIANTS))
+    if name not in VARIANTS:
+        raise CallError(f"unknown variant {name!r}", do=nearest(name, VARIANTS))
     return VARIANTS[name]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #46e09d0b
 class Instance(msgspec.Struct, frozen=True):
     "One text with its answer."
+
     variant: str
-    n: int                          # entities
+    n: int  # entities
     split: str
-    index: int                      # within the split
-    names: tuple[str, ...]          # entity 1 to n
-    occupations: tuple[str, ...]    # of entity 1 to n
-    answer: int                     # 1 to n: whom the pronoun means
-    pronoun: str                    # in lower case
-    knowledge: tuple[Sentence, ...] # who has which occupation, and what occupations are about
-    task: tuple[Sentence, ...]      # the meeting, a sentence about the place, the pronoun
-    templates: tuple[int, int]      # of meeting and pronoun, as numbered in the files from 1
+    index: int  # within the split
+    names: tuple[str, ...]  # entity 1 to n
+    occupations: tuple[str, ...]  # of entity 1 to n
+    answer: int  # 1 to n: whom the pronoun means
+    pronoun: str  # in lower case
+    # who has which occupation, and what occupations are about
+    knowledge: tuple[Sentence, ...]
+    task: tuple[Sentence, ...]  # the meeting, a sentence about the place, the pronoun
+    templates: tuple[int, int]  # of meeting and pronoun, as numbered in the files from 1
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #3efd326f
 def _capitalised(s: Sentence) -> Sentence:
     return (Word(s[0].token[:1].upper() + s[0].token[1:].lower(), *s[0][1:]), *s[1:])
 
+
 def _article(occupation: Sentence, vocab: Mapping[str, Word]) -> Word:
     return vocab["an" if occupation[0].token[0] in "aeiou" else "a"]
 
-def _fill(template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sentence]) -> Sentence:
+
+def _fill(
+    template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sentence]
+) -> Sentence:
     "Fill the slots of a template."
     out: list[Word] = []
     for slot in template:
         words = given.get(slot)
-        if words is None: out.append(vocab[slot])
-        else: out.extend(words)
+        if words is None:
+            out.append(vocab[slot])
+        else:
+            out.extend(words)
     return _capitalised(tuple(out))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #43e4dc9e
 def _mention_list(mentions: Sequence[Word], vocab: Mapping[str, Word]) -> Sentence:
     "Join names to a list."
-    if len(mentions) == 2: return (mentions[0], vocab["and"], mentions[1])
+    if len(mentions) == 2:
+        return (mentions[0], vocab["and"], mentions[1])
     words: list[Word] = []
-    for m in mentions[:-1]: words += [m, vocab["comma"]]
+    for m in mentions[:-1]:
+        words += [m, vocab["comma"]]
     return (*words, vocab["and"], mentions[-1])
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #b8a2163a
 class Draw(NamedTuple):
     "What chance decides about one instance, as indices into the pools of its split."
+
     pronoun: int
     template: int
     answer: int
     names: tuple[int, ...]
     occupations: tuple[int, ...]
-    entities: tuple[int, ...]   # order of the entities in the knowledge sentences before they are shuffled
+    # order of the entities in the knowledge sentences before they are shuffled
+    entities: tuple[int, ...]
     knowledge: tuple[int, ...]  # order of the knowledge sentences
     location: int
-    mentions: tuple[int, ...]   # order of the entities in the meeting sentence
-    noise: int                  # line of the place's file, or -1
+    mentions: tuple[int, ...]  # order of the entities in the meeting sentence
+    noise: int  # line of the place's file, or -1
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #53665845
-def _draw(rng: np.random.Generator, n: int, cumulated: Sequence[float], pools: Mapping[str, int], background: bool,
-        noise: Callable[[int], int]|None) -> Draw:
+def _draw(
+    rng: np.random.Generator,
+    n: int,
+    cumulated: Sequence[float],
+    pools: Mapping[str, int],
+    background: bool,
+    noise: Callable[[int], int] | None,
+) -> Draw:
     "Draw the random numbers of one instance."
     integers, shuffle = rng.integers, rng.shuffle
     pronoun = bisect(cumulated, rng.random())
     template, answer = int(integers(0, pools["templates"])), int(integers(0, n)) + 1
     names = rng.choice(pools["names"], n, replace=False)
     occupations = rng.choice(pools["occupations"], n, replace=False)
-    entities, knowledge = list(range(n)), list(range(2*n if background else n))
+    entities, knowledge = list(range(n)), list(range(2 * n if background else n))
     shuffle(entities)
     shuffle(knowledge)
     location, mentions = int(integers(0, pools["locations"])), entities.copy()
     shuffle(mentions)
     line = int(integers(0, noise(location))) if noise else -1
-    return Draw(pronoun, template, answer, tuple(names.tolist()), tuple(occupations.tolist()), tuple(entities),
-                tuple(knowledge), location, tuple(mentions), line)
+    return Draw(
+        pronoun,
+        template,
+        answer,
+        tuple(names.tolist()),
+        tuple(occupations.tolist()),
+        tuple(entities),
+        tuple(knowledge),
+        location,
+        tuple(mentions),
+        line,
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #22c6463e
 Mode = Literal["released", "paper"]
 MODES = ("released", "paper")
 
+
 class Pools(NamedTuple):
     "The material that a split draws from."
+
     locations: list[Location]
     names: list[str]
     occupations: list[Occupation]
-    tasks: list[tuple[int, int]]        # pairs of meeting and pronoun template
-    noise: dict[str, list[Sentence]]    # by file
+    tasks: list[tuple[int, int]]  # pairs of meeting and pronoun template
+    noise: dict[str, list[Sentence]]  # by file
     backgrounds: list[int]
     entities: list[int]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #e6715717
 def _cut(rng: np.random.Generator, order: np.ndarray) -> list[list[int]]:
     "Shuffle a pool in place and cut it in three; a pool of fewer than three is shared."
-    if len(order) < 3: return [order.tolist()]*3
+    if len(order) < 3:
+        return [order.tolist()] * 3
     rng.shuffle(order)
     return [part.tolist() for part in np.array_split(order, 3)]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6b55dc0a
 class Subtask(msgspec.Struct, frozen=True):
     "The instances of one variant, number of entities and split, drawn and ready to be built."
+
     variant: Variant
     n: int
     split: str
     draws: list[Draw]
     pools: Pools
-    build: Callable[[int], Instance] # the instance of an index
-    state: tuple[int, int]           # of the random generator before and after, for comparison
+    build: Callable[[int], Instance]  # the instance of an index
+    state: tuple[int, int]  # of the random generator before and after, for comparison
+
     @property
-    def name(self) -> str: return f"{self.variant.name}/subtask_{self.n}_ents"
-    def __iter__(self) -> Iterator[Instance]: return map(self.build, range(len(self.draws)))
-    def __len__(self) -> int: return len(self.draws)
-    def __repr__(self): return f"{self.name}, {self.split}: {len(self)} instances"
+    def name(self) -> str:
+        return f"{self.variant.name}/subtask_{self.n}_ents"
+
+    def __iter__(self) -> Iterator[Instance]:
+        return map(self.build, range(len(self.draws)))
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    def __repr__(self):
+        return f"{self.name}, {self.split}: {len(self)} instances"
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7a949913
 def _places_to_draw(r: Resources, mode: str) -> list[Location]:
     "List the places to draw from; by the paper's rules, each is there once."
-    return r.locations if mode == "released" else list({l.words: l for l in r.locations}.values())
+    return (
+        r.locations
+        if mode == "released"
+        else list({l.words: l for l in r.locations}.values())
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bc6ea45c
 def _check_sizes(mode: str, entities: Sequence[int], sizes: Sequence[int]) -> None:
     "Refuse an unknown mode, and numbers that no instance can have."
-    if mode not in MODES: raise CallError(f"unknown mode {mode!r}", do=nearest(mode, MODES))
+    if mode not in MODES:
+        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, MODES))
     for n in entities:
-        if not 2 <= n <= 8: raise CallError(f"{n} entities", do="say 2 to 8")
+        if not 2 <= n <= 8:
+            raise CallError(f"{n} entities", do="say 2 to 8")
     if len(sizes) != 3 or min(sizes) < 0:
-        raise CallError(f"sizes {list(sizes)}", do="say three numbers: of train, validation and test")
+        raise CallError(
+            f"sizes {list(sizes)}", do="say three numbers: of train, validation and test"
+        )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bf80f710
 class Sampler:
     "Draws instances, variant by variant."
-    def __init__(self, resources: Resources, mode: Mode = "released", entities: Sequence[int] = (2, 3, 4),
-                 sizes: Sequence[int] = SIZES, seed: int = 42):
+
+    def __init__(
+        self,
+        resources: Resources,
+        mode: Mode = "released",
+        entities: Sequence[int] = (2, 3, 4),
+        sizes: Sequence[int] = SIZES,
+        seed: int = 42,
+    ):
         """Draw from all pools with the release's stream, or by the paper's rules: numbers of entities, in order, and
         instances of train, validation, test; the seed is that of each variant's stream."""
         _check_sizes(mode, entities, sizes)
-        self.r, self.mode, self.entities, self.sizes, self.seed = resources, mode, list(entities), list(sizes), seed
-        self.meet, self.pronoun = resources.templates("meet"), resources.templates("pronoun")
-        self.background, self.entity = resources.templates("background"), resources.templates("entity")
+        self.r = resources
+        self.mode = mode
+        self.entities = list(entities)
+        self.sizes = list(sizes)
+        self.seed = seed
+        self.meet = resources.templates("meet")
+        self.pronoun = resources.templates("pronoun")
+        self.background = resources.templates("background")
+        self.entity = resources.templates("entity")
         self.places = _places_to_draw(resources, mode)
         self.noise = {l.noise: resources.noise(l.noise) for l in self.places}
         # shuffled on and on
-        self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(self.places))
+        self.name_order, self.place_order = (
+            np.arange(len(resources.names)),
+            np.arange(len(self.places)),
+        )
 
     def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
         """Draw subtask by subtask, split by split, in the release's order; `variants` are those to give: in the mode
@@ -396,33 +548,49 @@ class Sampler:
         wanted = [the_variant(v).name for v in variants]
         last = max(map(list(VARIANTS).index, wanted), default=-1)
         for i, v in enumerate(VARIANTS.values()):
-            if i > last: return
-            if v.name in wanted: yield from _variant(self, v)
+            if i > last:
+                return
+            if v.name in wanted:
+                yield from _variant(self, v)
             elif self.mode == "released":
-                for _ in _variant(self, v): pass  # its draws move the pools on
+                for _ in _variant(self, v):
+                    pass  # its draws move the pools on
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #4c78aea5
 _T = TypeVar("_T")
+
 
 def _taken(items: Sequence[_T], places: Iterable[int]) -> list[_T]:
     "Take the items at some places."
     return list(map(items.__getitem__, places))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #f785002b
-def _pool(s: Sampler, table: Sequence[Occupation], part: Mapping[str, list[int]],
-          noise: dict[str, list[Sentence]]) -> Pools:
+def _pool(
+    s: Sampler,
+    table: Sequence[Occupation],
+    part: Mapping[str, list[int]],
+    noise: dict[str, list[Sentence]],
+) -> Pools:
     "Collect what a split draws from: its third of each pool."
-    return Pools(_taken(s.places, part["locations"]), _taken(s.r.names, part["names"]),
-                 _taken(table, part["occupations"]), list(product(part["meet"], part["pronoun"])), noise,
-                 part["background"], part["entity"])
+    return Pools(
+        _taken(s.places, part["locations"]),
+        _taken(s.r.names, part["names"]),
+        _taken(table, part["occupations"]),
+        list(product(part["meet"], part["pronoun"])),
+        noise,
+        part["background"],
+        part["entity"],
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #50cd2d93
-def _pools(s: Sampler, rng: np.random.Generator, v: Variant, orders: dict[str, np.ndarray]) -> list[Pools]:
+def _pools(
+    s: Sampler, rng: np.random.Generator, v: Variant, orders: dict[str, np.ndarray]
+) -> list[Pools]:
     "Shuffle and cut all pools, in the release's order."
     table = s.r.occupations(v.occupation, v.situation)
     orders = {"locations": s.place_order, "names": s.name_order} | orders
     cut = {k: _cut(rng, order) for k, order in orders.items()}
-    noise = [s.noise]*3 if s.mode == "released" else _split_noise(s, rng)
+    noise = [s.noise] * 3 if s.mode == "released" else _split_noise(s, rng)
     parts = [dict(zip(cut, thirds)) for thirds in zip(*cut.values())]
     return [_pool(s, table, part, own) for part, own in zip(parts, noise, strict=True)]
 
@@ -431,54 +599,88 @@ def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Se
     "Cut the sentences of every file in three."
     thirds: list[dict[str, list[Sentence]]] = [{}, {}, {}]
     for file, lines in s.noise.items():
-        for third, places in zip(thirds, _cut(rng, np.arange(len(lines)))): third[file] = _taken(lines, places)
+        for third, places in zip(thirds, _cut(rng, np.arange(len(lines)))):
+            third[file] = _taken(lines, places)
     return thirds
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #277f5984
-def _about(template: Template, mention: Word, job: Occupation, vocab: Mapping[str, Word]) -> Sentence:
+def _about(
+    template: Template, mention: Word, job: Occupation, vocab: Mapping[str, Word]
+) -> Sentence:
     "Write a sentence about an entity and its occupation."
-    given = {"entity_mention": (mention,), "a_an": (_article(job.words, vocab),), "entity_occupation": job.words,
-             "occupation_description": job.situation}
+    given = {
+        "entity_mention": (mention,),
+        "a_an": (_article(job.words, vocab),),
+        "entity_occupation": job.words,
+        "occupation_description": job.situation,
+    }
     return _fill(template, vocab, given)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #40860cd9
-def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
-               jobs: list[Occupation]) -> tuple[Sentence, ...]:
+def _knowledge(
+    s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]
+) -> tuple[Sentence, ...]:
     "Write who has which occupation, and the meanings of occupations, in the drawn order."
     vocab, who, about = s.r.vocab, s.entity[p.entities[0]], s.background[p.backgrounds[0]]
     sentences = []
     for template in (who, about) if v.background else (who,):
-        for k in d.entities: sentences.append(_about(template, mentions[k], jobs[k], vocab))
+        for k in d.entities:
+            sentences.append(_about(template, mentions[k], jobs[k], vocab))
     return tuple(_taken(sentences, d.knowledge))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #76711d05
 def _pronoun_sentence(s: Sampler, template: int, d: Draw, job: Occupation) -> Sentence:
     "Write the sentence with the pronoun: it means whoever has this occupation."
     _, pronoun, verb = s.r.pronouns[d.pronoun]
-    given = {"pronoun": (Word(pronoun, "PRP", d.answer),), "situation": job.situation, "be": (Word(verb, "VBD"),)}
+    given = {
+        "pronoun": (Word(pronoun, "PRP", d.answer),),
+        "situation": job.situation,
+        "be": (Word(verb, "VBD"),),
+    }
     return _fill(s.pronoun[template], s.r.vocab, given)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fbe646d2
-def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
-          jobs: list[Occupation]) -> tuple[Sentence, ...]:
+def _task(
+    s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]
+) -> tuple[Sentence, ...]:
     "Write the meeting, a sentence about the place, and the pronoun."
     vocab, place, (meet, pron) = s.r.vocab, p.locations[d.location], p.tasks[d.template]
     people = _mention_list(_taken(mentions, d.mentions), vocab)
     task = [_fill(s.meet[meet], vocab, {"mentions": people, "location": place.words})]
-    if v.noise: task.append(_capitalised(p.noise[place.noise][d.noise]))
+    if v.noise:
+        task.append(_capitalised(p.noise[place.noise][d.noise]))
     return (*task, _pronoun_sentence(s, pron, d, jobs[d.answer - 1]))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #1634bddb
-def _built(s: Sampler, v: Variant, n: int, split: str, p: Pools, i: int, d: Draw) -> Instance:
+def _built(
+    s: Sampler, v: Variant, n: int, split: str, p: Pools, i: int, d: Draw
+) -> Instance:
     "Build the instance of a draw."
-    names, jobs, (meet, pron) = _taken(p.names, d.names), _taken(p.occupations, d.occupations), p.tasks[d.template]
+    names, jobs, (meet, pron) = (
+        _taken(p.names, d.names),
+        _taken(p.occupations, d.occupations),
+        p.tasks[d.template],
+    )
     mentions = [Word(name, "NNP", k) for k, name in enumerate(names, 1)]
     called = tuple(_text_of(job.words) for job in jobs)
-    return Instance(v.name, n, split, i, tuple(names), called, d.answer, s.r.pronouns[d.pronoun][1],
-                    _knowledge(s, v, p, d, mentions, jobs), _task(s, v, p, d, mentions, jobs), (meet + 1, pron + 1))
+    return Instance(
+        v.name,
+        n,
+        split,
+        i,
+        tuple(names),
+        called,
+        d.answer,
+        s.r.pronouns[d.pronoun][1],
+        _knowledge(s, v, p, d, mentions, jobs),
+        _task(s, v, p, d, mentions, jobs),
+        (meet + 1, pron + 1),
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #92d8cfdb
-def _builder(s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[Draw]) -> Callable[[int], Instance]:
+def _builder(
+    s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[Draw]
+) -> Callable[[int], Instance]:
     "Return a function that builds an instance from its index."
     return lambda i: _built(s, v, n, split, p, i, draws[i])
 
@@ -486,48 +688,78 @@ def _builder(s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[D
 def _check_noise(p: Pools, split: str, do: str) -> None:
     "Refuse a place about which a split has no sentence."
     for l in p.locations:
-        if not p.noise[l.noise]: raise DataError("has no sentence for this split", f"{l.noise}, {split}", do)
+        if not p.noise[l.noise]:
+            raise DataError("has no sentence for this split", f"{l.noise}, {split}", do)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fb3b25ba
 def _too_small(v: Variant, n: int, p: Pools, split: str) -> None:
     "Refuse pools that cannot give n different entities."
     where, do = f"{v.name}, {split}", "add some to the resources: each split gets a third"
-    needed: list[tuple[str, Sequence, int]] = [("names", p.names, n), ("occupations", p.occupations, n),
-                                               ("places", p.locations, 1), ("templates", p.tasks, 1)]
+    needed: list[tuple[str, Sequence, int]] = [
+        ("names", p.names, n),
+        ("occupations", p.occupations, n),
+        ("places", p.locations, 1),
+        ("templates", p.tasks, 1),
+    ]
     for what, pool, least in needed:
-        if len(pool) < least: raise DataError(f"{len(pool)} {what} for {n} entities", where, do)
-    if v.noise: _check_noise(p, split, do)
+        if len(pool) < least:
+            raise DataError(f"{len(pool)} {what} for {n} entities", where, do)
+    if v.noise:
+        _check_noise(p, split, do)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #3a6fdad6
-def _state(rng: np.random.Generator) -> int: return rng.bit_generator.state["state"]["state"]
+def _state(rng: np.random.Generator) -> int:
+    return rng.bit_generator.state["state"]["state"]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #53a6a15e
 def _orders(s: Sampler, v: Variant) -> dict[str, np.ndarray]:
     "Number what a variant draws from; by the paper's rules, templates begin with the first alone."
-    sizes = dict(occupations=len(s.r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
-                 background=len(s.background), entity=len(s.entity))
-    return {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
+    sizes = dict(
+        occupations=len(s.r.occupations(v.occupation, v.situation)),
+        meet=len(s.meet),
+        pronoun=len(s.pronoun),
+        background=len(s.background),
+        entity=len(s.entity),
+    )
+    return {
+        k: np.arange(n if s.mode == "released" or k == "occupations" else 1)
+        for k, n in sizes.items()
+    }
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #8f6e9144
 def _cumulated(weights: Iterable[float]) -> list[float]:
     "Add up weights, as shares of their sum."
     sums = np.array(list(weights)).cumsum()
-    return (sums/sums[-1]).tolist()
+    return (sums / sums[-1]).tolist()
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #a58a45cc
 def _sizes_of(p: Pools) -> dict[str, int]:
     "Count what a split draws from."
-    return {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations),
-            "locations": len(p.locations)}
+    return {
+        "templates": len(p.tasks),
+        "names": len(p.names),
+        "occupations": len(p.occupations),
+        "locations": len(p.locations),
+    }
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #8d98f91a
-def _subtask(s: Sampler, v: Variant, n: int, split: str, p: Pools, rng: np.random.Generator, size: int) -> Subtask:
+def _subtask(
+    s: Sampler,
+    v: Variant,
+    n: int,
+    split: str,
+    p: Pools,
+    rng: np.random.Generator,
+    size: int,
+) -> Subtask:
     "Draw the instances of a split."
     cumulated, pools = _cumulated(map(itemgetter(0), s.r.pronouns)), _sizes_of(p)
     lines = [len(p.noise[l.noise]) for l in p.locations]
     noise, before = lines.__getitem__ if v.noise else None, _state(rng)
     draws = [_draw(rng, n, cumulated, pools, v.background, noise) for _ in range(size)]
-    return Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))
+    return Subtask(
+        v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng))
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #339554e5
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
@@ -535,5 +767,6 @@ def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     rng, orders = np.random.default_rng(s.seed), _orders(s, v)
     for n in s.entities:
         for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
-            if size: _too_small(v, n, p, split)
+            if size:
+                _too_small(v, n, p, split)
             yield _subtask(s, v, n, split, p, rng, size)

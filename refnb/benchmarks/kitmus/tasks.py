@@ -11,33 +11,65 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from operator import itemgetter
 from pathlib import Path
-from ...core.types import CallError, DataError, FormatError, Meta, Option, Question, nearest
+from refnb.core.types import (
+    CallError,
+    DataError,
+    FormatError,
+    Meta,
+    Option,
+    Question,
+    nearest,
+)
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get
 from ..tasks import _are_here
-from .sampler import Instance, Resources, SPLITS, Sampler, Subtask, Word, the_variant
-from .files import _id_of, _meeting_order, _template_pair, pieces, text_of, without_cycles
+from refnb.benchmarks.kitmus.sampler import (
+    Instance,
+    Resources,
+    SPLITS,
+    Sampler,
+    Subtask,
+    Word,
+    the_variant,
+)
+from refnb.benchmarks.kitmus.files import (
+    _id_of,
+    _meeting_order,
+    _template_pair,
+    pieces,
+    text_of,
+    without_cycles,
+)
 from .reading import Text, pronoun_of, _golds
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
 RELEASED = "mpoemsl/kitmus/resources/"
 
-def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
+
+def the_resources(name: str = "own", s: Settings | None = None) -> Resources:
     "Load resources of the generator, and check them: own, released, or a folder's."
-    if name == "own": return Resources(packaged("data/kitmus"))
+    if name == "own":
+        return Resources(packaged("data/kitmus"))
     if name == "released":
         s = s or load_settings()
-        return Resources(lambda n: get(RELEASED + n, s), doubled=True)  # the school reunion appears twice
+        # the school reunion appears twice
+        return Resources(lambda n: get(RELEASED + n, s), doubled=True)
     if not Path(name).is_dir():
-        raise CallError(f"no resources are called {name!r}", do="say own, released, or a folder")
+        raise CallError(
+            f"no resources are called {name!r}", do="say own, released, or a folder"
+        )
     return Resources(name)
+
 
 def own_is_here() -> bool:
     "Tell whether the package has resources of its own."
-    try: return (packaged("data/kitmus")/"names.csv").is_file()
-    except DataError: return False
+    try:
+        return (packaged("data/kitmus") / "names.csv").is_file()
+    except DataError:
+        return False
 
-def released_is_here(s: Settings|None = None) -> bool:
+
+def released_is_here(s: Settings | None = None) -> bool:
     "Tell whether the release's resources are here: nothing would have to be downloaded."
     return _are_here(files_of("kitmus-resources"), s or load_settings())
 
@@ -46,22 +78,33 @@ def task_name(variant: str, n: int, split: str) -> str:
     "Write the path of a task: one of the eight variants, `n` entities, and train, validation or test."
     return f"kitmus/{variant}/{n}/{split}"
 
+
 def _read_part(name: str) -> tuple[str, int, str]:
     "Read the parts of a task's path."
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"):
-        raise CallError(f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test")
-    if bits[3] not in SPLITS: raise CallError(f"unknown split {bits[3]!r}", name, nearest(bits[3], SPLITS))
+        raise CallError(
+            f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test"
+        )
+    if bits[3] not in SPLITS:
+        raise CallError(f"unknown split {bits[3]!r}", name, nearest(bits[3], SPLITS))
     return the_variant(bits[1]).name, int(bits[2]), bits[3]
+
 
 @lru_cache(maxsize=1)
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
     "Return all subtasks of the release."
     s = load_settings(upstream=upstream, cache=cache)
     with without_cycles():
-        return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
+        return {
+            (t.variant.name, t.n, t.split): t
+            for t in Sampler(the_resources("released", s)).subtasks()
+        }
 
-def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) -> Subtask:
+
+def released_subtask(
+    variant: str, n: int, split: str, s: Settings | None = None
+) -> Subtask:
     """Draw the release's texts of a task: one of the eight variants, `n` entities, and train, validation or test."""
     s = s or load_settings()
     return _drawn(s.upstream, s.cache)[variant, n, split]
@@ -69,40 +112,69 @@ def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #cd3b5e05
 def _gold_of(i: Instance) -> Text:
     "Return the pronoun of an instance with its tokens."
-    return Text(pronoun_of(i), tuple(map(itemgetter(0), chain.from_iterable(i.knowledge + i.task))), "")
+    return Text(
+        pronoun_of(i),
+        tuple(map(itemgetter(0), chain.from_iterable(i.knowledge + i.task))),
+        "",
+    )
 
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #afbb7339
 def task_pronouns(t: Subtask) -> dict[str, Text]:
     "Find the pronouns of a task with their tokens, by id, for scoring."
     return {text.gold.id: text for text in map(_gold_of, t)}
 
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #74f7952e
 def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
     "Find the pronoun in the joined text."
     [j] = [k for k, w in enumerate(words) if w.entity and w.tag == "PRP"]
-    end = sum(map(len, pieces(words)[:j + 1]))
+    end = sum(map(len, pieces(words)[: j + 1]))
     return end - len(words[j].token), end
 
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #04bf9722
 def question_of(i: Instance) -> Question:
     "Ask of a text whom the pronoun means; options are in the order of the meeting sentence."
     sentences = i.knowledge + i.task
     order = _meeting_order(i)
     right, pair = order.index(i.answer), _template_pair(i)
-    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair,
-                  "variant": i.variant}
+    meta: Meta = {
+        "entities": i.n,
+        "pronoun": i.pronoun,
+        "position": right + 1,
+        "template pair": pair,
+        "variant": i.variant,
+    }
     return Question(
-        id=_id_of(i), doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
-        chars=_pronoun_chars(list(chain.from_iterable(sentences))), options=tuple(Option(i.names[e - 1]) for e in order),
-        right=(right,), meta=meta)
+        id=_id_of(i),
+        doc_key=f"{i.variant}, templates {pair}",
+        text=text_of(sentences),
+        chars=_pronoun_chars(list(chain.from_iterable(sentences))),
+        options=tuple(Option(i.names[e - 1]) for e in order),
+        right=(right,),
+        meta=meta,
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #e2f10002
 def _question_of_text(t: Text) -> Question:
     "Ask of a text in tokens whom its pronoun means; options are in the order of the text."
-    if t.text: raise FormatError("is a table, which is asked about as GAP's is", f"text {t.gold.id!r}")
+    if t.text:
+        raise FormatError(
+            "is a table, which is asked about as GAP's is", f"text {t.gold.id!r}"
+        )
     shown = pieces(Word(token, "") for token in t.tokens)
     ends = list(accumulate(map(len, shown)))
     at = t.gold.pronoun.start
-    names = tuple(Option(" ".join(t.tokens[c.start:c.end + 1])) for c in t.gold.candidates)
-    return Question(t.gold.id, t.gold.id, "".join(shown), (ends[at] - len(t.tokens[at]), ends[at]), names, (t.gold.right,),
-                    dict(t.gold.fields))
+    names = tuple(
+        Option(" ".join(t.tokens[c.start : c.end + 1])) for c in t.gold.candidates
+    )
+    return Question(
+        t.gold.id,
+        t.gold.id,
+        "".join(shown),
+        (ends[at] - len(t.tokens[at]), ends[at]),
+        names,
+        (t.gold.right,),
+        dict(t.gold.fields),
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #ac58af4e
 def questions_in(data: bytes, where: str = "") -> list[Question]:
@@ -110,12 +182,16 @@ def questions_in(data: bytes, where: str = "") -> list[Question]:
     return list(map(_question_of_text, _golds(data, where).values()))
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #d7c7a8fe
-def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-train/2/test") -> list[Question]:
+def kitmus_questions(
+    s: Settings | None = None, task: str = "kitmus/background-train/2/test"
+) -> list[Question]:
     "Make questions of the release's texts of a task."
     return list(map(question_of, released_subtask(*_read_part(task), s)))
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #aec9c799
-def sample_kitmus(s: Settings|None = None, texts: int = 60) -> list[Question]:
+def sample_kitmus(s: Settings | None = None, texts: int = 60) -> list[Question]:
     "Make questions from refnb's own resources, in the mode of the paper."
-    drawn = Sampler(the_resources("own"), "paper", (2, 3, 4), (0, 0, texts//3), 0).subtasks(["background-both"])
+    drawn = Sampler(
+        the_resources("own"), "paper", (2, 3, 4), (0, 0, texts // 3), 0
+    ).subtasks(["background-both"])
     return list(map(question_of, chain.from_iterable(drawn)))

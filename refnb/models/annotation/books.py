@@ -21,23 +21,33 @@ from ...core.files import read_bytes, read_yaml, utf8
 from ...core.reading import read_documents
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #84dd1b02
-_BLOCKS = frozenset("p div br h1 h2 h3 h4 h5 h6 li tr td th section article blockquote hr pre".split())
+_BLOCKS = frozenset(
+    "p div br h1 h2 h3 h4 h5 h6 li tr td th section article blockquote hr pre".split()
+)
 _SILENT = frozenset("script style title".split())
+
 
 class _Text(HTMLParser):
     "A parser that collects the text of a page."
+
     def __init__(self):
         super().__init__()
         self.parts: list[str] = []
         self.silent = 0
+
     def handle_starttag(self, tag: str, attrs: list):
-        if tag in _BLOCKS: self.parts.append("\n\n")
+        if tag in _BLOCKS:
+            self.parts.append("\n\n")
         self.silent += tag in _SILENT
+
     def handle_endtag(self, tag: str):
-        if tag in _BLOCKS: self.parts.append("\n\n")
+        if tag in _BLOCKS:
+            self.parts.append("\n\n")
         self.silent = max(0, self.silent - (tag in _SILENT))
+
     def handle_data(self, data: str):
-        if not self.silent: self.parts.append(re.sub(r"\s+", " ", data))
+        if not self.silent:
+            self.parts.append(re.sub(r"\s+", " ", data))
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #cacb6376
 def text_of_html(page: str) -> str:
@@ -47,6 +57,7 @@ def text_of_html(page: str) -> str:
     reader.close()
     paragraphs = (" ".join(p.split()) for p in "".join(reader.parts).split("\n\n"))
     return "\n\n".join(filter(None, paragraphs))
+
 
 _BEGIN = re.compile(r"^\*\*\* ?START OF TH.*$", re.M | re.I)
 _END = re.compile(r"^\*\*\* ?END OF TH.*$", re.M | re.I)
@@ -60,36 +71,60 @@ def without_frame(text: str) -> str:
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #911b7e8e
 _MOST = 50_000_000  # bytes of a book
-_BROKEN = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError, OSError, ValueError)
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,
+    NotImplementedError,
+    EOFError,
+    OSError,
+    ValueError,
+)
+
 
 def _member(z: zipfile.ZipFile, name: str, where: str) -> str:
     "Read a file of an archive."
-    try: info = z.getinfo(name)
-    except KeyError: raise FormatError(f"has no {name}", where, "is it an EPUB?") from None
+    try:
+        info = z.getinfo(name)
+    except KeyError:
+        raise FormatError(f"has no {name}", where, "is it an EPUB?") from None
     _check_size(info.file_size, where)
-    try: data = z.open(info).read()
-    except _BROKEN as e: raise FormatError(f"{name}: {e}", where, "it is damaged, or encrypted") from None
+    try:
+        data = z.open(info).read()
+    except _BROKEN as e:
+        raise FormatError(f"{name}: {e}", where, "it is damaged, or encrypted") from None
     return utf8(data, f"{where}, {name}")
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #5fda2b57
 def _check_size(size: int, where: str):
     "Raise an error if an archive unpacks to more than a book."
-    if size > _MOST: raise FormatError(f"unpacks to {size:,} bytes", where, f"a book has at most {_MOST:,}")
+    if size > _MOST:
+        raise FormatError(
+            f"unpacks to {size:,} bytes", where, f"a book has at most {_MOST:,}"
+        )
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #10dfa8d0
 def _xml(text: str, where: str) -> ElementTree.Element:
     "Parse a small XML file without entity declarations."
-    if "<!ENTITY" in text: raise FormatError("declares entities", where, "no EPUB needs any")
-    try: return ElementTree.fromstring(text)
-    except ElementTree.ParseError as e: raise FormatError(str(e), where, "it is damaged") from None
+    if "<!ENTITY" in text:
+        raise FormatError("declares entities", where, "no EPUB needs any")
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError as e:
+        raise FormatError(str(e), where, "it is damaged") from None
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b93bdb9a
 def _linked(root: str, href: str) -> str:
     "Resolve a link in the package file to a name in the archive."
-    return posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href.partition("#")[0])))
+    return posixpath.normpath(
+        posixpath.join(posixpath.dirname(root), unquote(href.partition("#")[0]))
+    )
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #6599be44
 def _elements(xml: ElementTree.Element, end: str) -> list[ElementTree.Element]:
     "List the elements whose tag ends so: before it is a namespace."
     return [x for x in xml.iter() if x.tag.endswith(end)]
+
 
 def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
     "List the names of an EPUB's pages in reading order."
@@ -100,58 +135,80 @@ def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
     items = {x.get("id"): x.get("href", "") for x in _elements(package, "}item")}
     pages = []
     for x in _elements(package, "}itemref"):
-        if (i := x.get("idref")) in items: pages.append(_linked(root, items[i]))
+        if (i := x.get("idref")) in items:
+            pages.append(_linked(root, items[i]))
     return pages
 
-def text_of_epub(path: str|Path) -> str:
+
+def text_of_epub(path: str | Path) -> str:
     "Extract the text of an EPUB."
-    try: archive = zipfile.ZipFile(path)
-    except _BROKEN as e: raise FormatError(str(e), str(path), "is it an EPUB?") from None
+    try:
+        archive = zipfile.ZipFile(path)
+    except _BROKEN as e:
+        raise FormatError(str(e), str(path), "is it an EPUB?") from None
     with archive as z:
-        names, sizes = _pages(z, str(path)), {x.filename: x.file_size for x in archive.infolist()}
+        names = _pages(z, str(path))
+        sizes = {x.filename: x.file_size for x in archive.infolist()}
         _check_size(sum(sizes.get(name, 0) for name in names), str(path))
         return "\n\n".join(text_of_html(_member(z, name, str(path))) for name in names)
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #9fdbf70b
 class Book(NamedTuple):
     "A book to annotate."
-    document: Document           # its words, without clusters
-    chars: list[tuple[int, int]] # characters of each word in the text; [] if the file contained words
-    text: str                    # the text; "" if the file contained words
 
-def read_book(path: str|Path) -> Book:
+    document: Document  # its words, without clusters
+    # characters of each word in the text; [] if the file contained words
+    chars: list[tuple[int, int]]
+    text: str  # the text; "" if the file contained words
+
+
+def read_book(path: str | Path) -> Book:
     "Read a book: .txt, .html, .epub, or a file with one document."
     path = Path(path)
     kind = path.suffix.lower()
-    if kind == ".epub": text = text_of_epub(path)
-    elif kind in (".html", ".htm", ".xhtml"): text = text_of_html(utf8(read_bytes(path), str(path)))
-    elif kind == ".txt": text = utf8(read_bytes(path), str(path)).replace("\r\n", "\n")
-    else: return _document(path)
+    if kind == ".epub":
+        text = text_of_epub(path)
+    elif kind in (".html", ".htm", ".xhtml"):
+        text = text_of_html(utf8(read_bytes(path), str(path)))
+    elif kind == ".txt":
+        text = utf8(read_bytes(path), str(path)).replace("\r\n", "\n")
+    else:
+        return _document(path)
     read = read_text(without_frame(text), path.stem)
     return Book(read.document, read.chars, without_frame(text))
+
 
 def _document(path: Path) -> Book:
     "Read the only document of a file."
     docs = read_documents(path)
-    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", str(path), "annotate one book at a time")
+    if len(docs) != 1:
+        raise DataError(
+            f"holds {len(docs)} documents", str(path), "annotate one book at a time"
+        )
     return Book(docs[0].changed(clusters=(), names=(), labels={}), [], "")
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #c9999809
 class Character(NamedTuple):
     "A character of a book."
+
     name: str
-    variants: tuple[str, ...] = () # further names
+    variants: tuple[str, ...] = ()  # further names
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #23c04aa0
-def as_characters(listed: Iterable[str|dict|Character], where: str = "characters") -> list[Character]:
+def as_characters(
+    listed: Iterable[str | dict | Character], where: str = "characters"
+) -> list[Character]:
     "Check a list of characters: names, or a name with its variants."
     out = [x if isinstance(x, Character) else _character(x, where) for x in listed]
-    if not out: raise DataError("there are no characters", where, "name one at least")
+    if not out:
+        raise DataError("there are no characters", where, "name one at least")
     owner: dict[str, int] = {}
     for k, c in enumerate(out):
         for name in (c.name, *c.variants):
-            if not name.strip(): raise FormatError("a name is empty", where, "leave it out")
-            if (other := owner.setdefault(name.casefold(), k)) != k: raise _of_two(name, out[other].name, where)
+            if not name.strip():
+                raise FormatError("a name is empty", where, "leave it out")
+            if (other := owner.setdefault(name.casefold(), k)) != k:
+                raise _of_two(name, out[other].name, where)
     return out
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #8bdc6dfe
@@ -161,24 +218,33 @@ def _of_two(name: str, other: str, where: str) -> DataError:
     return DataError(f"{name!r} is a name of two characters, one is {other!r}", where, todo)
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b0b552a2
-def _character(x: str|dict, where: str) -> Character:
+def _character(x: str | dict, where: str) -> Character:
     "Parse an entry of the list."
-    if isinstance(x, str): return Character(x)
+    if isinstance(x, str):
+        return Character(x)
     if not isinstance(x, dict) or len(x) != 1:
-        raise FormatError(f"{x!r} is not a character", where, "write a name, or NAME: [further names]")
-    (name, variants), = x.items()
+        raise FormatError(
+            f"{x!r} is not a character", where, "write a name, or NAME: [further names]"
+        )
+    ((name, variants),) = x.items()
     ok = isinstance(variants, list) and all(isinstance(v, str) for v in variants)
     if not isinstance(name, str) or not ok:
-        raise FormatError(f"{name!r} has no list of names", where, "write NAME: [further names]")
+        raise FormatError(
+            f"{name!r} has no list of names", where, "write NAME: [further names]"
+        )
     return Character(name, tuple(variants))
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #4a10fcea
-def read_characters(path: str|Path) -> list[Character]:
+def read_characters(path: str | Path) -> list[Character]:
     "Read the characters of a book from a YAML file."
     anything: Any = object
     listed = read_yaml(path, anything)
-    if not isinstance(listed, list|None):
-        raise FormatError("is not a list", str(path), "write each character as - NAME or - NAME: [further names]")
+    if not isinstance(listed, list | None):
+        raise FormatError(
+            "is not a list",
+            str(path),
+            "write each character as - NAME or - NAME: [further names]",
+        )
     return as_characters(listed or [], str(path))
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #5eed0016
@@ -192,5 +258,6 @@ def _yaml_line(c: Character) -> str:
 def characters_yaml(characters: Sequence[Character], notes: Sequence[str] = ()) -> str:
     "Write characters as YAML, one line each, with notes as comments."
     out = []
-    for k, c in enumerate(characters): out.append(f"- {_yaml_line(c)}" + (f"  # {notes[k]}" if notes else ""))
+    for k, c in enumerate(characters):
+        out.append(f"- {_yaml_line(c)}" + (f"  # {notes[k]}" if notes else ""))
     return "\n".join(out) + "\n"

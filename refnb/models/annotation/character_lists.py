@@ -23,27 +23,33 @@ from .books import Character, as_characters, read_characters
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #288945be
 LISCU = "huangmeng123/lit_char_data_wayback/static/list_char_keys.json"
 
+
 class Listed(NamedTuple):
     "A character of a book in a source."
+
     title: str
-    author: str # "" if the source has none
-    source: str # the list, such as a study guide
+    author: str  # "" if the source has none
+    source: str  # the list, such as a study guide
     name: str
+
 
 def _key(line: object, n: int) -> Listed:
     "Parse one of LiSCU's keys."
-    try: title, source, name = ast.literal_eval(str(line))
+    try:
+        title, source, name = ast.literal_eval(str(line))
     except (ValueError, SyntaxError, TypeError):
         raise FormatError(f"key {n} is not a title, source and name", LISCU) from None
     return Listed(title, "", source, name)
 
-def liscu_names(s: Settings|None = None) -> list[Listed]:
+
+def liscu_names(s: Settings | None = None) -> list[Listed]:
     "Read LiSCU's public list of characters: `refnb fetch liscu-names`."
     return [_key(line, n) for n, line in enumerate(json.loads(get(LISCU, s)), 1)]
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #b760e1f4
 class _Row(Record):
     "A row of a table of characters."
+
     author: str
     title: str
     character: str
@@ -53,16 +59,21 @@ _COLUMNS = _Row.__struct_fields__
 
 _Cells = dict[str, str]  # by column
 
-def _table(data: bytes, where: str, columns: Sequence[str], delimiter: str = ",") -> Iterator[tuple[int, _Cells]]:
+
+def _table(
+    data: bytes, where: str, columns: Sequence[str], delimiter: str = ","
+) -> Iterator[tuple[int, _Cells]]:
     "Yield the rows of a table with these columns, each with its line number."
     lines = table_rows(data, where, delimiter)
     head = next(lines, (1, []))[1]
     has = f"it has {', '.join(head) or 'none'}"
     for c in columns:
-        if c not in head: raise FormatError(f"has no column {c}", at_line(where, 1), has)
+        if c not in head:
+            raise FormatError(f"has no column {c}", at_line(where, 1), has)
     for n, cells in lines:
         wrong = f"{len(cells)} fields where the header has {len(head)}"
-        if len(cells) != len(head): raise FormatError(wrong, at_line(where, n))
+        if len(cells) != len(head):
+            raise FormatError(wrong, at_line(where, n))
         yield n, dict(zip(head, cells))
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #095b214f
@@ -70,34 +81,47 @@ def _rows(path: Path) -> Iterator[tuple[str, _Row]]:
     "Yield the rows of a table of characters, each with its location."
     data, where, kind = read_bytes(path), str(path), path.suffix.lower()
     if kind == ".json":
-        for n, x in enumerate(read_handed_in(data, where, list[_Row]), 1): yield f"{where}, row {n}", x
+        for n, x in enumerate(read_handed_in(data, where, list[_Row]), 1):
+            yield f"{where}, row {n}", x
         return
     for n, row in _table(data, where, _COLUMNS, "\t" if kind == ".tsv" else ","):
-        if extra := row.keys() - set(_COLUMNS): raise FormatError(f"has a column {min(extra)!r}", where, "leave it out")
+        if extra := row.keys() - set(_COLUMNS):
+            raise FormatError(f"has a column {min(extra)!r}", where, "leave it out")
         yield at_line(where, n), _Row(**row)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #3af85a13
 def read_character_table(
-    path: str|Path, # .csv, .tsv or .json with author, title and character
+    path: str | Path,  # .csv, .tsv or .json with author, title and character
 ) -> list[Listed]:
     "Read characters of books from a table, such as one that you export from Wikidata."
     out = list[Listed]()
     for where, row in _rows(Path(path)):
         for c in _COLUMNS:
-            if not getattr(row, c).strip(): raise FormatError(f"{c} is empty", where, "leave the row out")
-        out.append(Listed(row.title.strip(), row.author.strip(), Path(path).stem, row.character.strip()))
-    if not out: raise DataError("has no characters", str(path))
+            if not getattr(row, c).strip():
+                raise FormatError(f"{c} is empty", where, "leave the row out")
+        out.append(
+            Listed(
+                row.title.strip(),
+                row.author.strip(),
+                Path(path).stem,
+                row.character.strip(),
+            )
+        )
+    if not out:
+        raise DataError("has no characters", str(path))
     return out
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #f3d5df7b
 class Cataloged(NamedTuple):
     "A book of a catalogue."
-    number: int             # Project Gutenberg's number
+
+    number: int  # Project Gutenberg's number
     title: str
-    authors: tuple[str, ...] # in the catalogue's form: Austen, Jane, 1775-1817
+    authors: tuple[str, ...]  # in the catalogue's form: Austen, Jane, 1775-1817
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #288018a7
 _CATALOGUE = ("Text#", "Type", "Title", "Language", "Authors")
+
 
 def _authors(cell: str) -> tuple[str, ...]:
     "Split a cell of authors, without those in brackets who translated, edited or illustrated the book."
@@ -105,14 +129,15 @@ def _authors(cell: str) -> tuple[str, ...]:
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #2e531385
 def read_catalogue(
-    path: str|Path, # pg_catalog.csv
-) -> list[Cataloged]: # its texts in English
+    path: str | Path,  # pg_catalog.csv
+) -> list[Cataloged]:  # its texts in English
     "Read the catalogue of Project Gutenberg."
     out, where = list[Cataloged](), str(path)
     for n, row in _table(read_bytes(path), where, _CATALOGUE):
         number = row["Text#"]
         wrong = f"{number!r} is no number"
-        if not re.fullmatch("[0-9]{1,9}", number): raise FormatError(wrong, at_line(where, n, "Text#"))
+        if not re.fullmatch("[0-9]{1,9}", number):
+            raise FormatError(wrong, at_line(where, n, "Text#"))
         if row["Type"] == "Text" and "en" in row["Language"].split("; "):
             out.append(Cataloged(int(number), row["Title"], _authors(row["Authors"])))
     return out
@@ -120,11 +145,15 @@ def read_catalogue(
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #092fd33c
 LEAST = 5  # characters of a book
 
-def _folded(text: str) -> str: return unicodedata.normalize("NFKC", text).casefold()
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
 
 def title_words(title: str) -> tuple[str, ...]:
     "Return the words by which titles are compared."
     return tuple(re.findall(r"\w+", re.sub("['’]", "", _folded(title))))
+
 
 def author_words(author: str) -> frozenset[str]:
     "Return the words by which authors are compared, in any order."
@@ -133,11 +162,13 @@ def author_words(author: str) -> frozenset[str]:
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #90f28b4d
 class BookCharacters(NamedTuple):
     "The characters of a book in the largest list with it."
+
     title: str
-    author: str             # "" if the list has none
-    source: str             # the list
+    author: str  # "" if the list has none
+    source: str  # the list
     names: tuple[str, ...]  # names in the list's form
     books: tuple[int, ...] = ()  # numbers in the catalogue
+
     @property
     def characters(self) -> list[Character]:
         "Return the names for `refnb.annotate`: without remarks in brackets, each once."
@@ -151,8 +182,10 @@ class BookCharacters(NamedTuple):
 def _lists(listed: Iterable[Listed]) -> list[BookCharacters]:
     "Gather names by book and source."
     names = defaultdict[tuple[str, str, str], dict[str, None]](dict)
-    for x in listed: names[x.title, x.author, x.source][x.name] = None
+    for x in listed:
+        names[x.title, x.author, x.source][x.name] = None
     return [BookCharacters(*book, tuple(found)) for book, found in names.items()]
+
 
 def _largest(lists: Iterable[BookCharacters]) -> BookCharacters:
     "Return the list with most names; of equals the first by source."
@@ -163,35 +196,45 @@ def _fits(x: BookCharacters, author: str) -> bool:
     "Tell whether a list can be of a book by an author."
     return not author or not x.author or author_words(x.author) == author_words(author)
 
+
 def _lists_of(title: str, author: str, listed: Iterable[Listed]) -> list[BookCharacters]:
     "Return the lists of one book."
     lists = [x for x in _lists(listed) if title_words(x.title) == title_words(title)]
     do = "check the exact title, or list the characters in a YAML file"
-    if not lists: raise DataError("no list has this title", repr(title), do)
+    if not lists:
+        raise DataError("no list has this title", repr(title), do)
     fitting = [x for x in lists if _fits(x, author)]
-    if not fitting: raise DataError(f"is a book of {lists[0].author}", repr(title), "check the author's name")
+    if not fitting:
+        raise DataError(
+            f"is a book of {lists[0].author}", repr(title), "check the author's name"
+        )
     authors = {author_words(x.author): x.author for x in fitting if x.author}
     both = " and of ".join(sorted(authors.values()))
-    if len(authors) > 1: raise DataError(f"is a book of {both}", repr(title), "name the author")
+    if len(authors) > 1:
+        raise DataError(f"is a book of {both}", repr(title), "name the author")
     return fitting
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #01ad650d
 def book_characters(
-    title: str,                    # title of the book
-    author: str = "",              # needed if several authors have books of that title
-    listed: Sequence[Listed]|None = None, # from `liscu_names` and `read_character_table`, together; None: LiSCU's
-    catalogue: Iterable[Cataloged]|None = None, # catalogue that must contain the book
-    least: int = 1,                # minimum number of characters; the paper uses `LEAST`
-    s: Settings|None = None,       # settings with the folder of files
+    title: str,  # title of the book
+    author: str = "",  # needed if several authors have books of that title
+    listed: Sequence[Listed] | None = None,  # from `liscu_names` and
+    # `read_character_table`, together; None: LiSCU's
+    catalogue: Iterable[Cataloged] | None = None,  # catalogue that must contain the book
+    least: int = 1,  # minimum number of characters; the paper uses `LEAST`
+    s: Settings | None = None,  # settings with the folder of files
 ) -> BookCharacters:
     "Find the characters of a book in public lists."
     best = _largest(_lists_of(title, author, liscu_names(s) if listed is None else listed))
     few = f"has {len(best.names)} characters in {best.source}"
-    if len(best.names) < least: raise DataError(few, repr(title), f"at least {least} are required")
-    if catalogue is None: return best
+    if len(best.names) < least:
+        raise DataError(few, repr(title), f"at least {least} are required")
+    if catalogue is None:
+        return best
     editions = _editions(catalogue, title, author or best.author)
     do = "titles and authors must match word by word"
-    if not editions: raise DataError("the catalogue has no such book", repr(title), do)
+    if not editions:
+        raise DataError("the catalogue has no such book", repr(title), do)
     return best._replace(books=tuple(map(attrgetter("number"), editions)))
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #1cd6f269
@@ -199,50 +242,69 @@ def _by(b: Cataloged, author: str) -> bool:
     "Tell whether a book of the catalogue is by an author; true if no author is known."
     return not author or author_words(author) in map(author_words, b.authors)
 
+
 def _editions(catalogue: Iterable[Cataloged], title: str, author: str) -> list[Cataloged]:
     "List the books of a catalogue with this title and author."
-    return [b for b in catalogue if title_words(b.title) == title_words(title) and _by(b, author)]
+    return [
+        b
+        for b in catalogue
+        if title_words(b.title) == title_words(title) and _by(b, author)
+    ]
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #14a53a19
 def books_with_characters(
-    listed: Iterable[Listed],      # characters of all sources
-    catalogue: Iterable[Cataloged], # from `read_catalogue`
-    least: int = LEAST,            # minimum number of characters of a book
-) -> list[BookCharacters]:         # sorted by title
+    listed: Iterable[Listed],  # characters of all sources
+    catalogue: Iterable[Cataloged],  # from `read_catalogue`
+    least: int = LEAST,  # minimum number of characters of a book
+) -> list[BookCharacters]:  # sorted by title
     "Find the books of a catalogue whose characters are listed."
     lists = defaultdict[tuple[str, ...], list[BookCharacters]](list)
-    for x in _lists(listed): lists[title_words(x.title)].append(x)
+    for x in _lists(listed):
+        lists[title_words(x.title)].append(x)
     editions = defaultdict[tuple[str, ...], list[Cataloged]](list)
     for b in catalogue:
-        if title_words(b.title) in lists: editions[title_words(b.title)].append(b)
+        if title_words(b.title) in lists:
+            editions[title_words(b.title)].append(b)
     found: list[BookCharacters] = []
-    for words, books in editions.items(): found += _matched(lists[words], books)
+    for words, books in editions.items():
+        found += _matched(lists[words], books)
     return sorted(x for x in found if len(x.names) >= least)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #740bb396
-def _matched(lists: Sequence[BookCharacters], books: Sequence[Cataloged]) -> Iterator[BookCharacters]:
+def _matched(
+    lists: Sequence[BookCharacters], books: Sequence[Cataloged]
+) -> Iterator[BookCharacters]:
     "Yield the largest list for each author of books of one title."
     alone = len({frozenset(map(author_words, b.authors)) for b in books}) == 1
     for words in dict.fromkeys(author_words(a) for b in books for a in b.authors):
-        fitting = [x for x in lists if (alone if not x.author else author_words(x.author) == words)]
+        fitting = [
+            x for x in lists if (alone if not x.author else author_words(x.author) == words)
+        ]
         numbers = tuple(b.number for b in books if words in map(author_words, b.authors))
-        if fitting: yield _largest(fitting)._replace(books=numbers)
+        if fitting:
+            yield _largest(fitting)._replace(books=numbers)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #7f6ff8bd
-def _is_source(name: str) -> bool: return name == "liscu" or Path(name).suffix.lower() in (".csv", ".tsv", ".json")
+def _is_source(name: str) -> bool:
+    return name == "liscu" or Path(name).suffix.lower() in (".csv", ".tsv", ".json")
 
-def _all_listed(sources: Iterable[str], s: Settings|None) -> list[Listed]:
+
+def _all_listed(sources: Iterable[str], s: Settings | None) -> list[Listed]:
     "Read the characters of several sources."
     out: list[Listed] = []
-    for n in sources: out += liscu_names(s) if n == "liscu" else read_character_table(n)
+    for n in sources:
+        out += liscu_names(s) if n == "liscu" else read_character_table(n)
     return out
 
+
 def named_characters(
-    what: str,               # a YAML file, or SOURCE:TITLE, where SOURCE is liscu, a table, or several with + between
-    s: Settings|None = None, # settings with the folder of files
+    what: str,  # a YAML file, or SOURCE:TITLE, where SOURCE is liscu, a table,
+    # or several with + between
+    s: Settings | None = None,  # settings with the folder of files
 ) -> list[Character]:
     "Read the characters of a book from a YAML file, or find them in a public list."
     sources, colon, title = what.partition(":")
     names = sources.split("+")
-    if not colon or Path(what).exists() or not all(map(_is_source, names)): return read_characters(what)
+    if not colon or Path(what).exists() or not all(map(_is_source, names)):
+        return read_characters(what)
     return book_characters(title, listed=_all_listed(names, s)).characters

@@ -15,7 +15,16 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal, NamedTuple
 import msgspec
-from ...core.types import CallError, DataError, FormatError, Prf, Record, Span, nearest, prf
+from refnb.core.types import (
+    CallError,
+    DataError,
+    FormatError,
+    Prf,
+    Record,
+    Span,
+    nearest,
+    prf,
+)
 from ...core.settings import packaged
 from ...core.files import CANARY, read_bytes, write_atomic
 from ...core.documents import Clusters, Document, named, plain
@@ -25,6 +34,7 @@ from ...metrics.windows import LENGTH, split
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #98c0f385
 LONGEST = 80  # characters of a name
+
 
 def _own_names(names: Iterable[str]) -> tuple[str, ...]:
     "Make names short, and different from each other."
@@ -45,9 +55,12 @@ def _inside(d: Document, a: int, b: int) -> tuple[list[list[Span]], int, int]:
     for c in d.clusters:
         inside = list[Span]()
         for s in sorted(set(c)):
-            if s.end < a or s.start >= b: continue
-            if s.start < a or s.end >= b: over += 1
-            elif s in seen: twice += 1
+            if s.end < a or s.start >= b:
+                continue
+            if s.start < a or s.end >= b:
+                over += 1
+            elif s in seen:
+                twice += 1
             else:
                 seen.add(s)
                 inside.append(Span(s.start - a, s.end - a))
@@ -59,133 +72,189 @@ def _most_first(found: list[list[Span]], clusters: Clusters) -> list[int]:
     "Order characters by their mentions in a window, then by those in the book."
     return sorted(range(len(found)), key=lambda k: (-len(found[k]), -len(clusters[k]), k))
 
+
 def window_to_check(
-    d: Document,           # a book with text and clusters
-    number: int = 1,       # which window, from 1 on
+    d: Document,  # a book with text and clusters
+    number: int = 1,  # which window, from 1 on
     length: int = LENGTH,  # words of a window, nominally
-) -> Document:             # the window, with a cluster for each character of the book; some are empty
+) -> Document:  # the window, with a cluster for each character of the book; some are empty
     "Take a window of an annotated book as people correct it: each mention has one character."
-    if not d.size: raise DataError("has no text", d.doc_key, "give a file with sentences")
+    if not d.size:
+        raise DataError("has no text", d.doc_key, "give a file with sentences")
     windows = split(d.changed(clusters=(), names=(), labels={}), length)
     n = len(windows)
-    if not 1 <= number <= n: raise CallError(f"there is no window {number}", d.doc_key, f"it has {n}: say 1 to {n}")
-    a = sum(map(attrgetter("size"), windows[:number - 1]))
+    if not 1 <= number <= n:
+        raise CallError(
+            f"there is no window {number}", d.doc_key, f"it has {n}: say 1 to {n}"
+        )
+    a = sum(map(attrgetter("size"), windows[: number - 1]))
     found, twice, over = _inside(d, a, a + windows[number - 1].size)
     order = _most_first(found, d.clusters)
     all_names = named(d).names
     names = _own_names(all_names[k] for k in order)
     meta = {"of": n, "first": a}
-    if twice: meta["twice"] = twice
-    if over: meta["over"] = over
-    return windows[number - 1].changed(clusters=tuple(tuple(found[k]) for k in order), names=names, meta=meta)
+    if twice:
+        meta["twice"] = twice
+    if over:
+        meta["over"] = over
+    return windows[number - 1].changed(
+        clusters=tuple(tuple(found[k]) for k in order), names=names, meta=meta
+    )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #0991ddba
 VERSION = 1
 
+
 class Checked(Record):
     "Which window was corrected, and from where on."
-    document: str # its key
-    number: int   # of the window, from 1 on
-    length: int   # of windows, nominally
-    text: str     # hash of its words
-    given: str    # hash of the clusters and names that the page showed first
+
+    document: str  # its key
+    number: int  # of the window, from 1 on
+    length: int  # of windows, nominally
+    text: str  # hash of its words
+    given: str  # hash of the clusters and names that the page showed first
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #f982e70a
 class Edit(Record):
     "One thing that a person did."
+
     do: Literal["add", "move", "remove", "new", "split", "merge", "rename"]
-    at: Span = Span(-1, -1) # the mention
-    who: int = -1           # the character
-    into: int = -1          # with whom it is merged
-    name: str = ""          # its new name
+    at: Span = Span(-1, -1)  # the mention
+    who: int = -1  # the character
+    into: int = -1  # with whom it is merged
+    name: str = ""  # its new name
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #f31baf66
 class Correction(Record):
     "What one person made of a window."
-    version: int               # of this form
-    window: Checked            # what was corrected
-    annotator: str             # the person's name
-    names: tuple[str, ...]     # of characters: those given, then new ones
-    clusters: Clusters         # the mentions of each
-    edits: tuple[Edit, ...]    # in their order
+
+    version: int  # of this form
+    window: Checked  # what was corrected
+    annotator: str  # the person's name
+    names: tuple[str, ...]  # of characters: those given, then new ones
+    clusters: Clusters  # the mentions of each
+    edits: tuple[Edit, ...]  # in their order
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #bd978f3e
-def _hash(what: Any) -> str: return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+def _hash(what: Any) -> str:
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+
 
 def _checked(w: Document, d: Document, number: int, length: int) -> Checked:
     "The identity of a window."
-    return Checked(d.doc_key, number, length, _hash(w.sentences), _hash([w.names, w.clusters]))
+    return Checked(
+        d.doc_key, number, length, _hash(w.sentences), _hash([w.names, w.clusters])
+    )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #15bd5305
 _State = tuple[list[str], dict[Span, int]]  # names, and the character of each mention
-_NEEDS = {"add": ["at", "who"], "move": ["at", "who"], "remove": ["at"], "new": ["at", "name"], "split": ["at", "name"],
-          "merge": ["into", "who"], "rename": ["name", "who"]}
+_NEEDS = {
+    "add": ["at", "who"],
+    "move": ["at", "who"],
+    "remove": ["at"],
+    "new": ["at", "name"],
+    "split": ["at", "name"],
+    "merge": ["into", "who"],
+    "rename": ["name", "who"],
+}
 _NOTHING = Edit("remove")
+
 
 def _wrong_fields(e: Edit) -> str:
     "Say which fields of an edit are missing or too many, or nothing."
-    given = [f for f in ("at", "into", "name", "who") if getattr(e, f) != getattr(_NOTHING, f)]
+    given = [
+        f for f in ("at", "into", "name", "who") if getattr(e, f) != getattr(_NOTHING, f)
+    ]
     needed = _NEEDS[e.do]
-    return "" if given == needed else f"{e.do} has {' and '.join(needed)}, not {' and '.join(given) or 'nothing'}"
-def _owners(w: Document) -> dict[Span, int]: return {s: k for k, c in enumerate(w.clusters) for s in c}
+    return (
+        ""
+        if given == needed
+        else f"{e.do} has {' and '.join(needed)}, not {' and '.join(given) or 'nothing'}"
+    )
+
+
+def _owners(w: Document) -> dict[Span, int]:
+    return {s: k for k, c in enumerate(w.clusters) for s in c}
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2c296887
 def _wrong_place(e: Edit, owner: Mapping[Span, int], size: int) -> str:
     "Say what is wrong with the words of an edit, or nothing."
-    if not 0 <= e.at.start <= e.at.end < size: return f"{list(e.at)} is not a span of the window's {size:,} words"
-    if e.do == "add" and e.at in owner: return f"{list(e.at)} is a mention already"
-    return f"{list(e.at)} is no mention" if e.do not in ("add", "new") and e.at not in owner else ""
+    if not 0 <= e.at.start <= e.at.end < size:
+        return f"{list(e.at)} is not a span of the window's {size:,} words"
+    if e.do == "add" and e.at in owner:
+        return f"{list(e.at)} is a mention already"
+    return (
+        f"{list(e.at)} is no mention"
+        if e.do not in ("add", "new") and e.at not in owner
+        else ""
+    )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #4fa25465
 def _wrong_name(name: str, others: Iterable[str]) -> str:
     "Say why a character cannot be called so, or nothing."
-    if not name or name != name.strip() or len(name) > LONGEST: return f"{name!r} is no name"
+    if not name or name != name.strip() or len(name) > LONGEST:
+        return f"{name!r} is no name"
     return f"{name!r} is another character" if name in others else ""
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #8f49d95e
 def _wrong(e: Edit, state: _State, size: int) -> str:
     "Say what is wrong with an edit, or nothing."
     names, owner = state
-    if said := _wrong_fields(e): return said
+    if said := _wrong_fields(e):
+        return said
     has = _NEEDS[e.do]
-    if "at" in has and (said := _wrong_place(e, owner, size)): return said
+    if "at" in has and (said := _wrong_place(e, owner, size)):
+        return said
     for field, k in (("who", e.who), ("into", e.into)):
-        if field in has and not 0 <= k < len(names): return f"there is no character {k}"
-    if "name" in has: return _wrong_name(e.name, (n for k, n in enumerate(names) if k != e.who))
-    return f"character {e.who} is merged with itself" if e.do == "merge" and e.who == e.into else ""
+        if field in has and not 0 <= k < len(names):
+            return f"there is no character {k}"
+    if "name" in has:
+        return _wrong_name(e.name, (n for k, n in enumerate(names) if k != e.who))
+    return (
+        f"character {e.who} is merged with itself"
+        if e.do == "merge" and e.who == e.into
+        else ""
+    )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #0bd70c64
 def _meant(e: Edit, owner: Mapping[Span, int]) -> list[Span]:
     "List the mentions that get another character."
-    if e.do == "merge": return [s for s, k in owner.items() if k == e.who]
-    if e.do == "split": return [s for s, k in owner.items() if k == owner[e.at] and s >= e.at]
+    if e.do == "merge":
+        return [s for s, k in owner.items() if k == e.who]
+    if e.do == "split":
+        return [s for s, k in owner.items() if k == owner[e.at] and s >= e.at]
     return [e.at]
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #89dcadab
 def _apply(e: Edit, state: _State):
     "Do what an edit says."
     names, owner = state
-    if e.do == "rename": names[e.who] = e.name
-    elif e.do == "remove": del owner[e.at]
+    if e.do == "rename":
+        names[e.who] = e.name
+    elif e.do == "remove":
+        del owner[e.at]
     else:
-        if e.do in ("new", "split"): names.append(e.name)
+        if e.do in ("new", "split"):
+            names.append(e.name)
         to = {"add": e.who, "move": e.who, "merge": e.into}.get(e.do, len(names) - 1)
         owner.update(dict.fromkeys(_meant(e, owner), to))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #0c504bd0
 def replay(
-    w: Document,           # of `window_to_check`
-    edits: Iterable[Edit], # what a person did
+    w: Document,  # of `window_to_check`
+    edits: Iterable[Edit],  # what a person did
     where: str = "edits",  # for errors
-) -> Document:             # the window after them
+) -> Document:  # the window after them
     "Do again what a person did."
     state: _State = list(w.names), _owners(w)
     for i, e in enumerate(edits):
-        if said := _wrong(e, state, w.size): raise FormatError(said, f"{where}, field edits[{i}]")
+        if said := _wrong(e, state, w.size):
+            raise FormatError(said, f"{where}, field edits[{i}]")
         _apply(e, state)
     names, owner = state
     clusters: list[list[Span]] = [[] for _ in names]
-    for s in sorted(owner): clusters[owner[s]].append(s)
+    for s in sorted(owner):
+        clusters[owner[s]].append(s)
     return w.changed(clusters=tuple(map(tuple, clusters)), names=tuple(names))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #dbb00f13
@@ -193,9 +262,12 @@ def crossing(spans: Iterable[Span]) -> list[Span]:
     "Find the mentions of one character that cross an earlier one: neither holds the other."
     out, open_ = list[Span](), list[int]()
     for s in sorted(spans, key=lambda s: (s.start, -s.end)):
-        while open_ and open_[-1] < s.start: open_.pop()
-        if open_ and s.end > open_[-1]: out.append(s)
-        else: open_.append(s.end)
+        while open_ and open_[-1] < s.start:
+            open_.pop()
+        if open_ and s.end > open_[-1]:
+            out.append(s)
+        else:
+            open_.append(s.end)
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #fa01accd
@@ -205,10 +277,16 @@ def _wrong_spans(clusters: Clusters, size: int) -> tuple[str, str]:
     for k, c in enumerate(clusters):
         for i, s in enumerate(c):
             at = f"clusters[{k}][{i}]"
-            if not 0 <= s.start <= s.end < size: return at, f"{list(s)} is not a span of the window's {size:,} words"
-            if s in seen: return at, f"{list(s)} is a mention twice"
+            if not 0 <= s.start <= s.end < size:
+                return at, f"{list(s)} is not a span of the window's {size:,} words"
+            if s in seen:
+                return at, f"{list(s)} is a mention twice"
             seen.add(s)
-        if bad := crossing(c): return f"clusters[{k}]", f"{list(bad[0])} crosses another mention of the same character"
+        if bad := crossing(c):
+            return (
+                f"clusters[{k}]",
+                f"{list(bad[0])} crosses another mention of the same character",
+            )
     return "", ""
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #aa8669a8
@@ -216,58 +294,85 @@ def _check(c: Correction, d: Document, where: str) -> Document:
     "Refuse what is no correction of a book's window; return what it corrects."
     at = lambda field: f"{where}, field {field}"
     known = f"{c.version} is unknown here, known is {VERSION}"
-    if c.version != VERSION: raise FormatError(known, at("version"), "read it with the refnb that made the page")
-    if said := _wrong_name(c.annotator, ()): raise FormatError(said, at("annotator"), "whose correction is it?")
+    if c.version != VERSION:
+        raise FormatError(known, at("version"), "read it with the refnb that made the page")
+    if said := _wrong_name(c.annotator, ()):
+        raise FormatError(said, at("annotator"), "whose correction is it?")
     w = _corrected_window(c.window, d, at)
     field, said = _wrong_spans(c.clusters, w.size)
-    if said: raise FormatError(said, at(field))
+    if said:
+        raise FormatError(said, at(field))
     return w
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #9445f539
 def _corrected_window(c: Checked, d: Document, at: Callable[[str], str]) -> Document:
     "Take the window that a correction means, if it is the same as on the page."
     other = f"it corrects {c.document!r}"
-    if c.document != d.doc_key: raise DataError(other, at("window.document"), f"the book is {d.doc_key!r}")
+    if c.document != d.doc_key:
+        raise DataError(other, at("window.document"), f"the book is {d.doc_key!r}")
     w = window_to_check(d, c.number, c.length)
     now = _checked(w, d, c.number, c.length)
     do = "give the book, with the clusters, that the page was made of"
-    if c.text != now.text: raise DataError("it corrects another text", at("window.text"), do)
-    if c.given != now.given: raise DataError("it corrects other clusters of this text", at("window.given"), do)
+    if c.text != now.text:
+        raise DataError("it corrects another text", at("window.text"), do)
+    if c.given != now.given:
+        raise DataError("it corrects other clusters of this text", at("window.given"), do)
     return w
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #da2f0903
 def read_correction(
-    source: str|Path|bytes, # what a person handed in
-    d: Document,            # the book as it was when the page was made
-) -> tuple[Correction, Document]: # and the corrected window
+    source: str | Path | bytes,  # what a person handed in
+    d: Document,  # the book as it was when the page was made
+) -> tuple[Correction, Document]:  # and the corrected window
     "Read what one person made of a window."
-    data, where = (source, "correction") if isinstance(source, bytes) else (read_bytes(source), str(source))
+    data, where = (
+        (source, "correction")
+        if isinstance(source, bytes)
+        else (read_bytes(source), str(source))
+    )
     c = read_handed_in(data, where, Correction)
     done = replay(_check(c, d, where), c.edits, where)
-    if (done.names, done.clusters) == (c.names, c.clusters): return c, done
-    raise FormatError("the edits do not lead to these clusters", f"{where}, field clusters", "was it edited by hand?")
+    if (done.names, done.clusters) == (c.names, c.clusters):
+        return c, done
+    raise FormatError(
+        "the edits do not lead to these clusters",
+        f"{where}, field clusters",
+        "was it edited by hand?",
+    )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #35097ead
 _AROUND = 60  # words before and after
 
+
 def _notes(w: Document) -> str:
     "Say what the page leaves out."
     notes = []
-    if "twice" in w.meta: notes.append(f"{w.meta['twice']} mentions had a second character, which is left out.")
-    if "over" in w.meta: notes.append(f"{w.meta['over']} mentions cross the window's ends and are left out.")
+    if "twice" in w.meta:
+        notes.append(
+            f"{w.meta['twice']} mentions had a second character, which is left out."
+        )
+    if "over" in w.meta:
+        notes.append(f"{w.meta['over']} mentions cross the window's ends and are left out.")
     return " ".join(notes)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #031c3d5f
 def _context(tokens: list[str], first: int, last: int) -> dict[str, str]:
     "Return the words before and after a window."
-    return {"before": " ".join(tokens[max(0, first - _AROUND):first]), "after": " ".join(tokens[last:last + _AROUND])}
+    return {
+        "before": " ".join(tokens[max(0, first - _AROUND) : first]),
+        "after": " ".join(tokens[last : last + _AROUND]),
+    }
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2164e1bc
 def _page_data(d: Document, number: int, length: int) -> dict[str, Any]:
     "Collect what the page's script reads."
     w = window_to_check(d, number, length)
     first = int(w.meta["first"] or 0)
-    shown = {"title": plain(str(d.meta.get("title") or d.doc_key), 120), "of": w.meta["of"], "notes": _notes(w)}
+    shown = {
+        "title": plain(str(d.meta.get("title") or d.doc_key), 120),
+        "of": w.meta["of"],
+        "notes": _notes(w),
+    }
     file = re.sub(r"[^\w.-]+", "-", f"{d.doc_key[:60]}-window-{number}")
     checked = msgspec.structs.asdict(_checked(w, d, number, length))
     known = {"version": VERSION, "window": checked, "file": file, "longest": LONGEST}
@@ -275,36 +380,48 @@ def _page_data(d: Document, number: int, length: int) -> dict[str, Any]:
     return data | {"sentences": w.sentences, "names": w.names, "clusters": w.clusters}
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #28dd291d
-def _data_text(name: str) -> str: return packaged(f"data/{name}").read_bytes().decode()
+def _data_text(name: str) -> str:
+    return packaged(f"data/{name}").read_bytes().decode()
+
 
 def correction_page(
-    d: Document,           # a book with text and clusters
-    number: int = 1,       # which window, from 1 on
+    d: Document,  # a book with text and clusters
+    number: int = 1,  # which window, from 1 on
     length: int = LENGTH,  # words of a window, nominally
-) -> str:                  # HTML, one file
+) -> str:  # HTML, one file
     "Make a page on which a person corrects the clusters of a window."
     told = _page_data(d, number, length)
-    css, js = _data_text("pages/base.css") + _data_text("correction/page.css"), _data_text("correction/page.js")
+    css = _data_text("pages/base.css") + _data_text("correction/page.css")
+    js = _data_text("correction/page.js")
     title = html.escape(f"{told['title']}, window {number}")
     policy = page_policy(style=css, script=js)
-    frame = {**CANARY, "policy": policy, "title": title, "css": css, "js": js, "data": page_data(told)}
+    frame = {
+        **CANARY,
+        "policy": policy,
+        "title": title,
+        "css": css,
+        "js": js,
+        "data": page_data(told),
+    }
     return Template(_data_text("correction/page.html")).substitute(frame)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #55e6ea62
 class Difference(NamedTuple):
     "A mention that two people see differently."
-    at: Span    # in the window
+
+    at: Span  # in the window
     words: str  # of the mention
     first: str  # the character's name; empty: no mention
-    second: str # the same of the other person
+    second: str  # the same of the other person
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #1781d2d3
 class Agreement(NamedTuple):
     "How far two versions of a window agree."
-    window: int               # its number
-    first: str                # whose version; "given": what the page showed
-    second: str               # and the other's
-    mentions: Prf             # on what a mention is
+
+    window: int  # its number
+    first: str  # whose version; "given": what the page showed
+    second: str  # and the other's
+    mentions: Prf  # on what a mention is
     scores: dict[str, float]  # F1 of coreference: muc, b3, ceafe, conll
     differences: list[Difference]
 
@@ -313,18 +430,23 @@ def _shared(a: Document, b: Document, given: int) -> list[tuple[int, int]]:
     "List the pairs of new characters that share mentions, those with most first."
     pairs = []
     for i, j in product(range(given, len(a.names)), range(given, len(b.names))):
-        if n := len({*a.clusters[i]} & {*b.clusters[j]}): pairs.append((-n, i, j))
+        if n := len({*a.clusters[i]} & {*b.clusters[j]}):
+            pairs.append((-n, i, j))
     return [(i, j) for _, i, j in sorted(pairs)]
+
 
 def _same(a: Document, b: Document, given: int) -> dict[int, int]:
     "Find for characters of b the same one of a; the first ones were given to both."
     out = {k: k for k in range(given)}
     for i, j in _shared(a, b, given):
-        if j not in out and i not in out.values(): out[j] = i
+        if j not in out and i not in out.values():
+            out[j] = i
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #8fd85e81
-def _name(w: Document, k: int) -> str: return w.names[k] if k >= 0 else ""
+def _name(w: Document, k: int) -> str:
+    return w.names[k] if k >= 0 else ""
+
 
 def differing(a: Document, b: Document, given: int) -> list[Difference]:
     "List the mentions that two versions of a window see differently."
@@ -332,14 +454,19 @@ def differing(a: Document, b: Document, given: int) -> list[Difference]:
     out = list[Difference]()
     for s in sorted(of_a.keys() | of_b.keys()):
         i, j = of_a.get(s, -1), of_b.get(s, -1)
-        if i >= 0 and j >= 0 and same.get(j) == i: continue
-        out.append(Difference(s, " ".join(words[s.start:s.end + 1]), _name(a, i), _name(b, j)))
+        if i >= 0 and j >= 0 and same.get(j) == i:
+            continue
+        out.append(
+            Difference(s, " ".join(words[s.start : s.end + 1]), _name(a, i), _name(b, j))
+        )
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #a0c6a1e6
 def _filled(w: Document) -> Document:
     "Leave out the characters without a mention."
-    return w.changed(clusters=tuple(filter(None, w.clusters)), names=tuple(compress(w.names, w.clusters)))
+    return w.changed(
+        clusters=tuple(filter(None, w.clusters)), names=tuple(compress(w.names, w.clusters))
+    )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #110399d4
 def _scores(a: Document, b: Document) -> dict[str, float]:
@@ -347,13 +474,14 @@ def _scores(a: Document, b: Document) -> dict[str, float]:
     found = score_coref(_filled(a), _filled(b)).pooled()
     return {m: found[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
 
+
 def agreement(
-    a: Document,           # a version of a window, of `read_correction` or `window_to_check`
-    b: Document,           # another one of the same
-    given: int,            # characters that both began with
-    number: int = 1,       # of the window
-    names: tuple[str, str] = ("first", "second"), # whose they are
-) -> Agreement:            # fractions
+    a: Document,  # a version of a window, of `read_correction` or `window_to_check`
+    b: Document,  # another one of the same
+    given: int,  # characters that both began with
+    number: int = 1,  # of the window
+    names: tuple[str, str] = ("first", "second"),  # whose they are
+) -> Agreement:  # fractions
     "Measure how far two versions of a window agree."
     one, other = set(a.mentions), set(b.mentions)
     mentions = prf(len(one & other), len(other), len(one))
@@ -362,47 +490,77 @@ def agreement(
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2068f330
 _Whose = tuple[int, str]  # a window's number, and the annotator
 
+
 class Corrections(NamedTuple):
     "What several people made of the windows of a book."
-    windows: dict[_Whose, Document] # as corrected
-    agreements: list[Agreement]     # between people, and with what was given
-    edits: dict[_Whose, int]        # how many each person made
+
+    windows: dict[_Whose, Document]  # as corrected
+    agreements: list[Agreement]  # between people, and with what was given
+    edits: dict[_Whose, int]  # how many each person made
+
     def documents(self, by: str = "") -> list[Document]:
         "The corrected windows, such as gold for scores; `by` says whose, where several people corrected one."
         people = {who for _, who in self.windows}
-        if by and by not in people: raise CallError(f"nothing was corrected by {by!r}", do=nearest(by, people))
+        if by and by not in people:
+            raise CallError(f"nothing was corrected by {by!r}", do=nearest(by, people))
         chosen = [key for key in sorted(self.windows) if by in ("", key[1])]
         for (n, first), (other, second) in pairwise(chosen):
             both = f"window {n} was corrected by {first} and by {second}"
-            if n == other: raise CallError(both, do="name one with by (--by)")
+            if n == other:
+                raise CallError(both, do="name one with by (--by)")
         return [_filled(self.windows[key]).changed(meta={}) for key in chosen]
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #264e59da
 def _cut_differently(n: int) -> DataError:
-    return DataError(f"pages cut window {n} differently", "corrections", "read those of one --length together")
+    return DataError(
+        f"pages cut window {n} differently",
+        "corrections",
+        "read those of one --length together",
+    )
 
-def _agreements(windows: Mapping[_Whose, Document], given: Mapping[int, Document]) -> list[Agreement]:
+
+def _agreements(
+    windows: Mapping[_Whose, Document], given: Mapping[int, Document]
+) -> list[Agreement]:
     "Compare people with each other, then with what they were given."
     out = []
     for a, b in combinations(sorted(windows), 2):
         (n, first), (other, second) = a, b
-        if n == other: out.append(agreement(windows[a], windows[b], len(given[n].names), n, (first, second)))
+        if n == other:
+            out.append(
+                agreement(windows[a], windows[b], len(given[n].names), n, (first, second))
+            )
     for n, who in sorted(windows):
-        out.append(agreement(given[n], windows[n, who], len(given[n].names), n, ("given", who)))
+        out.append(
+            agreement(given[n], windows[n, who], len(given[n].names), n, ("given", who))
+        )
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #9308d352
 def read_corrections(
-    sources: Iterable[str|Path|bytes], # what people handed in
-    d: Document,                       # the book as it was when the pages were made
+    sources: Iterable[str | Path | bytes],  # what people handed in
+    d: Document,  # the book as it was when the pages were made
 ) -> Corrections:
     "Read the corrections of a book's windows by several people, and compare them."
-    windows, edits, given = dict[_Whose, Document](), dict[_Whose, int](), dict[int, Document]()
+    windows = dict[_Whose, Document]()
+    edits = dict[_Whose, int]()
+    given = dict[int, Document]()
     for source in sources:
         c, done = read_correction(source, d)
         n, who = key = c.window.number, c.annotator
-        if key in windows: raise DataError(f"{who} corrected window {n} twice", "corrections", "keep the later file")
-        if n in given and given[n].size != done.size: raise _cut_differently(n)
-        windows[key], edits[key], given[n] = done, len(c.edits), window_to_check(d, n, c.window.length)
-    if not windows: raise DataError("no files", "corrections", "give at least one that a person handed in")
+        if key in windows:
+            raise DataError(
+                f"{who} corrected window {n} twice", "corrections", "keep the later file"
+            )
+        if n in given and given[n].size != done.size:
+            raise _cut_differently(n)
+        windows[key], edits[key], given[n] = (
+            done,
+            len(c.edits),
+            window_to_check(d, n, c.window.length),
+        )
+    if not windows:
+        raise DataError(
+            "no files", "corrections", "give at least one that a person handed in"
+        )
     return Corrections(windows, _agreements(windows, given), edits)

@@ -29,36 +29,48 @@ def windows_of(d: Document, length: int = LENGTH, group: int = 1) -> list[tuple[
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5ec9912c
 Seeding = Literal["constrained", "released"]
 
+
 class Expanded(NamedTuple):
     "The result of an expansion."
+
     linked: Linked
-    grown: int     # number of added mentions
-    conflicts: int # number of mentions claimed by two characters
+    grown: int  # number of added mentions
+    conflicts: int  # number of mentions claimed by two characters
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0001
-def _constrained(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[list[int]]:
+def _constrained(
+    best: Best, seeds: Sequence[Sequence[int]], bias: float
+) -> list[list[int]]:
     "Complete clusters by links, each mention in one: the mentions of each cluster."
     given = np.full(len(best.at), -1)
-    for c in reversed(range(len(seeds))): given[seeds[c]] = c  # a seed of two characters is the first one's
+    for c in reversed(range(len(seeds))):
+        given[seeds[c]] = c  # a seed of two characters is the first one's
     entity = link(best, bias, given.tolist())
-    return [np.flatnonzero(entity == c).tolist() if c in given else [] for c in range(len(seeds))]
+    return [
+        np.flatnonzero(entity == c).tolist() if c in given else []
+        for c in range(len(seeds))
+    ]
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0002
 def _released(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[list[int]]:
     "Complete clusters as the package does, where a mention may join a second one."
     clusters = list(map(set, seeds))
     latest: dict[int, int] = {}
-    for c, members in enumerate(clusters): latest.update(dict.fromkeys(members, c))
+    for c, members in enumerate(clusters):
+        latest.update(dict.fromkeys(members, c))
     for i in np.flatnonzero(best.score + bias > 0).tolist():
         a = int(best.at[i])
-        if a in latest: c, new = latest[a], i
-        elif i in latest: c, new = latest[i], a
+        if a in latest:
+            c, new = latest[a], i
+        elif i in latest:
+            c, new = latest[i], a
         else:
             c, new, latest[a] = len(clusters), i, len(clusters)
             clusters.append({a})
-        if new not in clusters[c]: latest[new] = c
+        if new not in clusters[c]:
+            latest[new] = c
         clusters[c].add(new)
-    return list(map(sorted, clusters[:len(seeds)]))
+    return list(map(sorted, clusters[: len(seeds)]))
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0003
 Way = Callable[[Best, Sequence[Sequence[int]], float], list[list[int]]]
@@ -69,7 +81,8 @@ def _owners(linked: Iterable[Iterable[Span]]) -> dict[Span, list[int]]:
     "Return the characters of each mention."
     out: dict[Span, list[int]] = {}
     for k, spans in enumerate(linked):
-        for s in dict.fromkeys(spans): out.setdefault(s, []).append(k)
+        for s in dict.fromkeys(spans):
+            out.setdefault(s, []).append(k)
     return out
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #16d53be2
@@ -78,33 +91,41 @@ def _expanded(linked: Linked, found: Sequence[set[Span]], seeding: Seeding) -> E
     grown = sum(map(len, found)) - sum(map(len, map(set, linked)))
     owners = _owners(linked).values()
     conflicts = sum(map(len, owners)) - len(owners)
-    if seeding == "released": conflicts += sum(map(len, found)) - len(set().union(*found))
+    if seeding == "released":
+        conflicts += sum(map(len, found)) - len(set().union(*found))
     return Expanded(list(map(sorted, found)), grown, conflicts)
+
 
 def _seeds_of(spans: Iterable[Span], of: Mapping[Span, list[int]]) -> dict[int, list[int]]:
     "Return the places of each character's seeds among some mentions."
     seeds: dict[int, list[int]] = {}
     for j, s in enumerate(spans):
-        for c in of.get(s, ()): seeds.setdefault(c, []).append(j)
+        for c in of.get(s, ()):
+            seeds.setdefault(c, []).append(j)
     return seeds
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0004
 def expand(
-    scores: Scores,               # scores of links between the book's mentions
-    mentions: Sequence[Span],     # the book's mentions in order, including seeds
-    linked: Linked,               # the seeds: known mentions of each character
-    windows: Iterable[tuple[int, int]], # first word, and one past the last
-    bias: float = 0.,             # added to each score
-    seeding: Seeding = "constrained", # treatment of seeds
-) -> Expanded:                    # the mentions of each character
+    scores: Scores,  # scores of links between the book's mentions
+    mentions: Sequence[Span],  # the book's mentions in order, including seeds
+    linked: Linked,  # the seeds: known mentions of each character
+    windows: Iterable[tuple[int, int]],  # first word, and one past the last
+    bias: float = 0.0,  # added to each score
+    seeding: Seeding = "constrained",  # treatment of seeds
+) -> Expanded:  # the mentions of each character
     "Complete the mentions of characters by coreference, window by window."
     of, first = _owners(linked), list(map(attrgetter("start"), mentions))
     found: list[set[Span]] = list(map(set, linked))
     for a, b in windows:
-        i = [k for k in range(bisect_left(first, a), bisect_left(first, b)) if mentions[k].end < b]
+        i = [
+            k
+            for k in range(bisect_left(first, a), bisect_left(first, b))
+            if mentions[k].end < b
+        ]
         inside = [mentions[k] for k in i]
         seeds = _seeds_of(inside, of)
-        if not seeds: continue
+        if not seeds:
+            continue
         at = np.array(i)
         best = all_pairs(lambda rows, columns, at=at: scores(at[rows], at[columns]), len(i))  # type: ignore[misc]
         known = sorted(seeds)
@@ -113,22 +134,25 @@ def expand(
     return _expanded(linked, found, seeding)
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0006
-Complete = Callable[[Sequence[Document]], Iterable[Sequence[Iterable[Span]]]]  # documents with seeds -> their clusters
+# documents with seeds -> their clusters
+Complete = Callable[[Sequence[Document]], Iterable[Sequence[Iterable[Span]]]]
+
 
 def _one_each(linked: Linked, found: Sequence[set[Span]]) -> list[set[Span]]:
     "Remove added mentions from all characters but one: that of the seed, or the first."
     seeds, owners, out = _owners(linked), _owners(found), []
-    for k, c in enumerate(found): out.append({s for s in c if k in seeds.get(s, owners[s][:1])})
+    for k, c in enumerate(found):
+        out.append({s for s in c if k in seeds.get(s, owners[s][:1])})
     return out
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0007
 def expand_documents(
-    complete: Complete,           # completes the clusters of documents
-    d: Document,                  # a book with the known mentions of each character, and all names
-    length: int = LENGTH,         # nominal words of a window
-    group: int = 1,               # windows in a document
-    seeding: Seeding = "constrained", # treatment of seeds
-) -> Expanded:                    # the mentions of each character
+    complete: Complete,  # completes the clusters of documents
+    d: Document,  # a book with the known mentions of each character, and all names
+    length: int = LENGTH,  # nominal words of a window
+    group: int = 1,  # windows in a document
+    seeding: Seeding = "constrained",  # treatment of seeds
+) -> Expanded:  # the mentions of each character
     "Complete the mentions of characters by a system that reads each window as a document."
     linked: Linked = list(map(list, d.clusters))
     found, number = list(map(set, linked)), {name: k for k, name in enumerate(d.names)}
@@ -136,5 +160,8 @@ def expand_documents(
     starts = accumulate(map(attrgetter("size"), windows), initial=0)
     some = [(w, start) for w, start in zip(windows, starts) if w.clusters]
     for (w, start), clusters in zip(some, complete([w for w, _ in some]), strict=True):
-        for name, spans in zip(w.names, clusters, strict=True): found[number[name]].update(_moved(spans, start))
-    return _expanded(linked, _one_each(linked, found) if seeding == "constrained" else found, seeding)
+        for name, spans in zip(w.names, clusters, strict=True):
+            found[number[name]].update(_moved(spans, start))
+    return _expanded(
+        linked, _one_each(linked, found) if seeding == "constrained" else found, seeding
+    )

@@ -22,32 +22,40 @@ from .books import Character
 # %% ../../../nbs/models/annotation/01_linking.ipynb #b2fa351b
 Linked = list[list[Span]]  # the mentions of each character
 
+
 def _all_names(characters: Sequence[Character]) -> list[tuple[int, str]]:
     "List all names, each with the index of its character."
     out = []
     for k, c in enumerate(characters):
-        for name in (c.name, *c.variants): out.append((k, name))
+        for name in (c.name, *c.variants):
+            out.append((k, name))
     return out
+
 
 def link_by_pattern(d: Document, characters: Sequence[Character]) -> Linked:
     "Find all occurrences of the characters' names."
     owner = {name: k for k, name in _all_names(characters)}
     out: Linked = [[] for _ in characters]
-    for name, spans in occurrences(d.tokens, owner).items(): out[owner[name]] += spans
+    for name, spans in occurrences(d.tokens, owner).items():
+        out[owner[name]] += spans
     return list(map(sorted, out))
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #7bdd4d07
-_TITLES = (dict.fromkeys("mr mister sir lord master monsieur king prince".split(), "m")
-           | dict.fromkeys("mrs miss ms lady madame mademoiselle queen princess".split(), "f"))
+_TITLES = dict.fromkeys(
+    "mr mister sir lord master monsieur king prince".split(), "m"
+) | dict.fromkeys("mrs miss ms lady madame mademoiselle queen princess".split(), "f")
 _JOINING = frozenset(("and", "or", ",", "&"))
 _LONGEST = 6  # words of a mention
 _OWNING = frozenset(("'s", "’s", "'", "’"))
 _BEFORE_NAMES = frozenset("the a an this that poor dear".split())
 
+
 class _Form(NamedTuple):
     "The content words and the title of a name or a mention."
+
     words: frozenset[str]
     title: str  # gender of the title: m, f, or "" for none
+
 
 def _form(words: Sequence[str]) -> _Form:
     "Extract the content words and the title of a name or a mention."
@@ -56,11 +64,14 @@ def _form(words: Sequence[str]) -> _Form:
     found = content(low) - _TITLES.keys()
     return _Form(found or frozenset(titles), _TITLES[titles[0]] if titles else "")
 
-def _lower(words: Sequence[str]) -> tuple[str, ...]: return tuple(map(str.lower, words))
+
+def _lower(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(str.lower, words))
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #3ae7b9fb
 class Rules:
     "A linker of mentions to a book's characters by rules."
+
     def __init__(self, characters: Sequence[Character]):
         self.by_word: dict[str, list[tuple[int, _Form]]] = defaultdict(list)
         self.owner: dict[tuple[str, ...], int] = {}
@@ -68,18 +79,23 @@ class Rules:
             words = words_of_text(name)
             self.owner[_lower(words)] = k
             form = _form(words)
-            for w in form.words: self.by_word[w].append((k, form))
+            for w in form.words:
+                self.by_word[w].append((k, form))
+
     def character(self, words: Sequence[str]) -> int:
         "Return the index of the character that a mention names; -1: none, or several."
         is_word = len(words) == 1 and words[0].islower()  # will is not Will
-        if not is_word and (k := self.owner.get(_lower(words))) is not None: return k
-        if not 0 < len(words) <= _LONGEST or _is_other(words): return -1
+        if not is_word and (k := self.owner.get(_lower(words))) is not None:
+            return k
+        if not 0 < len(words) <= _LONGEST or _is_other(words):
+            return -1
         mention = _form(words)
         rated: dict[int, float] = {}
         for w in mention.words:
             for k, name in self.by_word.get(w, ()):
-                if (fit := _fit(mention, name, words)) is not None: rated[k] = max(fit, rated.get(k, fit))
-        best = max(rated.values(), default=0.)
+                if (fit := _fit(mention, name, words)) is not None:
+                    rated[k] = max(fit, rated.get(k, fit))
+        best = max(rated.values(), default=0.0)
         fitting = [k for k, fit in rated.items() if fit == best]
         return fitting[0] if len(fitting) == 1 else -1
 
@@ -87,25 +103,36 @@ class Rules:
 def _is_other(words: Sequence[str]) -> bool:
     "Tell whether a mention is a pronoun, a possession, or a list of several."
     low = list(map(str.lower, words))
-    if len(low) == 1 and low[0] in PRONOUN: return True
+    if len(low) == 1 and low[0] in PRONOUN:
+        return True
     return not _OWNING.isdisjoint(low[:-1]) or not _JOINING.isdisjoint(low)
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #824d95b2
-def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float|None:
+def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float | None:
     "Score how well a name fits a mention; None: not at all."
     shared = mention.words & name.words
-    if mention.title and name.title and mention.title != name.title: return None
+    if mention.title and name.title and mention.title != name.title:
+        return None
     proper = any(w[:1].isupper() and w.lower() in shared for w in words)
-    if not proper and words[-1].lower() not in shared: return None
+    if not proper and words[-1].lower() not in shared:
+        return None
     others = len(mention.words - name.words)
-    if others > 1 and not proper: return None
-    return len(shared)/len(name.words) - .1*others + .5*(mention.title == name.title)
+    if others > 1 and not proper:
+        return None
+    return (
+        len(shared) / len(name.words) - 0.1 * others + 0.5 * (mention.title == name.title)
+    )
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #7f8df0a5
 def _is_name(words: Sequence[str]) -> bool:
     "Tell whether a mention is written as a name: at most four words with capitals, without an article before them."
     low = words[0].lower()
-    return len(words) <= 4 and all(w[:1].isupper() for w in words) and low not in _BEFORE_NAMES and low not in PRONOUN
+    return (
+        len(words) <= 4
+        and all(w[:1].isupper() for w in words)
+        and low not in _BEFORE_NAMES
+        and low not in PRONOUN
+    )
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #8060b0ab
 def _outer_names(spans: Iterable[Span], tokens: Sequence[str]) -> list[Span]:
@@ -113,34 +140,47 @@ def _outer_names(spans: Iterable[Span], tokens: Sequence[str]) -> list[Span]:
     out: list[Span] = []
     within = -1  # the last word of the names so far
     for s in sorted(spans, key=lambda s: (s.start, -s.end)):
-        if s.end <= within: continue
+        if s.end <= within:
+            continue
         out.append(s)
-        if _is_name(tokens[s.start:s.end + 1]): within = s.end
+        if _is_name(tokens[s.start : s.end + 1]):
+            within = s.end
     return out
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #e8c37c67
-def link_by_rules(d: Document, mentions: Sequence[Span], characters: Sequence[Character]) -> Linked:
+def link_by_rules(
+    d: Document, mentions: Sequence[Span], characters: Sequence[Character]
+) -> Linked:
     "Link mentions of a book to its characters by rules about names."
     rules, tokens = Rules(characters), d.tokens
     out: Linked = [[] for _ in characters]
     for s in mentions:
-        if s.end - s.start < _LONGEST and (k := rules.character(tokens[s.start:s.end + 1])) >= 0: out[k].append(s)
+        if (
+            s.end - s.start < _LONGEST
+            and (k := rules.character(tokens[s.start : s.end + 1])) >= 0
+        ):
+            out[k].append(s)
     return [_outer_names(spans, tokens) for spans in out]
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #d9599781
-def _moved(spans: Iterable[Span], by: int) -> list[Span]: return [Span(s.start + by, s.end + by) for s in spans]
+def _moved(spans: Iterable[Span], by: int) -> list[Span]:
+    return [Span(s.start + by, s.end + by) for s in spans]
+
 
 def link_by_cast(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the explicit mentions of a book to its characters with a trained linker's net, window by window."
     out: Linked = [[] for _ in characters]
     at, bare = 0, d.changed(clusters=(), names=(), labels={})
-    for window in [bare] if d.size <= 2*LENGTH else split(bare):
-        for k, spans in enumerate(_link_window(net, window, characters)): out[k] += _moved(spans, at)
+    for window in [bare] if d.size <= 2 * LENGTH else split(bare):
+        for k, spans in enumerate(_link_window(net, window, characters)):
+            out[k] += _moved(spans, at)
         at += window.size
     return out
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #74af7c6b
-def _seeds(d: Document, inside: Sequence[Span], by: int, characters: Sequence[Character]) -> dict[Span, int]:
+def _seeds(
+    d: Document, inside: Sequence[Span], by: int, characters: Sequence[Character]
+) -> dict[Span, int]:
     "Return the characters of the mentions that rules link, in a window with `by` words of names before it."
     out: dict[Span, int] = {}
     for k, spans in enumerate(link_by_rules(d, _moved(inside, -by), characters)):
@@ -158,7 +198,8 @@ def _reached(bank: Any, bias: float, seeds: dict[Span, int]) -> dict[Span, int]:
 # %% ../../../nbs/models/annotation/01_linking.ipynb #4ebe3a71
 def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the mentions of a window."
-    if net.m.antecedents == "names": return _read_window(net, d, characters)
+    if net.m.antecedents == "names":
+        return _read_window(net, d, characters)
     names = _all_names(characters)
     whole = with_cast(d, [words_of_text(name) for _, name in names])
     by, tokens = whole.words, whole.document.tokens
@@ -166,15 +207,18 @@ def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
     bank = net.bank(text_of(whole.document), more=[*whole.at, *name_spans])
     inside = [s for s in bank.spans if s.start >= by]
     seeds = _seeds(d, inside, by, characters)
-    for s, (k, _) in zip(whole.at, names): seeds[s] = k
+    for s, (k, _) in zip(whole.at, names):
+        seeds[s] = k
     owner = _reached(bank, net.m.bias, seeds)
     linked: Linked = [[] for _ in characters]
     for s in inside:
-        if s in owner and not _is_pronoun(whole.document, s): linked[owner[s]].append(s)
+        if s in owner and not _is_pronoun(whole.document, s):
+            linked[owner[s]].append(s)
     return [_moved(_outer_names(spans, tokens), -by) for spans in linked]
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #3de50fc4
-def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tokens[s.start].lower() in PRONOUN
+def _is_pronoun(d: Document, s: Span) -> bool:
+    return s.start == s.end and d.tokens[s.start].lower() in PRONOUN
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #1167a4d1
 def _read_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
@@ -184,5 +228,6 @@ def _read_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
     found = net.resolve(Text(d.doc_key, d.sentences, [name for _, name in names]))
     for (k, _), spans in zip(names, found):
         for s in spans:
-            if not _is_pronoun(d, s): linked[k].append(s)
+            if not _is_pronoun(d, s):
+                linked[k].append(s)
     return [_outer_names(spans, d.tokens) for spans in linked]

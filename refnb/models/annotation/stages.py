@@ -34,44 +34,68 @@ from ..coreference.recipes import coref_seal, coref_systems
 from ..running import run
 from .books import Book, Character, as_characters, characters_yaml
 from ..live.systems import seeded
-from .expansion import WAYS, Complete, Seeding, expand, expand_documents, windows_of
-from .linking import Linked, _all_names, link_by_cast, link_by_pattern, link_by_rules
+from refnb.models.annotation.expansion import (
+    WAYS,
+    Complete,
+    Seeding,
+    expand,
+    expand_documents,
+    windows_of,
+)
+from refnb.models.annotation.linking import (
+    Linked,
+    _all_names,
+    link_by_cast,
+    link_by_pattern,
+    link_by_rules,
+)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #28f26871
 RULES, PATTERN = "rules", "pattern"  # linkers without training
 SEEDINGS = ("constrained", "released")
 PAIRS = ("experts", "maverick")  # forms that score single pairs of mentions
 
+
 class Annotating(Record):
     "The settings of an annotation."
-    linker: str = "linker-minilm" # a trained linker; rules; pattern: full names only; or a system that gets names
-    filter: str = ""           # the model that checks each link; "": none
-    system: str = "coref-minilm" # coreference system of windows and groups; or maverick, through its package
-    window: int = 1500         # nominal words per window
-    group: int = 10            # windows merged in the second round; 0: no second round
-    seeding: Seeding = "constrained" # treatment of seeds
-    single: bool = False       # read in single precision: slower, but the same on every processor
+
+    # a trained linker; rules; pattern: full names only; or a system that gets names
+    linker: str = "linker-minilm"
+    filter: str = ""  # the model that checks each link; "": none
+    # coreference system of windows and groups; or maverick, through its package
+    system: str = "coref-minilm"
+    window: int = 1500  # nominal words per window
+    group: int = 10  # windows merged in the second round; 0: no second round
+    seeding: Seeding = "constrained"  # treatment of seeds
+    # read in single precision: slower, but the same on every processor
+    single: bool = False
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        if self.seeding not in SEEDINGS: return f"unknown seeding {self.seeding!r}; {nearest(self.seeding, SEEDINGS)}"
-        if self.window < 1: return f"a window of {self.window} words"
+        if self.seeding not in SEEDINGS:
+            return f"unknown seeding {self.seeding!r}; {nearest(self.seeding, SEEDINGS)}"
+        if self.window < 1:
+            return f"a window of {self.window} words"
         return f"a group of {self.group} windows" if self.group < 0 else ""
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9deed60b
 class Stage(Record):
     "A completed stage."
-    key: str               # hash of all its inputs
-    file: str              # file of its clusters
-    sha256: str            # hash of the file
-    counts: dict[str, int] # statistics
+
+    key: str  # hash of all its inputs
+    file: str  # file of its clusters
+    sha256: str  # hash of the file
+    counts: dict[str, int]  # statistics
+
 
 class Annotation(NamedTuple):
     "A book with the mentions of its characters."
-    document: Document         # a cluster for each character
-    stages: dict[str, Stage]   # completed stages in order
-    scores: dict[str, dict[str, float]] # scores of each stage in percent, if the book has gold
-    folder: Path|None          # folder of the files
+
+    document: Document  # a cluster for each character
+    stages: dict[str, Stage]  # completed stages in order
+    # scores of each stage in percent, if the book has gold
+    scores: dict[str, dict[str, float]]
+    folder: Path | None  # folder of the files
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #d5e79622
 def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
@@ -79,18 +103,28 @@ def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
     base, settings = split_name(name)
     system = find_system(base, s, **settings, **changed)
     if not hasattr(system, "net"):
-        raise CallError(f"{name} is not a coreference system of refnb", do="name one, such as coref-minilm")
+        raise CallError(
+            f"{name} is not a coreference system of refnb",
+            do="name one, such as coref-minilm",
+        )
     need("torch", "models")
     return system
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #bc838af4
-def _trained_linkers() -> list[str]: return [n for n, x in coref_systems().items() if x.training.casts]
-def _is_trained(name: str) -> bool: return split_name(name)[0] in _trained_linkers()
+def _trained_linkers() -> list[str]:
+    return [n for n, x in coref_systems().items() if x.training.casts]
+
+
+def _is_trained(name: str) -> bool:
+    return split_name(name)[0] in _trained_linkers()
+
 
 def _linker(name: str, s: Settings) -> Any:
     "Find a linker by name: a trained one, such as linker-minilm[checkpoint=FOLDER], or any system."
-    if _is_trained(name): return _coref_system(name, s)
-    if is_system(name, s) and not hasattr(found := find_system(name, s), "net"): return found  # others name no cluster
+    if _is_trained(name):
+        return _coref_system(name, s)
+    if is_system(name, s) and not hasattr(found := find_system(name, s), "net"):
+        return found  # others name no cluster
     known = [RULES, PATTERN, *_trained_linkers()]
     raise CallError(f"unknown linker {name!r}; {nearest(split_name(name)[0], known)}")
 
@@ -99,7 +133,10 @@ def _reader(name: str, s: Settings) -> Any:
     "Load the net of a coreference system."
     net = _coref_system(name, s).net()
     if net.m.antecedents not in PAIRS:
-        raise CallError(f"{name} does not score pairs of mentions", do="name a system with antecedents=experts")
+        raise CallError(
+            f"{name} does not score pairs of mentions",
+            do="name a system with antecedents=experts",
+        )
     return net
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #97da2168
@@ -108,15 +145,21 @@ def _precision(net: Any, single: bool) -> Iterator[None]:
     "Read in single precision within the context."
     before = net.words.single
     net.words.single = before or single
-    try: yield
-    finally: net.words.single = before
+    try:
+        yield
+    finally:
+        net.words.single = before
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0010
 def _expander(name: str, s: Settings) -> Any:
     "Find the system of windows: one of refnb, or a foreign package that completes clusters."
     system: Any = seeded(find_system(name, s)) or _coref_system(name, s)
     if hasattr(system, "net") and system.trained.model.antecedents == "names":
-        raise CallError(f"{name} links mentions to names and finds no pronouns", "system", "name it as the linker")
+        raise CallError(
+            f"{name} links mentions to names and finds no pronouns",
+            "system",
+            "name it as the linker",
+        )
     return system
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e6077f8a
@@ -125,59 +168,88 @@ def _reads_windows(system: Any) -> bool:
     return not hasattr(system, "net") or system.trained.model.antecedents not in PAIRS
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #330efc47
-def find_mentions(d: Document, more: Iterable[Span] = (), s: Settings|None = None,
-                  system: str = "coref-minilm") -> list[Span]:
+def find_mentions(
+    d: Document,
+    more: Iterable[Span] = (),
+    s: Settings | None = None,
+    system: str = "coref-minilm",
+) -> list[Span]:
     "Find the mentions of a text, including `more`; in single precision, which is the same on every processor."
     from refnb.models.coreference.texts import text_of
+
     net = _reader(system, s or load_settings())
-    with _precision(net, True): return net.mentions(text_of(d), more=sorted(more))[0]
+    with _precision(net, True):
+        return net.mentions(text_of(d), more=sorted(more))[0]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #aab9e4ce
 class _Reading:
     "A book that is read once, when its mentions are needed."
-    def __init__(self, d: Document, more: Iterable[Span], how: Annotating, s: Settings,
-                 given: Sequence[Span]|None = None):
+
+    def __init__(
+        self,
+        d: Document,
+        more: Iterable[Span],
+        how: Annotating,
+        s: Settings,
+        given: Sequence[Span] | None = None,
+    ):
         self.document, self.more, self.how, self.s, self.given = d, set(more), how, s, given
         self._bank: Any = None
-        self.bias = 0.
+        self.bias = 0.0
+
     @property
     def bank(self) -> Any:
         "Return mentions and scores."
         if self._bank is None:
             from refnb.models.coreference.texts import text_of
+
             net = _reader(self.how.system, self.s)
             self.bias = net.m.bias
             with _precision(net, self.how.single):
                 self._bank = net.bank(text_of(self.document), self.given, sorted(self.more))
         if self._bank is None:
-            raise DataError("no mention was found", self.document.doc_key, "check that it is English prose")
+            raise DataError(
+                "no mention was found",
+                self.document.doc_key,
+                "check that it is English prose",
+            )
         return self._bank
+
     def require(self, spans: Iterable[Span]):
         "Add mentions to the bank; read the book again if it was read without them."
         self.more.update(spans)
-        if self._bank is not None and not self.more <= set(self._bank.spans): self._bank = None
+        if self._bank is not None and not self.more <= set(self._bank.spans):
+            self._bank = None
+
     def linked(self, who: Sequence[Character]) -> Linked:
         "Link mentions with a trained linker."
         linker = _linker(self.how.linker, self.s)
-        if not _is_trained(self.how.linker): return link_by_system(linker, self.document, who, self.s)
-        with _precision(net := linker.net(), self.how.single): return link_by_cast(net, self.document, who)
+        if not _is_trained(self.how.linker):
+            return link_by_system(linker, self.document, who, self.s)
+        with _precision(net := linker.net(), self.how.single):
+            return link_by_cast(net, self.document, who)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9788416f
 def with_names(d: Document, characters: Sequence[Character]) -> Document:
     "Make a document of the book's words and the names of its characters."
     names = tuple(name for _, name in _all_names(characters))
-    return Document(d.doc_key, d.sentences, ((),)*len(names), names, meta=d.meta)
+    return Document(d.doc_key, d.sentences, ((),) * len(names), names, meta=d.meta)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eb8adb7
-def link_by_system(system: Any, d: Document, characters: Sequence[Character], s: Settings|None = None) -> Linked:
+def link_by_system(
+    system: Any, d: Document, characters: Sequence[Character], s: Settings | None = None
+) -> Linked:
     "Link mentions of a book to its characters with a system that names its clusters."
     [found] = run([with_names(d, characters)], system, s=s).answers().values()
     if len(found.names) != len(found.clusters):
-        raise DataError("answers with clusters that have no names, so it cannot link", system.name)
+        raise DataError(
+            "answers with clusters that have no names, so it cannot link", system.name
+        )
     owner = {name: k for k, name in _all_names(characters)}
     out: list[set[Span]] = [set() for _ in characters]
     for name, spans in zip(found.names, found.clusters):
-        if name in owner: out[owner[name]].update(spans)
+        if name in owner:
+            out[owner[name]].update(spans)
     return list(map(sorted, out))
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0012
@@ -186,46 +258,67 @@ def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[S
     by_name = dict(zip(found.names, found.clusters))
     for name, seeds in zip(w.names, w.clusters):
         if lost := {*seeds} - {*by_name.get(name, ())}:
-            raise DataError(f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}")
+            raise DataError(
+                f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}"
+            )
     return [by_name[name] for name in w.names]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #0e3a2ab3
 def by_package(system: Any, s: Settings) -> Complete:
     "Complete windows by a system that gets their clusters, in a run."
+
     def complete(windows: Sequence[Document]) -> list[list[Sequence[Span]]]:
         answers = run(windows, system, s=s).answers()
         return [_completed(w, answers[w.doc_key], system.name) for w in windows]
+
     return complete
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0013
 def _net_completed(net: Any, w: Document, seeding: Seeding) -> list[list[Span]]:
     "Complete the clusters of a window by a net."
     from refnb.models.coreference.texts import text_of
-    if net.m.antecedents == "entities": return net.completed(text_of(w), w.clusters)
+
+    if net.m.antecedents == "entities":
+        return net.completed(text_of(w), w.clusters)
     spans, best = net.best(text_of(w), more=w.mentions)
     number = {s: i for i, s in enumerate(spans)}
     seeds: list[list[int]] = []
-    for c in w.clusters: seeds.append([number[s] for s in c if s in number])
+    for c in w.clusters:
+        seeds.append([number[s] for s in c if s in number])
     completed: list[list[Span]] = []
-    for members in WAYS[seeding](best, seeds, net.m.bias): completed.append([spans[i] for i in members])
+    for members in WAYS[seeding](best, seeds, net.m.bias):
+        completed.append([spans[i] for i in members])
     return completed
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #623ddb2a
 def by_net(net: Any, how: Annotating) -> Complete:
     "Complete windows by a net that reads each as a document."
+
     def complete(windows: Sequence[Document]) -> list[list[list[Span]]]:
-        with _precision(net, how.single): return [_net_completed(net, w, how.seeding) for w in windows]
+        with _precision(net, how.single):
+            return [_net_completed(net, w, how.seeding) for w in windows]
+
     return complete
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #ca83858c
 _Made = tuple[Linked, dict[str, int]]
 _Makers = dict[str, tuple[Callable[[_Reading, Linked], _Made], Any]]
 
+
 def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating) -> _Made:
     "Link explicit mentions."
-    if how.linker == PATTERN: linked = by_name
-    else: linked = link_by_rules(r.document, r.bank.spans, who) if how.linker == RULES else r.linked(who)
-    return linked, {"linked": sum(map(len, linked)), "without a mention": sum(not c for c in linked)}
+    if how.linker == PATTERN:
+        linked = by_name
+    else:
+        linked = (
+            link_by_rules(r.document, r.bank.spans, who)
+            if how.linker == RULES
+            else r.linked(who)
+        )
+    return linked, {
+        "linked": sum(map(len, linked)),
+        "without a mention": sum(not c for c in linked),
+    }
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #17f4bd78
 def yes_no_id(d: Document, s: Span, name: str) -> str:
@@ -233,16 +326,25 @@ def yes_no_id(d: Document, s: Span, name: str) -> str:
     return f"{d.doc_key}:{s.start}-{s.end}:{name}"
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #c71c65f9
-def _confirmed(d: Document, who: Sequence[Character], linked: Linked, denied: set[str]) -> Linked:
+def _confirmed(
+    d: Document, who: Sequence[Character], linked: Linked, denied: set[str]
+) -> Linked:
     "Keep the links whose question was not denied."
     out: Linked = []
-    for c, spans in zip(who, linked): out.append([s for s in spans if yes_no_id(d, s, c.name) not in denied])
+    for c, spans in zip(who, linked):
+        out.append([s for s in spans if yes_no_id(d, s, c.name) not in denied])
     return out
 
-def _filter(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating) -> _Made:
+
+def _filter(
+    r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating
+) -> _Made:
     "Drop links that a model denies; an unanswered question keeps the stage open."
-    questions = [yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans]
-    if not questions: return linked, {"kept": 0, "dropped": 0}
+    questions = [
+        yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans
+    ]
+    if not questions:
+        return linked, {"kept": 0, "dropped": 0}
     done = run(questions, how.filter, s=r.s)
     denied = {a.id for a in done.answers().values() if a.chosen == (1,)}
     confirmed = _confirmed(r.document, who, linked, denied)
@@ -254,53 +356,93 @@ def _completer(system: Any, how: Annotating, s: Settings) -> Complete:
     "Return what completes windows that are documents: a net, or a package."
     return by_net(system.net(), how) if hasattr(system, "net") else by_package(system, s)
 
-def _grow(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating, group: int) -> _Made:
+
+def _grow(
+    r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating, group: int
+) -> _Made:
     "Add mentions found by coreference in windows, or in groups of them."
     system = _expander(how.system, r.s)
     if _reads_windows(system):
         book = _as_document(r.document, who, linked)
-        expanded = expand_documents(_completer(system, how, r.s), book, how.window, group, how.seeding)
+        expanded = expand_documents(
+            _completer(system, how, r.s), book, how.window, group, how.seeding
+        )
     else:
         r.require(chain.from_iterable(linked))
-        expanded = expand(r.bank.scores, r.bank.spans, linked, windows_of(r.document, how.window, group), r.bias,
-                          how.seeding)
-    return (expanded.linked,
-            {"grown": expanded.grown, "conflicts": expanded.conflicts, "mentions": sum(map(len, expanded.linked))})
+        expanded = expand(
+            r.bank.scores,
+            r.bank.spans,
+            linked,
+            windows_of(r.document, how.window, group),
+            r.bias,
+            how.seeding,
+        )
+    return (
+        expanded.linked,
+        {
+            "grown": expanded.grown,
+            "conflicts": expanded.conflicts,
+            "mentions": sum(map(len, expanded.linked)),
+        },
+    )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0014
-def _identified(system: Any, where: str, d: Document, who: Sequence[Character], s: Settings) -> list[Any]:
+def _identified(
+    system: Any, where: str, d: Document, who: Sequence[Character], s: Settings
+) -> list[Any]:
     "Identify a system without weights of refnb, named `where` in errors; it must be able to answer."
     task = given_task([with_names(d, who)], s)
-    if why := system.lacks(task): raise DataError(why, where)
+    if why := system.lacks(task):
+        raise DataError(why, where)
     return [system.name, system.identity(task)]
+
 
 def _linker_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
     "Identify a linker and its weights; it must be able to answer."
-    if how.linker in (RULES, PATTERN): return how.linker
+    if how.linker in (RULES, PATTERN):
+        return how.linker
     linker = _linker(how.linker, s)
-    return _weights(linker) if _is_trained(how.linker) else _identified(linker, how.linker, d, who, s)
+    return (
+        _weights(linker)
+        if _is_trained(how.linker)
+        else _identified(linker, how.linker, d, who, s)
+    )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #757cedff
 def _system_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
     "Identify the system of windows and its weights; it must be able to answer."
     system = _expander(how.system, s)
-    return _weights(system) if hasattr(system, "net") else _identified(system, how.system, d, who, s)
+    return (
+        _weights(system)
+        if hasattr(system, "net")
+        else _identified(system, how.system, d, who, s)
+    )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0015
-def _plan(d: Document, who: Sequence[Character], by_name: Linked, how: Annotating, s: Settings) -> _Makers:
+def _plan(
+    d: Document, who: Sequence[Character], by_name: Linked, how: Annotating, s: Settings
+) -> _Makers:
     "List the stages in order, each with its function and the settings that it depends on."
-    out: _Makers = {"linked": (lambda r, x: _link(r, who, by_name, how), _linker_id(d, who, how, s))}
-    if how.filter: out["filtered"] = (lambda r, x: _filter(r, who, x, how), how.filter)
-    seeding = [how.seeding, *[2]*(how.seeding == "released")]  # 2: it follows the package's latest cluster
+    out: _Makers = {
+        "linked": (lambda r, x: _link(r, who, by_name, how), _linker_id(d, who, how, s))
+    }
+    if how.filter:
+        out["filtered"] = (lambda r, x: _filter(r, who, x, how), how.filter)
+    # 2: it follows the package's latest cluster
+    seeding = [how.seeding, *[2] * (how.seeding == "released")]
     out["windows"] = (lambda r, x: _grow(r, who, x, how, 1), [how.window, *seeding])
-    if how.group: out["grouped"] = (lambda r, x: _grow(r, who, x, how, how.group), how.group)
+    if how.group:
+        out["grouped"] = (lambda r, x: _grow(r, who, x, how, how.group), how.group)
     return out
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #6bff05b7
 STAGES = "stages.json"
 VERSION = 2  # raised when the same settings give other mentions
 
-def _hash(*what: Any) -> str: return hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()[:16]
+
+def _hash(*what: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()[:16]
+
 
 def _as_document(d: Document, who: Sequence[Character], linked: Linked) -> Document:
     "Make a document with a cluster for each character."
@@ -308,68 +450,104 @@ def _as_document(d: Document, who: Sequence[Character], linked: Linked) -> Docum
     return Document(d.doc_key, d.sentences, tuple(map(tuple, linked)), names, meta=d.meta)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9906bfd5
-def _made(folder: Path|None) -> dict[str, Stage]:
+def _made(folder: Path | None) -> dict[str, Stage]:
     "Read the stages in a folder; damaged ones are omitted."
-    path = folder/STAGES if folder else None
-    if not path or not path.exists(): return {}
-    try: return msgspec.json.decode(read_bytes(path), type=dict[str, Stage])
-    except (msgspec.MsgspecError, UnicodeDecodeError, FormatError): return {}
+    path = folder / STAGES if folder else None
+    if not path or not path.exists():
+        return {}
+    try:
+        return msgspec.json.decode(read_bytes(path), type=dict[str, Stage])
+    except (msgspec.MsgspecError, UnicodeDecodeError, FormatError):
+        return {}
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #a9daa4df
 def _write_stages(folder: Path, stages: dict[str, Stage]):
     "Write what `_made` reads."
-    write_atomic(folder/STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
+    write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
 
-def _read_stage(folder: Path|None, stage: Stage|None, key: str) -> Linked|None:
+# %% ../../../nbs/models/annotation/03_stages.ipynb #fb9aa0c3
+def _read_stage(folder: Path | None, stage: Stage | None, key: str) -> Linked | None:
     "Read the clusters of a stage, unless it has another key, or its file is missing or changed."
-    if not folder or not stage or stage.key != key: return None
-    path = folder/stage.file
-    if not path.exists() or hashlib.sha256(data := read_bytes(path)).hexdigest() != stage.sha256: return None
+    if not folder or not stage or stage.key != key:
+        return None
+    path = folder / stage.file
+    if (
+        not path.exists()
+        or hashlib.sha256(data := read_bytes(path)).hexdigest() != stage.sha256
+    ):
+        return None
     return list(map(list, parse_jsonlines(data, str(path))[0].clusters))
 
-def _write_stage(folder: Path|None, name: str, number: int, d: Document, key: str, counts: dict[str, int]) -> Stage:
+# %% ../../../nbs/models/annotation/03_stages.ipynb #7e6b606a
+def _write_stage(
+    folder: Path | None,
+    name: str,
+    number: int,
+    d: Document,
+    key: str,
+    counts: dict[str, int],
+) -> Stage:
     "Write the clusters of a stage, if there is a folder for them."
-    if not folder: return Stage(key, "", "", counts)
+    if not folder:
+        return Stage(key, "", "", counts)
     data, file = jsonlines_text([d]).encode(), f"{number}_{name}.jsonl"
-    write_atomic(folder/file, data)
+    write_atomic(folder / file, data)
     return Stage(key, file, hashlib.sha256(data).hexdigest(), counts)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #6c254bf9
 def _found(d: Document) -> Document:
     "Remove the characters without a mention."
-    return d.changed(clusters=tuple(filter(None, d.clusters)), names=tuple(compress(d.names, d.clusters)))
+    return d.changed(
+        clusters=tuple(filter(None, d.clusters)), names=tuple(compress(d.names, d.clusters))
+    )
+
 
 def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     "Score a stage in percent: linking P, R, F1, and coreference."
     found = _found(d)
-    links, coref = linking([gold], [found]).pooled, score_coref([gold], [found], duplicates="released").pooled()
-    out = {"linking P": 100*links.precision, "linking R": 100*links.recall, "linking F1": 100*links.f1}
-    for m in ("muc", "b3", "ceafe", "conll"): out[m] = 100*coref[m].f1
+    links = linking([gold], [found]).pooled
+    coref = score_coref([gold], [found], duplicates="released").pooled()
+    out = {
+        "linking P": 100 * links.precision,
+        "linking R": 100 * links.recall,
+        "linking F1": 100 * links.f1,
+    }
+    for m in ("muc", "b3", "ceafe", "conll"):
+        out[m] = 100 * coref[m].f1
     return out
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #f71e2797
 def annotate(
-    book: Document|Book,               # a book with text; `read_book` reads one
-    characters: Iterable[str|dict|Character], # its characters; `read_characters` reads a file
-    out: str|Path = "",                # output folder of the stages; "": none
-    s: Settings|None = None,           # settings with the folders of runs and files
-    say: Callable[[str], None] = lambda line: None, # called with progress messages
-    # given mentions: of the characters for a stage ("linked", "windows"), or "mentions"
-    instead: Mapping[str, Any]|None = None,
-    **settings: Any,                   # of `Annotating`, such as group=5 or filter="gpt-4o-mini"
-) -> Annotation:                       # all mentions of all characters, and the stages
+    book: Document | Book,  # a book with text; `read_book` reads one
+    characters: Iterable[str | dict | Character],  # its characters;
+    # `read_characters` reads a file
+    out: str | Path = "",  # output folder of the stages; "": none
+    s: Settings | None = None,  # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None,  # called with progress messages given
+    # mentions: of the characters for a stage ("linked", "windows"), or "mentions"
+    instead: Mapping[str, Any] | None = None,
+    **settings: Any,  # of `Annotating`, such as group=5 or filter="gpt-4o-mini"
+) -> Annotation:  # all mentions of all characters, and the stages
     "Annotate a book: find all mentions of its characters; interrupted annotations resume."
     s = s or load_settings()
     given = book.document if isinstance(book, Book) else book
     d = given.changed(clusters=(), names=(), labels={})
-    if not d.size: raise DataError("has no text", d.doc_key)
+    if not d.size:
+        raise DataError("has no text", d.doc_key)
     who, how, folder = as_characters(characters), _how(settings), Path(out) if out else None
     gold = given if given.clusters and given.names else None
     known = _known(instead or {}, len(who))
     _check(d, who, how, s)
     _check_windows(_expander(how.system, s), how, known)
-    if not folder: return _annotate(d, who, how, folder, s, say, gold, known)
+    if not folder:
+        return _annotate(d, who, how, folder, s, say, gold, known)
     make_folder(folder)
-    with alone(folder/".lock", "another process annotates a book here", str(folder), "wait for it, or end it"):
+    with alone(
+        folder / ".lock",
+        "another process annotates a book here",
+        str(folder),
+        "wait for it, or end it",
+    ):
         return _annotate(d, who, how, folder, s, say, gold, known)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #29911153
@@ -377,10 +555,13 @@ def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
     "Check the given mentions."
     stages = ("mentions", "linked", "filtered", "windows", "grouped")
     for k in instead:
-        if k not in stages: raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
+        if k not in stages:
+            raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
     for k, given in instead.items():
         if k != "mentions" and len(given) != many:
-            raise CallError(f"instead of {k}: {len(given)} clusters for {many} characters", "annotate")
+            raise CallError(
+                f"instead of {k}: {len(given)} clusters for {many} characters", "annotate"
+            )
     return dict(instead)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #38e8833c
@@ -388,66 +569,119 @@ def _check(d: Document, who: Sequence[Character], how: Annotating, s: Settings):
     "Check that the systems can answer, before a file is written."
     _system_id(d, who, how, s)
     _linker_id(d, who, how, s)
-    if how.filter: find_system(how.filter, s)
+    if how.filter:
+        find_system(how.filter, s)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #2e77d0e0
 def _check_windows(system: Any, how: Annotating, known: Mapping[str, Any]):
     "Check that nothing is asked for that a system cannot do that reads each window as a document."
-    if not _reads_windows(system): return
+    if not _reads_windows(system):
+        return
     if how.linker == RULES:
-        raise CallError(f"{how.system} finds no mentions before they are linked", "linker rules", "name another linker")
+        raise CallError(
+            f"{how.system} finds no mentions before they are linked",
+            "linker rules",
+            "name another linker",
+        )
     if "mentions" in known:
-        raise CallError(f"{how.system} finds the mentions of each window itself", "instead of mentions",
-                        "omit them, or name a system that scores pairs, such as coref-minilm")
-    if how.seeding == "released" and hasattr(system, "net") and system.trained.model.antecedents == "entities":
-        raise CallError(f"{how.system} compares mentions with entities, so none has an antecedent", "seeding released",
-                        "say constrained, or name another system")
+        raise CallError(
+            f"{how.system} finds the mentions of each window itself",
+            "instead of mentions",
+            "omit them, or name a system that scores pairs, such as coref-minilm",
+        )
+    if (
+        how.seeding == "released"
+        and hasattr(system, "net")
+        and system.trained.model.antecedents == "entities"
+    ):
+        raise CallError(
+            f"{how.system} compares mentions with entities, so none has an antecedent",
+            "seeding released",
+            "say constrained, or name another system",
+        )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #577061d0
 def _how(settings: dict[str, Any]) -> Annotating:
     "Check the settings."
     known = Annotating.__struct_fields__
     for k in settings:
-        if k not in known: raise CallError(f"annotate has no setting {k!r}", do=nearest(k, known))
-    try: return msgspec.convert(settings, Annotating)
-    except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), "annotate") from None
+        if k not in known:
+            raise CallError(f"annotate has no setting {k!r}", do=nearest(k, known))
+    try:
+        return msgspec.convert(settings, Annotating)
+    except (msgspec.ValidationError, ValueError) as e:
+        raise CallError(str(e), "annotate") from None
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #439aa54b
-def _book_key(d: Document, who: Sequence[Character], how: Annotating, s: Settings, known: Mapping[str, Any]) -> str:
+def _book_key(
+    d: Document,
+    who: Sequence[Character],
+    how: Annotating,
+    s: Settings,
+    known: Mapping[str, Any],
+) -> str:
     "Identify what all stages depend on: text, names, weights and given mentions."
-    key = _hash(VERSION, documents_id([d]), list(map(msgspec.to_builtins, who)),
-                _system_id(d, who, how, s), how.single)
+    key = _hash(
+        VERSION,
+        documents_id([d]),
+        list(map(msgspec.to_builtins, who)),
+        _system_id(d, who, how, s),
+        how.single,
+    )
     return _hash(key, known["mentions"]) if "mentions" in known else key
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #13f0e12e
-def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Path|None, s: Settings,
-              say: Callable[[str], None], gold: Document|None, known: Mapping[str, Any]) -> Annotation:
+def _annotate(
+    d: Document,
+    who: Sequence[Character],
+    how: Annotating,
+    folder: Path | None,
+    s: Settings,
+    say: Callable[[str], None],
+    gold: Document | None,
+    known: Mapping[str, Any],
+) -> Annotation:
     "Run the missing stages."
     by_name = link_by_pattern(d, who)
     reading = _Reading(d, chain.from_iterable(by_name), how, s, known.get("mentions"))
     before, made = _made(folder), dict[str, Stage]()
     scores: dict[str, dict[str, float]] = {}
     key, linked = _book_key(d, who, how, s, known), by_name
-    for number, (name, (make, settings)) in enumerate(_plan(d, who, by_name, how, s).items(), 1):
+    for number, (name, (make, settings)) in enumerate(
+        _plan(d, who, by_name, how, s).items(), 1
+    ):
         key = _hash(key, name, known[name] if name in known else settings)
         found = _read_stage(folder, before.get(name), key)
-        if found is not None: linked, made[name] = found, before[name]
+        if found is not None:
+            linked, made[name] = found, before[name]
         else:
-            if name in known: linked, counts = known[name], {"given": sum(map(len, known[name]))}
-            else: linked, counts = make(reading, linked)
-            made[name] = _write_stage(folder, name, number, _as_document(d, who, linked), key, counts)
-            if folder: _write_stages(folder, before | made)
-        say(f"{name}: " + ", ".join(f"{n:,} {what}" for what, n in made[name].counts.items()))
-        if gold: scores[name] = stage_scores(gold, _as_document(d, who, linked))
+            if name in known:
+                linked, counts = known[name], {"given": sum(map(len, known[name]))}
+            else:
+                linked, counts = make(reading, linked)
+            made[name] = _write_stage(
+                folder, name, number, _as_document(d, who, linked), key, counts
+            )
+            if folder:
+                _write_stages(folder, before | made)
+        say(
+            f"{name}: "
+            + ", ".join(f"{n:,} {what}" for what, n in made[name].counts.items())
+        )
+        if gold:
+            scores[name] = stage_scores(gold, _as_document(d, who, linked))
     done = _as_document(d, who, linked)
-    if folder: _finish(folder, done, who, made, how)
+    if folder:
+        _finish(folder, done, who, made, how)
     return Annotation(done, made, scores, folder)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #be7c8fea
 def _weights(system: Any) -> list[str]:
     "Identify the system of mentions and links by name and weights."
     if not (folder := system.folder()):
-        raise DataError("is not trained", system.name, f"refnb train {system.name} CORPUS trains it")
+        raise DataError(
+            "is not trained", system.name, f"refnb train {system.name} CORPUS trains it"
+        )
     return [system.name, coref_seal(folder).weights]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #bbd44e33
@@ -455,27 +689,37 @@ def _without_crossing(spans: Sequence[Span]) -> tuple[Span, ...]:
     "Remove mentions that cross an earlier one, as brackets cannot represent them."
     out, open_ = list[Span](), list[int]()
     for s in sorted(spans, key=lambda s: (s.start, -s.end)):
-        while open_ and open_[-1] < s.start: open_.pop()
-        if open_ and s.end > open_[-1]: continue
+        while open_ and open_[-1] < s.start:
+            open_.pop()
+        if open_ and s.end > open_[-1]:
+            continue
         open_.append(s.end)
         out.append(s)
     return tuple(out)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #b914837b
-def _finish(folder: Path, d: Document, who: Sequence[Character], made: dict[str, Stage], how: Annotating):
+def _finish(
+    folder: Path,
+    d: Document,
+    who: Sequence[Character],
+    made: dict[str, Stage],
+    how: Annotating,
+):
     "Write the book with its clusters as JSONL and CoNLL, with its characters and stages."
     known = _found(d)
-    write_atomic(folder/"annotation.jsonl", jsonlines_text([known]))
+    write_atomic(folder / "annotation.jsonl", jsonlines_text([known]))
     in_brackets = known.changed(clusters=tuple(map(_without_crossing, known.clusters)))
-    write_atomic(folder/"annotation.conll", conll_text([in_brackets], blank="¶"))
-    write_atomic(folder/"characters.yaml", characters_yaml(who))
+    write_atomic(folder / "annotation.conll", conll_text([in_brackets], blank="¶"))
+    write_atomic(folder / "characters.yaml", characters_yaml(who))
     _write_stages(folder, made)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #8161a6ad
 class Proposed(NamedTuple):
     "Proposed characters of a book."
+
     characters: list[Character]
-    mentions: list[int] # number of mentions of each
+    mentions: list[int]  # number of mentions of each
+
     @property
     def yaml(self) -> str:
         "Return the list as YAML, to edit."
@@ -486,30 +730,46 @@ def _is_name(phrase: str) -> bool:
     "Tell whether all words of a phrase are capitalized, and the first is no pronoun."
     words = phrase.split()
     for w in words:
-        if not (w[:1].isupper() or w == "."): return False
+        if not (w[:1].isupper() or w == "."):
+            return False
     return bool(words) and words[0].lower() not in PRONOUNS
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #ca5f2d21
 def proper_names(d: Document, spans: Sequence[Span]) -> list[str]:
     "List the names among some mentions, most frequent first: at most four words, all capitalized."
-    often = Counter(" ".join(" ".join(d.tokens[s.start:s.end + 1]).split()) for s in spans if s.end - s.start < 4)
+    often = Counter(
+        " ".join(" ".join(d.tokens[s.start : s.end + 1]).split())
+        for s in spans
+        if s.end - s.start < 4
+    )
     names = []
     for phrase, _ in often.most_common():
-        if _is_name(phrase) and phrase[-1:] not in "'’.,": names.append(phrase)
+        if _is_name(phrase) and phrase[-1:] not in "'’.,":
+            names.append(phrase)
     return names
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #89354def
-def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None,
-                       single: bool = False) -> Proposed:
+def propose_characters(
+    d: Document,
+    most: int = 40,
+    system: str = "coref-minilm",
+    s: Settings | None = None,
+    single: bool = False,
+) -> Proposed:
     "Propose the characters of a book: the named persons with the most mentions."
-    net = _coref_system(system, s or load_settings(), kinds="persons", singletons=False).net()
+    net = _coref_system(
+        system, s or load_settings(), kinds="persons", singletons=False
+    ).net()
     from refnb.models.coreference.resolvers import predicted
-    with _precision(net, single): found = predicted(net, d.changed(clusters=(), names=(), labels={}))
+
+    with _precision(net, single):
+        found = predicted(net, d.changed(clusters=(), names=(), labels={}))
     taken: set[str] = set()
     out, many = list[Character](), list[int]()
     for spans in sorted(found.clusters, key=len, reverse=True):
         names = [n for n in proper_names(found, spans) if n.casefold() not in taken]
-        if not names or len(out) == most: continue
+        if not names or len(out) == most:
+            continue
         taken.update(map(str.casefold, names))
         out.append(Character(names[0], tuple(names[1:4])))
         many.append(len(spans))

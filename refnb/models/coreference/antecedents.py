@@ -18,7 +18,17 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from ...core.types import DataError, Span
-from .features import K, RELEASED_CATEGORIES, SPEAKERS, TABLES, Mentions, Pairs, Table, pairs, released_pairs
+from refnb.models.coreference.features import (
+    K,
+    RELEASED_CATEGORIES,
+    SPEAKERS,
+    TABLES,
+    Mentions,
+    Pairs,
+    Table,
+    pairs,
+    released_pairs,
+)
 from .mentions import ends_of, head
 from .memory import Best, _blocks, _not_numbers, clusters_of, link
 
@@ -27,43 +37,55 @@ def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.T
     "Concatenate the first word, the last, and the mean of each span; `x` are the vectors of words from `at` on."
     first, last = ends_of(spans, at, x)
     sums = torch.cat([x.new_zeros(1, x.shape[1]), x.cumsum(0)])
-    mean = (sums[last + 1] - sums[first])/(last - first + 1)[:, None]
+    mean = (sums[last + 1] - sums[first]) / (last - first + 1)[:, None]
     return torch.cat([x[first], x[last], mean], -1)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #7b1cd73a
 def _place(t: Table, values: np.ndarray, p: Pairs) -> np.ndarray:
     "Return the index of each pair in a table."
-    return values*np.int16(K) + p.category if t.apart else values
+    return values * np.int16(K) + p.category if t.apart else values
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #4d918870
 class Tables(nn.Module):
     "The sum of learned numbers for a pair's features."
+
     def __init__(self, speakers: bool = False):
         super().__init__()
         self.tables = (*TABLES, SPEAKERS) if speakers else TABLES
-        sizes = [t.values*(K if t.apart else 1) for t in self.tables]
+        sizes = [t.values * (K if t.apart else 1) for t in self.tables]
         self.first = [0, *accumulate(sizes)][:-1]
         self.number = nn.Parameter(torch.zeros(sum(sizes)))
+
     def places(self, p: Pairs) -> np.ndarray:
         "Return the indices of each pair: table, row, column."
-        return np.stack([f + _place(t, v, p) for f, t, v in zip(self.first, self.tables, p.values)]).astype(int)
+        return np.stack(
+            [f + _place(t, v, p) for f, t, v in zip(self.first, self.tables, p.values)]
+        ).astype(int)
+
     def looked_up(self, p: Pairs) -> torch.Tensor:
         "Compute the sum without gradients, one table after the other, which is much faster than a stack."
-        number, out = self.number.detach().cpu().numpy(), np.zeros(p.category.shape, np.float32)
-        for f, t, v in zip(self.first, self.tables, p.values): out += number[f:].take(_place(t, v, p))
+        number = self.number.detach().cpu().numpy()
+        out = np.zeros(p.category.shape, np.float32)
+        for f, t, v in zip(self.first, self.tables, p.values):
+            out += number[f:].take(_place(t, v, p))
         return torch.from_numpy(out).to(self.number.device)
+
     def forward(self, p: Pairs) -> torch.Tensor:
-        if not torch.is_grad_enabled(): return self.looked_up(p)
+        if not torch.is_grad_enabled():
+            return self.looked_up(p)
         return self.number[torch.tensor(self.places(p), device=self.number.device)].sum(0)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #b0b740b9
 LEAST = -1e9  # the score of a pair that is not scored in full: no link
 
+
 class Scorer(nn.Module):
     "A scorer of links; each has its own `scores(rows, columns, pairs)`."
+
     def pairs(self, m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
         "Compute the features of a block of pairs."
         return pairs(m, rows, columns)
+
     def refined(self, v: Any, m: Mentions) -> Any:
         "Update mention representations from likely antecedents; most scorers do not."
         return v
@@ -71,15 +93,19 @@ class Scorer(nn.Module):
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #7ec7d8bd
 class Vectors(NamedTuple):
     "A scorer's representations of mentions."
-    later: torch.Tensor   # mention, expert, number: as the later mention of a pair
-    earlier: torch.Tensor # the same as the earlier mention
-    new: torch.Tensor     # score of starting a new entity
+
+    later: torch.Tensor  # mention, expert, number: as the later mention of a pair
+    earlier: torch.Tensor  # the same as the earlier mention
+    new: torch.Tensor  # score of starting a new entity
+
     def some(self, at: Any) -> "Vectors":
         "Select some mentions."
         return Vectors(self.later[at], self.earlier[at], self.new[at])
+
     def as_later(self, at: Any) -> "Vectors":
         "Select the rows of a block, in single precision."
         return Vectors(self.later[at].float(), self.earlier[:0], self.new[at])
+
     def as_earlier(self, at: Any) -> "Vectors":
         "Select the columns of a block, in single precision."
         return Vectors(self.later[:0], self.earlier[at].float(), self.new[at])
@@ -90,35 +116,52 @@ def by_category(rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
     product = lambda k: rows.later[:, k] @ columns.earlier[:, k].T
     out, category = product(-1), torch.tensor(p.category, device=rows.later.device)
     for k in range(rows.later.shape[1] - 1):
-        if torch.is_grad_enabled(): out = out + product(k)*(category == k)
-        elif (p.category == k).any(): out += product(k).mul_(category == k)
+        if torch.is_grad_enabled():
+            out = out + product(k) * (category == k)
+        elif (p.category == k).any():
+            out += product(k).mul_(category == k)
     return out
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #81e637e7
 class Experts(Scorer):
     "A scorer by products of vectors, general and for each category of pairs, and by tables."
-    def __init__(self, inputs: int, size: int = 64, experts: bool = True, tables: bool = True, speakers: bool = False):
+
+    def __init__(
+        self,
+        inputs: int,
+        size: int = 64,
+        experts: bool = True,
+        tables: bool = True,
+        speakers: bool = False,
+    ):
         super().__init__()
         self.size, self.many = size, K + 1 if experts else 1
-        self.later, self.earlier = nn.Linear(inputs, self.many*size), nn.Linear(inputs, self.many*size)
+        self.later, self.earlier = (
+            nn.Linear(inputs, self.many * size),
+            nn.Linear(inputs, self.many * size),
+        )
         self.new = nn.Linear(inputs, 1)
         nn.init.zeros_(self.new.weight)
         nn.init.zeros_(self.new.bias)
         self.tables = Tables(speakers) if tables else None
+
     def vectors(self, r: torch.Tensor) -> Vectors:
         "Compute the representations of mentions."
         parted = lambda f: f(r).view(len(r), self.many, self.size)
         return Vectors(parted(self.later), parted(self.earlier), self.new(r)[:, 0])
+
     def scores(self, rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
         "Score a block of pairs; a link is a score above 0."
-        out = by_category(rows, columns, p)/math.sqrt(self.size)
-        if self.tables: out = out + self.tables(p)
+        out = by_category(rows, columns, p) / math.sqrt(self.size)
+        if self.tables:
+            out = out + self.tables(p)
         return out - rows.new[:, None]
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #4159d147
 def earlier_only(scores: np.ndarray, p: Pairs) -> np.ndarray:
     "Set all scores of a block that cannot be links to -inf."
-    if not np.isfinite(scores).all(): raise _not_numbers("links")
+    if not np.isfinite(scores).all():
+        raise _not_numbers("links")
     return np.where(p.earlier, scores, -np.inf)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #1499164a
@@ -129,106 +172,164 @@ def best_antecedents(scorer: Any, v: Any, m: Mentions, block: int = 256) -> Best
         columns = np.arange(rows[-1] + 1)
         p = scorer.pairs(m, rows, columns)
         with torch.no_grad():
-            block_scores = earlier_only(scorer.scores(v.some(rows), v.some(columns), p).cpu().numpy(), p)
+            block_scores = earlier_only(
+                scorer.scores(v.some(rows), v.some(columns), p).cpu().numpy(), p
+            )
         best[rows], score[rows] = block_scores.argmax(1), block_scores.max(1)
     return Best(best, score)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #e91cbfb5
 class Refined(NamedTuple):
     "The representations of mentions for coarse-to-fine scores."
+
     first: torch.Tensor  # vectors of spans, for coarse scores
-    vector: torch.Tensor # vectors refined by antecedents, for fine scores
+    vector: torch.Tensor  # vectors refined by antecedents, for fine scores
     score: torch.Tensor  # mention scores
+
     def some(self, at: Any) -> "Refined":
         "Select some mentions."
         return Refined(self.first[at], self.vector[at], self.score[at])
+
 
 MENTIONS_APART = [t.name for t in TABLES].index("mentions apart")
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #754dd75d
 class CoarseToFine(Scorer):
     "A scorer by a product for all pairs, and by a net for the best of them."
+
     of_distance = 20  # size of a distance's embedding
-    def __init__(self, inputs: int, ffn: int = 150, order: int = 2, candidates: int = 50, dropout: float = .3):
+
+    def __init__(
+        self,
+        inputs: int,
+        ffn: int = 150,
+        order: int = 2,
+        candidates: int = 50,
+        dropout: float = 0.3,
+    ):
         super().__init__()
         self.inputs, self.order, self.candidates = inputs, order, candidates
         self.coarse = nn.Linear(inputs, inputs, bias=False)
         self.distance = nn.Embedding(TABLES[MENTIONS_APART].values, self.of_distance)
-        self.net = head(3*inputs + self.of_distance, ffn, 1, dropout)
-        self.gate = nn.Linear(2*inputs, inputs)
+        self.net = head(3 * inputs + self.of_distance, ffn, 1, dropout)
+        self.gate = nn.Linear(2 * inputs, inputs)
+
     def vectors(self, r: torch.Tensor) -> Refined:
         "Return the representations of mentions from vectors of spans with the mention score as last number."
         return Refined(r[:, :-1], r[:, :-1], r[:, -1])
 
-    def chosen(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
+    def chosen(
+        self, rows: Refined, columns: Refined, p: Pairs
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         "Select the best antecedents of each row by coarse scores; return the scores and the columns."
-        fit = self.coarse(rows.first) @ columns.first.T/math.sqrt(self.inputs)
+        fit = self.coarse(rows.first) @ columns.first.T / math.sqrt(self.inputs)
         coarse = fit + rows.score[:, None] + columns.score
         masked = coarse.masked_fill(~torch.tensor(p.earlier, device=coarse.device), LEAST)
         return masked.topk(min(self.candidates, masked.shape[1]), 1)
-    def fine(self, rows: Refined, columns: Refined, row: torch.Tensor, column: torch.Tensor,
-             distance: torch.Tensor, block: int = 3200) -> torch.Tensor:
+
+    def fine(
+        self,
+        rows: Refined,
+        columns: Refined,
+        row: torch.Tensor,
+        column: torch.Tensor,
+        distance: torch.Tensor,
+        block: int = 3200,
+    ) -> torch.Tensor:
         """Score pairs of a row and a column by the net, whose first layer is applied to its inputs one by one.
         Products of vectors are computed for some pairs at a time, and again for gradients: all together they would
         take 3 GB for 2,000 words."""
-        later, earlier, both, apart = self.net[0].weight.split([self.inputs]*3 + [self.of_distance], 1)
-        products: Any = lambda i, j: (rows.vector.index_select(0, i)*columns.vector.index_select(0, j)) @ both.T
-        if torch.is_grad_enabled(): products = partial(checkpoint, products, use_reentrant=False)
+        later, earlier, both, apart = self.net[0].weight.split(
+            [self.inputs] * 3 + [self.of_distance], 1
+        )
+        products: Any = lambda i, j: (
+            (rows.vector.index_select(0, i) * columns.vector.index_select(0, j)) @ both.T
+        )
+        if torch.is_grad_enabled():
+            products = partial(checkpoint, products, use_reentrant=False)
         parts = list(map(products, row.split(block), column.split(block)))
-        summed = (rows.vector @ later.T).index_select(0, row) + (columns.vector @ earlier.T).index_select(0, column)
-        summed = summed + self.net[0].bias + torch.cat(parts) + self.distance(distance) @ apart.T
+        summed = (rows.vector @ later.T).index_select(0, row) + (
+            columns.vector @ earlier.T
+        ).index_select(0, column)
+        summed = (
+            summed + self.net[0].bias + torch.cat(parts) + self.distance(distance) @ apart.T
+        )
         return self.net[1:](summed)[:, 0]
-    def best(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
+
+    def best(
+        self, rows: Refined, columns: Refined, p: Pairs
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Score the best antecedents of each row in full; return the scores and the columns. Places without an
         antecedent get LEAST: short texts that are read as one have many, which cost nothing."""
         coarse, at = self.chosen(rows, columns, p)
-        row, place = (~(coarse <= LEAST/2)).nonzero(as_tuple=True)  # a score that is not a number is kept, and found
-        distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device)[row, at[row, place]]
+        # a score that is not a number is kept, and found
+        row, place = (~(coarse <= LEAST / 2)).nonzero(as_tuple=True)
+        distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device)[
+            row, at[row, place]
+        ]
         whole = coarse[row, place] + self.fine(rows, columns, row, at[row, place], distance)
         return torch.full_like(coarse, LEAST).index_put((row, place), whole), at
+
     def scores(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
         "Score a block of pairs; a link is a score above 0. Pairs not scored in full get LEAST."
         whole, at = self.best(rows, columns, p)
-        return whole.new_full((len(rows.score), len(columns.score)), LEAST).scatter(1, at, whole)
+        return whole.new_full((len(rows.score), len(columns.score)), LEAST).scatter(
+            1, at, whole
+        )
 
     def mixed(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
         "Mix the expected antecedent into each row's vector; its own vector if it has none."
         whole, at = self.best(rows, columns, p)
         share = torch.cat([whole.new_zeros(len(whole), 1), whole], 1).softmax(1)
-        others = F.embedding_bag(at, columns.vector, per_sample_weights=share[:, 1:].contiguous(), mode="sum")
-        expected = share[:, :1]*rows.vector + others
+        others = F.embedding_bag(
+            at, columns.vector, per_sample_weights=share[:, 1:].contiguous(), mode="sum"
+        )
+        expected = share[:, :1] * rows.vector + others
         own = torch.sigmoid(self.gate(torch.cat([rows.vector, expected], 1)))
-        return own*rows.vector + (1 - own)*expected
+        return own * rows.vector + (1 - own) * expected
+
     def refined(self, v: Refined, m: Mentions, block: int = 256) -> Refined:
         "Mix antecedents into the vectors of mentions, `order` - 1 times."
         for _ in range(self.order - 1):
             done = []
             for rows in _blocks(len(m), block):
                 columns = np.arange(rows[-1] + 1)
-                done.append(self.mixed(v.some(rows), v.some(columns), self.pairs(m, rows, columns)))
+                done.append(
+                    self.mixed(v.some(rows), v.some(columns), self.pairs(m, rows, columns))
+                )
             v = v._replace(vector=torch.cat(done))
         return v
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #06af7281
 class Maverick(Scorer):
     "A scorer by products of starts and ends, general and for each category of pairs."
-    def __init__(self, inputs: int, hidden: int, size: int, dropout: float = .3):
+
+    def __init__(self, inputs: int, hidden: int, size: int, dropout: float = 0.3):
         super().__init__()
         self.size, self.many = size, len(RELEASED_CATEGORIES) + 1
-        self.starts = head(inputs, hidden, self.many*size, dropout)
-        self.ends = head(inputs, hidden, self.many*size, dropout)
-        self.fit = nn.Parameter(torch.empty(self.many, 2*size, 2*size).uniform_(-1/size, 1/size))
-        self.bias = nn.Parameter(torch.empty(self.many, 2*size).uniform_(-1/size, 1/size))
+        self.starts = head(inputs, hidden, self.many * size, dropout)
+        self.ends = head(inputs, hidden, self.many * size, dropout)
+        self.fit = nn.Parameter(
+            torch.empty(self.many, 2 * size, 2 * size).uniform_(-1 / size, 1 / size)
+        )
+        self.bias = nn.Parameter(
+            torch.empty(self.many, 2 * size).uniform_(-1 / size, 1 / size)
+        )
+
     def pairs(self, m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
         "Compute the released categories of a block of pairs."
         return released_pairs(m, rows, columns)
+
     def vectors(self, r: torch.Tensor) -> Vectors:
         "Compute the representations of mentions from the vectors of their first and last words."
         first, last = r.chunk(2, 1)
         shape = len(r), self.many, self.size
-        earlier = torch.cat([self.starts(first).view(shape), self.ends(last).view(shape)], 2)
+        earlier = torch.cat(
+            [self.starts(first).view(shape), self.ends(last).view(shape)], 2
+        )
         later = torch.einsum("mkf,kfg->mkg", earlier, self.fit) + self.bias
         return Vectors(later, earlier, r.new_zeros(len(r)))
+
     def scores(self, rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
         "Score a block of pairs; a link is a score above 0."
         return by_category(rows, columns, p)

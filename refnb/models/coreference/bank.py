@@ -24,7 +24,9 @@ def known_of(m: Mentions) -> Known:
     return Known([words[a:b] for a, b in zip(ends, ends[1:])], m.group == 0, m.same)
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #ec801292
-WHOLE = 1000 # documents with at most so many mentions keep full precision, and use all pairs by default
+# documents with at most so many mentions keep full precision, and use all pairs by default
+WHOLE = 1000
+
 
 def _halved(v: Any) -> Any:
     "Convert vectors to half precision; single numbers are unchanged."
@@ -33,6 +35,7 @@ def _halved(v: Any) -> Any:
 # %% ../../../nbs/models/coreference/08_bank.ipynb #ca195029
 class Bank:
     "The representations of a text's mentions; they are added in order until the bank is closed."
+
     def __init__(self, scorer: Any, limit: int = 4000, halves: bool = True):
         """Make an empty bank for a scorer of pairs. `limit` is in megabytes; `halves`: use half precision for more than
         WHOLE mentions."""
@@ -40,22 +43,31 @@ class Bank:
         self.spans: list[Span] = []
         self.parts: list[Any] = []
         self.person: list[np.ndarray] = []
-    def __len__(self) -> int: return len(self.spans)
-    @property
-    def megabytes(self) -> float: return sum(x.nbytes for x in chain.from_iterable(self.parts))/1e6
 
-    def add(self, spans: Sequence[Span], v: Any, person: np.ndarray|None = None):
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    @property
+    def megabytes(self) -> float:
+        return sum(x.nbytes for x in chain.from_iterable(self.parts)) / 1e6
+
+    def add(self, spans: Sequence[Span], v: Any, person: np.ndarray | None = None):
         "Add mentions that follow all earlier ones, with their representations and whether they are persons."
         grown = len(self) <= WHOLE < len(self) + len(spans)
         self.spans += spans
         self.parts.append(v)
         self.person.append(np.zeros(len(spans), bool) if person is None else person)
         if self.halves and len(self) > WHOLE:
-            self.parts = list(map(_halved, self.parts)) if grown else [*self.parts[:-1], _halved(v)]
+            self.parts = (
+                list(map(_halved, self.parts)) if grown else [*self.parts[:-1], _halved(v)]
+            )
         if (mb := self.megabytes) > self.limit:
-            raise DataError(f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than "
-                            f"the limit of {self.limit:,} MB",
-                            do="set a larger limit with -p megabytes=, or split the text")
+            raise DataError(
+                f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than "
+                f"the limit of {self.limit:,} MB",
+                do="set a larger limit with -p megabytes=, or split the text",
+            )
+
     def close(self, t: Text):
         "Compute the features of all mentions; no more can be added."
         fields = map(torch.cat, zip(*self.parts))
@@ -67,22 +79,28 @@ class Bank:
 
     def check(self, policy: str):
         "Check that a policy's scores fit beside the vectors: unbounded holds 64 mentions with all representatives."
-        blocks = 64*len(self) if policy == "unbounded" else PAIRS
-        if (mb := self.megabytes + 12*blocks/1e6) > self.limit:
-            raise DataError(f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than "
-                            f"the limit of {self.limit:,} MB",
-                            do="set a larger limit with -p megabytes=, or policy=local")
+        blocks = 64 * len(self) if policy == "unbounded" else PAIRS
+        if (mb := self.megabytes + 12 * blocks / 1e6) > self.limit:
+            raise DataError(
+                f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than "
+                f"the limit of {self.limit:,} MB",
+                do="set a larger limit with -p megabytes=, or policy=local",
+            )
+
     @torch.no_grad()
     def scores(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         "Score some mentions with others; -inf unless earlier in the same text."
         out = np.empty((len(rows), len(columns)), np.float32)
-        step = max(1, PAIRS//max(1, len(rows)))
+        step = max(1, PAIRS // max(1, len(rows)))
         later = self.vectors.as_later(rows)
         for a in range(0, len(columns), step):
-            part = columns[a:a + step]
+            part = columns[a : a + step]
             p = self.scorer.pairs(self.mentions, rows, part)
-            block = self.scorer.scores(later, self.vectors.as_earlier(part), p).cpu().numpy()
-            out[:, a:a + step] = earlier_only(block, p)
+            block = (
+                self.scorer.scores(later, self.vectors.as_earlier(part), p).cpu().numpy()
+            )
+            out[:, a : a + step] = earlier_only(block, p)
         return out
 
-PAIRS = 1 << 18 # pairs per block
+
+PAIRS = 1 << 18  # pairs per block

@@ -16,16 +16,27 @@ from .features import PRONOUN, content
 def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
     "Score how well a name fits a mention; 0: not at all."
     shared = len(name & mention)
-    if not shared: return 0.
-    return 3. if name == mention else 2. if shared == min(len(name), len(mention)) else shared/len(name | mention)
+    if not shared:
+        return 0.0
+    return (
+        3.0
+        if name == mention
+        else 2.0
+        if shared == min(len(name), len(mention))
+        else shared / len(name | mention)
+    )
+
 
 def _called(cluster: Sequence[Span], words: Sequence[str]) -> list[frozenset[str]]:
     "List the content words of each mention of a cluster."
     out: list[frozenset[str]] = []
-    for phrase in {tuple(map(str.lower, words[a:b + 1])) for a, b in cluster}:
-        if len(phrase) == 1 and phrase[0] in PRONOUN: continue
-        if telling := content(phrase): out.append(telling)
+    for phrase in {tuple(map(str.lower, words[a : b + 1])) for a, b in cluster}:
+        if len(phrase) == 1 and phrase[0] in PRONOUN:
+            continue
+        if telling := content(phrase):
+            out.append(telling)
     return out
+
 
 def _content_of(name: str) -> frozenset[str]:
     "Return the content words of a name, or all of its words if it has none."
@@ -36,7 +47,7 @@ def _content_of(name: str) -> frozenset[str]:
 def _best_fit(name: str, called: Sequence[frozenset[str]]) -> float:
     "Score how well a name fits the best of some mentions."
     words = _content_of(name)
-    return max((_fit(words, c) for c in called), default=0.)
+    return max((_fit(words, c) for c in called), default=0.0)
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #6185dc88
 def _best_ones(scores: Sequence[float]) -> tuple[int, ...]:
@@ -46,41 +57,55 @@ def _best_ones(scores: Sequence[float]) -> tuple[int, ...]:
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0ee52b0b
 def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Answer:
-    "Choose the option that a mention\'s cluster names, in a text of words."
+    "Choose the option that a mention's cluster names, in a text of words."
     called = _called(cluster, words)
     names = [o.name for o in q.options]
     if names == ["Yes", "No"] and "character" in q.meta:
         return Answer(q.id, (0 if _best_fit(str(q.meta["character"]), called) >= 2 else 1,))
-    scores = [0. if n == NONE else _best_fit(n, called) for n in names]
-    if best := _best_ones(scores): return Answer(q.id, best)
-    return Answer(q.id, (names.index(NONE),)) if NONE in names else Answer(q.id, reason="outside")
+    scores = [0.0 if n == NONE else _best_fit(n, called) for n in names]
+    if best := _best_ones(scores):
+        return Answer(q.id, best)
+    return (
+        Answer(q.id, (names.index(NONE),))
+        if NONE in names
+        else Answer(q.id, reason="outside")
+    )
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #7fbe341e
-Resolved = Callable[[Document, list[Span]], Sequence[Sequence[Span]]]  # a document, and additional mentions -> clusters
+# a document, and additional mentions -> clusters
+Resolved = Callable[[Document, list[Span]], Sequence[Sequence[Span]]]
+
 
 def _place(q: Question, r: Read) -> Span:
     "Return the words of a question's expression."
     if q.chars is None:
-        raise DataError("does not mark an expression", f"question {q.id}",
-                        "coreference systems need its place in the text")
+        raise DataError(
+            "does not mark an expression",
+            f"question {q.id}",
+            "coreference systems need its place in the text",
+        )
     at = [i for i, (a, b) in enumerate(r.chars) if a < q.chars[1] and b > q.chars[0]]
-    if not at: raise DataError("asks about no word of its text", f"question {q.id}")
+    if not at:
+        raise DataError("asks about no word of its text", f"question {q.id}")
     return Span(at[0], at[-1])
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #594fcef9
 def _cluster_at(clusters: Iterable[Sequence[Span]]) -> dict[Span, Sequence[Span]]:
     "Return the cluster of each mention."
     out: dict[Span, Sequence[Span]] = {}
-    for c in clusters: out.update(dict.fromkeys(c, c))
+    for c in clusters:
+        out.update(dict.fromkeys(c, c))
     return out
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0da35150
 def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answer]:
     "Answer questions through the clusters of their texts."
     of: dict[str, list[Question]] = {}
-    for q in questions: of.setdefault(q.text, []).append(q)
+    for q in questions:
+        of.setdefault(q.text, []).append(q)
     for text, about in of.items():
         r = read_text(text, about[0].doc_key)
         places = [_place(q, r) for q in about]
         clusters = _cluster_at(resolved(r.document, sorted(set(places))))
-        for q, place in zip(about, places): yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)
+        for q, place in zip(about, places):
+            yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)

@@ -21,14 +21,17 @@ from .memory import dual_steps
 # %% ../../../nbs/models/coreference/07_entities.ipynb #008d6f46
 class Offers(NamedTuple):
     "Pairs of mentions and entities that started before them."
-    row: np.ndarray    # the mention
-    entity: np.ndarray # the offered entity
+
+    row: np.ndarray  # the mention
+    entity: np.ndarray  # the offered entity
     first: np.ndarray  # start of the entity's mentions, in the order of entities
-    before: np.ndarray # number of them before the row
-    last: np.ndarray   # the latest of them
-    def some(self, at: slice|np.ndarray) -> "Offers":
+    before: np.ndarray  # number of them before the row
+    last: np.ndarray  # the latest of them
+
+    def some(self, at: slice | np.ndarray) -> "Offers":
         "Select some offers."
         return Offers(*(x[at] for x in self))
+
 
 def numbered(entity: Sequence[int]) -> np.ndarray:
     "Number entities from 0; a mention without an entity (-1) becomes its own."
@@ -36,6 +39,7 @@ def numbered(entity: Sequence[int]) -> np.ndarray:
     alone = own < 0
     own[alone] = own.max(initial=-1) + 1 + np.arange(alone.sum())
     return np.unique(own, return_inverse=True)[1]
+
 
 def offers(entity: np.ndarray, part: np.ndarray) -> Offers:
     "Pair each mention with the entities of its own text that started before it."
@@ -50,8 +54,9 @@ def offers(entity: np.ndarray, part: np.ndarray) -> Offers:
     return Offers(row, e, first[e], count, order[first[e] + count - 1])
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #a167e480
-APART = 10       # buckets of a distance or a count
+APART = 10  # buckets of a distance or a count
 BLOCK = 1 << 14  # offers scored at once
+
 
 def _bucket(x: np.ndarray) -> np.ndarray:
     "Map distances or counts to buckets."
@@ -60,6 +65,7 @@ def _bucket(x: np.ndarray) -> np.ndarray:
 # %% ../../../nbs/models/coreference/07_entities.ipynb #e2c506ef
 class Own(NamedTuple):
     "The representations of mentions: a vector of each."
+
     vector: torch.Tensor
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #2e2bf231
@@ -71,64 +77,109 @@ def _running(x: torch.Tensor, of: np.ndarray) -> torch.Tensor:
 # %% ../../../nbs/models/coreference/07_entities.ipynb #3f546cc2
 class EntityScorer(nn.Module):
     "A scorer of mentions with entities, by a net over both."
+
     of_feature = 20  # size of the embedding of a distance or a count
-    def __init__(self, inputs: int, size: int = 128, ffn: int = 150, dropout: float = .3):
+
+    def __init__(self, inputs: int, size: int = 128, ffn: int = 150, dropout: float = 0.3):
         super().__init__()
         self.size = size
         self.own = nn.Linear(inputs, size)
-        self.far, self.often = nn.Embedding(APART, self.of_feature), nn.Embedding(APART, self.of_feature)
-        self.net = head(3*size + 2*self.of_feature, ffn, 1, dropout)
+        self.far, self.often = (
+            nn.Embedding(APART, self.of_feature),
+            nn.Embedding(APART, self.of_feature),
+        )
+        self.net = head(3 * size + 2 * self.of_feature, ffn, 1, dropout)
+
     def vectors(self, r: torch.Tensor) -> Own:
         "Compute the representations of mentions."
         return Own(self.own(r))
+
     def refined(self, v: Own, m: Mentions) -> Own:
         "Return the vectors unchanged."
         return v
+
     def _weights(self) -> Sequence[torch.Tensor]:
         "Split the first layer's weights: entity, mention, their product, and both features."
-        return self.net[0].weight.split([self.size]*3 + [self.of_feature]*2, 1)
+        return self.net[0].weight.split([self.size] * 3 + [self.of_feature] * 2, 1)
+
     def by_entity(self, v: torch.Tensor) -> torch.Tensor:
         "Apply the first layer to vectors as parts of an entity."
         return v @ self._weights()[0].T
+
     def by_mention(self, v: torch.Tensor) -> torch.Tensor:
         "Apply the first layer to vectors as mentions."
         return v @ self._weights()[1].T + self.net[0].bias
-    def rated(self, parts: torch.Tensor, product: torch.Tensor, far: np.ndarray, often: np.ndarray) -> torch.Tensor:
+
+    def rated(
+        self, parts: torch.Tensor, product: torch.Tensor, far: np.ndarray, often: np.ndarray
+    ) -> torch.Tensor:
         "Score pairs from the first layer's output for entity and mention, their product, and both buckets."
         _, _, w, w_far, w_often = self._weights()
         of_far = (self.far.weight @ w_far.T)[torch.from_numpy(far).to(parts.device)]
         of_often = (self.often.weight @ w_often.T)[torch.from_numpy(often).to(parts.device)]
         return self.net[1:](parts + product @ w.T + of_far + of_often)[:, 0]
-    def loss(self, v: Own, m: Mentions, entity: Sequence[int], seen: tuple[int, int]|None = None) -> torch.Tensor:
+
+    def loss(
+        self,
+        v: Own,
+        m: Mentions,
+        entity: Sequence[int],
+        seen: tuple[int, int] | None = None,
+    ) -> torch.Tensor:
         """Compute the cross entropy of the right entity, or of a new one. With `seen`, as under dual, only so many of
         the last used and of the most used entities are offered."""
         of = numbered(entity)
         o = offers(of, m.part)
-        if seen: o = _among(o, of, dual_steps(of.tolist(), *seen))
+        if seen:
+            o = _among(o, of, dual_steps(of.tolist(), *seen))
         scores = v.vector.new_full((len(m), int(of.max(initial=-1)) + 2), -1e9)
-        scores[:, -1] = 0.
-        if len(o.row): scores[o.row, o.entity] = self._offered(v.vector, m, of, o)
+        scores[:, -1] = 0.0
+        if len(o.row):
+            scores[o.row, o.entity] = self._offered(v.vector, m, of, o)
         right = torch.from_numpy(_right(of, o)).to(scores.device)
         return F.cross_entropy(scores, right)
-    def _offered(self, x: torch.Tensor, m: Mentions, of: np.ndarray, o: Offers) -> torch.Tensor:
+
+    def _offered(
+        self, x: torch.Tensor, m: Mentions, of: np.ndarray, o: Offers
+    ) -> torch.Tensor:
         """Score each mention with its offered entities, in blocks, which are computed again for gradients: all
         together they would take 4 GB for 2,000 words."""
         sums = _running(x, of)
-        score: Any = partial(checkpoint, self._block, use_reentrant=False) if torch.is_grad_enabled() else self._block
-        return torch.cat([score(x, sums, m, o.some(slice(i, i + BLOCK))) for i in range(0, len(o.row), BLOCK)])
-    def _block(self, x: torch.Tensor, sums: torch.Tensor, m: Mentions, o: Offers) -> torch.Tensor:
+        score: Any = (
+            partial(checkpoint, self._block, use_reentrant=False)
+            if torch.is_grad_enabled()
+            else self._block
+        )
+        return torch.cat(
+            [
+                score(x, sums, m, o.some(slice(i, i + BLOCK)))
+                for i in range(0, len(o.row), BLOCK)
+            ]
+        )
+
+    def _block(
+        self, x: torch.Tensor, sums: torch.Tensor, m: Mentions, o: Offers
+    ) -> torch.Tensor:
         "Score some offers, from running sums of mentions in the order of entities."
-        row, first, end, count = (torch.from_numpy(k).to(x.device)
-                                  for k in (o.row, o.first, o.first + o.before, o.before))
-        mean = (sums[end] - sums[first])/count[:, None]
+        row, first, end, count = (
+            torch.from_numpy(k).to(x.device)
+            for k in (o.row, o.first, o.first + o.before, o.before)
+        )
+        mean = (sums[end] - sums[first]) / count[:, None]
         parts = self.by_entity(mean) + self.by_mention(x)[row]
-        return self.rated(parts, mean*x[row], _bucket(m.start[o.row] - m.start[o.last]), _bucket(o.before))
+        return self.rated(
+            parts,
+            mean * x[row],
+            _bucket(m.start[o.row] - m.start[o.last]),
+            _bucket(o.before),
+        )
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #338059f2
 def _among(o: Offers, of: np.ndarray, steps: Iterable[Sequence[int]]) -> Offers:
     "Keep the offers of each mention's candidates."
     allowed = np.zeros((len(of), int(of.max(initial=-1)) + 1), bool)
-    for i, candidates in enumerate(steps): allowed[i, candidates] = True
+    for i, candidates in enumerate(steps):
+        allowed[i, candidates] = True
     return o.some(allowed[o.row, o.entity])
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #5262bb8d
@@ -142,30 +193,52 @@ def _right(of: np.ndarray, o: Offers) -> np.ndarray:
 # %% ../../../nbs/models/coreference/07_entities.ipynb #c35064c6
 MANY = 512  # entities per block; blocks that grow with the text would fragment memory
 
+
 class ReadEntities:
     "The entities of a text so far."
+
     @torch.no_grad()
     def __init__(self, scorer: EntityScorer, v: Own, m: Mentions, known: int = 0):
         "Start without entities; `known` is the number of entities with given numbers."
         self.scorer, self.m = scorer, m
         self.vector = v.vector.float()
-        self.mention, self.part = scorer.by_mention(self.vector), scorer.by_entity(self.vector)
+        self.mention, self.part = (
+            scorer.by_mention(self.vector),
+            scorer.by_entity(self.vector),
+        )
         most = len(m) + known
-        self.sums, self.parts = (x.new_zeros(most, x.shape[1]) for x in (self.vector, self.part))
+        self.sums, self.parts = (
+            x.new_zeros(most, x.shape[1]) for x in (self.vector, self.part)
+        )
         self.count, self.last = np.zeros(most, int), np.zeros(most, int)
+
     @torch.no_grad()
     def scores(self, i: int, candidates: Sequence[int]) -> np.ndarray:
         "Score a mention with some entities; entities of another text get -inf."
         at = np.array(candidates, int)
-        return np.concatenate([np.zeros(0), *(self._some(i, at[a:a + MANY]) for a in range(0, len(at), MANY))])
+        return np.concatenate(
+            [
+                np.zeros(0),
+                *(self._some(i, at[a : a + MANY]) for a in range(0, len(at), MANY)),
+            ]
+        )
+
     def _some(self, i: int, at: np.ndarray) -> np.ndarray:
         "Score a mention with a block of entities."
         count, last = self.count[at], self.last[at]
-        here, many = torch.from_numpy(at), torch.from_numpy(count)[:, None].to(self.sums.device)
-        parts = self.parts[here]/many + self.mention[i]
+        here = torch.from_numpy(at)
+        many = torch.from_numpy(count)[:, None].to(self.sums.device)
+        parts = self.parts[here] / many + self.mention[i]
         far = _bucket(self.m.start[i] - self.m.start[last])
-        out = self.scorer.rated(parts, self.sums[here]/many*self.vector[i], far, _bucket(count)).cpu().numpy()
+        out = (
+            self.scorer.rated(
+                parts, self.sums[here] / many * self.vector[i], far, _bucket(count)
+            )
+            .cpu()
+            .numpy()
+        )
         return np.where(self.m.part[last] == self.m.part[i], out, -np.inf)
+
     def add(self, i: int, e: int):
         "Let a mention join an entity, or start it."
         self.sums[e] += self.vector[i]

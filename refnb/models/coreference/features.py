@@ -17,15 +17,25 @@ from ...core.types import Span
 from .texts import Text
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #eaad547d
-_GROUPS = ("i me my mine myself", "you your yours yourself yourselves thou thee thy thine ye", "he him his himself",
-           "she her hers herself", "it its itself",
-           "we us our ours ourselves", "they them their theirs themselves", "that this these those",
-           "who whom whose which")
+_GROUPS = (
+    "i me my mine myself",
+    "you your yours yourself yourselves thou thee thy thine ye",
+    "he him his himself",
+    "she her hers herself",
+    "it its itself",
+    "we us our ours ourselves",
+    "they them their theirs themselves",
+    "that this these those",
+    "who whom whose which",
+)
 PRONOUN = {word: k for k, words in enumerate(_GROUPS, 1) for word in words.split()}
 GROUPS = len(_GROUPS) + 1  # 0: not a pronoun
-_EMPTY = set("'s a an the of and or in to at by for with on from old young little poor dear his her my your their our "
-             "its".split()
-             + "mr mrs miss mr. mrs. dr dr. sir lady lord".split())
+_EMPTY = set(
+    "'s a an the of and or in to at by for with on from old young little poor dear his her my your their our "
+    "its".split()
+    + "mr mrs miss mr. mrs. dr dr. sir lady lord".split()
+)
+
 
 def content(words: Sequence[str]) -> frozenset[str]:
     "Return the content words, which identify a referent."
@@ -43,9 +53,13 @@ def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
     known: dict[str, int] = {}
     columns: list[int] = []
     for c in sets:
-        for w in sorted(c): columns.append(known.setdefault(w, len(known)))
+        for w in sorted(c):
+            columns.append(known.setdefault(w, len(known)))
     rows = np.repeat(np.arange(len(sets)), list(map(len, sets)))
-    return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(sets), max(1, len(known))))
+    return csr_matrix(
+        (np.ones(len(rows), np.float32), (rows, columns)),
+        shape=(len(sets), max(1, len(known))),
+    )
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #bfa26455
 def _pronoun(words: Sequence[str]) -> int:
@@ -55,32 +69,48 @@ def _pronoun(words: Sequence[str]) -> int:
 # %% ../../../nbs/models/coreference/03_features.ipynb #b69e5ffa
 class Mentions:
     "The mentions of a text in order, as arrays; `spans` are pairs of first and last word."
-    def __init__(self, t: Text, spans: Sequence[Span|tuple[int, int]]):
+
+    def __init__(self, t: Text, spans: Sequence[Span | tuple[int, int]]):
         self.spans = list(starmap(Span, spans))
         ends = np.array(self.spans, np.int32).reshape(-1, 2)
         self.start, self.end = ends[:, 0], ends[:, 1]
-        strings = [tuple(t.low[a:b + 1]) for a, b in self.spans]
+        strings = [tuple(t.low[a : b + 1]) for a, b in self.spans]
         self.group = np.array(list(map(_pronoun, strings)), np.int16)
         self.same = _numbered(strings)
-        self.content = [frozenset() if g else content(w) for g, w in zip(self.group, strings)]
+        self.content = [
+            frozenset() if g else content(w) for g, w in zip(self.group, strings)
+        ]
         self.size = np.array(list(map(len, self.content)), int)
         self.sentence, self.quotation = self._first(t.sentence), self._first(t.quotation)
         self.speaker, self.part = self._first(t.speaker), self._first(t.part)
         self.words, self.said = _incidence(self.content), strings
+
     def _first(self, of_words: np.ndarray) -> np.ndarray:
         "Return the number of each mention's first word."
         return of_words[self.start].astype(np.int32)
-    def __len__(self) -> int: return len(self.spans)
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
     @cached_property
     def released(self) -> "Released":
         "Return the features of Maverick's package."
         return _released(self.said)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #5ea763e5
-CATEGORIES = ("same pronoun", "other pronoun", "one pronoun", "same words", "words of one", "none shared", "one shared")
+CATEGORIES = (
+    "same pronoun",
+    "other pronoun",
+    "one pronoun",
+    "same words",
+    "words of one",
+    "none shared",
+    "one shared",
+)
 K = len(CATEGORIES)
 
 _BUCKETS = np.array([d if d < 5 else d.bit_length() + 2 for d in range(1025)], np.int16)
+
 
 def bucket(distance: np.ndarray) -> np.ndarray:
     "Map distances to buckets: 0 to 4, then one for each power of two, at most 13."
@@ -89,53 +119,79 @@ def bucket(distance: np.ndarray) -> np.ndarray:
 # %% ../../../nbs/models/coreference/03_features.ipynb #73861f54
 class Table(NamedTuple):
     "A table of learned numbers for a feature."
-    name: str
-    values: int       # number of values
-    apart: bool = True # separate numbers for each category
 
-TABLES = (Table("words apart", 14), Table("mentions apart", 14), Table("sentences apart", 5), Table("nesting", 3),
-          Table("quotations", 5),
-          Table("pronouns", GROUPS*GROUPS, False), Table("same string", 2))
-SPEAKERS = Table("speakers", 3)  # used on request: LitBank and most books do not name speakers
+    name: str
+    values: int  # number of values
+    apart: bool = True  # separate numbers for each category
+
+
+TABLES = (
+    Table("words apart", 14),
+    Table("mentions apart", 14),
+    Table("sentences apart", 5),
+    Table("nesting", 3),
+    Table("quotations", 5),
+    Table("pronouns", GROUPS * GROUPS, False),
+    Table("same string", 2),
+)
+# used on request: LitBank and most books do not name speakers
+SPEAKERS = Table("speakers", 3)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #b82344f2
-_BY_GROUPS = np.array([5 if a == b == 0 else 2 if 0 in (a, b) else int(a != b) for a in range(GROUPS)
-                       for b in range(GROUPS)], np.int8)
+_BY_GROUPS = np.array(
+    [
+        5 if a == b == 0 else 2 if 0 in (a, b) else int(a != b)
+        for a in range(GROUPS)
+        for b in range(GROUPS)
+    ],
+    np.int8,
+)
 
-def _categories(m: Mentions, rows: np.ndarray, columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
+
+def _categories(
+    m: Mentions, rows: np.ndarray, columns: np.ndarray, groups: np.ndarray
+) -> np.ndarray:
     "Compute categories from the groups of both pronouns, and from words for the few pairs that share one."
     out = _BY_GROUPS.take(groups)
     shared = (m.words[rows] @ m.words[columns].T).tocoo()
-    a, b = shared.data == m.size[rows[shared.row]], shared.data == m.size[columns[shared.col]]
+    a = shared.data == m.size[rows[shared.row]]
+    b = shared.data == m.size[columns[shared.col]]
     out[shared.row, shared.col] = np.where(a & b, 3, np.where(a | b, 4, 6))
     return out
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #c6cce366
 def _nesting(m: Mentions, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     "Compute nesting: 0: none, 1: the later mention is in the earlier, 2: the earlier is in the later."
-    inside, around = ((m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j]),
-                      (m.start[i] <= m.start[j]) & (m.end[j] <= m.end[i]))
+    inside = (m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j])
+    around = (m.start[i] <= m.start[j]) & (m.end[j] <= m.end[i])
     return np.where(around, np.int8(2), inside.view(np.int8))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #3409a2ca
 def _quoted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     "Compare quotations: 0: none, 1: the same, 2: different, 3: only the later mention, 4: only the earlier one."
-    apart = np.array([0, 4, 3, 2], np.int8).take(2*(a > 0).astype(np.int8) + (b > 0))
+    apart = np.array([0, 4, 3, 2], np.int8).take(2 * (a > 0).astype(np.int8) + (b > 0))
     return apart - ((a == b) & (a > 0))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #19cabc70
 def _spoken(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     "Compare speakers: 0: one is unknown, 1: the same, 2: different."
-    if not (a.any() and b.any()): return np.broadcast_to(np.int8(0), np.broadcast_shapes(a.shape, b.shape))
+    if not (a.any() and b.any()):
+        return np.broadcast_to(np.int8(0), np.broadcast_shapes(a.shape, b.shape))
     return np.where((a > 0) & (b > 0), np.int8(2) - (a == b), np.int8(0))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #191104ef
 class Pairs(NamedTuple):
     "A block of pairs: rows are later mentions, columns earlier ones."
-    category: np.ndarray     # category of each pair
-    values: list[np.ndarray] # values for each table
-    apart: np.ndarray        # pairs of different texts, which are never linked
-    earlier: np.ndarray      # pairs that may be linked: an earlier mention of the same text
+
+    category: np.ndarray  # category of each pair
+    values: list[np.ndarray]  # values for each table
+    apart: np.ndarray  # pairs of different texts, which are never linked
+    earlier: np.ndarray  # pairs that may be linked: an earlier mention of the same text
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #0a5b4f53
-def _values(m: Mentions, i: np.ndarray, j: np.ndarray, groups: np.ndarray) -> dict[str, np.ndarray]:
+def _values(
+    m: Mentions, i: np.ndarray, j: np.ndarray, groups: np.ndarray
+) -> dict[str, np.ndarray]:
     "Compute the values of each table's feature."
     return {
         "words apart": bucket(np.maximum(m.start[i] - m.start[j], 0)),
@@ -145,32 +201,55 @@ def _values(m: Mentions, i: np.ndarray, j: np.ndarray, groups: np.ndarray) -> di
         "quotations": _quoted(m.quotation[i], m.quotation[j]),
         "pronouns": groups,
         "same string": (m.same[i] == m.same[j]).view(np.int8),
-        "speakers": _spoken(m.speaker[i], m.speaker[j])}
+        "speakers": _spoken(m.speaker[i], m.speaker[j]),
+    }
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #2c21bca9
-def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np.ndarray) -> Pairs:
+def pairs(
+    m: Mentions, rows: Sequence[int] | np.ndarray, columns: Sequence[int] | np.ndarray
+) -> Pairs:
     "Compute the features of all pairs of some mentions (row indices) with others."
     rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
     i, j = rows[:, None], columns[None, :]
-    groups = m.group[i]*np.int16(GROUPS) + m.group[j]
+    groups = m.group[i] * np.int16(GROUPS) + m.group[j]
     found = _values(m, i, j, groups)
     values = [found[t.name] for t in (*TABLES, SPEAKERS)]
     apart = m.part[i] != m.part[j]
     return Pairs(_categories(m, rows, columns, groups), values, apart, (j < i) & ~apart)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #e3419611
-_RELEASED_GROUPS = ("i me my mine myself", "you your yours yourself yourselves", "he him his himself",
-                    "she her hers herself", "it its itself",
-                    "we us our ours ourselves", "they them their themselves", "that this")
-_RELEASED_PRONOUN = {word: k for k, words in enumerate(_RELEASED_GROUPS, 1) for word in words.split()}
-_RELEASED_EMPTY = frozenset("'s a all an and at for from in into more of on or some the these those".split())
-RELEASED_CATEGORIES = ("same pronoun", "other pronoun", "one pronoun", "same words", "words of one", "other")
+_RELEASED_GROUPS = (
+    "i me my mine myself",
+    "you your yours yourself yourselves",
+    "he him his himself",
+    "she her hers herself",
+    "it its itself",
+    "we us our ours ourselves",
+    "they them their themselves",
+    "that this",
+)
+_RELEASED_PRONOUN = {
+    word: k for k, words in enumerate(_RELEASED_GROUPS, 1) for word in words.split()
+}
+_RELEASED_EMPTY = frozenset(
+    "'s a all an and at for from in into more of on or some the these those".split()
+)
+RELEASED_CATEGORIES = (
+    "same pronoun",
+    "other pronoun",
+    "one pronoun",
+    "same words",
+    "words of one",
+    "other",
+)
+
 
 class Released(NamedTuple):
     "The features of Maverick's package."
-    group: np.ndarray # group of a pronoun; 0: not a pronoun
+
+    group: np.ndarray  # group of a pronoun; 0: not a pronoun
     size: np.ndarray  # number of different words
-    words: csr_matrix # mentions by words
+    words: csr_matrix  # mentions by words
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #cdb41718
 def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
@@ -178,14 +257,19 @@ def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
     sets = list(map(frozenset, mentions))
     group = [_RELEASED_PRONOUN.get(next(iter(s)), 0) if len(s) == 1 else 0 for s in sets]
     left = [s - _RELEASED_EMPTY for s in sets]
-    return Released(np.array(group, int), np.array(list(map(len, left)), int), _incidence(left))
+    return Released(
+        np.array(group, int), np.array(list(map(len, left)), int), _incidence(left)
+    )
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #70579c0f
-def _released_categories(seen: Released, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _released_categories(
+    seen: Released, rows: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
     "Compute the categories of all pairs from pronouns and shared words."
     i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
     shared = (seen.words[rows] @ seen.words[columns].T).toarray()
-    small, large = np.minimum(seen.size[i], seen.size[j]), np.maximum(seen.size[i], seen.size[j])
+    small = np.minimum(seen.size[i], seen.size[j])
+    large = np.maximum(seen.size[i], seen.size[j])
     a, b = seen.group[i], seen.group[j]
     category = np.where(shared == large, 3, np.where(shared == small, 4, 5))
     category = np.where((a > 0) | (b > 0), 2, category)
@@ -196,4 +280,6 @@ def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
     "Compute the features of all pairs as Maverick's package does: the category alone."
     i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
     apart = m.part[i] != m.part[j]
-    return Pairs(_released_categories(m.released, rows, columns), [], apart, (j < i) & ~apart)
+    return Pairs(
+        _released_categories(m.released, rows, columns), [], apart, (j < i) & ~apart
+    )

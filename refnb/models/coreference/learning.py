@@ -31,30 +31,61 @@ from ...benchmarks.tasks import tasks
 from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
-from ..training import Entry, Fitted, load_tensors, save_tensors, set_weights, train
+from refnb.models.training import (
+    Entry,
+    Fitted,
+    load_tensors,
+    save_tensors,
+    set_weights,
+    train,
+)
 from ..pairs.encoders import _newest_first
 from .texts import cast_lesson, cast_of, text_of
-from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref
-from .recipes import coref_seal, the_coref, trained_of, trained_otherwise, weights_folder
-from .resolvers import Lesson, Resolver, clusters_of_many, lesson_of, predicted, together
+from refnb.models.coreference.recipes import (
+    SEAL,
+    UNHASHED,
+    WEIGHTS,
+    CorefModel,
+    CorefRecipe,
+    CorefSeal,
+    TrainedCoref,
+    coref_seal,
+    the_coref,
+    trained_of,
+    trained_otherwise,
+    weights_folder,
+)
+from refnb.models.coreference.resolvers import (
+    Lesson,
+    Resolver,
+    clusters_of_many,
+    lesson_of,
+    predicted,
+    together,
+)
 from .readers import Reader, new_net
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #6328d4aa
 class Taught(NamedTuple):
     "The training and development documents of a system."
-    name: str                # name of the tasks, without the split
-    told: str                # description of the source
+
+    name: str  # name of the tasks, without the split
+    told: str  # description of the source
     teach: list[Document]
     judge: list[Document]
-    pronouns: tuple[Pronoun, ...] = () # pronouns of development documents that are scored by them alone
-    books: tuple[Document, ...] = () # long documents, whose windows are used
+    # pronouns of development documents that are scored by them alone
+    pronouns: tuple[Pronoun, ...] = ()
+    books: tuple[Document, ...] = ()  # long documents, whose windows are used
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #cd1c998d
 def _need_training(name: str, splits: Collection[str]):
     "Refuse a corpus without training documents."
     if "train" not in splits:
-        raise DataError("has no split train", name,
-                        f"its splits: {', '.join(splits) or 'none'}; name a file to train on all of it")
+        raise DataError(
+            "has no split train",
+            name,
+            f"its splits: {', '.join(splits) or 'none'}; name a file to train on all of it",
+        )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #02b86dd8
 def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
@@ -63,15 +94,23 @@ def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
     _need_training(name, splits)
     source = f"{name}, fold {fold}" if folds else name
     judge = load(name, "dev", s, **folds) if "dev" in splits else []
-    return Taught(f"{name}/fold{fold}" if folds else name, source, load(name, "train", s, **folds), judge)
+    return Taught(
+        f"{name}/fold{fold}" if folds else name,
+        source,
+        load(name, "train", s, **folds),
+        judge,
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #c0430415
-LONGEST = 3*LENGTH  # longest training document in words
+LONGEST = 3 * LENGTH  # longest training document in words
+
 
 def _lessons(d: Document) -> list[Document]:
     "Split a book into windows, as links are trained between all mentions of a text."
-    if d.size <= LONGEST: return [d]
+    if d.size <= LONGEST:
+        return [d]
     return [w for w in split(d, crossing="drop") if w.clusters]
+
 
 def _of_file(path: str) -> Taught:
     "Read the documents of a file."
@@ -79,88 +118,136 @@ def _of_file(path: str) -> Taught:
     docs = list(chain.from_iterable(map(_lessons, whole)))
     judge = docs[9::10]
     del docs[9::10]
-    return Taught(Path(path).name, Path(path).name, docs, judge, books=tuple(d for d in whole if d.size > LONGEST))
+    return Taught(
+        Path(path).name,
+        Path(path).name,
+        docs,
+        judge,
+        books=tuple(d for d in whole if d.size > LONGEST),
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #2ae35c47
 def _of_kitmus(name: str, s: Settings) -> Taught:
     "Load the training texts of a variant of KITMUS, and the first 200 validation texts with their pronouns."
     _, variant, n = name.split("/")
     drawn = list(islice(released_subtask(variant, int(n), "validation", s), 200))
-    return Taught(name, name, subtask_documents(variant, int(n), "train", s), list(map(document_of, drawn)),
-                  tuple(map(pronoun_of, drawn)))
+    return Taught(
+        name,
+        name,
+        subtask_documents(variant, int(n), "train", s),
+        list(map(document_of, drawn)),
+        tuple(map(pronoun_of, drawn)),
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5fe2b3d3
 def _with(a: Taught, b: Taught) -> Taught:
     "Add the training documents of another source; those that judge remain."
-    return a._replace(name=f"{a.name}+{b.name}", told=f"{a.told} and {b.told}", teach=[*a.teach, *b.teach],
-                      books=(*a.books, *b.books))
+    return a._replace(
+        name=f"{a.name}+{b.name}",
+        told=f"{a.told} and {b.told}",
+        teach=[*a.teach, *b.teach],
+        books=(*a.books, *b.books),
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #9313ce60
-def taught_by(what: str, fold: int = 0, s: Settings|None = None) -> Taught:
+def taught_by(what: str, fold: int = 0, s: Settings | None = None) -> Taught:
     "Load training documents: of a corpus, a file of documents, or several of them joined by +."
     s = s or load_settings()
     whole = reduce(_with, [_taught_by(x, fold, s) for x in what.split("+")])
-    if not whole.teach: raise DataError("there is nothing to train on", what)
+    if not whole.teach:
+        raise DataError("there is nothing to train on", what)
     return whole
+
 
 def _taught_by(what: str, fold: int, s: Settings) -> Taught:
     "Load the training documents of one source."
-    if m := re.fullmatch(r"litbank/fold(\d)", what): return _of_corpus("litbank", int(m[1]), s)
-    if f"{what}/test" in tasks(s) and what.startswith("kitmus/"): return _of_kitmus(what, s)
-    if what in corpora(s): return _of_corpus(what, fold, s)
+    if m := re.fullmatch(r"litbank/fold(\d)", what):
+        return _of_corpus("litbank", int(m[1]), s)
+    if f"{what}/test" in tasks(s) and what.startswith("kitmus/"):
+        return _of_kitmus(what, s)
+    if what in corpora(s):
+        return _of_corpus(what, fold, s)
     return _of_file(what) if Path(what).is_file() else _unknown(what, s)
+
 
 def _unknown(what: str, s: Settings) -> Taught:
     "Raise an error that lists what can be trained on."
     known = [n for n, c in corpora(s).items() if "train" in c.splits]
-    raise CallError(f"{what!r} is neither a corpus nor a file",
-                    do=f"to train on: {', '.join(known)}, kitmus/VARIANT/ENTITIES, or a file of documents")
+    raise CallError(
+        f"{what!r} is neither a corpus nor a file",
+        do=f"to train on: {', '.join(known)}, kitmus/VARIANT/ENTITIES, or a file of documents",
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #12228c64
-def _batches(lessons: Sequence[Lesson], r: CorefRecipe) -> Callable[[int], list[list[Lesson]]]:
+def _batches(
+    lessons: Sequence[Lesson], r: CorefRecipe
+) -> Callable[[int], list[list[Lesson]]]:
     "Make the function that returns an epoch's batches of lessons."
+
     def of(epoch: int) -> list[list[Lesson]]:
         order = list(lessons)
         random.Random(f"lessons {r.seed} {epoch}").shuffle(order)
-        return [order[i:i + r.batch] for i in range(0, len(order), r.batch)]
+        return [order[i : i + r.batch] for i in range(0, len(order), r.batch)]
+
     return of
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #40271b4e
-def _loss(net: Resolver|Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
+def _loss(net: Resolver | Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
     "Make the loss function of some lessons."
+
     def of(some: list[Lesson]) -> torch.Tensor:
         losses = []
         for i in range(0, len(some), r.together):
-            w = net.wrong(together(some[i:i + r.together]), r.extra, r.memory)
-            losses.append(w.mentions + r.links*w.links + r.auxiliary*(w.types + w.kinds))
+            w = net.wrong(together(some[i : i + r.together]), r.extra, r.memory)
+            losses.append(
+                w.mentions + r.links * w.links + r.auxiliary * (w.types + w.kinds)
+            )
         return torch.stack(losses).mean()
+
     return of
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #03d5c4b5
-def f1(net: Resolver|Reader, docs: Sequence[Document], answers: Sequence[Document]) -> float:
+def f1(
+    net: Resolver | Reader, docs: Sequence[Document], answers: Sequence[Document]
+) -> float:
     "Score a net's answers to documents: CoNLL F1, or linking F1 of a reader."
-    if isinstance(net, Reader): return linking(docs, answers).pooled.f1
+    if isinstance(net, Reader):
+        return linking(docs, answers).pooled.f1
     return score_coref(docs, answers).pooled()["conll"].f1
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5de3be9f
 def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> float:
     "Compute how often a net joins each document's pronoun with the right name only."
     found = clusters_of_many(net, list(map(text_of, docs)))
-    return sum(linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True))/len(docs)
+    return sum(
+        linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True)
+    ) / len(docs)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #c3ebe7c9
-def _judge(net: Any, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> Callable[[], float]|None:
+def _judge(
+    net: Any, docs: Sequence[Document], pronouns: Sequence[Pronoun]
+) -> Callable[[], float] | None:
     "Make the function that scores an epoch, or None."
-    if not docs: return None
-    return (lambda: accuracy(net, docs, pronouns)) if pronouns else lambda: f1(net, docs, [predicted(net, d) for d in docs])
+    if not docs:
+        return None
+    return (
+        (lambda: accuracy(net, docs, pronouns))
+        if pronouns
+        else lambda: f1(net, docs, [predicted(net, d) for d in docs])
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f618d0c4
-_THRESHOLDS, _BIASES = (-1.5, -1., -.7, -.4, 0., .4), (-.5, 0., .3, .6, .9, 1.2)
+_THRESHOLDS, _BIASES = (-1.5, -1.0, -0.7, -0.4, 0.0, 0.4), (-0.5, 0.0, 0.3, 0.6, 0.9, 1.2)
 
-def _each_bias(net: Any, docs: Sequence[Document], texts: Sequence[Any], read: Sequence[Any]) -> list[float]:
+
+def _each_bias(
+    net: Any, docs: Sequence[Document], texts: Sequence[Any], read: Sequence[Any]
+) -> list[float]:
     "Return the F1 of each bias under the net's present threshold."
-    found = map(net.tried, texts, [_BIASES]*len(texts), read)
-    return [f1(net, docs, list(map(net.answer, docs, clusters))) for clusters in zip(*found)]
+    found = map(net.tried, texts, [_BIASES] * len(texts), read)
+    return [
+        f1(net, docs, list(map(net.answer, docs, clusters))) for clusters in zip(*found)
+    ]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #932a289a
 def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
@@ -170,85 +257,117 @@ def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     read = [list(net.read(t)) for t in texts]
     for threshold in _THRESHOLDS:
         net.m = own.changed(threshold=threshold)
-        for bias, score in zip(_BIASES, _each_bias(net, docs, texts, read)): tried[threshold, bias] = score
+        for bias, score in zip(_BIASES, _each_bias(net, docs, texts, read)):
+            tried[threshold, bias] = score
     net.m = own
     at = max(tried, key=tried.__getitem__)
     return *at, tried[at]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b6ca7374
-def encoder_id(net: Resolver|Reader) -> str:
+def encoder_id(net: Resolver | Reader) -> str:
     "Hash the part of an encoder that training does not change: vocabulary, shapes, and frozen weights."
     h, words = hashlib.sha256(), net.words.tokenizer.get_vocab()
     h.update(repr(sorted(words.items())).encode())
     for name, p in net.words.encoder.named_parameters():
-        if "pooler" in name: continue  # no word vector depends on it
+        if "pooler" in name:
+            continue  # no word vector depends on it
         h.update(f"{name} {tuple(p.shape)}".encode())
-        if not p.requires_grad: h.update(p.detach().cpu().float().contiguous().numpy().tobytes())
+        if not p.requires_grad:
+            h.update(p.detach().cpu().float().contiguous().numpy().tobytes())
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #3fc6e030
-def _model_of(seal: CorefSeal, folder: str|Path, changed: dict[str, Any]) -> CorefModel:
+def _model_of(seal: CorefSeal, folder: str | Path, changed: dict[str, Any]) -> CorefModel:
     "Return the model of a training, with changed settings."
-    try: return msgspec.convert(seal.model | changed, CorefModel)
+    try:
+        return msgspec.convert(seal.model | changed, CorefModel)
     except (msgspec.ValidationError, ValueError) as e:
-        raise FormatError(f"field model: {e}", str(Path(folder)/SEAL),
-                          "it was made by another version, or is damaged; train the system again") from None
+        raise FormatError(
+            f"field model: {e}",
+            str(Path(folder) / SEAL),
+            "it was made by another version, or is damaged; train the system again",
+        ) from None
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a8d80ea1
-def load_resolver(folder: str|Path, offline: bool = True, **changed: Any) -> Any:
+def load_resolver(folder: str | Path, offline: bool = True, **changed: Any) -> Any:
     "Load a trained system from the folder of its training, possibly with changed settings."
     seal = coref_seal(folder)
     m = _model_of(seal, folder, changed)
     net = new_net(m, seal.recipe.dropout, offline=offline)
     if encoder_id(net) != seal.encoder:
-        raise DataError(f"was trained on another encoder than this {m.encoder}", str(folder),
-                        "name the encoder that it was trained on with -p encoder=, or train it again")
-    tensors, _ = load_tensors(Path(folder)/WEIGHTS)
-    try: set_weights(net, tensors)
-    except FormatError: raise DataError("has the weights of another net", str(folder), "train it again") from None
+        raise DataError(
+            f"was trained on another encoder than this {m.encoder}",
+            str(folder),
+            "name the encoder that it was trained on with -p encoder=, or train it again",
+        )
+    tensors, _ = load_tensors(Path(folder) / WEIGHTS)
+    try:
+        set_weights(net, tensors)
+    except FormatError:
+        raise DataError(
+            "has the weights of another net", str(folder), "train it again"
+        ) from None
     return net.eval()
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #324e3270
 class LearntCoref(NamedTuple):
     "A trained coreference system."
-    folder: Path       # folder with weights, journal and final record
-    seal: CorefSeal    # the final record
-    cpu_seconds: float # CPU time of this call
-    peak_mb: float     # peak memory of this process
+
+    folder: Path  # folder with weights, journal and final record
+    seal: CorefSeal  # the final record
+    cpu_seconds: float  # CPU time of this call
+    peak_mb: float  # peak memory of this process
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #0c847ed7
-def _start(x: TrainedCoref, what: str, s: Settings) -> Path|None:
+def _start(x: TrainedCoref, what: str, s: Settings) -> Path | None:
     """Return the folder with the initial weights, or None: the named folder, the package's, or the newest training of
     that system on the same documents."""
-    if not x.start: return None
-    if Path(x.start).is_dir(): return Path(x.start)
+    if not x.start:
+        return None
+    if Path(x.start).is_dir():
+        return Path(x.start)
     usual = the_coref(x.start)
-    if found := weights_folder(usual.model): return found
-    for p in _newest_first((Path(s.runs)/"trained"/safe_path(x.start)/safe_path(what)).glob(f"*/{SEAL}")):
-        if not trained_otherwise(trained_of(coref_seal(p.parent), usual), usual): return p.parent
-    raise DataError("has no initial weights", x.start,
-                    f"train it on the same documents first (refnb train {x.start}), or name a folder with -p start=FOLDER")
+    if found := weights_folder(usual.model):
+        return found
+    for p in _newest_first(
+        (Path(s.runs) / "trained" / safe_path(x.start) / safe_path(what)).glob(f"*/{SEAL}")
+    ):
+        if not trained_otherwise(trained_of(coref_seal(p.parent), usual), usual):
+            return p.parent
+    raise DataError(
+        "has no initial weights",
+        x.start,
+        f"train it on the same documents first (refnb train {x.start}), or name a folder with -p start=FOLDER",
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #3077571e
-def _refuse_others(tensors: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor], folder: Path):
+def _refuse_others(
+    tensors: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor], folder: Path
+):
     "Refuse weights that a system lacks."
     for name, t in tensors.items():
         if name not in own or own[name].shape != t.shape:
-            raise DataError(f"has weights that this system lacks, such as {name}", str(folder),
-                            "start from a system of the same form")
+            raise DataError(
+                f"has weights that this system lacks, such as {name}",
+                str(folder),
+                "start from a system of the same form",
+            )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #d9b6ec42
 def _refuse_encoder(theirs: str, own: str, folder: Path):
     "Refuse the weights of a system with another encoder."
     if theirs != own:
-        raise DataError(f"was trained with the encoder {theirs}, not {own}", str(folder),
-                        "start from a system of the same form")
+        raise DataError(
+            f"was trained with the encoder {theirs}, not {own}",
+            str(folder),
+            "start from a system of the same form",
+        )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #bdefa45a
-def _take_over(net: Resolver|Reader, folder: Path):
+def _take_over(net: Resolver | Reader, folder: Path):
     """Load another system's weights, except for layers that were frozen in its training. A reader has other heads than
     a system that links mentions, so it takes the words from there."""
-    tensors = load_tensors(folder/WEIGHTS)[0]
+    tensors = load_tensors(folder / WEIGHTS)[0]
     own = {n: p.detach() for n, p in net.named_parameters() if p.requires_grad}
     theirs = coref_seal(folder).model
     if isinstance(net, Reader) and theirs.get("antecedents") != net.m.antecedents:
@@ -260,34 +379,57 @@ def _take_over(net: Resolver|Reader, folder: Path):
 # %% ../../../nbs/models/coreference/11_learning.ipynb #599cfaec
 def _first(t: Taught, n: int) -> Taught:
     "Use the first training documents only."
-    return t._replace(teach=t.teach[:n], told=f"{t.told}, the first {n} documents") if 0 < n < len(t.teach) else t
+    return (
+        t._replace(teach=t.teach[:n], told=f"{t.told}, the first {n} documents")
+        if 0 < n < len(t.teach)
+        else t
+    )
 
-def _folder(name: str, x: TrainedCoref, what: str, data: dict[str, str], encoder: str, start: str, s: Settings) -> Path:
+
+def _folder(
+    name: str,
+    x: TrainedCoref,
+    what: str,
+    data: dict[str, str],
+    encoder: str,
+    start: str,
+    s: Settings,
+) -> Path:
     "Name a folder by a hash of everything that can change the weights."
     model = {k: v for k, v in msgspec.to_builtins(x.model).items() if k not in UNHASHED}
     inputs = (name, model, x.training, what, data, encoder, start)
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
-    return Path(s.runs)/"trained"/safe_path(name)/safe_path(what)/digest
+    return Path(s.runs) / "trained" / safe_path(name) / safe_path(what) / digest
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4bba59db
 def _id_of(docs: Sequence[Document]) -> str:
     "Hash documents with their clusters."
     h = hashlib.sha256()
-    for d in docs: h.update((documents_id([d]) + clusters_id(d)).encode())
+    for d in docs:
+        h.update((documents_id([d]) + clusters_id(d)).encode())
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #69cb8eea
 def _ids(taught: Taught) -> dict[str, str]:
     "Hash the training and the development documents."
-    return {"documents": _id_of(taught.teach), "development documents": _id_of(taught.judge)}
+    return {
+        "documents": _id_of(taught.teach),
+        "development documents": _id_of(taught.judge),
+    }
 
-def _trained_before(folder: Path) -> CorefSeal|None:
+
+def _trained_before(folder: Path) -> CorefSeal | None:
     "Return the final record of a complete and undamaged training, or None."
-    try: seal = coref_seal(folder)
-    except OtherVersion: raise
-    except (FormatError, DataError): return None
-    try: whole = load_tensors(folder/WEIGHTS)[1] == "weights"
-    except FormatError: return None
+    try:
+        seal = coref_seal(folder)
+    except OtherVersion:
+        raise
+    except (FormatError, DataError):
+        return None
+    try:
+        whole = load_tensors(folder / WEIGHTS)[1] == "weights"
+    except FormatError:
+        return None
     return seal if whole else None
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #6848becb
@@ -297,41 +439,50 @@ def _announced(system: str, taught: Taught) -> str:
     return f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}"
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #319c81b4
-def _origin(start: Path|None) -> tuple[str, str]:
+def _origin(start: Path | None) -> tuple[str, str]:
     "Return the id and the system of the initial weights; empty without any."
-    if not start: return "", ""
+    if not start:
+        return "", ""
     seal = coref_seal(start)
     return seal.weights, seal.system
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #e6ce6008
 def train_coref(
-    system: str,              # a name of coreference.yaml
-    what: str,                # a corpus, a file of documents, or several joined by +
-    fold: int = 0,            # one of LitBank's ten folds
-    out: str = "",            # output folder; "": below runs/trained
-    s: Settings|None = None,  # settings with the folders of runs and files
-    say: Callable[[str], None] = lambda line: None, # called with progress messages
-    every: float = 60.,       # seconds between saved states
-    **changed: Any,           # settings of the recipe or the model, such as epochs=3
-) -> LearntCoref:             # weights, journal and final record
+    system: str,  # a name of coreference.yaml
+    what: str,  # a corpus, a file of documents, or several joined by +
+    fold: int = 0,  # one of LitBank's ten folds
+    out: str = "",  # output folder; "": below runs/trained
+    s: Settings | None = None,  # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None,  # called with progress messages
+    every: float = 60.0,  # seconds between saved states
+    **changed: Any,  # settings of the recipe or the model, such as epochs=3
+) -> LearntCoref:  # weights, journal and final record
     "Train a coreference system; interrupted trainings resume."
     s = s or load_settings()
     x, began = the_coref(system, **changed), time.process_time()
     taught = _first(taught_by(what, fold, s), x.training.documents)
     start = _start(x, taught.name, s)
     net = new_net(x.model, x.training.dropout, x.training.seed, s.offline)
-    if start: _take_over(net, start)
+    if start:
+        _take_over(net, start)
     begins, started = _origin(start)
     encoder, data = encoder_id(net), _ids(taught)
     folder = Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
     say(_announced(system, taught))
-    seal = _seal_of(net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every)
-    return LearntCoref(folder, seal, time.process_time() - began,
-                       resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/1e3)
+    seal = _seal_of(
+        net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every
+    )
+    return LearntCoref(
+        folder,
+        seal,
+        time.process_time() - began,
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #828f45dd
 class _Course(NamedTuple):
     "The arguments of a training."
+
     system: str
     x: TrainedCoref
     taught: Taught
@@ -341,38 +492,60 @@ class _Course(NamedTuple):
     started: str
     folder: Path
 
+
 def _rates(r: CorefRecipe) -> Callable[[str], float]:
     "Return factors of the learning rate: heads learn faster than the encoder."
-    return lambda name: 1. if name.startswith("words.encoder.") else r.heads
+    return lambda name: 1.0 if name.startswith("words.encoder.") else r.heads
+
 
 def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
     "Make a function that reports the result of an epoch."
+
     def tell(e: Entry):
         if e.is_epoch:
-            say(f"{e.id}: loss {e.loss:.3f}" + (f", {what} {100*e.held_out:.1f} %" if e.held_out is not None else ""))
+            say(
+                f"{e.id}: loss {e.loss:.3f}"
+                + (f", {what} {100 * e.held_out:.1f} %" if e.held_out is not None else "")
+            )
+
     return tell
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a671c963
-def _score(net: Resolver|Reader, taught: Taught) -> str:
+def _score(net: Resolver | Reader, taught: Taught) -> str:
     "Name the score on development documents."
-    return "accuracy" if taught.pronouns else "linking F1" if isinstance(net, Reader) else "CoNLL F1"
+    return (
+        "accuracy"
+        if taught.pronouns
+        else "linking F1"
+        if isinstance(net, Reader)
+        else "CoNLL F1"
+    )
+
 
 def _with_unnamed(d: Document) -> Document:
     "Return the characters of a document, with persons without a name."
     return cast_of(d, unnamed=True)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #206753f5
-def _casts(make: Callable[[Document], Document], docs: Sequence[Document]) -> list[Document]:
+def _casts(
+    make: Callable[[Document], Document], docs: Sequence[Document]
+) -> list[Document]:
     "Make a cast of each document that has a person with a name."
     return [make(d) for d in docs if cast_of(d).names]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5966a57b
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "Return the training and development documents, as casts if the recipe says so."
-    if not c.x.training.casts: return c.taught.teach, c.taught.judge
-    teach_as, judge_as = (_with_unnamed, cast_of) if c.x.model.antecedents == "names" else (cast_lesson, cast_lesson)
+    if not c.x.training.casts:
+        return c.taught.teach, c.taught.judge
+    teach_as, judge_as = (
+        (_with_unnamed, cast_of)
+        if c.x.model.antecedents == "names"
+        else (cast_lesson, cast_lesson)
+    )
     teach, judge = _casts(teach_as, c.taught.teach), _casts(judge_as, c.taught.judge)
-    if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
+    if not teach:
+        raise DataError("has no person with a name to learn from", c.taught.told)
     return teach, judge
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b8bb338a
@@ -381,109 +554,181 @@ def _by_key(docs: Sequence[Document]) -> dict[str, str]:
     return {d.doc_key: documents_id([d]) for d in docs}
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b5e8a62a
-def _sealed(c: _Course, f: Fitted, m: CorefModel, held_out: float|None, weights: str) -> CorefSeal:
+def _sealed(
+    c: _Course, f: Fitted, m: CorefModel, held_out: float | None, weights: str
+) -> CorefSeal:
     "Make the final record of a training."
-    taught, settings = c.taught, msgspec.to_builtins(m.changed(checkpoint="", weights="", given=""))
-    return CorefSeal(c.system, taught.name, taught.told, _by_key((*taught.teach, *taught.books)), settings,
-                     c.x.training, c.begins, f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16],
-                     c.data, c.started, _by_key(taught.judge))
+    taught = c.taught
+    settings = msgspec.to_builtins(m.changed(checkpoint="", weights="", given=""))
+    return CorefSeal(
+        c.system,
+        taught.name,
+        taught.told,
+        _by_key((*taught.teach, *taught.books)),
+        settings,
+        c.x.training,
+        c.begins,
+        f.curve,
+        f.losses,
+        f.done.best_epoch,
+        held_out,
+        c.encoder,
+        weights[:16],
+        c.data,
+        c.started,
+        _by_key(taught.judge),
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4e3f2ee9
 def _write_seal(folder: Path, seal: CorefSeal):
     "Write the final record of a training."
-    write_atomic(folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
+    write_atomic(
+        folder / SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #36819a0f
-def _chosen(net: Resolver|Reader, c: _Course, judge: Sequence[Document],
-            held_out: float|None) -> tuple[CorefModel, float|None]:
+def _chosen(
+    net: Resolver | Reader, c: _Course, judge: Sequence[Document], held_out: float | None
+) -> tuple[CorefModel, float | None]:
     "Select threshold and bias on development documents, if the recipe says so; return the score with them."
     m = c.x.model
-    if not judge or not c.x.training.tune or c.taught.pronouns: return m, held_out
+    if not judge or not c.x.training.tune or c.taught.pronouns:
+        return m, held_out
     threshold, bias, held_out = tuned(net, judge)
     return m.changed(threshold=threshold, bias=bias), held_out
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #73305a5c
-def _learn(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
+def _learn(
+    net: Resolver | Reader, c: _Course, say: Callable[[str], None], every: float
+) -> CorefSeal:
     "Train, select threshold and bias, and write the final record."
     r, (teach, judge) = c.x.training, _learnt_from(c)
     lessons = [lesson_of(d, net.words, r.train_context) for d in teach]
     net.words.learning = True
-    f = train(net, _batches(lessons, r), _loss(net, r), r, c.folder, _judge(net, judge, c.taught.pronouns),
-              every=every, say=_tell(say, _score(net, c.taught)), rates=_rates(r))
-    tensors, _ = load_tensors(c.folder/"best.safetensors")
+    f = train(
+        net,
+        _batches(lessons, r),
+        _loss(net, r),
+        r,
+        c.folder,
+        _judge(net, judge, c.taught.pronouns),
+        every=every,
+        say=_tell(say, _score(net, c.taught)),
+        rates=_rates(r),
+    )
+    tensors, _ = load_tensors(c.folder / "best.safetensors")
     set_weights(net, tensors)
     m, held_out = _chosen(net, c, judge, f.done.held_out)
-    weights = save_tensors(c.folder/WEIGHTS, tensors, "weights")
+    weights = save_tensors(c.folder / WEIGHTS, tensors, "weights")
     seal = _sealed(c, f, m, held_out, weights)
     _write_seal(c.folder, seal)
-    (c.folder/"best.safetensors").unlink()
+    (c.folder / "best.safetensors").unlink()
     return seal
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #37c73088
-def _seal_of(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
+def _seal_of(
+    net: Resolver | Reader, c: _Course, say: Callable[[str], None], every: float
+) -> CorefSeal:
     "Return the final record of a training, after the training unless it is complete."
-    if seal := _trained_before(c.folder): return seal
-    with disk_fault(c.folder): c.folder.mkdir(parents=True, exist_ok=True)
-    with alone(c.folder/".lock", "another process trains this", str(c.folder), "wait for it, or end it"):
+    if seal := _trained_before(c.folder):
+        return seal
+    with disk_fault(c.folder):
+        c.folder.mkdir(parents=True, exist_ok=True)
+    with alone(
+        c.folder / ".lock",
+        "another process trains this",
+        str(c.folder),
+        "wait for it, or end it",
+    ):
         return _learn(net, c, say, every)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #23ee9968
 FOLDS = 10  # of LitBank
 
-def _one_fold(x: dict[str, Any]) -> LearntCoref: return train_coref(**x)
+
+def _one_fold(x: dict[str, Any]) -> LearntCoref:
+    return train_coref(**x)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #61eae5e4
 def _refuse_failed(faults: Sequence[str], system: str):
     "Raise an error if the training of a fold failed."
     if faults:
-        raise DataError(faults[0], system,
-                        f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those")
+        raise DataError(
+            faults[0],
+            system,
+            f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those",
+        )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #d92c6fb0
-def _on_ray(ray: str, system: str, todo: Mapping[int, dict[str, Any]],
-            say: Callable[[str], None]) -> dict[int, LearntCoref]:
+def _on_ray(
+    ray: str, system: str, todo: Mapping[int, dict[str, Any]], say: Callable[[str], None]
+) -> dict[int, LearntCoref]:
     "Train the folds on a Ray cluster."
     done, faults = dict[int, LearntCoref](), []
     with ray_cluster(ray) as cluster:
         work = cluster.remote(max_retries=3, num_cpus=1)(_one_fold)
-        for k, learnt, fault in as_ended(cluster, {work.remote(x): k for k, x in todo.items()}):
-            if fault: faults.append(f"fold {k}: {fault}")
-            else: done[k] = learnt
-            say(faults[-1] if fault else f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds")
+        for k, learnt, fault in as_ended(
+            cluster, {work.remote(x): k for k, x in todo.items()}
+        ):
+            if fault:
+                faults.append(f"fold {k}: {fault}")
+            else:
+                done[k] = learnt
+            say(
+                faults[-1]
+                if fault
+                else f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds"
+            )
     _refuse_failed(faults, system)
     return done
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4f0c2627
 def train_folds(
-    system: str,              # a name of coreference.yaml
-    what: str = "litbank",    # the corpus with folds
-    out: str = "",            # parent folder of all folds; "": below runs/trained
-    ray: str = "",            # a Ray cluster's address, or local; "": one after the other in this process
-    s: Settings|None = None,  # settings with the folders of runs and files
-    say: Callable[[str], None] = lambda line: None, # called with progress messages
-    **changed: Any,           # settings of the recipe or the model
-) -> list[LearntCoref]:       # the training of each fold
+    system: str,  # a name of coreference.yaml
+    what: str = "litbank",  # the corpus with folds
+    out: str = "",  # parent folder of all folds; "": below runs/trained
+    ray: str = "",  # a Ray cluster's address, or local; "":
+    # one after the other in this process
+    s: Settings | None = None,  # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None,  # called with progress messages
+    **changed: Any,  # settings of the recipe or the model
+) -> list[LearntCoref]:  # the training of each fold
     "Train a coreference system on each fold of LitBank."
-    if what != "litbank": raise CallError(f"{what} has no folds", do="leave out --fold all, or train on litbank")
+    if what != "litbank":
+        raise CallError(
+            f"{what} has no folds", do="leave out --fold all, or train on litbank"
+        )
     s = s or load_settings()
     todo: dict[int, dict[str, Any]] = {}
     for k in range(FOLDS):
-        todo[k] = dict(system=system, what=what, fold=k, out=f"{out}/fold{k}" if out else "", s=s, **changed)
-    if not ray: return [train_coref(**x, say=say) for x in todo.values()]
+        todo[k] = dict(
+            system=system,
+            what=what,
+            fold=k,
+            out=f"{out}/fold{k}" if out else "",
+            s=s,
+            **changed,
+        )
+    if not ray:
+        return [train_coref(**x, say=say) for x in todo.values()]
     done = _on_ray(ray, system, todo, say)
     return [done[k] for k in todo]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a6bd08a7
-def pack(folder: str|Path, to: str|Path) -> CorefSeal:
+def pack(folder: str | Path, to: str | Path) -> CorefSeal:
     "Write a trained system in half precision, with its final record, to a folder."
     import os, shutil
-    seal, tensors = coref_seal(folder), load_tensors(Path(folder)/WEIGHTS)[0]
+
+    seal, tensors = coref_seal(folder), load_tensors(Path(folder) / WEIGHTS)[0]
     aside = Path(to).with_name(f".{Path(to).name}.{os.getpid()}.part")
     try:
-        half = save_tensors(aside/WEIGHTS, {n: t.half() for n, t in tensors.items()}, "weights")
+        half = save_tensors(
+            aside / WEIGHTS, {n: t.half() for n, t in tensors.items()}, "weights"
+        )
         packed = seal.changed(weights=half[:16])
         _write_seal(aside, packed)
         shutil.rmtree(to, ignore_errors=True)
         aside.rename(to)
-    finally: shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     return packed

@@ -20,15 +20,20 @@ def _layers(state: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Ten
     "Rename the two layers of one of the package's heads."
     out: dict[str, torch.Tensor] = {}
     for part, ours in {"dense1": "0", "layer_norm": "2", "dense": "4"}.items():
-        for kind in ("weight", "bias"): out[f"{ours}.{kind}"] = state[f"{name}.layer.{part}.{kind}"]
+        for kind in ("weight", "bias"):
+            out[f"{ours}.{kind}"] = state[f"{name}.layer.{part}.{kind}"]
     return out
 
-def _reading(head: Mapping[str, torch.Tensor], begin: int, width: int) -> dict[str, torch.Tensor]:
+
+def _reading(
+    head: Mapping[str, torch.Tensor], begin: int, width: int
+) -> dict[str, torch.Tensor]:
     "Extend a head to read a part of a wider vector, from `begin` on."
     weight = head["0.weight"]
     wide = weight.new_zeros(len(weight), width)
-    wide[:, begin:begin + weight.shape[1]] = weight
+    wide[:, begin : begin + weight.shape[1]] = weight
     return {**head, "0.weight": wide}
+
 
 def _swapped(head: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     "Swap the two vectors in the input of a head."
@@ -40,8 +45,13 @@ def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     "Join four matrices to one, and four biases to one."
     matrix = lambda pair: state[f"antecedent_{pair}_all_weights"]
     bias = lambda pair: state[f"antecedent_{pair}_all_biases"]
-    rows = [torch.cat([matrix(a), matrix(b)], 2) for a, b in (("s2s", "s2e"), ("e2s", "e2e"))]
-    return {"fit": torch.cat(rows, 1), "bias": torch.cat([bias("s2s") + bias("e2s"), bias("e2e") + bias("s2e")], 1)}
+    rows = [
+        torch.cat([matrix(a), matrix(b)], 2) for a, b in (("s2s", "s2e"), ("e2s", "e2e"))
+    ]
+    return {
+        "fit": torch.cat(rows, 1),
+        "bias": torch.cat([bias("s2s") + bias("e2s"), bias("e2e") + bias("s2e")], 1),
+    }
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #c34d80e4
 def _without(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
@@ -53,37 +63,48 @@ def _full_names(heads: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, to
     "Join the names of heads and of their weights."
     out: dict[str, torch.Tensor] = {}
     for head, tensors in heads.items():
-        for name, tensor in tensors.items(): out[f"{head}.{name}"] = tensor
+        for name, tensor in tensors.items():
+            out[f"{head}.{name}"] = tensor
     return out
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #4a40de73
 def tensors_of_release(
-    state: Mapping[str, torch.Tensor], # weights of the package's model, names with or without the prefix `model.`
-    width: int,                        # size of refnb's word vectors: twice the encoder's, and the embeddings
-) -> dict[str, torch.Tensor]:          # weights by the names of a resolver's heads
+    state: Mapping[str, torch.Tensor],  # weights of the package's model,
+    # names with or without the prefix `model.`
+    width: int,  # size of refnb's word vectors: twice the encoder's, and the embeddings
+) -> dict[str, torch.Tensor]:  # weights by the names of a resolver's heads
     "Convert the heads of the package's model to those of a resolver."
     state = _without(state, "model.")
     half = state["start_token_classifier.layer.dense1.weight"].shape[1]
-    return _full_names({
-        "finder.begins": _reading(_layers(state, "start_token_classifier"), 0, width),
-        "finder.starts": _reading(_layers(state, "end_token_representation"), 0, width),
-        "finder.ends": _reading(_layers(state, "start_token_representation"), half, width),
-        "finder.whole": _swapped(_layers(state, "start_end_classifier")),
-        "scorer.starts": _reading(_layers(state, "coref_start_all_mlps"), 0, width),
-        "scorer.ends": _reading(_layers(state, "coref_end_all_mlps"), half, width),
-        "scorer": _links(state)})
+    return _full_names(
+        {
+            "finder.begins": _reading(_layers(state, "start_token_classifier"), 0, width),
+            "finder.starts": _reading(_layers(state, "end_token_representation"), 0, width),
+            "finder.ends": _reading(
+                _layers(state, "start_token_representation"), half, width
+            ),
+            "finder.whole": _swapped(_layers(state, "start_end_classifier")),
+            "scorer.starts": _reading(_layers(state, "coref_start_all_mlps"), 0, width),
+            "scorer.ends": _reading(_layers(state, "coref_end_all_mlps"), half, width),
+            "scorer": _links(state),
+        }
+    )
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #1865b678
 def _template(t: Any, before: Sequence[str], after: Sequence[str]) -> Any:
     "Make the rule that puts special tokens around a text."
-    ids = [(token, t.convert_tokens_to_ids(token)) for token in dict.fromkeys([*before, *after])]
+    ids = [
+        (token, t.convert_tokens_to_ids(token))
+        for token in dict.fromkeys([*before, *after])
+    ]
     processors = need("tokenizers", "models").processors
     return processors.TemplateProcessing(single=[*before, "$A", *after], special_tokens=ids)
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #093f4f06
 SPEAKER = ("[SPEAKER_START]", "-", "[SPEAKER_END]")
 
-def _tokenizer_of_release(base: str|Path) -> Any:
+
+def _tokenizer_of_release(base: str | Path) -> Any:
     "Make the tokenizer of an encoder, with the package's two tokens and a speaker before each text."
     t = need("transformers", "models").AutoTokenizer.from_pretrained(base)
     t.add_tokens([SPEAKER[0], SPEAKER[2]], special_tokens=True)
@@ -99,44 +120,71 @@ def _encoder_weights(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tenso
     return _without(own, "encoder.")
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #9a8d972c
-def _check_complete(missing: Iterable[str], base: str|Path):
+def _check_complete(missing: Iterable[str], base: str | Path):
     "Refuse weights that lack some of the encoder's; a pooler is not used."
     for name in missing:
         if "pooler" not in name and "position_ids" not in name:
-            raise FormatError(f"{name} is not among them", "weights of the package",
-                              f"check that they were trained from {base}")
+            raise FormatError(
+                f"{name} is not among them",
+                "weights of the package",
+                f"check that they were trained from {base}",
+            )
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #24f83ea7
-def encoder_of_release(state: Mapping[str, torch.Tensor], base: str|Path, folder: str|Path) -> Path:
+def encoder_of_release(
+    state: Mapping[str, torch.Tensor], base: str | Path, folder: str | Path
+) -> Path:
     "Write the encoder of the package's model to a folder; `base` is its pretrained encoder."
     transformers = need("transformers", "models")
     own = _encoder_weights(state)
-    with quietly(transformers): model = transformers.AutoModel.from_pretrained(base)
-    model.resize_token_embeddings(len(own["embeddings.word_embeddings.weight"]), mean_resizing=False)
+    with quietly(transformers):
+        model = transformers.AutoModel.from_pretrained(base)
+    model.resize_token_embeddings(
+        len(own["embeddings.word_embeddings.weight"]), mean_resizing=False
+    )
     _check_complete(model.load_state_dict(own, strict=False).missing_keys, base)
-    with quietly(transformers): model.save_pretrained(folder)
+    with quietly(transformers):
+        model.save_pretrained(folder)
     _tokenizer_of_release(base).save_pretrained(folder)
     return Path(folder)
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #d6dbee9b
-def _model_of_release(state: Mapping[str, torch.Tensor], encoder: Path, segment: int) -> CorefModel:
+def _model_of_release(
+    state: Mapping[str, torch.Tensor], encoder: Path, segment: int
+) -> CorefModel:
     "Describe the package's model."
-    hidden = next(v.shape[1] for k, v in state.items() if k.endswith("start_token_classifier.layer.dense1.weight"))
-    return CorefModel("Maverick mes", licence="CC-BY-NC-SA-4.0", encoder=str(encoder), segment=segment, context=0,
-                      pieces="ends", mentions="start-end", antecedents="maverick", hidden=hidden, size=hidden,
-                      released=True)
+    hidden = next(
+        v.shape[1]
+        for k, v in state.items()
+        if k.endswith("start_token_classifier.layer.dense1.weight")
+    )
+    return CorefModel(
+        "Maverick mes",
+        licence="CC-BY-NC-SA-4.0",
+        encoder=str(encoder),
+        segment=segment,
+        context=0,
+        pieces="ends",
+        mentions="start-end",
+        antecedents="maverick",
+        hidden=hidden,
+        size=hidden,
+        released=True,
+    )
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #470bfdda
 def resolver_of_release(
-    state: Mapping[str, torch.Tensor], # weights of the package's model: `state_dict` of a checkpoint
-    base: str|Path,                    # its pretrained encoder
-    folder: str|Path,                  # output folder of the encoder
-    segment: int = 25_000,             # pieces per segment, as in the authors' code
-) -> Resolver:                         # gives the same answers as the package
+    state: Mapping[str, torch.Tensor],  # weights of the package's model:
+    # `state_dict` of a checkpoint
+    base: str | Path,  # its pretrained encoder
+    folder: str | Path,  # output folder of the encoder
+    segment: int = 25_000,  # pieces per segment, as in the authors' code
+) -> Resolver:  # gives the same answers as the package
     "Make a resolver from a checkpoint of Maverick's package (mes)."
     encoder = encoder_of_release(state, base, folder)
     net = new_resolver(_model_of_release(state, encoder, segment))
     own = dict(net.named_parameters())
     with torch.no_grad():
-        for name, tensor in tensors_of_release(state, net.words.width).items(): own[name].copy_(tensor)
+        for name, tensor in tensors_of_release(state, net.words.width).items():
+            own[name].copy_(tensor)
     return net.eval()

@@ -21,26 +21,32 @@ from ...core.types import CallError, DataError, Span, nearest
 # %% ../../../nbs/models/coreference/05_memory.ipynb #ca877cb7
 class Best(NamedTuple):
     "The best antecedent of each mention."
-    at: np.ndarray    # its index; 0 for the first mention, which has none
-    score: np.ndarray # the link's score; -inf for the first mention
-    alone: np.ndarray|None = None # mentions that count even without links; None: all
+
+    at: np.ndarray  # its index; 0 for the first mention, which has none
+    score: np.ndarray  # the link's score; -inf for the first mention
+    alone: np.ndarray | None = None  # mentions that count even without links; None: all
+
 
 def _begun(given: Sequence[int], n: int) -> tuple[np.ndarray, int]:
     "Return the known entities of mentions, -1 elsewhere, and the first free number."
     out = np.array(given, int) if len(given) else np.full(n, -1)
     return out, int(out.max(initial=-1)) + 1
 
-def link(best: Best, bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
+
+def link(best: Best, bias: float = 0.0, given: Sequence[int] = ()) -> np.ndarray:
     """Number the entity of each mention; a link is a score above 0 with `bias` added.
     `given` are known entities, -1 if unknown; new numbers follow them. Unlinked spans that are not mentions by
     themselves get -1."""
     out, entities = _begun(given, len(best.at))
     for i in np.flatnonzero(out < 0):
-        if best.score[i] + bias > 0: out[i] = out[best.at[i]]
-        else: out[i], entities = entities, entities + 1
+        if best.score[i] + bias > 0:
+            out[i] = out[best.at[i]]
+        else:
+            out[i], entities = entities, entities + 1
     return out if best.alone is None else without_lonely(out, best.alone)
 
-def without_lonely(entity: np.ndarray, alone: np.ndarray|None = None) -> np.ndarray:
+
+def without_lonely(entity: np.ndarray, alone: np.ndarray | None = None) -> np.ndarray:
     "Remove entities of a single mention, unless it may be alone."
     many = np.bincount(entity[entity >= 0], minlength=1)[np.maximum(entity, 0)]
     return np.where((many > 1) | (False if alone is None else alone), entity, -1)
@@ -50,7 +56,8 @@ def clusters_of(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span]]:
     "Group mentions by entity, in the order of the entities' numbers."
     out: list[list[Span]] = [[] for _ in range(int(entity.max(initial=-1)) + 1)]
     for s, e in zip(spans, entity):
-        if e >= 0: out[e].append(s)
+        if e >= 0:
+            out[e].append(s)
     return list(filter(None, out))
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #c3bc3d01
@@ -59,70 +66,92 @@ def of_persons(entity: np.ndarray, person: np.ndarray) -> np.ndarray:
     known, at = entity >= 0, np.maximum(entity, 0)
     many = np.bincount(at, known, minlength=1)[at]
     persons = np.bincount(at, known & person, minlength=1)[at]
-    return np.where(2*persons > many, entity, -1)
+    return np.where(2 * persons > many, entity, -1)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #70ac2348
 def _not_numbers(of: str) -> DataError:
     "Make the error of scores that are not numbers."
-    return DataError(f"the scores of {of} are not numbers",
-                     do="the weights may be damaged or badly trained; train it again")
+    return DataError(
+        f"the scores of {of} are not numbers",
+        do="the weights may be damaged or badly trained; train it again",
+    )
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #240a27fc
-Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]  # rows and columns -> a block of scores
+# rows and columns -> a block of scores
+Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
 
 class Known(NamedTuple):
     "Features of mentions for clustering."
-    words: Sequence[Sequence[int]] # indices of content words; a pronoun has none
-    named: np.ndarray              # mentions that are not pronouns
-    string: np.ndarray             # equal strings have equal numbers
-    window: np.ndarray|None = None # window of each mention; None: all in one
-    def __len__(self) -> int: return len(self.named)
+
+    words: Sequence[Sequence[int]]  # indices of content words; a pronoun has none
+    named: np.ndarray  # mentions that are not pronouns
+    string: np.ndarray  # equal strings have equal numbers
+    window: np.ndarray | None = None  # window of each mention; None: all in one
+
+    def __len__(self) -> int:
+        return len(self.named)
+
     def windows(self) -> np.ndarray:
         "Return the window of each mention."
         return np.zeros(len(self), int) if self.window is None else self.window
+
     def in_windows(self, window: np.ndarray) -> "Known":
         "Return a copy with the window of each mention."
         return Known(self.words, self.named, self.string, window)
 
+
 def _checked(scores: Scores) -> Scores:
     "Wrap scores with a check that they are numbers."
+
     def checked(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         block = scores(rows, columns)
-        if block.size and not block.max() < np.inf: raise _not_numbers("links")
+        if block.size and not block.max() < np.inf:
+            raise _not_numbers("links")
         return block
+
     return checked
+
 
 def _at_least(least: int, **sizes: int):
     "Raise an error for a size that is too small."
     for name, size in sizes.items():
-        if size < least: raise CallError(f"{name}: {size} is less than {least}", "memory")
+        if size < least:
+            raise CallError(f"{name}: {size} is less than {least}", "memory")
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #9995bfd3
 def _best_one(scores: Scores, i: int, columns: Sequence[int]) -> tuple[int, float]:
     "Return the best of some earlier mentions, the first of equals, and its score."
-    if not columns: return 0, -np.inf
+    if not columns:
+        return 0, -np.inf
     row = scores(np.array([i]), np.array(columns))[0]
     k = int(row.argmax())
     return (columns[k], float(row[k])) if row[k] > -np.inf else (0, -np.inf)
 
-def _best_each(scores: Scores, rows: np.ndarray, columns: np.ndarray,
-               allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+
+def _best_each(
+    scores: Scores, rows: np.ndarray, columns: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     "Return for each row the best allowed column, the first of equals, and its score."
-    if not columns.size: return np.zeros(len(rows), int), np.full(len(rows), -np.inf)
+    if not columns.size:
+        return np.zeros(len(rows), int), np.full(len(rows), -np.inf)
     block = np.where(allowed, scores(rows, columns), -np.inf)
     k = block.argmax(1)
     top = block[np.arange(len(rows)), k]
     return np.where(top > -np.inf, columns[k], 0), top
 
+
 def _blocks(n: int, size: int) -> Iterator[np.ndarray]:
     "Yield blocks of neighbouring mentions."
-    for begin in range(0, n, size): yield np.arange(begin, min(begin + size, n))
+    for begin in range(0, n, size):
+        yield np.arange(begin, min(begin + size, n))
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #d2fa8112
 def all_plain(scores: Scores, n: int) -> Best:
     "Compare each mention with all earlier ones."
     at, score = np.zeros(n, int), np.zeros(n)
-    for i in range(n): at[i], score[i] = _best_one(scores, i, range(i))
+    for i in range(n):
+        at[i], score[i] = _best_one(scores, i, range(i))
     return Best(at, score)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #89d53865
@@ -137,40 +166,62 @@ def all_pairs(scores: Scores, n: int, rows: int = 256, columns: int = 1024) -> B
     return Best(at, score)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3005ecc8
-def local_plain(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8) -> Best:
+def local_plain(
+    scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8
+) -> Best:
     "Compare each mention with the last `reach` ones, and with the `most` latest ones for each shared word."
     having: dict[int, list[int]] = {}
     at, score = np.zeros(len(words), int), np.zeros(len(words))
     for i, own in enumerate(words):
         near = {*range(max(0, i - reach), i)}
-        for w in own: near.update(having.get(w, [])[-most:])
+        for w in own:
+            near.update(having.get(w, [])[-most:])
         at[i], score[i] = _best_one(scores, i, sorted(near))
-        for w in own: having.setdefault(w, []).append(i)
+        for w in own:
+            having.setdefault(w, []).append(i)
     return Best(at, score)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #025c04af
-def _far(i: np.ndarray, words: Sequence[Sequence[int]], having: dict[int, deque[int]], reach: int,
-         most: int) -> list[list[int]]:
+def _far(
+    i: np.ndarray,
+    words: Sequence[Sequence[int]],
+    having: dict[int, deque[int]],
+    reach: int,
+    most: int,
+) -> list[list[int]]:
     "List for each mention the earlier ones beyond its reach that share a word; update `having`."
     out = []
     for k in i.tolist():
-        out.append(sorted({j for w in words[k] for j in having.get(w, ()) if j < k - reach}))
-        for w in words[k]: having.setdefault(w, deque(maxlen=most)).append(k)
+        out.append(
+            sorted({j for w in words[k] for j in having.get(w, ()) if j < k - reach})
+        )
+        for w in words[k]:
+            having.setdefault(w, deque(maxlen=most)).append(k)
     return out
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1cddb07f
-def _best_far(scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+def _best_far(
+    scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]
+) -> tuple[np.ndarray, np.ndarray]:
     "Return the best of each mention's own few candidates, and its score."
     at, score = np.zeros(len(i), int), np.full(len(i), -np.inf)
     some = np.flatnonzero(list(map(len, far)))
     columns = np.array(sorted(set(chain.from_iterable(far))), int)
     allowed = np.zeros((len(some), len(columns)), bool)
-    for row, k in enumerate(some.tolist()): allowed[row, np.searchsorted(columns, far[k])] = True
-    if len(some): at[some], score[some] = _best_each(scores, i[some], columns, allowed)
+    for row, k in enumerate(some.tolist()):
+        allowed[row, np.searchsorted(columns, far[k])] = True
+    if len(some):
+        at[some], score[some] = _best_each(scores, i[some], columns, allowed)
     return at, score
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #0899202e
-def local(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8, rows: int = 128) -> Best:
+def local(
+    scores: Scores,
+    words: Sequence[Sequence[int]],
+    reach: int = 400,
+    most: int = 8,
+    rows: int = 128,
+) -> Best:
     "Compare each mention as in local_plain, in blocks."
     _at_least(1, reach=reach, most=most)
     at, score = np.zeros(len(words), int), np.full(len(words), -np.inf)
@@ -187,11 +238,13 @@ def local(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most
 Join = Literal["none", "names", "scores"]
 KEEP = 4  # names, and recent mentions, that represent an entity
 
+
 def first_names(members: Sequence[int], known: Known) -> list[int]:
     "List the first mentions of an entity with different names."
     names: dict[int, int] = {}
     for j in members:
-        if known.named[j] and len(names) < KEEP: names.setdefault(int(known.string[j]), j)
+        if known.named[j] and len(names) < KEEP:
+            names.setdefault(int(known.string[j]), j)
     return list(names.values())
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #273c6278
@@ -206,8 +259,13 @@ def _of_some(scores: Scores, i: np.ndarray) -> Scores:
     return lambda rows, columns: scores(i[rows], i[columns])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3399170c
-def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bias: float,
-           given: Sequence[int]) -> Iterator[list[list[int]]]:
+def _apart(
+    scores: Scores,
+    known: Known,
+    find: Callable[[Scores, int], Best],
+    bias: float,
+    given: Sequence[int],
+) -> Iterator[list[list[int]]]:
     "Yield the entities of each window, found by all pairs of its mentions."
     window = known.windows()
     begun, _ = _begun(given, len(known))
@@ -220,7 +278,8 @@ def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bi
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e7a012e6
 def _best_rated(rated: Sequence[float], bias: float) -> int:
     "Return the index of the best score above 0, the first of equals; -1 if none."
-    if not len(rated): return -1
+    if not len(rated):
+        return -1
     k = int(np.argmax(rated))
     return k if rated[k] + bias > 0 else -1
 
@@ -230,57 +289,80 @@ def _best_score(scores: Scores, i: int, others: Sequence[int]) -> float:
     return max(float(scores(np.array([i]), np.array([j]))[0, 0]) for j in others)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #59e235c3
-def rated_plain(scores: Scores, known: Known, mine: Sequence[int], entities: Sequence[Sequence[int]]) -> list[float]:
+def rated_plain(
+    scores: Scores, known: Known, mine: Sequence[int], entities: Sequence[Sequence[int]]
+) -> list[float]:
     "Score an entity of a window against earlier ones, by their names."
     names, out = first_names(mine, known), []
     for members in entities:
         theirs = first_names(members, known)
         best = [_best_score(scores, i, theirs) for i in names if theirs]
-        out.append(sum(best)/len(best) if best else -np.inf)
+        out.append(sum(best) / len(best) if best else -np.inf)
     return out
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1ad8ae4c
-def _earlier_plain(scores: Scores, known: Known, join: Join, bias: float, mine: Sequence[int],
-                   before: Sequence[Sequence[int]]) -> int:
+def _earlier_plain(
+    scores: Scores,
+    known: Known,
+    join: Join,
+    bias: float,
+    mine: Sequence[int],
+    before: Sequence[Sequence[int]],
+) -> int:
     "Return the earlier entity that an entity of a window joins; -1 if none."
-    if join == "scores": return _best_rated(rated_plain(scores, known, mine, before), bias)
+    if join == "scores":
+        return _best_rated(rated_plain(scores, known, mine, before), bias)
     name = usual_name(mine, known) if join == "names" else -1
     for k, members in enumerate(before):
-        if name >= 0 and usual_name(members, known) == name: return k
+        if name >= 0 and usual_name(members, known) == name:
+            return k
     return -1
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #c7c2ee92
-def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
-                     given: Sequence[int] = ()) -> np.ndarray:
+def in_windows_plain(
+    scores: Scores,
+    known: Known,
+    join: Join = "scores",
+    bias: float = 0.0,
+    given: Sequence[int] = (),
+) -> np.ndarray:
     "Number the entity of each mention: cluster each window, then merge entities with earlier ones."
     entities: list[list[int]] = []
     for found in _apart(scores, known, all_plain, bias, given):
         before = list(map(list, entities))
         for mine in found:
             k = _earlier_plain(scores, known, join, bias, mine, before)
-            if k >= 0: entities[k] += mine
-            else: entities.append(mine)
+            if k >= 0:
+                entities[k] += mine
+            else:
+                entities.append(mine)
     return _as_numbers(entities, len(known), given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #68283e5f
-def _as_numbers(entities: Sequence[Sequence[int]], n: int, given: Sequence[int]) -> np.ndarray:
+def _as_numbers(
+    entities: Sequence[Sequence[int]], n: int, given: Sequence[int]
+) -> np.ndarray:
     "Number the entity of each mention; known entities keep their numbers, merged ones the first."
     out, begun = _begun(given, n)
     for members in entities:
         known = [int(out[i]) for i in members if out[i] >= 0]
-        if not known: begun += 1
+        if not known:
+            begun += 1
         number = known[0] if known else begun - 1
         for i in members:
-            if out[i] < 0: out[i] = number
+            if out[i] < 0:
+                out[i] = number
     return out
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #5fe315e7
-def _firsts(many: Sequence[int]|np.ndarray) -> np.ndarray:
+def _firsts(many: Sequence[int] | np.ndarray) -> np.ndarray:
     "Return the starts of neighbouring groups."
     return np.cumsum([0, *many[:-1]])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #85ff3f5a
-def _in_a_row(groups: Sequence[Collection[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _in_a_row(
+    groups: Sequence[Collection[int]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Chain the members of groups; also return which groups have any, and how many each of these has."
     many = np.array(list(map(len, groups)), int)
     some = np.flatnonzero(many)
@@ -289,41 +371,56 @@ def _in_a_row(groups: Sequence[Collection[int]]) -> tuple[np.ndarray, np.ndarray
 # %% ../../../nbs/models/coreference/05_memory.ipynb #12d82003
 class _Joined:
     "The merged entities of the windows so far, with their names."
+
     def __init__(self, known: Known):
         self.known = known
         self.members: list[list[int]] = []
         self.often: list[Counter[int]] = []
         self.names: list[dict[int, int]] = []
+
     def _start(self) -> int:
         "Start an entity; return its number."
         self.members.append([])
         self.often.append(Counter())
         self.names.append({})
         return len(self.members) - 1
+
     def add(self, k: int, mine: Sequence[int]):
         "Merge the mentions of a window's entity into an earlier entity; -1: start a new one."
-        if k < 0: k = self._start()
+        if k < 0:
+            k = self._start()
         self.members[k] += mine
         for j in mine:
-            if not self.known.named[j]: continue
+            if not self.known.named[j]:
+                continue
             self.often[k][int(self.known.string[j])] += 1
-            if len(self.names[k]) < KEEP: self.names[k].setdefault(int(self.known.string[j]), j)
+            if len(self.names[k]) < KEEP:
+                self.names[k].setdefault(int(self.known.string[j]), j)
+
     def by_name(self) -> dict[int, int]:
         "Return the first entity of each usual name."
         out: dict[int, int] = {}
         for k, often in enumerate(self.often):
-            if often: out.setdefault(max(often, key=often.__getitem__), k)
+            if often:
+                out.setdefault(max(often, key=often.__getitem__), k)
         return out
+
     def rated(self, scores: Scores, names: Sequence[Sequence[int]]) -> np.ndarray:
         "Score entities of a window, by their names, against all earlier ones."
         out = np.full((len(names), len(self.members)), -np.inf)
         rows, mine, many = _in_a_row(names)
         columns, here, many_here = _in_a_row(list(map(dict.values, self.names)))
-        if not len(mine) or not len(here): return out
+        if not len(mine) or not len(here):
+            return out
         best = np.maximum.reduceat(scores(rows, columns), _firsts(many_here), axis=1)
-        out[np.ix_(mine, here)] = np.add.reduceat(best, _firsts(many), axis=0)/many[:, None]
+        out[np.ix_(mine, here)] = (
+            np.add.reduceat(best, _firsts(many), axis=0) / many[:, None]
+        )
         return out
-    def earlier(self, scores: Scores, found: Sequence[Sequence[int]], join: Join, bias: float) -> list[int]:
+
+    def earlier(
+        self, scores: Scores, found: Sequence[Sequence[int]], join: Join, bias: float
+    ) -> list[int]:
         "Return for each entity of a window the earlier one that it joins; -1 if none."
         if join == "names":
             by_name = self.by_name()
@@ -331,19 +428,26 @@ class _Joined:
         if join == "scores":
             names = [first_names(mine, self.known) for mine in found]
             return [_best_rated(row, bias) for row in self.rated(scores, names)]
-        return [-1]*len(found)
+        return [-1] * len(found)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #01c10022
-def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
-               given: Sequence[int] = ()) -> np.ndarray:
+def in_windows(
+    scores: Scores,
+    known: Known,
+    join: Join = "scores",
+    bias: float = 0.0,
+    given: Sequence[int] = (),
+) -> np.ndarray:
     "Number entities as in_windows_plain does, with the scores of a window at once."
     joined = _Joined(known)
     for found in _apart(scores, known, all_pairs, bias, given):
-        for k, mine in zip(joined.earlier(scores, found, join, bias), found): joined.add(k, mine)
+        for k, mine in zip(joined.earlier(scores, found, join, bias), found):
+            joined.add(k, mine)
     return _as_numbers(joined.members, len(known), given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e839af45
 Log = Sequence[int]  # the entity of each mention so far
+
 
 def lru_candidates(log: Log, recent: int) -> list[int]:
     "List the last used entities, the latest first."
@@ -355,49 +459,64 @@ def dual_candidates(log: Log, recent: int, frequent: int) -> list[int]:
     used = Counter(log)
     out = sorted(used, key=used.__getitem__)[-frequent:] if frequent else []
     for e in reversed(log):
-        if len(out) == recent + frequent: break
-        if e not in out: out.append(e)
+        if len(out) == recent + frequent:
+            break
+        if e not in out:
+            out.append(e)
     return out
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #7cd8342f
 class Cache:
     "Incremental candidates: the most used entities, and of the others the last used ones."
+
     def __init__(self, recent: int = 25, frequent: int = 0):
         _at_least(1, recent=recent)
         _at_least(0, frequent=frequent)
         self.recent, self.frequent = recent, frequent
-        self.last: OrderedDict[int, None] = OrderedDict()  # the latest last; only as many as can matter
-        self.used: dict[int, tuple[int, int]] = {}         # number of uses, and order of first use
+        # the latest last; only as many as can matter
+        self.last: OrderedDict[int, None] = OrderedDict()
+        self.used: dict[int, tuple[int, int]] = {}  # number of uses, and order of first use
         self.top: set[int] = set()
         self.now: set[int] = set()
+
     def candidates(self) -> list[int]:
         "List the candidates of the next mention, in the order of the plain form."
         out = sorted(self.top, key=self.used.__getitem__)
         others = (e for e in reversed(self.last) if e not in self.top)
         return out + list(islice(others, self.recent + self.frequent - len(out)))
+
     def _count(self, e: int):
         "Count a use; an entity used more often than the least used one of the top replaces it."
         often, began = self.used.get(e, (0, len(self.used)))
         self.used[e] = often + 1, began
-        if e in self.top: return
+        if e in self.top:
+            return
         self.top.add(e)
-        if len(self.top) > self.frequent: self.top.remove(min(self.top, key=self.used.__getitem__))
+        if len(self.top) > self.frequent:
+            self.top.remove(min(self.top, key=self.used.__getitem__))
+
     def access(self, e: int) -> tuple[set[int], set[int]]:
         "Use an entity; return the new candidates, and the former ones."
-        if self.frequent: self._count(e)
+        if self.frequent:
+            self._count(e)
         self.last[e] = None
         self.last.move_to_end(e)
-        if len(self.last) > self.recent + self.frequent: self.last.popitem(last=False)
+        if len(self.last) > self.recent + self.frequent:
+            self.last.popitem(last=False)
         before, self.now = self.now, set(self.candidates())
         return self.now - before, before - self.now
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3bb649ca
 class Everyone:
     "Unbounded candidates."
-    def __init__(self): self.now: set[int] = set()
+
+    def __init__(self):
+        self.now: set[int] = set()
+
     def candidates(self) -> list[int]:
         "List the candidates of the next mention."
         return [*self.now]
+
     def access(self, e: int) -> tuple[set[int], set[int]]:
         "Use an entity; return the new candidates, and the former ones: none."
         new = {e} - self.now
@@ -406,26 +525,33 @@ class Everyone:
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #f33804a1
 def lru_steps_plain(
-    log: Log,         # the entity of each mention, in order
-    recent: int = 25, # number of last used entities
-) -> Iterator[list[int]]: # the candidates of each mention, from the log before it
+    log: Log,  # the entity of each mention, in order
+    recent: int = 25,  # number of last used entities
+) -> Iterator[list[int]]:  # the candidates of each mention, from the log before it
     "Yield the candidates of each mention of a log, under lru."
-    for k in range(len(log)): yield lru_candidates(log[:k], recent)
+    for k in range(len(log)):
+        yield lru_candidates(log[:k], recent)
+
 
 def dual_steps_plain(
-    log: Log,           # the entity of each mention, in order
-    recent: int = 25,   # L: number of last used entities
-    frequent: int = 25, # G: number of most used entities
-) -> Iterator[list[int]]: # the candidates of each mention, from the log before it
+    log: Log,  # the entity of each mention, in order
+    recent: int = 25,  # L: number of last used entities
+    frequent: int = 25,  # G: number of most used entities
+) -> Iterator[list[int]]:  # the candidates of each mention, from the log before it
     "Yield the candidates of each mention of a log, under dual."
-    for k in range(len(log)): yield dual_candidates(log[:k], recent, frequent)
+    for k in range(len(log)):
+        yield dual_candidates(log[:k], recent, frequent)
 
-def dual_steps(log: Iterable[int], recent: int = 25, frequent: int = 25) -> Iterator[list[int]]:
+
+def dual_steps(
+    log: Iterable[int], recent: int = 25, frequent: int = 25
+) -> Iterator[list[int]]:
     "Yield the candidates as dual_steps_plain does, in one pass."
     cache = Cache(recent, frequent)
     for e in log:
         yield cache.candidates()
         cache.access(e)
+
 
 def lru_steps(log: Iterable[int], recent: int = 25) -> Iterator[list[int]]:
     "Yield the candidates as lru_steps_plain does, in one pass."
@@ -437,68 +563,91 @@ def standing_for(members: Sequence[int], known: Known) -> list[int]:
     return sorted({*members[-KEEP:], *first_names(members, known)})
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #54b0722d
-def _representing(entities: Iterable[int], members: dict[int, list[int]], known: Known) -> list[int]:
+def _representing(
+    entities: Iterable[int], members: dict[int, list[int]], known: Known
+) -> list[int]:
     "List the mentions that represent some entities, in order."
     out: list[int] = []
-    for e in entities: out += standing_for(members[e], known)
+    for e in entities:
+        out += standing_for(members[e], known)
     return sorted(out)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #8f853d76
 class Remembered(NamedTuple):
     "The result of clustering with a memory."
-    entity: np.ndarray          # entity of each mention: the access log
-    left: list[tuple[int, int]] # pairs of a mention and an entity that it removed from the candidates
+
+    entity: np.ndarray  # entity of each mention: the access log
+    # pairs of a mention and an entity that it removed from the candidates
+    left: list[tuple[int, int]]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #856f3894
 def remembered_plain(
-    scores: Scores, known: Known,             # of the mentions
-    candidates: Callable[[Log], Sequence[int]], # candidates of a mention, from the log before it
-    bias: float = 0.,                         # added to each score
-    given: Sequence[int] = (),                # known entities of mentions; -1: unknown
+    scores: Scores,
+    known: Known,  # of the mentions
+    candidates: Callable[[Log], Sequence[int]],  # candidates of a mention,
+    # from the log before it
+    bias: float = 0.0,  # added to each score
+    given: Sequence[int] = (),  # known entities of mentions; -1: unknown
 ) -> Remembered:
     "Let each mention join the best-scored candidate, or start an entity if no score is above 0."
     out, entities = _begun(given, len(known))
-    log, members, left, now = list[int](), dict[int, list[int]](), list[tuple[int, int]](), set[int]()
+    log = list[int]()
+    members = dict[int, list[int]]()
+    left = list[tuple[int, int]]()
+    now = set[int]()
     for i in range(len(known)):
         if out[i] < 0:
             at, score = _best_one(scores, i, _representing(candidates(log), members, known))
-            if score + bias > 0: out[i] = out[at]
-            else: out[i], entities = entities, entities + 1
+            if score + bias > 0:
+                out[i] = out[at]
+            else:
+                out[i], entities = entities, entities + 1
         log.append(int(out[i]))
         members.setdefault(log[-1], []).append(i)
         before, now = now, set(candidates(log))
-        for e in sorted(before - now): left.append((i, e))
+        for e in sorted(before - now):
+            left.append((i, e))
     return Remembered(out, left)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #152861e4
 class _Standing:
     "The mentions that represent an entity, updated incrementally."
+
     def __init__(self):
         self.recent: deque[int] = deque()
         self.names: dict[int, int] = {}
+
     def add(self, i: int, known: Known) -> int:
         "Add a mention; return the one that no longer represents the entity, or -1."
         self.recent.append(i)
-        if known.named[i] and len(self.names) < KEEP: self.names.setdefault(int(known.string[i]), i)
-        if len(self.recent) <= KEEP: return -1
+        if known.named[i] and len(self.names) < KEEP:
+            self.names.setdefault(int(known.string[i]), i)
+        if len(self.recent) <= KEEP:
+            return -1
         old = self.recent.popleft()
         return -1 if old in self.names.values() else old
-    def all(self) -> list[int]: return [*self.recent, *self.names.values()]
+
+    def all(self) -> list[int]:
+        return [*self.recent, *self.names.values()]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #672755ed
 class _Ahead:
     "Scores of the next mentions with all representatives of candidates."
+
     def __init__(self, scores: Scores, rows: np.ndarray, columns: np.ndarray):
         self.scores, self.rows, self.columns = scores, rows, np.concatenate([columns, rows])
         self.table = scores(rows, self.columns)
+
     def more(self, mentions: Iterable[int]):
         "Add columns for further mentions."
         new = np.setdiff1d(np.array([*mentions], int), self.columns)
-        if not len(new): return
+        if not len(new):
+            return
         columns = np.concatenate([self.columns, new])
         order = columns.argsort()
         self.table = np.concatenate([self.table, self.scores(self.rows, new)], 1)[:, order]
         self.columns = columns[order]
+
     def best(self, i: int, active: np.ndarray) -> tuple[int, float]:
         "Return the best representative of a candidate, and its score."
         row = np.where(active[self.columns], self.table[i - self.rows[0]], -np.inf)
@@ -508,44 +657,59 @@ class _Ahead:
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e93c555a
 class _Memory:
     "Entities with their representatives, and the mentions that represent a candidate."
+
     def __init__(self, known: Known, cache: Any):
         self.known, self.cache = known, cache
         self.of: dict[int, _Standing] = {}
         self.active = np.zeros(len(known), bool)
+
     def add(self, i: int, e: int, ahead: _Ahead) -> set[int]:
         "Let a mention join an entity; return the entities that are no longer candidates."
         came, gone = self.cache.access(e)
-        for k in gone: self.active[self.of[k].all()] = False
+        for k in gone:
+            self.active[self.of[k].all()] = False
         for k in came & self.of.keys():
             self.active[self.of[k].all()] = True
             ahead.more(self.of[k].all())
         old = self.of.setdefault(e, _Standing()).add(i, self.known)
-        if old >= 0: self.active[old] = False
+        if old >= 0:
+            self.active[old] = False
         self.active[i] = True
         return gone
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1f66c8f6
-def remembered(scores: Scores, known: Known, cache: Any, bias: float = 0., given: Sequence[int] = (),
-               rows: int = 64) -> Remembered:
+def remembered(
+    scores: Scores,
+    known: Known,
+    cache: Any,
+    bias: float = 0.0,
+    given: Sequence[int] = (),
+    rows: int = 64,
+) -> Remembered:
     "Cluster as remembered_plain does, with the scores of many mentions at once; `cache` is Cache or Everyone."
     out, entities = _begun(given, len(known))
     memory, left = _Memory(known, cache), list[tuple[int, int]]()
     for block in _blocks(len(known), rows):
-        ahead = _Ahead(scores, block, np.flatnonzero(memory.active[:block[0]]))
+        ahead = _Ahead(scores, block, np.flatnonzero(memory.active[: block[0]]))
         for i in block.tolist():
             if out[i] < 0:
                 at, score = ahead.best(i, memory.active)
-                if score + bias > 0: out[i] = out[at]
-                else: out[i], entities = entities, entities + 1
-            for e in sorted(memory.add(i, int(out[i]), ahead)): left.append((i, e))
+                if score + bias > 0:
+                    out[i] = out[at]
+                else:
+                    out[i], entities = entities, entities + 1
+            for e in sorted(memory.add(i, int(out[i]), ahead)):
+                left.append((i, e))
     return Remembered(out, left)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1b79e181
 class Entities(Protocol):
     "Entities to compare mentions with."
+
     def scores(self, i: int, candidates: Sequence[int]) -> np.ndarray:
         "Score a mention with some entities; a link is a score above 0."
         ...
+
     def add(self, i: int, e: int):
         "Let a mention join an entity, or start it."
         ...
@@ -553,11 +717,14 @@ class Entities(Protocol):
 # %% ../../../nbs/models/coreference/05_memory.ipynb #94c9b7e4
 class PlainCache:
     "Candidates computed from the whole log."
+
     def __init__(self, of: Callable[[Log], Sequence[int]]):
         self.of, self.log = of, list[int]()
+
     def candidates(self) -> Sequence[int]:
         "List the candidates of the next mention."
         return self.of(self.log)
+
     def access(self, e: int) -> tuple[set[int], set[int]]:
         "Use an entity; return the new candidates, and the former ones."
         before = {*self.candidates()}
@@ -568,13 +735,17 @@ class PlainCache:
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1e85115a
 def _best_entity(scores: np.ndarray, candidates: Sequence[int]) -> tuple[int, float]:
     "Return the best-scored entity, and its score."
-    if not len(scores): return -1, -np.inf
+    if not len(scores):
+        return -1, -np.inf
     k = int(scores.argmax())
-    if not scores[k] < np.inf: raise _not_numbers("entities")
+    if not scores[k] < np.inf:
+        raise _not_numbers("entities")
     return candidates[k], float(scores[k])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #a08862f0
-def gathered(entities: Entities, n: int, cache: Any, bias: float = 0., given: Sequence[int] = ()) -> Remembered:
+def gathered(
+    entities: Entities, n: int, cache: Any, bias: float = 0.0, given: Sequence[int] = ()
+) -> Remembered:
     "Let each of n mentions join the best-scored candidate, or start an entity if no score is above 0."
     out, begun = _begun(given, n)
     left = list[tuple[int, int]]()
@@ -582,88 +753,124 @@ def gathered(entities: Entities, n: int, cache: Any, bias: float = 0., given: Se
         if out[i] < 0:
             candidates = sorted(cache.candidates())
             e, score = _best_entity(entities.scores(i, candidates), candidates)
-            if score + bias > 0: out[i] = e
-            else: out[i], begun = begun, begun + 1
+            if score + bias > 0:
+                out[i] = e
+            else:
+                out[i], begun = begun, begun + 1
         entities.add(i, int(out[i]))
-        for e in sorted(cache.access(int(out[i]))[1]): left.append((i, e))
+        for e in sorted(cache.access(int(out[i]))[1]):
+            left.append((i, e))
     return Remembered(out, left)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #00355773
 POLICIES = ("local", "all", "unbounded", "lru", "dual", "windows")
 OF_ENTITIES = ("unbounded", "lru", "dual")  # policies for scorers of mentions with entities
 
+
 class Sizes(NamedTuple):
     "The sizes of the policies."
-    reach: int = 400   # local: number of last mentions
-    most: int = 8      # local: earlier mentions for each shared word
-    recent: int = 25   # lru and dual: number of last used entities
-    frequent: int = 25 # dual: number of most used entities
-    join: Join = "scores" # windows: how entities of two windows are merged
+
+    reach: int = 400  # local: number of last mentions
+    most: int = 8  # local: earlier mentions for each shared word
+    recent: int = 25  # lru and dual: number of last used entities
+    frequent: int = 25  # dual: number of most used entities
+    join: Join = "scores"  # windows: how entities of two windows are merged
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #2053717b
-def _plain(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]) -> Remembered:
+def _plain(
+    policy: str,
+    scores: Scores,
+    known: Known,
+    size: Sizes,
+    bias: float,
+    given: Sequence[int],
+) -> Remembered:
     "Cluster under a policy in its plain form."
-    if policy == "all": return Remembered(link(all_plain(scores, len(known)), bias, given), [])
-    if policy == "windows": return Remembered(in_windows_plain(scores, known, size.join, bias, given), [])
+    if policy == "all":
+        return Remembered(link(all_plain(scores, len(known)), bias, given), [])
+    if policy == "windows":
+        return Remembered(in_windows_plain(scores, known, size.join, bias, given), [])
     if policy == "local":
-        return Remembered(link(local_plain(scores, known.words, size.reach, size.most), bias, given), [])
+        return Remembered(
+            link(local_plain(scores, known.words, size.reach, size.most), bias, given), []
+        )
     return remembered_plain(scores, known, _plain_candidates(policy, size), bias, given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #324ad161
 def _plain_candidates(policy: str, size: Sizes) -> Callable[[Log], Sequence[int]]:
     "Return the function that computes a policy's candidates from a log."
-    if policy == "lru": return lambda log: lru_candidates(log, size.recent)
-    if policy == "dual": return lambda log: dual_candidates(log, size.recent, size.frequent)
+    if policy == "lru":
+        return lambda log: lru_candidates(log, size.recent)
+    if policy == "dual":
+        return lambda log: dual_candidates(log, size.recent, size.frequent)
     return lambda log: [*dict.fromkeys(log)]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3fde082d
 def _cache(policy: str, size: Sizes) -> Any:
     "Make the cache of a policy."
-    if policy == "unbounded": return Everyone()
+    if policy == "unbounded":
+        return Everyone()
     return Cache(size.recent, size.frequent if policy == "dual" else 0)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #114b3494
 def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
     "Raise an error for an unknown policy or sizes that are too small."
-    if policy not in POLICIES: raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))
+    if policy not in POLICIES:
+        raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))
     if policy not in policies:
-        raise CallError(f"policy {policy} compares pairs of mentions; this scorer compares a mention with whole "
-                        f"entities", "memory", f"choose {', '.join(policies)}")
+        raise CallError(
+            f"policy {policy} compares pairs of mentions; this scorer compares a mention with whole "
+            f"entities",
+            "memory",
+            f"choose {', '.join(policies)}",
+        )
     _at_least(1, reach=size.reach, most=size.most, recent=size.recent)
     _at_least(0, frequent=size.frequent)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #08ea3bbc
-def _quick(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]) -> Remembered:
+def _quick(
+    policy: str,
+    scores: Scores,
+    known: Known,
+    size: Sizes,
+    bias: float,
+    given: Sequence[int],
+) -> Remembered:
     "Cluster under a policy, with many scores at once."
-    if policy == "all": return Remembered(link(all_pairs(scores, len(known)), bias, given), [])
-    if policy == "local": return Remembered(link(local(scores, known.words, size.reach, size.most), bias, given), [])
-    if policy == "windows": return Remembered(in_windows(scores, known, size.join, bias, given), [])
+    if policy == "all":
+        return Remembered(link(all_pairs(scores, len(known)), bias, given), [])
+    if policy == "local":
+        return Remembered(
+            link(local(scores, known.words, size.reach, size.most), bias, given), []
+        )
+    if policy == "windows":
+        return Remembered(in_windows(scores, known, size.join, bias, given), [])
     return remembered(scores, known, _cache(policy, size), bias, given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #883b427a
 def clustered(
-    policy: str,               # local, all, unbounded, lru, dual or windows
-    scores: Scores,            # of blocks of pairs
-    known: Known,              # of mentions
-    size: Sizes = Sizes(),     # of the policy
-    bias: float = 0.,          # added to each score
-    given: Sequence[int] = (), # known entities of mentions; -1: unknown
-    plain: bool = False,       # use the plain form, for comparison
-) -> Remembered:               # entities, and removed candidates
+    policy: str,  # local, all, unbounded, lru, dual or windows
+    scores: Scores,  # of blocks of pairs
+    known: Known,  # of mentions
+    size: Sizes = Sizes(),  # of the policy
+    bias: float = 0.0,  # added to each score
+    given: Sequence[int] = (),  # known entities of mentions; -1: unknown
+    plain: bool = False,  # use the plain form, for comparison
+) -> Remembered:  # entities, and removed candidates
     "Number the entity of each mention under a policy."
     _check(policy, size)
     return (_plain if plain else _quick)(policy, _checked(scores), known, size, bias, given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #fe0e7244
 def clustered_by_entity(
-    policy: str,               # unbounded, lru or dual
-    entities: Entities,        # score mentions
-    n: int,                    # number of mentions
-    size: Sizes = Sizes(),     # of the policy
-    bias: float = 0.,          # added to each score
-    given: Sequence[int] = (), # known entities of mentions; -1: unknown
-    plain: bool = False,       # use the plain form, for comparison
-) -> Remembered:               # entities, and removed candidates
+    policy: str,  # unbounded, lru or dual
+    entities: Entities,  # score mentions
+    n: int,  # number of mentions
+    size: Sizes = Sizes(),  # of the policy
+    bias: float = 0.0,  # added to each score
+    given: Sequence[int] = (),  # known entities of mentions; -1: unknown
+    plain: bool = False,  # use the plain form, for comparison
+) -> Remembered:  # entities, and removed candidates
     "Number the entity of each mention under a policy, with scores of whole entities."
     _check(policy, size, OF_ENTITIES)
     cache = PlainCache(_plain_candidates(policy, size)) if plain else _cache(policy, size)

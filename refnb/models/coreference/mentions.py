@@ -21,7 +21,9 @@ from .texts import Text
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #8ff2feff
 def layer(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
     "Make the first layer of a head."
-    return nn.Sequential(nn.Linear(inputs, outputs), nn.GELU(), nn.LayerNorm(outputs), nn.Dropout(dropout))
+    return nn.Sequential(
+        nn.Linear(inputs, outputs), nn.GELU(), nn.LayerNorm(outputs), nn.Dropout(dropout)
+    )
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #3224652f
 def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequential:
@@ -29,7 +31,9 @@ def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequentia
     return nn.Sequential(*layer(inputs, hidden, dropout), nn.Linear(hidden, outputs))
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #c2295885
-def ends_of(spans: Sequence[Span], at: int, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def ends_of(
+    spans: Sequence[Span], at: int, x: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     "Return the indices of the first and last words of spans, counted from `at`."
     first = torch.tensor([s[0] - at for s in spans], dtype=torch.long, device=x.device)
     last = torch.tensor([s[1] - at for s in spans], dtype=torch.long, device=x.device)
@@ -38,12 +42,16 @@ def ends_of(spans: Sequence[Span], at: int, x: torch.Tensor) -> tuple[torch.Tens
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #2f46593a
 def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
     "Check that all scores are finite."
-    if bool(torch.isfinite(scores).all()): return scores
-    raise DataError("the scores of mentions are not numbers", f"document {t.key!r}",
-                    "the weights may be damaged or badly trained; train it again")
+    if bool(torch.isfinite(scores).all()):
+        return scores
+    raise DataError(
+        "the scores of mentions are not numbers",
+        f"document {t.key!r}",
+        "the weights may be damaged or badly trained; train it again",
+    )
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #cd9c4463
-def _spans(first: np.ndarray|torch.Tensor, last: np.ndarray|torch.Tensor) -> list[Span]:
+def _spans(first: np.ndarray | torch.Tensor, last: np.ndarray | torch.Tensor) -> list[Span]:
     "Make spans of first and last words."
     return list(map(Span, first.tolist(), last.tolist()))
 
@@ -61,31 +69,44 @@ def _best_indices(scores: torch.Tensor, most: int, least: float) -> list[int]:
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #5ea2784b
 class Band(nn.Module):
     "A mention finder that scores each first word with each width up to `widest`."
+
     widest: int
+
     def inside(self, t: Text, at: int, n: int) -> torch.Tensor:
         "Mark the spans of words from `at` on that stay within their sentence and the `n` words."
         ends = at + np.arange(n)[:, None] + np.arange(self.widest)[None]
-        return torch.tensor((ends <= t.last[at:at + n, None]) & (ends < at + n))
+        return torch.tensor((ends <= t.last[at : at + n, None]) & (ends < at + n))
+
     def band(self, x: torch.Tensor, t: Text, at: int = 0) -> torch.Tensor:
         "Score spans by first word and by width less one; invalid spans get a very low score."
         return self(x).masked_fill(~self.inside(t, at, len(x)).to(x.device), -1e4)
 
-    def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:
+    def found(
+        self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0
+    ) -> list[Span]:
         "Find mentions among the words from `at` on, given by their vectors: spans with a score above the threshold."
         places = (_finite(self.band(x, t, at), t) > threshold).nonzero().tolist()
         return [Span(at + start, at + start + width) for start, width in places]
-    def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int,
-             least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
+
+    def loss(
+        self,
+        x: torch.Tensor,
+        t: Text,
+        gold: Collection[Span],
+        extra: int,
+        least: float = -1.5,
+    ) -> tuple[torch.Tensor, list[Span]]:
         """Compute the loss over gold mentions and all other spans; also return at most `extra` other spans with scores
         above `least`, best first."""
         band, ok = self(x), self.inside(t, 0, len(x)).to(x.device)
         reached = [s for s in gold if s.end - s.start < self.widest]
         first, last = ends_of(reached, 0, x)
         right = torch.zeros_like(band)
-        right[first, last - first] = 1.
-        wrong = _misses(band[ok], right[ok])/max(1, len(reached))
+        right[first, last - first] = 1.0
+        wrong = _misses(band[ok], right[ok]) / max(1, len(reached))
         others = band.detach().masked_fill(~ok | (right > 0), -1e4).flatten()
         return wrong, list(map(self._span_at, _best_indices(others, extra, least)))
+
     def _span_at(self, k: int) -> Span:
         "Return the span of a place in the flattened scores."
         start, width = divmod(k, self.widest)
@@ -94,100 +115,139 @@ class Band(nn.Module):
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #c46c9a13
 _ROWS = 64  # first words of a block
 
+
 def band_product(first: torch.Tensor, last: torch.Tensor, widest: int) -> torch.Tensor:
     "Multiply each row of `first` with the `widest` rows of `last` from the same place on; rows beyond the end are 0."
     n, across = len(first), _ROWS + widest - 1
-    blocks = n//_ROWS + 1
-    firsts = F.pad(first, (0, 0, 0, blocks*_ROWS - n)).view(blocks, _ROWS, -1)
-    lasts = F.pad(last, (0, 0, 0, blocks*_ROWS + widest - 1 - n)).unfold(0, across, _ROWS)  # block, hidden, across
+    blocks = n // _ROWS + 1
+    firsts = F.pad(first, (0, 0, 0, blocks * _ROWS - n)).view(blocks, _ROWS, -1)
+    # block, hidden, across
+    lasts = F.pad(last, (0, 0, 0, blocks * _ROWS + widest - 1 - n)).unfold(0, across, _ROWS)
     products = torch.bmm(firsts, lasts)
     # in rows that are one longer, each begins one place later: the band is upright
-    skewed = F.pad(products.view(blocks, -1), (0, _ROWS)).view(blocks*_ROWS, across + 1)
+    skewed = F.pad(products.view(blocks, -1), (0, _ROWS)).view(blocks * _ROWS, across + 1)
     return skewed[:n, :widest]
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #ab07215f
 class Banded(Band):
     "A finder with a bilinear score for each span of up to `widest` words."
-    def __init__(self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = .3):
+
+    def __init__(
+        self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = 0.3
+    ):
         super().__init__()
         self.widest = widest
-        self.starts, self.ends = layer(inputs, hidden, dropout), layer(inputs, hidden, dropout)
+        self.starts = layer(inputs, hidden, dropout)
+        self.ends = layer(inputs, hidden, dropout)
         self.start, self.end = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
         self.fit = nn.Linear(hidden, hidden, bias=False)
         self.width = nn.Embedding(widest, 1)
         nn.init.zeros_(self.width.weight)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         "Score spans by first word and by width less one; scores beyond the last word are meaningless."
         starts, ends = self.starts(x), self.ends(x)
-        fitting = band_product(starts, self.fit(ends), self.widest)/math.sqrt(starts.shape[1])
-        alone = F.pad(self.end(ends)[:, 0], (0, self.widest)).unfold(0, self.widest, 1)[:len(x)]
+        fitting = band_product(starts, self.fit(ends), self.widest) / math.sqrt(
+            starts.shape[1]
+        )
+        alone = F.pad(self.end(ends)[:, 0], (0, self.widest)).unfold(0, self.widest, 1)[
+            : len(x)
+        ]
         return fitting + self.start(starts) + alone + self.width.weight[:, 0]
+
     def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Score given spans; wider ones than `widest` count as having that width."
         first, last = ends_of(spans, at, x)
         starts, ends = self.starts(x), self.ends(x)
-        fitting = (starts[first]*self.fit(ends)[last]).sum(1)/math.sqrt(starts.shape[1])
+        fitting = (starts[first] * self.fit(ends)[last]).sum(1) / math.sqrt(starts.shape[1])
         width = self.width((last - first).clamp(max=self.widest - 1))
         return fitting + (self.start(starts)[first] + self.end(ends)[last] + width)[:, 0]
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #4840277c
-AT_A_TIME = 1 << 15  # pairs of a start and an end per block: a book without sentence ends has millions
+# pairs of a start and an end per block: a book without sentence ends has millions
+AT_A_TIME = 1 << 15
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #bb30df50
 class StartEnd(nn.Module):
     "A finder that scores each first word, and each possible last word for it."
-    def __init__(self, inputs: int, hidden: int = 256, dropout: float = .3, released: bool = False):
+
+    def __init__(
+        self, inputs: int, hidden: int = 256, dropout: float = 0.3, released: bool = False
+    ):
         super().__init__()
         self.released = released
         self.begins = head(inputs, hidden, 1, dropout)
-        self.starts, self.ends = head(inputs, hidden, hidden, dropout), head(inputs, hidden, hidden, dropout)
-        self.whole = head(2*hidden, hidden, 1, dropout)
+        self.starts = head(inputs, hidden, hidden, dropout)
+        self.ends = head(inputs, hidden, hidden, dropout)
+        self.whole = head(2 * hidden, hidden, 1, dropout)
+
     def reach(self, t: Text, at: int, n: int) -> np.ndarray:
         "Return the last possible word of a mention that starts at each of `n` words, counted from `at`."
-        last = t.last[at:at + n]
+        last = t.last[at : at + n]
         if self.released:
             after = np.minimum(last + 1, len(t) - 1)
-            ends_one = (last == np.arange(at, at + n)) & (t.part[after] == t.part[at:at + n])
+            ends_one = (last == np.arange(at, at + n)) & (
+                t.part[after] == t.part[at : at + n]
+            )
             last = np.where(ends_one, t.last[after], last)
         return np.minimum(last - at, n - 1)
-    def pairs(self, starts: Sequence[int]|np.ndarray, reach: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+
+    def pairs(
+        self, starts: Sequence[int] | np.ndarray, reach: np.ndarray
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         "Pair all first words with all last words in their reach."
         firsts = np.asarray(starts, int)
         many = reach[firsts] - firsts + 1
         first = np.repeat(firsts, many)
         since = np.arange(len(first)) - np.repeat(many.cumsum() - many, many)
         return torch.tensor(first), torch.tensor(first + since)
+
     def fit(self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
         "Score pairs of a first and a last word."
         starts, ends = self.starts(x), self.ends(x)
         blocks = zip(first.split(AT_A_TIME), last.split(AT_A_TIME))
-        return torch.cat([self.whole(torch.cat([starts[a], ends[b]], 1))[:, 0] for a, b in blocks])
+        return torch.cat(
+            [self.whole(torch.cat([starts[a], ends[b]], 1))[:, 0] for a, b in blocks]
+        )
 
     def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Score given spans: the minimum of the scores of start and of start with end."
         first, last = ends_of(spans, at, x)
         return torch.minimum(self.begins(x)[first, 0], self.fit(x, first, last))
-    def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:
+
+    def found(
+        self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0
+    ) -> list[Span]:
         "Find mentions among the words from `at` on: starts above the threshold with ends above it."
         begins = _finite(self.begins(x)[:, 0], t)
         starts = (begins > threshold).nonzero()[:, 0].cpu().numpy()
         first, last = self.pairs(starts, self.reach(t, at, len(x)))
         good = _finite(self.fit(x, first, last), t).cpu() > threshold
         return _spans(at + first[good], at + last[good])
-    def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int,
-             least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
+
+    def loss(
+        self,
+        x: torch.Tensor,
+        t: Text,
+        gold: Collection[Span],
+        extra: int,
+        least: float = -1.5,
+    ) -> tuple[torch.Tensor, list[Span]]:
         """Compute the loss over starts, and over the ends of gold starts; also return at most `extra` wrong spans with
         scores above `least`, best first."""
         begins, starts = self.begins(x)[:, 0], sorted({s.start for s in gold})
         right = torch.zeros_like(begins)
-        right[starts] = 1.
+        right[starts] = 1.0
         first, last = self.pairs(starts, self.reach(t, 0, len(x)))
         spans = _spans(first, last)
         fit = self.fit(x, first, last)
         are = torch.tensor([s in gold for s in spans], dtype=torch.bool, device=x.device)
         wrong = _misses(begins, right) + _misses(fit, are.float())
-        others = [spans[k] for k in _best_indices(fit.detach().masked_fill(are, -1e4), extra, least)]
-        return wrong/max(1, len(gold)), others
+        others = [
+            spans[k]
+            for k in _best_indices(fit.detach().masked_fill(are, -1e4), extra, least)
+        ]
+        return wrong / max(1, len(gold)), others
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #fe6d19b7
 def _words_in(first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -200,68 +260,100 @@ def _words_in(first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, to
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #abcca80a
 class SpanVectors(nn.Module):
     "Vectors of spans: first word, last word, attention-weighted words, width."
+
     of_width = 20  # size of a width's embedding
+
     def __init__(self, inputs: int, widest: int = 30):
         super().__init__()
-        self.widest, self.size = widest, 3*inputs + self.of_width
+        self.widest, self.size = widest, 3 * inputs + self.of_width
         self.attention = nn.Linear(inputs, 1)
         self.width = nn.Embedding(widest, self.of_width)
+
     def forward(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Compute the vectors of spans; wider ones than `widest` count as having that width."
         first, last = ends_of(spans, at, x)
         width = self.width((last - first).clamp(max=self.widest - 1))
         return torch.cat([x[first], x[last], self.weighted(x, first, last), width], 1)
-    def weighted(self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+
+    def weighted(
+        self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor
+    ) -> torch.Tensor:
         "Sum the words of each span, weighted by a softmax of their attention."
         of, words = _words_in(first, last)
         attention = self.attention(x)[words, 0]
-        top = attention.detach().new_full((len(first),), -math.inf).scatter_reduce(0, of, attention.detach(), "amax")
+        top = (
+            attention.detach()
+            .new_full((len(first),), -math.inf)
+            .scatter_reduce(0, of, attention.detach(), "amax")
+        )
         weight = (attention - top[of]).exp()
         total = weight.new_zeros(len(first)).index_add(0, of, weight)
-        return x.new_zeros(len(first), x.shape[1]).index_add(0, of, (weight/total[of])[:, None]*x[words])
+        return x.new_zeros(len(first), x.shape[1]).index_add(
+            0, of, (weight / total[of])[:, None] * x[words]
+        )
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #84e2bf72
 def best_uncrossed(spans: Sequence[Span], scores: np.ndarray, quota: int) -> list[Span]:
     "Select at most `quota` spans, best first, without crossing a selected one; return them in order."
     selected: list[Span] = []
-    if not len(spans) or quota < 1: return selected
+    if not len(spans) or quota < 1:
+        return selected
     begin, size = min(spans).start, max(s.end for s in spans) + 1
-    farthest = np.full(size - begin, -1)   # by first word: the farthest end of a selected span
-    earliest = np.full(size - begin, size) # by last word: the earliest start
+    # by first word: the farthest end of a selected span
+    farthest = np.full(size - begin, -1)
+    earliest = np.full(size - begin, size)  # by last word: the earliest start
     for k in np.argsort(-scores, kind="stable"):
         a, b = spans[k].start - begin, spans[k].end - begin
-        if (farthest[a + 1:b + 1] > b).any() or (earliest[a:b] < a).any(): continue
+        if (farthest[a + 1 : b + 1] > b).any() or (earliest[a:b] < a).any():
+            continue
         selected.append(spans[k])
         farthest[a], earliest[b] = max(farthest[a], b), min(earliest[b], a)
-        if len(selected) == quota: break
+        if len(selected) == quota:
+            break
     return sorted(selected)
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #e32e2288
 class Enumerated(Band):
     "A finder that scores the vector of each span of up to `widest` words; the best uncrossed ones are kept."
-    def __init__(self, inputs: int, ffn: int = 150, widest: int = 30, share: float = .4, dropout: float = .3):
+
+    def __init__(
+        self,
+        inputs: int,
+        ffn: int = 150,
+        widest: int = 30,
+        share: float = 0.4,
+        dropout: float = 0.3,
+    ):
         super().__init__()
         self.widest, self.share = widest, share
         self.spans = SpanVectors(inputs, widest)
         self.net = head(self.spans.size, ffn, 1, dropout)
+
     def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Score given spans."
         return self.net(self.spans(x, spans, at))[:, 0]
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         "Score spans by first word and by width less one; scores beyond the last word are meaningless."
         inputs, weight = x.shape[1], self.net[0].weight
-        first, last, inner, width = weight.split([inputs]*3 + [self.spans.of_width], 1)
-        summed = self._weighted(x, x @ inner.T) + self._windows(x @ last.T) + (x @ first.T)[:, :, None]
+        first, last, inner, width = weight.split([inputs] * 3 + [self.spans.of_width], 1)
+        summed = (
+            self._weighted(x, x @ inner.T)
+            + self._windows(x @ last.T)
+            + (x @ first.T)[:, :, None]
+        )
         summed = summed + (self.spans.width.weight @ width.T).T + self.net[0].bias[:, None]
         return self.net[1:](summed.transpose(1, 2))[:, :, 0]
+
     def _windows(self, v: torch.Tensor) -> torch.Tensor:
         "Stack the vectors of each word and of the following ones: word, number, words further."
-        return F.pad(v, (0, 0, 0, self.widest)).unfold(0, self.widest, 1)[:len(v)]
+        return F.pad(v, (0, 0, 0, self.widest)).unfold(0, self.widest, 1)[: len(v)]
+
     def _weighted(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         "Sum `v` over the words of each span, weighted by attention: word, number, width less one."
         attention = self._windows(self.spans.attention(x))
         weight = (attention - attention.detach().amax(2, keepdim=True)).exp()
-        return (self._windows(v)*weight).cumsum(2)/weight.cumsum(2).clamp(min=1e-30)
+        return (self._windows(v) * weight).cumsum(2) / weight.cumsum(2).clamp(min=1e-30)
 
     def candidates(self, x: torch.Tensor, t: Text, at: int = 0) -> list[Span]:
         "Select the spans among the words from `at` on that links are scored for, mentions or not."
@@ -269,12 +361,15 @@ class Enumerated(Band):
         first, width = self.inside(t, at, len(x)).numpy().nonzero()
         score, last, first = band[first, width], at + first + width, at + first
         selected: list[Span] = []
-        for p, words in zip(*np.unique(t.part[at:at + len(x)], return_counts=True)):
+        for p, words in zip(*np.unique(t.part[at : at + len(x)], return_counts=True)):
             mine = t.part[first] == p
             spans = _spans(first[mine], last[mine])
-            selected += best_uncrossed(spans, score[mine], int(self.share*words))
+            selected += best_uncrossed(spans, score[mine], int(self.share * words))
         return selected
-    def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:
+
+    def found(
+        self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0
+    ) -> list[Span]:
         "Find mentions among the words from `at` on: candidates with a score above the threshold."
         spans = self.candidates(x, t, at)
         scores = self.scores(x, spans, at).tolist()

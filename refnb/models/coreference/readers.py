@@ -20,10 +20,17 @@ from .texts import Cut, Text, around, segments, word_pieces
 from .words import AT_ONCE, Words, words_of
 from .mentions import ends_of, head
 from .recipes import CorefModel
-from .resolvers import Lesson, Resolver, Wrong, new_finder, new_resolver
+from refnb.models.coreference.resolvers import (
+    Lesson,
+    Resolver,
+    Wrong,
+    new_finder,
+    new_resolver,
+)
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #df2fb19f
 MOST = 100  # candidates of a pass
+
 
 def candidate_lists(sizes: Sequence[int], room: int) -> list[list[int]]:
     "Divide candidates, given by their numbers of pieces, into lists that fit into a room; each has at least one."
@@ -39,13 +46,20 @@ def candidate_lists(sizes: Sequence[int], room: int) -> list[list[int]]:
 # %% ../../../nbs/models/coreference/10_readers.ipynb #9d5ee8a7
 class Tail(NamedTuple):
     "The pieces of some candidates, which follow each passage."
-    ids: list[int]    # pieces, with special tokens
-    places: list[int] # first pieces of none and of each candidate, then the end, counted from the end of a passage
+
+    ids: list[int]  # pieces, with special tokens
+    # first pieces of none and of each candidate, then the end, counted from the end of a
+    # passage
+    places: list[int]
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #b8e1a16e
 def tail_of(pieces: Sequence[Sequence[int]], tokenizer: Any) -> Tail:
     "Join a symbol for none, and a symbol before the pieces of each candidate."
-    symbol = tokenizer.sep_token_id if tokenizer.mask_token_id is None else tokenizer.mask_token_id
+    symbol = (
+        tokenizer.sep_token_id
+        if tokenizer.mask_token_id is None
+        else tokenizer.mask_token_id
+    )
     parts, after = [[symbol, *own] for own in ((), *pieces)], around(tokenizer)[1]
     places = [0, *accumulate(map(len, parts))]
     ids = list(chain.from_iterable(parts)) + after
@@ -58,19 +72,23 @@ def passages(t: Text, tail: Tail, tokenizer: Any, length: int, context: int) -> 
     return cut._replace(segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments])
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #e727b5b4
-SHUFFLED, DROPPED = .5, .05  # in training: share of texts with a new order of candidates, of candidates left out
+# in training: share of texts with a new order of candidates, of candidates left out
+SHUFFLED, DROPPED = 0.5, 0.05
+
 
 class Passage(NamedTuple):
     "A passage that was read with candidates."
-    words: torch.Tensor   # vectors of its words
-    at: int               # its first word
-    names: torch.Tensor   # vectors of none, then of each candidate
-    who: list[int]        # the candidates
+
+    words: torch.Tensor  # vectors of its words
+    at: int  # its first word
+    names: torch.Tensor  # vectors of none, then of each candidate
+    who: list[int]  # the candidates
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #0d1ada7a
 def _drawn(order: list[int]) -> list[int]:
     "Draw an order of candidates for training, and leave out some of them."
-    if torch.rand(()) < SHUFFLED: order = [order[k] for k in torch.randperm(len(order)).tolist()]
+    if torch.rand(()) < SHUFFLED:
+        order = [order[k] for k in torch.randperm(len(order)).tolist()]
     return [k for k in order if torch.rand(()) >= DROPPED] or order
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #649ae1f7
@@ -82,71 +100,107 @@ def _of_tail(hidden: torch.Tensor, end: int, tail: Tail) -> torch.Tensor:
 # %% ../../../nbs/models/coreference/10_readers.ipynb #1a28bb7f
 def _check_names(t: Text):
     "Refuse a text without names."
-    if not any(t.names): raise DataError("has no names to link to", f"document {t.key!r}", "give it a list of names")
+    if not any(t.names):
+        raise DataError(
+            "has no names to link to", f"document {t.key!r}", "give it a list of names"
+        )
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #e724cf9e
 class Reader(nn.Module):
     "The net of a linker that reads passages with their candidates."
-    def __init__(self, m: CorefModel, words: Words, dropout: float = .3):
+
+    def __init__(self, m: CorefModel, words: Words, dropout: float = 0.3):
         super().__init__()
         self.m, self.words = m, words
         self.finder = new_finder(m, words.width, dropout)
         self.starts = head(words.width, m.hidden, m.hidden, dropout)
         self.ends = head(words.width, m.hidden, m.hidden, dropout)
+
     def candidates(self, t: Text) -> list[list[int]]:
         "Draw the order of the candidates in training; divide them into lists that are read at once."
         order = [k for k, name in enumerate(t.names) if name]
-        if self.training: order = _drawn(order)
+        if self.training:
+            order = _drawn(order)
         pieces = word_pieces(t.names, self.words.tokenizer)
-        lists = candidate_lists([1 + len(pieces[k]) for k in order], self.m.segment//2)
-        return [order[some[0]:some[-1] + 1] for some in lists]
+        lists = candidate_lists([1 + len(pieces[k]) for k in order], self.m.segment // 2)
+        return [order[some[0] : some[-1] + 1] for some in lists]
+
     def read(self, t: Text) -> Iterator[Passage]:
         "Read a text passage by passage, with each list of candidates."
         _check_names(t)
         pieces = word_pieces(t.names, self.words.tokenizer)
-        for who in self.candidates(t)[:1 if self.training else None]:  # one list a step is enough to learn from
+        # one list a step is enough to learn from
+        for who in self.candidates(t)[: 1 if self.training else None]:
             tail = tail_of([pieces[k] for k in who], self.words.tokenizer)
-            cut = passages(t, tail, self.words.tokenizer, self.m.segment, 0 if self.training else self.m.context)
-            for i in range(0, len(cut.segments), AT_ONCE): yield from self._passages(t, cut, i, tail, who)
-    def _passages(self, t: Text, cut: Cut, i: int, tail: Tail, who: list[int]) -> Iterator[Passage]:
+            cut = passages(
+                t,
+                tail,
+                self.words.tokenizer,
+                self.m.segment,
+                0 if self.training else self.m.context,
+            )
+            for i in range(0, len(cut.segments), AT_ONCE):
+                yield from self._passages(t, cut, i, tail, who)
+
+    def _passages(
+        self, t: Text, cut: Cut, i: int, tail: Tail, who: list[int]
+    ) -> Iterator[Passage]:
         "Read some neighbouring segments at once."
-        words, some = self.words, cut.segments[i:i + AT_ONCE]
+        words, some = self.words, cut.segments[i : i + AT_ONCE]
         for s, hidden in zip(some, words._hidden(some)):
             x = words.marked(words.of_pieces(hidden, s, cut), t, s.start, s.stop)
             names = _of_tail(hidden, len(s.ids), tail)
-            as_words = F.pad(names.repeat(1, x.shape[1]//names.shape[1]), (0, 2*words.extra))  # no shape, no quotation
+            as_words = F.pad(
+                names.repeat(1, x.shape[1] // names.shape[1]), (0, 2 * words.extra)
+            )  # no shape, no quotation
             yield Passage(words.dropout(x), s.start, words.dropout(as_words), who)
         words.remembered.clear()  # orders differ, so hardly a segment recurs
+
     def scores(self, p: Passage, spans: Sequence[Span]) -> torch.Tensor:
         "Score mentions of a passage with none, then with each candidate."
         first, last = ends_of(spans, p.at, p.words)
         both = torch.cat([self.starts(p.words)[first], self.ends(p.words)[last]], 1)
         names = torch.cat([self.starts(p.names), self.ends(p.names)], 1)
-        return both @ names.T/math.sqrt(both.shape[1])
+        return both @ names.T / math.sqrt(both.shape[1])
 
-    def wrong(self, lesson: Lesson, extra: float = .4, memory: str = "") -> Wrong:
+    def wrong(self, lesson: Lesson, extra: float = 0.4, memory: str = "") -> Wrong:
         "Compute the losses of mentions and of links; there are no others."
         read = list(self.read(lesson.text))
         x, entity = torch.cat([p.words for p in read]), lesson.entity
-        missed, others = self.finder.loss(x, lesson.text, entity.keys(), int(extra*len(entity)))
+        missed, others = self.finder.loss(
+            x, lesson.text, entity.keys(), int(extra * len(entity))
+        )
         losses = [self._links(p, within(p, [*entity, *others]), entity) for p in read]
         none = x.new_zeros(())
-        return Wrong(missed, torch.cat(losses).mean() if any(map(len, losses)) else none, none, none)
-    def _links(self, p: Passage, spans: Sequence[Span], entity: dict[Span, int]) -> torch.Tensor:
+        return Wrong(
+            missed, torch.cat(losses).mean() if any(map(len, losses)) else none, none, none
+        )
+
+    def _links(
+        self, p: Passage, spans: Sequence[Span], entity: dict[Span, int]
+    ) -> torch.Tensor:
         "Compute the loss of each link in a passage; a mention without a candidate belongs to none."
         place = {k: i for i, k in enumerate(p.who, 1)}
-        right = torch.tensor([place.get(entity.get(s, -1), 0) for s in spans], dtype=torch.long, device=p.words.device)
+        right = torch.tensor(
+            [place.get(entity.get(s, -1), 0) for s in spans],
+            dtype=torch.long,
+            device=p.words.device,
+        )
         return F.cross_entropy(self.scores(p, spans), right, reduction="none")
 
     @torch.no_grad()
-    def tried(self, t: Text, biases: Sequence[float], read: Iterable[Passage]|None = None) -> Iterator[list[list[Span]]]:
+    def tried(
+        self, t: Text, biases: Sequence[float], read: Iterable[Passage] | None = None
+    ) -> Iterator[list[list[Span]]]:
         "Yield the mentions of each name for each bias; the text is read once."
         best = self._best(t, self.read(t) if read is None else read)
         for b in biases:
             out: list[list[Span]] = [[] for _ in t.names]
             for s, (lead, k) in sorted(best.items()):
-                if lead + b > 0: out[k].append(s)
+                if lead + b > 0:
+                    out[k].append(s)
             yield out
+
     def _best(self, t: Text, read: Iterable[Passage]) -> dict[Span, tuple[float, int]]:
         "Return for each mention the lead of its best candidate over none, and that candidate, over all lists."
         best: dict[Span, tuple[float, int]] = {}
@@ -154,11 +208,14 @@ class Reader(nn.Module):
             spans = within(p, self.finder.found(p.words, t, p.at, self.m.threshold))
             scores = self.scores(p, spans)
             lead, who = (scores[:, 1:] - scores[:, :1]).max(1)
-            for s, x, k in zip(spans, lead.tolist(), who.tolist()): best[s] = max(best.get(s, (x, -1)), (x, p.who[k]))
+            for s, x, k in zip(spans, lead.tolist(), who.tolist()):
+                best[s] = max(best.get(s, (x, -1)), (x, p.who[k]))
         return best
+
     def resolve(self, t: Text, *given: Any, **more: Any) -> list[list[Span]]:
         "Find the mentions of each name of a text."
         return next(self.tried(t, [self.m.bias]))
+
     def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
         "Return a document with the mentions of each name."
         return d.changed(clusters=tuple(map(tuple, clusters)), labels={})
@@ -169,6 +226,10 @@ def within(p: Passage, spans: Iterable[Span]) -> list[Span]:
     return sorted(s for s in spans if p.at <= s.start and s.end < p.at + len(p.words))
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #1b7d18ae
-def new_net(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True) -> Any:
+def new_net(
+    m: CorefModel, dropout: float = 0.3, seed: int = 0, offline: bool = True
+) -> Any:
     "Load a system's encoder and add untrained heads: those of a reader of names, or of a resolver."
-    return new_resolver(m, dropout, seed, offline, Reader if m.antecedents == "names" else Resolver)
+    return new_resolver(
+        m, dropout, seed, offline, Reader if m.antecedents == "names" else Resolver
+    )

@@ -20,17 +20,23 @@ from .resolvers import Resolver
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #8f3bb44a
 class Reasons(NamedTuple):
-    "The parts of a link\'s score."
-    later: str                # later mention
-    earlier: str              # earlier mention
-    category: str             # category of the pair
-    parts: dict[str, float]   # summands of the score
+    "The parts of a link's score."
+
+    later: str  # later mention
+    earlier: str  # earlier mention
+    category: str  # category of the pair
+    parts: dict[str, float]  # summands of the score
 
     @property
-    def score(self) -> float: return sum(self.parts.values())
+    def score(self) -> float:
+        return sum(self.parts.values())
+
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} {part:.2f}" for name, part in self.parts.items())
-        return f"{self.later} → {self.earlier} ({self.category}): {self.score:.2f} = {parts}"
+        return (
+            f"{self.later} → {self.earlier} ({self.category}): {self.score:.2f} = {parts}"
+        )
+
     def _repr_html_(self) -> str:
         table = pd.DataFrame({"says": self.parts}).round(2)
         table.loc["together"] = round(self.score, 2)
@@ -40,11 +46,13 @@ class Reasons(NamedTuple):
 def _safe(text: str) -> str:
     "Escape a text for HTML."
     import html
+
     return html.escape(text)
+
 
 def _phrase(d: Document, s: Span) -> str:
     "Return the words of a mention."
-    return " ".join(d.tokens[s.start:s.end + 1])
+    return " ".join(d.tokens[s.start : s.end + 1])
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #70f64a1a
 def _own_score(v: Vectors, i: int, j: int, expert: int) -> float:
@@ -55,24 +63,41 @@ def _own_score(v: Vectors, i: int, j: int, expert: int) -> float:
 def _parts(net: Resolver, v: Vectors, i: int, j: int, p: Pairs) -> dict[str, float]:
     "Return the summands of the score of a mention i with an earlier mention j."
     k, scale = int(p.category[0, 0]), math.sqrt(net.scorer.size)
-    parts = {"looks like somebody new": -float(v.new[i]), "words, as all pairs": _own_score(v, i, j, -1)/scale}
-    if net.scorer.many > 1: parts[f"words, as {CATEGORIES[k]}"] = _own_score(v, i, j, k)/scale
+    parts = {
+        "looks like somebody new": -float(v.new[i]),
+        "words, as all pairs": _own_score(v, i, j, -1) / scale,
+    }
+    if net.scorer.many > 1:
+        parts[f"words, as {CATEGORIES[k]}"] = _own_score(v, i, j, k) / scale
     if tables := net.scorer.tables:
-        for table, at in zip(tables.tables, tables.places(p)): parts[table.name] = float(tables.number[at[0, 0]])
-    if net.m.bias: parts["bias"] = net.m.bias
+        for table, at in zip(tables.tables, tables.places(p)):
+            parts[table.name] = float(tables.number[at[0, 0]])
+    if net.m.bias:
+        parts["bias"] = net.m.bias
     return parts
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #e2f7008d
 def _check_link(net: Resolver, later: Span, earlier: Span):
     "Refuse a system without sums, and mentions in the wrong order."
     if not isinstance(net.scorer, Experts):
-        raise CallError("its scores of links are not interpretable sums", do="use a system with antecedents=experts")
+        raise CallError(
+            "its scores of links are not interpretable sums",
+            do="use a system with antecedents=experts",
+        )
     if not earlier < later:
-        raise CallError(f"{list(earlier)} is not before {list(later)}", do="name the later mention first")
+        raise CallError(
+            f"{list(earlier)} is not before {list(later)}",
+            do="name the later mention first",
+        )
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #26340b41
 @torch.no_grad()
-def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int]) -> Reasons:
+def reasons(
+    net: Resolver,
+    d: Document,
+    later: Span | tuple[int, int],
+    earlier: Span | tuple[int, int],
+) -> Reasons:
     "Decompose the score of a link of two mentions of a document; the net need not find this link."
     a, b = Span(*later), Span(*earlier)
     _check_link(net, a, b)
@@ -87,16 +112,26 @@ def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Sp
 def _near(d: Document, spans: Sequence[Sequence[int]], width: int) -> list[int]:
     "List the words of mentions, and some words on both sides."
     found: set[int] = set()
-    for first, last in spans: found.update(range(max(0, first - width), min(d.size, last + width + 1)))
+    for first, last in spans:
+        found.update(range(max(0, first - width), min(d.size, last + width + 1)))
     return sorted(found)
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #cc239d54
-def without_each(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int],
-                 width: int = 8) -> pd.DataFrame:
+def without_each(
+    net: Resolver,
+    d: Document,
+    later: Span | tuple[int, int],
+    earlier: Span | tuple[int, int],
+    width: int = 8,
+) -> pd.DataFrame:
     "Compute how much the score of a link falls if a word near its mentions is masked; largest fall first."
-    whole, mask = reasons(net, d, later, earlier).score, net.words.tokenizer.mask_token or net.words.tokenizer.unk_token
+    whole = reasons(net, d, later, earlier).score
+    mask = net.words.tokenizer.mask_token or net.words.tokenizer.unk_token
     near = _near(d, [later, earlier], width)
-    rows = [(d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score) for i in near]
+    rows = [
+        (d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score)
+        for i in near
+    ]
     table = pd.DataFrame(rows, columns=["word", "token", "falls by"])
     return table.sort_values("falls by", ascending=False, ignore_index=True)
 

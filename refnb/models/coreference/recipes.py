@@ -22,127 +22,190 @@ from ..pairs.encoders import PairModel, _pair_models, _too_small, the_pair_model
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #384018ef
 def encoder_of(name: str, length: int) -> PairModel:
     "Describe an encoder by a name of encoders.yaml, a folder, or a hub repository; `length` is the segment length."
-    known = (the_pair_model(name) if name in _pair_models()
-             else PairModel(name.rstrip("/").rpartition("/")[2], name, "unknown"))
+    known = (
+        the_pair_model(name)
+        if name in _pair_models()
+        else PairModel(name.rstrip("/").rpartition("/")[2], name, "unknown")
+    )
     return known.changed(kind="cosine", tokens=length, dtype="float32")
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #423d3a31
 class CorefModel(Record):
     "A coreference system: reading, mention detection, and linking."
-    title: str                       # title in tables
-    licence: str = "unknown"         # licence of the weights
-    encoder: str = "minilm"          # a name of encoders.yaml, a hub repository, or a folder
-    segment: int = 256               # pieces read at once
-    context: int = 32                # of these, context on each side
-    frozen: int = 0                  # frozen lower layers, including the embeddings
-    pieces: Literal["mean", "ends"] = "mean" # a word's vector: mean of its pieces, or first and last
-    mentions: Literal["banded", "start-end", "enumerated"] = "banded" # mention detection
-    hidden: int = 256                # width of the heads
-    widest: int = 30                 # maximum words of a mention; start-end has no limit
+
+    title: str  # title in tables
+    licence: str = "unknown"  # licence of the weights
+    encoder: str = "minilm"  # a name of encoders.yaml, a hub repository, or a folder
+    segment: int = 256  # pieces read at once
+    context: int = 32  # of these, context on each side
+    frozen: int = 0  # frozen lower layers, including the embeddings
+    # a word's vector: mean of its pieces, or first and last
+    pieces: Literal["mean", "ends"] = "mean"
+    mentions: Literal["banded", "start-end", "enumerated"] = "banded"  # mention detection
+    hidden: int = 256  # width of the heads
+    widest: int = 30  # maximum words of a mention; start-end has no limit
     # scoring of links: between mentions, of mentions with entities, or of mentions with a list of names
     antecedents: Literal["experts", "c2f", "maverick", "entities", "names"] = "experts"
-    size: int = 64                   # size of an expert's vectors, or of an entity's
-    experts: bool = True             # one scorer for each category of pairs
-    tables: bool = True              # features: distances, nesting, quotations, pronouns
-    speakers: bool = False           # one more: same or other speaker, for texts whose format names them
-    threshold: float = 0.            # minimum score of a mention
-    bias: float = 0.                 # added to each link's score
-    weights: str = ""                # folder of trained weights in the package
-    checkpoint: str = ""             # your folder of trained weights
-    ffn: int = 150                   # width of the nets for spans (enumerated), pairs (c2f), or entities
-    share: float = .4                # spans per word that enumerated keeps
-    order: int = 2                   # c2f: with 2, antecedents are mixed into mention vectors
-    candidates: int = 50             # antecedents that c2f scores in full
-    released: bool = False           # as in Maverick's package: reach of start-end, single precision
+    size: int = 64  # size of an expert's vectors, or of an entity's
+    experts: bool = True  # one scorer for each category of pairs
+    tables: bool = True  # features: distances, nesting, quotations, pronouns
+    # one more: same or other speaker, for texts whose format names them
+    speakers: bool = False
+    threshold: float = 0.0  # minimum score of a mention
+    bias: float = 0.0  # added to each link's score
+    weights: str = ""  # folder of trained weights in the package
+    checkpoint: str = ""  # your folder of trained weights
+    ffn: int = 150  # width of the nets for spans (enumerated), pairs (c2f), or entities
+    share: float = 0.4  # spans per word that enumerated keeps
+    order: int = 2  # c2f: with 2, antecedents are mixed into mention vectors
+    candidates: int = 50  # antecedents that c2f scores in full
+    released: bool = False  # as in Maverick's package: reach of start-end, single precision
     given: Literal["", "gold"] = ""  # gold: link the task's gold mentions
     # candidates of a mention; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
     policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto"
-    reach: int = 400                 # local: number of last mentions, besides earlier ones that share a word
-    recent: int = 25                 # lru and dual: number of last used entities
-    frequent: int = 25               # dual: number of most used entities
-    window: int = 1500               # windows: nominal words; a window ends with a sentence
+    # local: number of last mentions, besides earlier ones that share a word
+    reach: int = 400
+    recent: int = 25  # lru and dual: number of last used entities
+    frequent: int = 25  # dual: number of most used entities
+    window: int = 1500  # windows: nominal words; a window ends with a sentence
     # windows: how entities of two windows are merged; scores is best on LitBank's development documents, in windows
     # of 500 and of 1,000 words
     join: Literal["none", "names", "scores"] = "scores"
-    megabytes: int = 4000            # memory limit of mention vectors
-    kinds: Literal["all", "persons"] = "all" # reported entities
-    singletons: bool = True          # report entities of one mention
-    note: str = ""                   # remark for readers
-    version: int = 1                 # raised when the same settings give other clusters
+    megabytes: int = 4000  # memory limit of mention vectors
+    kinds: Literal["all", "persons"] = "all"  # reported entities
+    singletons: bool = True  # report entities of one mention
+    note: str = ""  # remark for readers
+    version: int = 1  # raised when the same settings give other clusters
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1,
-                 "candidates": 1,
-                 "reach": 1, "recent": 1, "frequent": 0, "window": 1, "megabytes": 1}
-        if small := _too_small(self, least): return small
-        if 2*self.context > self.segment//2:
-            return (f"field context: {self.context} pieces on both sides are more than half of a segment of "
-                    f"{self.segment}")
-        if not 0 < self.share <= 1: return f"field share: {self.share} is not a share above 0"
+        least = {
+            "segment": 32,
+            "context": 0,
+            "frozen": 0,
+            "hidden": 1,
+            "widest": 1,
+            "size": 1,
+            "ffn": 1,
+            "order": 1,
+            "candidates": 1,
+            "reach": 1,
+            "recent": 1,
+            "frequent": 0,
+            "window": 1,
+            "megabytes": 1,
+        }
+        if small := _too_small(self, least):
+            return small
+        if 2 * self.context > self.segment // 2:
+            return (
+                f"field context: {self.context} pieces on both sides are more than half of a segment of "
+                f"{self.segment}"
+            )
+        if not 0 < self.share <= 1:
+            return f"field share: {self.share} is not a share above 0"
         for f in ("threshold", "bias"):
-            if not abs(getattr(self, f)) < float("inf"): return f"field {f}: is no number"
+            if not abs(getattr(self, f)) < float("inf"):
+                return f"field {f}: is no number"
         return ""
+
 
 # changes no cluster, or is identified by a hash
 UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}
 CHOSEN = {"threshold", "bias"}  # selected by training, on development documents
 # affects no training
-CLUSTERING = ("policy", "reach", "recent", "frequent", "window", "join", "megabytes", "kinds", "singletons")
+CLUSTERING = (
+    "policy",
+    "reach",
+    "recent",
+    "frequent",
+    "window",
+    "join",
+    "megabytes",
+    "kinds",
+    "singletons",
+)
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b045066a
 class CorefRecipe(Record):
     "The training settings of a coreference system."
-    lr: float = 2e-4           # maximum learning rate of the encoder
-    heads: float = 5.          # factor of the learning rate of all other parts
-    epochs: int = 8            # number of epochs
-    steps: int = 0             # optimizer steps; 0: as many as the epochs need
-    warmup: float = .1         # share of steps with rising rate; then linear decay to 0
-    weight_decay: float = .01  # weight decay of matrices
-    clip: float = 1.           # gradient norm limit; 0: none
-    accumulate: int = 1        # gradient accumulation: parts of a batch
-    batch: int = 1             # texts per step
-    together: int = 1          # of these, texts read as one
-    patience: int = 0          # early stopping: epochs without improvement; 0: off
-    train_context: int = 0     # pieces of context in training; they cost a third of the time, and help inference most
-    dropout: float = .3        # dropout of words and heads; the encoder has none
-    extra: float = .4          # negative spans per mention for learning links
-    links: float = 1.          # weight of the links' loss
-    auxiliary: float = .3      # weight of the losses of types and kinds
-    tune: bool = True          # select threshold and bias on the development documents
-    bf16: bool = False         # bfloat16 autocast of the heads; the encoder uses it if the machine can
-    seed: int = 0              # random seed
-    documents: int = 0         # first training documents only; 0: all
-    memory: Literal["unbounded", "dual"] = "unbounded" # entities: candidates of a mention in training
-    casts: bool = False        # train a linker of explicit mentions to a list of names before the text
+
+    lr: float = 2e-4  # maximum learning rate of the encoder
+    heads: float = 5.0  # factor of the learning rate of all other parts
+    epochs: int = 8  # number of epochs
+    steps: int = 0  # optimizer steps; 0: as many as the epochs need
+    warmup: float = 0.1  # share of steps with rising rate; then linear decay to 0
+    weight_decay: float = 0.01  # weight decay of matrices
+    clip: float = 1.0  # gradient norm limit; 0: none
+    accumulate: int = 1  # gradient accumulation: parts of a batch
+    batch: int = 1  # texts per step
+    together: int = 1  # of these, texts read as one
+    patience: int = 0  # early stopping: epochs without improvement; 0: off
+    # pieces of context in training; they cost a third of the time, and help inference most
+    train_context: int = 0
+    dropout: float = 0.3  # dropout of words and heads; the encoder has none
+    extra: float = 0.4  # negative spans per mention for learning links
+    links: float = 1.0  # weight of the links' loss
+    auxiliary: float = 0.3  # weight of the losses of types and kinds
+    tune: bool = True  # select threshold and bias on the development documents
+    # bfloat16 autocast of the heads; the encoder uses it if the machine can
+    bf16: bool = False
+    seed: int = 0  # random seed
+    documents: int = 0  # first training documents only; 0: all
+    # entities: candidates of a mention in training
+    memory: Literal["unbounded", "dual"] = "unbounded"
+    # train a linker of explicit mentions to a list of names before the text
+    casts: bool = False
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        least = {"epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1, "batch": 1,
-                 "together": 1, "patience": 0, "train_context": 0,
-                 "dropout": 0, "extra": 0, "links": 0, "auxiliary": 0, "seed": 0, "documents": 0}
+        least = {
+            "epochs": 1,
+            "steps": 0,
+            "warmup": 0,
+            "weight_decay": 0,
+            "clip": 0,
+            "accumulate": 1,
+            "batch": 1,
+            "together": 1,
+            "patience": 0,
+            "train_context": 0,
+            "dropout": 0,
+            "extra": 0,
+            "links": 0,
+            "auxiliary": 0,
+            "seed": 0,
+            "documents": 0,
+        }
         for f, n in least.items():
             if not n <= getattr(self, f) < float("inf"):
                 return f"field {f}: {getattr(self, f)} is less than {n}, or no number"
         for f in ("lr", "heads"):
-            if not 0 < getattr(self, f) < float("inf"): return f"field {f}: {getattr(self, f)} is no positive number"
+            if not 0 < getattr(self, f) < float("inf"):
+                return f"field {f}: {getattr(self, f)} is no positive number"
         if self.batch % self.together:
             return f"field together: {self.batch} texts at a step cannot be read {self.together} as one"
         for f in ("warmup", "dropout"):
-            if getattr(self, f) > 1: return f"field {f}: is a share, so not more than 1"
+            if getattr(self, f) > 1:
+                return f"field {f}: is a share, so not more than 1"
         return ""
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #6a36286e
 class TrainedCoref(Record):
     "A trained coreference system: an entry of coreference.yaml."
-    model: CorefModel        # the model's settings
-    training: CorefRecipe = CorefRecipe() # default training settings
-    start: str = ""          # the system whose checkpoint training starts from; "": the plain encoder
+
+    model: CorefModel  # the model's settings
+    training: CorefRecipe = CorefRecipe()  # default training settings
+    # the system whose checkpoint training starts from; "": the plain encoder
+    start: str = ""
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b5b9dff3
 def coref_systems() -> dict[str, TrainedCoref]:
     "Read all coreference systems with an entry, by name."
-    return {name: record_of(e, TrainedCoref) for name, e in entries_of("coreference").items()}
+    return {
+        name: record_of(e, TrainedCoref) for name, e in entries_of("coreference").items()
+    }
+
 
 def the_coref(name: str, **changed: Any) -> TrainedCoref:
     """Find a coreference system by name, with some settings of its recipe or its model changed, such as lr=1e-4 or
@@ -151,72 +214,102 @@ def the_coref(name: str, **changed: Any) -> TrainedCoref:
         raise CallError(f"{name!r} is not a coreference system", do=nearest(name, known))
     return changed_coref(known[name], changed)
 
+
 def changed_coref(x: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
     "Change some settings of a recipe or of a model."
     recipe = {k: v for k, v in changed.items() if k in CorefRecipe.__struct_fields__}
     start = {"start": changed["start"]} if "start" in changed else {}
     model = {k: v for k, v in changed.items() if k not in recipe and k not in start}
-    return x.changed(training=changed_record(x.training, recipe, "a recipe"),
-                     model=changed_record(x.model, model, "a coreference system"), **start)
+    return x.changed(
+        training=changed_record(x.training, recipe, "a recipe"),
+        model=changed_record(x.model, model, "a coreference system"),
+        **start,
+    )
+
 
 def trained_otherwise(x: TrainedCoref, usual: TrainedCoref) -> dict[str, Any]:
     "List the settings of a training that differ from the usual ones, except threshold and bias."
     model = differing(x.model, usual.model, frozenset(UNHASHED | CHOSEN | {*CLUSTERING}))
-    return (model | differing(x.training, usual.training, frozenset())
-            | ({"start": x.start} if x.start != usual.start else {}))
+    return (
+        model
+        | differing(x.training, usual.training, frozenset())
+        | ({"start": x.start} if x.start != usual.start else {})
+    )
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #a2ad54a8
 class CorefSeal(Record, omit_defaults=False):
     "The final record of a complete training."
-    system: str              # the trained system
-    what: str                # training data: tasks without the split, such as litbank/fold0
-    told: str                # description of the training data
-    documents: dict[str, str] # training documents: keys, and ids of their text
-    model: dict[str, Any]    # the model's settings, with the selected threshold and bias
-    recipe: CorefRecipe      # training settings
-    start: str               # id of the initial weights; "": the plain encoder
-    curve: list[float|None]  # development score after each epoch: CoNLL F1, for KITMUS accuracy
-    losses: list[float]      # mean loss of each epoch
-    best_epoch: int          # epoch of the saved weights
-    held_out: float|None     # development score of the saved weights, with threshold and bias
-    encoder: str             # id of the frozen part of the encoder
-    weights: str             # id of the trained tensors
-    data: dict[str, str]     # ids of the documents
-    started: str = ""        # the system of the initial weights
-    judged: dict[str, str] = {} # development documents: keys, and ids of their text
-    schema: int = 1          # version of this format
+
+    system: str  # the trained system
+    what: str  # training data: tasks without the split, such as litbank/fold0
+    told: str  # description of the training data
+    documents: dict[str, str]  # training documents: keys, and ids of their text
+    model: dict[str, Any]  # the model's settings, with the selected threshold and bias
+    recipe: CorefRecipe  # training settings
+    start: str  # id of the initial weights; "": the plain encoder
+    # development score after each epoch: CoNLL F1, for KITMUS accuracy
+    curve: list[float | None]
+    losses: list[float]  # mean loss of each epoch
+    best_epoch: int  # epoch of the saved weights
+    # development score of the saved weights, with threshold and bias
+    held_out: float | None
+    encoder: str  # id of the frozen part of the encoder
+    weights: str  # id of the trained tensors
+    data: dict[str, str]  # ids of the documents
+    started: str = ""  # the system of the initial weights
+    judged: dict[str, str] = {}  # development documents: keys, and ids of their text
+    schema: int = 1  # version of this format
+
 
 SEAL, WEIGHTS = "coreference.json", "weights.safetensors"
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #ae0929b8
-def coref_seal(folder: str|Path) -> CorefSeal:
+def coref_seal(folder: str | Path) -> CorefSeal:
     "Read the record of a training from its folder."
-    path = Path(folder)/SEAL
+    path = Path(folder) / SEAL
     if not path.exists():
-        raise DataError("holds no completely trained coreference system", str(folder),
-                        "train it with refnb train, which resumes")
+        raise DataError(
+            "holds no completely trained coreference system",
+            str(folder),
+            "train it with refnb train, which resumes",
+        )
     try:
-        if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != 1:
-            raise OtherVersion(f"written in schema {schema}, this refnb reads 1", str(path),
-                               "use the version that wrote it, or train the system elsewhere")
+        if (
+            schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")
+        ) != 1:
+            raise OtherVersion(
+                f"written in schema {schema}, this refnb reads 1",
+                str(path),
+                "use the version that wrote it, or train the system elsewhere",
+            )
         return msgspec.json.decode(data, type=CorefSeal)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
+        raise FormatError(
+            str(e), str(path), "it is damaged; train the system again"
+        ) from None
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #fcfd0901
 def trained_of(seal: CorefSeal, usual: TrainedCoref) -> TrainedCoref:
     "Return the trained system as described by its record; an unnamed start is the usual one."
-    model = msgspec.convert({"title": "", **seal.model},
-                            CorefModel).changed(**{f: getattr(usual.model, f) for f in (*UNHASHED, *CLUSTERING)})
-    return TrainedCoref(model, seal.recipe, (seal.started or usual.start or "another") if seal.start else "")
+    model = msgspec.convert({"title": "", **seal.model}, CorefModel).changed(
+        **{f: getattr(usual.model, f) for f in (*UNHASHED, *CLUSTERING)}
+    )
+    return TrainedCoref(
+        model, seal.recipe, (seal.started or usual.start or "another") if seal.start else ""
+    )
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #2ece2605
 def trainings_in(folder: Path) -> list[Path]:
     "List the folders of trainings: the folder itself, or those of all folds in it."
-    return [folder] if (folder/SEAL).exists() else sorted(p.parent for p in folder.glob(f"*/{SEAL}")) or [folder]
+    return (
+        [folder]
+        if (folder / SEAL).exists()
+        else sorted(p.parent for p in folder.glob(f"*/{SEAL}")) or [folder]
+    )
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #91d8f70b
-def weights_folder(m: CorefModel) -> Path|None:
+def weights_folder(m: CorefModel) -> Path | None:
     "Return the folder of a system's trained weights, yours or the package's, or None."
-    if m.checkpoint: return Path(m.checkpoint)
+    if m.checkpoint:
+        return Path(m.checkpoint)
     return packaged(f"data/weights/{m.weights}") if m.weights else None

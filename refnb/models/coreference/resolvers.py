@@ -19,10 +19,31 @@ from ...core.documents import Document, tidy
 from .texts import Cut, Segment, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions
-from .mentions import Banded, Enumerated, SpanVectors, StartEnd, layer
-from .memory import Best, Sizes, clustered, clustered_by_entity, clusters_of, link, of_persons
-from .memory import without_lonely
-from .antecedents import LEAST, CoarseToFine, Experts, Maverick, best_antecedents, span_vectors
+from refnb.models.coreference.mentions import (
+    Banded,
+    Enumerated,
+    SpanVectors,
+    StartEnd,
+    layer,
+)
+from refnb.models.coreference.memory import (
+    Best,
+    Sizes,
+    clustered,
+    clustered_by_entity,
+    clusters_of,
+    link,
+    of_persons,
+    without_lonely,
+)
+from refnb.models.coreference.antecedents import (
+    LEAST,
+    CoarseToFine,
+    Experts,
+    Maverick,
+    best_antecedents,
+    span_vectors,
+)
 from .entities import EntityScorer, ReadEntities
 from .bank import WHOLE, Bank
 from .recipes import CorefModel, CorefRecipe
@@ -31,15 +52,19 @@ from ...metrics.windows import window_starts
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #6309a599
 TYPES, KINDS = ("PER", "FAC", "LOC", "GPE", "VEH", "ORG"), ("PROP", "NOM", "PRON")
 
+
 class Lesson(NamedTuple):
     "A text with its gold mentions, for training."
+
     text: Text
     cut: Cut
-    entity: dict[Span, int] # mention -> entity
-    told: dict[Span, tuple[int, int]] # mention -> type and kind, as indices; -1: unknown
+    entity: dict[Span, int]  # mention -> entity
+    told: dict[Span, tuple[int, int]]  # mention -> type and kind, as indices; -1: unknown
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #7be44195
-def _label(d: Document, field: str, cluster: int, mention: int, known: Sequence[str]) -> int:
+def _label(
+    d: Document, field: str, cluster: int, mention: int, known: Sequence[str]
+) -> int:
     "Return the index of a mention's label; -1 if unknown."
     label = d.labels[field][cluster][mention] if field in d.labels else ""
     return known.index(label) if label in known else -1
@@ -49,7 +74,8 @@ def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
     "Return the type and kind of each mention, as indices."
     out: dict[Span, tuple[int, int]] = {}
     for i, c in enumerate(d.clusters):
-        for j, s in enumerate(c): out[s] = _label(d, "type", i, j, TYPES), _label(d, "kind", i, j, KINDS)
+        for j, s in enumerate(c):
+            out[s] = _label(d, "type", i, j, TYPES), _label(d, "kind", i, j, KINDS)
     return out
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #98eccaac
@@ -57,14 +83,16 @@ def _by_mention(clusters: Sequence[Sequence[Span]]) -> dict[Span, int]:
     "Return the number of each mention's cluster, the first if there are several."
     out: dict[Span, int] = {}
     for k, c in enumerate(clusters):
-        for s in c: out.setdefault(Span(*s), k)
+        for s in c:
+            out.setdefault(Span(*s), k)
     return out
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #d58574d1
 def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
     "Make a lesson of a document, with `context` pieces around each segment."
     t, entity = text_of(d), _by_mention(d.clusters)
-    if not entity: raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
+    if not entity:
+        raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
     return Lesson(t, words.cut(t, context), entity, _labels_of(d) if d.labels else {})
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #2abbad86
@@ -75,19 +103,28 @@ def _moved(s: Span, by: int) -> Span:
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e2195d69
 def together(lessons: Sequence[Lesson]) -> Lesson:
     "Join several short lessons, whose mentions are never linked to each other."
-    if len(lessons) == 1: return lessons[0]
+    if len(lessons) == 1:
+        return lessons[0]
     entity: dict[Span, int] = {}
     told: dict[Span, tuple[int, int]] = {}
     at = begun = 0
     for x in lessons:
-        for s, e in x.entity.items(): entity[_moved(s, at)] = e + begun
-        for s, labels in x.told.items(): told[_moved(s, at)] = labels
+        for s, e in x.entity.items():
+            entity[_moved(s, at)] = e + begun
+        for s, labels in x.told.items():
+            told[_moved(s, at)] = labels
         at, begun = at + len(x.text), begun + max(x.entity.values()) + 1
-    return Lesson(joined([x.text for x in lessons]), joined_cuts([x.cut for x in lessons]), entity, told)
+    return Lesson(
+        joined([x.text for x in lessons]),
+        joined_cuts([x.cut for x in lessons]),
+        entity,
+        told,
+    )
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #40f8d0cd
 class Wrong(NamedTuple):
     "The losses of a net on a lesson."
+
     mentions: torch.Tensor
     links: torch.Tensor
     types: torch.Tensor
@@ -97,8 +134,11 @@ class Wrong(NamedTuple):
 def _unsure(logits: torch.Tensor, right: Sequence[int]) -> torch.Tensor:
     "Compute the cross entropy over known labels."
     at = [i for i, k in enumerate(right) if k >= 0]
-    if not at: return logits.new_zeros(())
-    return F.cross_entropy(logits[at], torch.tensor([right[i] for i in at], device=logits.device))
+    if not at:
+        return logits.new_zeros(())
+    return F.cross_entropy(
+        logits[at], torch.tensor([right[i] for i in at], device=logits.device)
+    )
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #55aac919
 def _link_loss(scores: torch.Tensor, may: np.ndarray, right: np.ndarray) -> torch.Tensor:
@@ -106,15 +146,18 @@ def _link_loss(scores: torch.Tensor, may: np.ndarray, right: np.ndarray) -> torc
     The last column of `scores` is for no antecedent."""
     right = np.concatenate([right, ~right.any(1, keepdims=True)], 1)
     may = np.concatenate([may, np.full((len(may), 1), True)], 1)
-    may_, right_ = torch.tensor(may, device=scores.device), torch.tensor(right, device=scores.device)
+    may_ = torch.tensor(may, device=scores.device)
+    right_ = torch.tensor(right, device=scores.device)
     below = scores.masked_fill(~may_, -1e9)
     return (below.logsumexp(1) - below.masked_fill(~right_, -1e9).logsumexp(1)).mean()
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #084da813
 def new_finder(m: CorefModel, width: int, dropout: float) -> Any:
     "Make an untrained mention finder."
-    if m.mentions == "start-end": return StartEnd(width, m.hidden, dropout, m.released)
-    if m.mentions == "enumerated": return Enumerated(width, m.ffn, m.widest, m.share, dropout)
+    if m.mentions == "start-end":
+        return StartEnd(width, m.hidden, dropout, m.released)
+    if m.mentions == "enumerated":
+        return Enumerated(width, m.ffn, m.widest, m.share, dropout)
     return Banded(width, m.hidden, m.widest, dropout)
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #45f9d7dc
@@ -122,14 +165,28 @@ def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, An
     "Make untrained modules for span vectors and link scores; also return the size of the vectors."
     if m.antecedents == "c2f":
         vectors = SpanVectors(width, m.widest)
-        own = nn.Identity() if m.mentions == "enumerated" else vectors  # the finder has these vectors already
-        return own, CoarseToFine(vectors.size, m.ffn, m.order, m.candidates, dropout), vectors.size + 1
+        # the finder has these vectors already
+        own = nn.Identity() if m.mentions == "enumerated" else vectors
+        return (
+            own,
+            CoarseToFine(vectors.size, m.ffn, m.order, m.candidates, dropout),
+            vectors.size + 1,
+        )
     if m.antecedents == "maverick":
-        return nn.Identity(), Maverick(width, 2*m.hidden, m.size, dropout), 2*width
+        return nn.Identity(), Maverick(width, 2 * m.hidden, m.size, dropout), 2 * width
     if m.antecedents == "entities":
-        return layer(3*width, 2*m.hidden, dropout), EntityScorer(2*m.hidden, m.size, m.ffn, dropout), 2*m.hidden
-    of_spans = layer(3*width, 2*m.hidden, dropout)  # first: the order decides the random weights of both
-    return of_spans, Experts(2*m.hidden, m.size, m.experts, m.tables, m.speakers), 2*m.hidden
+        return (
+            layer(3 * width, 2 * m.hidden, dropout),
+            EntityScorer(2 * m.hidden, m.size, m.ffn, dropout),
+            2 * m.hidden,
+        )
+    # first: the order decides the random weights of both
+    of_spans = layer(3 * width, 2 * m.hidden, dropout)
+    return (
+        of_spans,
+        Experts(2 * m.hidden, m.size, m.experts, m.tables, m.speakers),
+        2 * m.hidden,
+    )
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
 Stretch = tuple[torch.Tensor, int]  # vectors of words, and the first word's index
@@ -140,7 +197,9 @@ def _entities_of(known: Mapping[Span, int], spans: Sequence[Span]) -> list[int]:
     return [known.get(s, -1) for s in spans]
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #6d24442c
-_Found = tuple[list[Span], np.ndarray, np.ndarray]  # mentions, their entities, and which are persons
+# mentions, their entities, and which are persons
+_Found = tuple[list[Span], np.ndarray, np.ndarray]
+
 
 def _nothing() -> _Found:
     "Return no mentions."
@@ -156,54 +215,85 @@ def _same_entity(entity: Sequence[int]) -> np.ndarray:
 def _check_all(m: CorefModel):
     "Refuse a policy for a scorer that needs all pairs."
     if m.policy not in ("auto", "all"):
-        raise CallError(f"policy {m.policy} does not apply: a coarse-to-fine scorer chooses candidates by itself",
-                        m.title, "leave out policy")
+        raise CallError(
+            f"policy {m.policy} does not apply: a coarse-to-fine scorer chooses candidates by itself",
+            m.title,
+            "leave out policy",
+        )
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
 class Resolver(nn.Module):
     "The net of a coreference system."
-    def __init__(self, m: CorefModel, words: Words, dropout: float = .3):
+
+    def __init__(self, m: CorefModel, words: Words, dropout: float = 0.3):
         super().__init__()
         self.m, self.words = m, words
         self.finder = new_finder(m, words.width, dropout)
         self.mention, self.scorer, wide = new_scorer(m, words.width, dropout)
         self.type_, self.kind = nn.Linear(wide, len(TYPES)), nn.Linear(wide, len(KINDS))
-        self.prunes = m.mentions == "enumerated" and m.antecedents == "c2f"  # links decide which spans are mentions
+        # links decide which spans are mentions
+        self.prunes = m.mentions == "enumerated" and m.antecedents == "c2f"
 
     def vectors(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         """Compute mention vectors from the vectors of the words from `at` on; for c2f the last number is the mention
         score."""
         if self.m.antecedents == "c2f":
-            of_spans = self.finder.spans if self.m.mentions == "enumerated" else self.mention
-            return torch.cat([of_spans(x, spans, at), self.finder.scores(x, spans, at)[:, None]], 1)
+            of_spans = (
+                self.finder.spans if self.m.mentions == "enumerated" else self.mention
+            )
+            return torch.cat(
+                [of_spans(x, spans, at), self.finder.scores(x, spans, at)[:, None]], 1
+            )
         of_spans = span_vectors(x, spans, at)
-        if self.m.antecedents == "maverick": return of_spans[:, :2*self.words.width]  # first and last word
+        if self.m.antecedents == "maverick":
+            return of_spans[:, : 2 * self.words.width]  # first and last word
         return self.mention(of_spans)
-    def wrong(self, lesson: Lesson, extra: float = .4, memory: str = "unbounded") -> Wrong:
+
+    def wrong(self, lesson: Lesson, extra: float = 0.4, memory: str = "unbounded") -> Wrong:
         "Compute the losses; links are trained on gold mentions and on the most similar other spans."
         t, entity = lesson.text, lesson.entity
         x = self.words(t, lesson.cut)
-        missed, others = self.finder.loss(x, t, entity.keys(), int(extra*len(entity)))
-        if self.prunes: others = self.finder.candidates(x.detach(), t)
+        missed, others = self.finder.loss(x, t, entity.keys(), int(extra * len(entity)))
+        if self.prunes:
+            others = self.finder.candidates(x.detach(), t)
         spans = sorted({*entity, *others})
         r = self.vectors(x, spans)
         types, kinds = zip(*(lesson.told.get(s, (-1, -1)) for s in spans))
-        return Wrong(missed, self._links(r, Mentions(t, spans), _entities_of(entity, spans), memory),
-                     _unsure(self.type_(r), types), _unsure(self.kind(r), kinds))
-    def _links(self, r: torch.Tensor, m: Mentions, entity: Sequence[int], memory: str) -> torch.Tensor:
+        return Wrong(
+            missed,
+            self._links(r, Mentions(t, spans), _entities_of(entity, spans), memory),
+            _unsure(self.type_(r), types),
+            _unsure(self.kind(r), kinds),
+        )
+
+    def _links(
+        self, r: torch.Tensor, m: Mentions, entity: Sequence[int], memory: str
+    ) -> torch.Tensor:
         "Compute the loss of links: the probability of right antecedents, or of none."
         if isinstance(self.scorer, EntityScorer):
-            return self.scorer.loss(self.scorer.vectors(r), m, entity,
-                                    (self.m.recent, self.m.frequent) if memory == "dual" else None)
+            return self.scorer.loss(
+                self.scorer.vectors(r),
+                m,
+                entity,
+                (self.m.recent, self.m.frequent) if memory == "dual" else None,
+            )
         every = np.arange(len(m))
-        v, p = self.scorer.refined(self.scorer.vectors(r), m), self.scorer.pairs(m, every, every)
+        v = self.scorer.refined(self.scorer.vectors(r), m)
+        p = self.scorer.pairs(m, every, every)
         scores = self.scorer.scores(v, v, p)
-        may = p.earlier & (scores.detach() > LEAST/2).cpu().numpy()
-        return _link_loss(torch.cat([scores, r.new_zeros(len(r), 1)], 1), may, may & _same_entity(entity))
+        may = p.earlier & (scores.detach() > LEAST / 2).cpu().numpy()
+        return _link_loss(
+            torch.cat([scores, r.new_zeros(len(r), 1)], 1), may, may & _same_entity(entity)
+        )
 
     @torch.no_grad()
-    def mentions(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
-                 read: Iterable[Stretch]|None = None) -> tuple[list[Span], torch.Tensor]:
+    def mentions(
+        self,
+        t: Text,
+        given: Sequence[Span] | None = None,
+        more: Sequence[Span] = (),
+        read: Iterable[Stretch] | None = None,
+    ) -> tuple[list[Span], torch.Tensor]:
         """Find a text's mentions, or use the given ones, and always add `more`; return them with their vectors.
         `read` is an earlier result of the method `read`, for repeated calls."""
         spans: list[Span] = []
@@ -212,16 +302,24 @@ class Resolver(nn.Module):
             spans += here
             vectors.append(v)
         return spans, torch.cat(vectors) if vectors else torch.zeros(0)
+
     @torch.no_grad()
-    def streamed(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
-                 read: Iterable[Stretch]|None = None) -> Iterator[tuple[list[Span], torch.Tensor]]:
+    def streamed(
+        self,
+        t: Text,
+        given: Sequence[Span] | None = None,
+        more: Sequence[Span] = (),
+        read: Iterable[Stretch] | None = None,
+    ) -> Iterator[tuple[list[Span], torch.Tensor]]:
         "Yield mentions and vectors in groups, without keeping word vectors."
         given_, more_ = _in_order(given or ()), _in_order(more)
         for x, at in self.read(t) if read is None else read:
             end = at + len(x)
             here = self._looked_for(x, t, at) if given is None else given_.within(at, end)
             here = sorted({*here, *more_.within(at, end)})
-            if here: yield here, self.vectors(x, here, at)
+            if here:
+                yield here, self.vectors(x, here, at)
+
     @torch.no_grad()
     def read(self, t: Text) -> Iterator[Stretch]:
         "Read a text, eight segments at a time; of a book, the encoder gets 32 to fill its batches."
@@ -229,146 +327,265 @@ class Resolver(nn.Module):
         # documents are read as in the committed runs
         for many in _groups(cut.segments, 32 if len(cut.segments) > 32 else 8):
             whole, first = self.words(t, cut, many), many[0].start
-            for some in _groups(many, 8): yield whole[some[0].start - first:some[-1].stop - first], some[0].start
+            for some in _groups(many, 8):
+                yield whole[some[0].start - first : some[-1].stop - first], some[0].start
+
     def _looked_for(self, x: torch.Tensor, t: Text, at: int) -> list[Span]:
         "Find the spans to score links for: mentions, or all candidates if links decide."
-        return self.finder.candidates(x, t, at) if self.prunes else self.finder.found(x, t, at, self.m.threshold)
+        return (
+            self.finder.candidates(x, t, at)
+            if self.prunes
+            else self.finder.found(x, t, at, self.m.threshold)
+        )
+
     def kept(self, r: torch.Tensor, m: Mentions) -> Any:
         "Compute the representations of a text's mentions, from which links are scored."
-        with torch.no_grad(): return self.scorer.refined(self.scorer.vectors(r), m)
-    def best(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
-             read: Iterable[Stretch]|None = None) -> tuple[list[Span], Best]:
+        with torch.no_grad():
+            return self.scorer.refined(self.scorer.vectors(r), m)
+
+    def best(
+        self,
+        t: Text,
+        given: Sequence[Span] | None = None,
+        more: Sequence[Span] = (),
+        read: Iterable[Stretch] | None = None,
+    ) -> tuple[list[Span], Best]:
         "Find the mentions of a text and their best antecedents."
         spans, r = self.mentions(t, given, more, read)
-        if not spans: return [], Best(np.zeros(0, int), np.zeros(0))
+        if not spans:
+            return [], Best(np.zeros(0, int), np.zeros(0))
         m = Mentions(t, spans)
         found = best_antecedents(self.scorer, self.kept(r, m), m)
-        if not self.prunes or given is not None: return spans, found
+        if not self.prunes or given is not None:
+            return spans, found
         return spans, found._replace(alone=self._alone(r, spans, {*more}))
-    def _alone(self, r: torch.Tensor, spans: Sequence[Span], required: Collection[Span]) -> np.ndarray:
+
+    def _alone(
+        self, r: torch.Tensor, spans: Sequence[Span], required: Collection[Span]
+    ) -> np.ndarray:
         "Tell which spans are mentions even without links: those with a score above the threshold, and required ones."
-        return (r[:, -1] > self.m.threshold).cpu().numpy() | np.array([s in required for s in spans])
+        return (r[:, -1] > self.m.threshold).cpu().numpy() | np.array(
+            [s in required for s in spans]
+        )
+
     @torch.no_grad()
-    def tried(self, t: Text, biases: Sequence[float],
-              read: Iterable[Stretch]|None = None) -> Iterator[list[list[Span]]]:
+    def tried(
+        self, t: Text, biases: Sequence[float], read: Iterable[Stretch] | None = None
+    ) -> Iterator[list[list[Span]]]:
         "Yield the clusters of a text for each bias; the text is read once."
         if not isinstance(self.scorer, EntityScorer):
             spans, best = self.best(t, read=read)
-            for b in biases: yield clusters_of(spans, link(best, b))
+            for b in biases:
+                yield clusters_of(spans, link(best, b))
             return
         spans, r = self.mentions(t, read=read)
         if not spans:
-            for _ in biases: yield []
+            for _ in biases:
+                yield []
             return
         v, m = self.scorer.vectors(r), Mentions(t, spans)
-        for b in biases: yield clusters_of(spans, self._gathered(v, m, b))
+        for b in biases:
+            yield clusters_of(spans, self._gathered(v, m, b))
+
     @torch.no_grad()
-    def bank(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
-             halves: bool = True) -> Bank|None:
+    def bank(
+        self,
+        t: Text,
+        given: Sequence[Span] | None = None,
+        more: Sequence[Span] = (),
+        halves: bool = True,
+    ) -> Bank | None:
         "Read a text and store the representations of its mentions; None if it has no mention."
         out = Bank(self.scorer, self.m.megabytes, halves)
-        for spans, r in self.streamed(t, given, more): out.add(spans, self.scorer.vectors(r), self._persons(r))
-        if not len(out): return None
+        for spans, r in self.streamed(t, given, more):
+            out.add(spans, self.scorer.vectors(r), self._persons(r))
+        if not len(out):
+            return None
         out.close(t)
         return out
+
     def _persons(self, r: torch.Tensor) -> np.ndarray:
         "Tell which mentions are persons."
         return (self.type_(r).argmax(1) == TYPES.index("PER")).cpu().numpy()
-    def resolve(self, t: Text, given: Sequence[Span]|None = None, seeds: Sequence[Sequence[Span]] = (),
-                more: Sequence[Span] = ()) -> list[list[Span]]:
+
+    def resolve(
+        self,
+        t: Text,
+        given: Sequence[Span] | None = None,
+        seeds: Sequence[Sequence[Span]] = (),
+        more: Sequence[Span] = (),
+    ) -> list[list[Span]]:
         """Find the clusters of a text. `given` are all its mentions, if known; `seeds` are known clusters, which may
         grow; `more` are additional mentions."""
         spans, entity, person = self._found(t, given, _by_mention(seeds), more)
-        if self.m.kinds == "persons": entity = of_persons(entity, person)
+        if self.m.kinds == "persons":
+            entity = of_persons(entity, person)
         return clusters_of(spans, entity if self.m.singletons else without_lonely(entity))
+
     def completed(self, t: Text, seeds: Sequence[Sequence[Span]]) -> list[list[Span]]:
         "Complete the known clusters of a text."
         known = _by_mention(seeds)
         spans, entity, _ = self._found(t, None, known, ())
         out = {known[s]: list[Span]() for s in spans if s in known}
         for s, e in zip(spans, entity):
-            if e in out: out[e].append(s)
+            if e in out:
+                out[e].append(s)
         return [out.get(k, []) for k in range(len(seeds))]
-    def _found(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> _Found:
+
+    def _found(
+        self,
+        t: Text,
+        given: Sequence[Span] | None,
+        known: dict[Span, int],
+        more: Sequence[Span],
+    ) -> _Found:
         "Find mentions, their entities, and which are persons."
-        find = {"c2f": self._from_all, "entities": self._from_entities}.get(self.m.antecedents, self._from_bank)
+        find = {"c2f": self._from_all, "entities": self._from_entities}.get(
+            self.m.antecedents, self._from_bank
+        )
         return find(t, given, known, [*known, *more])
+
     def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
         "Return a document with found clusters."
         return d.changed(clusters=tidy(clusters), names=(), labels={})
+
     def _policy(self, mentions: int, few: str, many: str) -> str:
         "Return the policy; auto is one for few mentions, and another one for many."
-        if self.m.policy != "auto": return self.m.policy
+        if self.m.policy != "auto":
+            return self.m.policy
         return few if mentions <= WHOLE else many
-    def _from_bank(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> _Found:
+
+    def _from_bank(
+        self,
+        t: Text,
+        given: Sequence[Span] | None,
+        known: dict[Span, int],
+        more: Sequence[Span],
+    ) -> _Found:
         "Find mentions, their entities, and which are persons, from a bank."
-        if (bank := self.bank(t, given, more)) is None: return _nothing()
+        if (bank := self.bank(t, given, more)) is None:
+            return _nothing()
         policy = self._policy(len(bank), "all", "local")
         bank.check(policy)
-        about = bank.known.in_windows(self._windows(t, bank.spans)) if policy == "windows" else bank.known
+        about = (
+            bank.known.in_windows(self._windows(t, bank.spans))
+            if policy == "windows"
+            else bank.known
+        )
         given_ = _entities_of(known, bank.spans)
-        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias, given_).entity
+        entity = clustered(
+            policy, bank.scores, about, self._sizes(), self.m.bias, given_
+        ).entity
         return bank.spans, entity, bank.persons
+
     def _sizes(self) -> Sizes:
-        return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join)
+        return Sizes(
+            self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join
+        )
+
     def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
         "Number the window of each mention, by the rule of the split setting."
         lengths = np.diff([*t.starts, len(t)]).tolist()
         first = window_starts(list(map(range, lengths)), self.m.window)
         return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
-    def _from_entities(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
-                       more: Sequence[Span]) -> _Found:
+
+    def _from_entities(
+        self,
+        t: Text,
+        given: Sequence[Span] | None,
+        known: dict[Span, int],
+        more: Sequence[Span],
+    ) -> _Found:
         "Find mentions, their entities, and which are persons, by comparing mentions with entities."
-        if (bank := self.bank(t, given, more)) is None: return _nothing()
-        entity = self._gathered(bank.vectors, bank.mentions, self.m.bias, _entities_of(known, bank.spans))
+        if (bank := self.bank(t, given, more)) is None:
+            return _nothing()
+        entity = self._gathered(
+            bank.vectors, bank.mentions, self.m.bias, _entities_of(known, bank.spans)
+        )
         return bank.spans, entity, bank.persons
-    def _gathered(self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()) -> np.ndarray:
+
+    def _gathered(
+        self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()
+    ) -> np.ndarray:
         "Number the entity of each mention by comparing mentions with entities."
         policy = self._policy(len(m), "unbounded", "dual")
         entities = ReadEntities(self.scorer, v, m, max(given, default=-1) + 1)
-        return clustered_by_entity(policy, entities, len(m), self._sizes(), bias, given).entity
-    def _from_all(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> _Found:
+        return clustered_by_entity(
+            policy, entities, len(m), self._sizes(), bias, given
+        ).entity
+
+    def _from_all(
+        self,
+        t: Text,
+        given: Sequence[Span] | None,
+        known: dict[Span, int],
+        more: Sequence[Span],
+    ) -> _Found:
         "Find mentions, their entities, and which are persons, from all pairs at once, as coarse-to-fine scores need."
         _check_all(self.m)
         spans, best = self.best(t, given, more)
-        person = (self._persons(self.mentions(t, spans)[1]) if self.m.kinds == "persons" and spans
-                  else np.zeros(len(spans), bool))
+        person = (
+            self._persons(self.mentions(t, spans)[1])
+            if self.m.kinds == "persons" and spans
+            else np.zeros(len(spans), bool)
+        )
         return spans, link(best, self.m.bias, _entities_of(known, spans)), person
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #b8803afd
 class _in_order:
     "Mentions of a text in order."
+
     def __init__(self, spans: Iterable[Span]):
         self.spans = sorted({Span(*s) for s in spans})
+
     def within(self, at: int, end: int) -> list[Span]:
         "Return the mentions that start at `at` or later, and end before `end`."
-        return [s for s in self.spans[bisect_left(self.spans, (at,)):bisect_left(self.spans, (end,))] if s.end < end]
+        return [
+            s
+            for s in self.spans[
+                bisect_left(self.spans, (at,)) : bisect_left(self.spans, (end,))
+            ]
+            if s.end < end
+        ]
 
 
 def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
     "Group neighbouring segments, at most `most` together."
-    return [segments[i:i + most] for i in range(0, len(segments), most)]
+    return [segments[i : i + most] for i in range(0, len(segments), most)]
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #8234c247
-def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True,
-                 form: Callable[..., Any] = Resolver) -> Any:
+def new_resolver(
+    m: CorefModel,
+    dropout: float = 0.3,
+    seed: int = 0,
+    offline: bool = True,
+    form: Callable[..., Any] = Resolver,
+) -> Any:
     "Load a system's encoder and add a form's untrained heads; if `offline`, nothing is downloaded."
     words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
-    words.single |= m.released  # as in the package: in bfloat16, scores near 0 may change sign
+    # as in the package: in bfloat16, scores near 0 may change sign
+    words.single |= m.released
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        for part in (words.shape, words.quote): part.reset_parameters()
+        for part in (words.shape, words.quote):
+            part.reset_parameters()
         return form(m, words, dropout).to(words.encoder.device)
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #168383c5
-def predicted(net: Any, d: Document, given: Sequence[Span]|None = None,
-              seeds: Sequence[Sequence[Span]] = ()) -> Document:
+def predicted(
+    net: Any,
+    d: Document,
+    given: Sequence[Span] | None = None,
+    seeds: Sequence[Sequence[Span]] = (),
+) -> Document:
     "Return a document with the clusters that a net finds."
     net.eval()
     return net.answer(d, net.resolve(text_of(d), given, seeds))
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #5272972f
-def _by_text(clusters: Iterable[list[Span]], whole: Text, starts: Sequence[int]) -> list[list[list[Span]]]:
+def _by_text(
+    clusters: Iterable[list[Span]], whole: Text, starts: Sequence[int]
+) -> list[list[list[Span]]]:
     "Divide the clusters of joined texts among the texts, each with its own numbers of words."
     out: list[list[list[Span]]] = [[] for _ in starts]
     for c in clusters:
@@ -377,11 +594,13 @@ def _by_text(clusters: Iterable[list[Span]], whole: Text, starts: Sequence[int])
     return out
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e904647f
-def clusters_of_many(net: Resolver, texts: Sequence[Text], at_once: int = 16) -> Iterator[list[list[Span]]]:
+def clusters_of_many(
+    net: Resolver, texts: Sequence[Text], at_once: int = 16
+) -> Iterator[list[list[Span]]]:
     "Find the clusters of short texts, `at_once` of them read as one."
     net.eval()
     for i in range(0, len(texts), at_once):
-        group = texts[i:i + at_once]
+        group = texts[i : i + at_once]
         whole = joined(group)
         whole.cut = joined_cuts(list(map(net.words.cut, group)))
         starts = np.cumsum([0, *map(len, group)])[:-1].tolist()

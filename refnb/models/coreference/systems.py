@@ -18,40 +18,86 @@ from ...core.settings import Settings, load_settings
 from ...core.runs import ClusterAnswer, Run, documents_id
 from ...metrics.antecedents import linked
 from ...benchmarks.tasks import Task
-from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, write_link_summary
-from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Plan, Said, System, variant_name
-from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
+from refnb.benchmarks.kitmus.links import (
+    subtask_documents,
+    texts_id,
+    texts_of,
+    write_link_summary,
+)
+from refnb.models.systems import (
+    CHOICE,
+    CLUSTERS,
+    BaseSystem,
+    Identity,
+    Plan,
+    Said,
+    System,
+    variant_name,
+)
+from refnb.models.registry import (
+    Entry,
+    changed_record,
+    find_system,
+    record_of,
+    refuse_asking,
+)
 from ..running import write_run_summary
 from ..pairs.encoders import _newest_first, check_pair_model, pair_model_is_here
 from .choices import choices
-from .recipes import CLUSTERING, SEAL, UNHASHED, CorefModel, CorefSeal, TrainedCoref, changed_coref
-from .recipes import coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise
-from .recipes import trainings_in, weights_folder
+from refnb.models.coreference.recipes import (
+    CLUSTERING,
+    SEAL,
+    UNHASHED,
+    CorefModel,
+    CorefSeal,
+    TrainedCoref,
+    changed_coref,
+    coref_seal,
+    coref_systems,
+    encoder_of,
+    trained_of,
+    trained_otherwise,
+    trainings_in,
+    weights_folder,
+)
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #3fe86830
-_READING = ("encoder", "segment", "context", "threshold", "bias", *CLUSTERING)  # may differ from training
+# may differ from training
+_READING = ("encoder", "segment", "context", "threshold", "bias", *CLUSTERING)
+
 
 def _clustering(m: CorefModel) -> dict[str, Any]:
     "Return the settings of clustering."
     return {k: getattr(m, k) for k in CLUSTERING}
 
+
 class Spent(Record):
     "The resources used for answering on this machine."
-    cpu_seconds: float # CPU time, loading included
-    peak_mb: float     # peak memory of the process
+
+    cpu_seconds: float  # CPU time, loading included
+    peak_mb: float  # peak memory of the process
     word: ClassVar[str] = "spent"
+
 
 def processor() -> str:
     "Return the name of this machine's processor."
-    try: lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError: lines = []
-    named = next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = next(
+        (x.partition(":")[2].strip() for x in lines if x.startswith("model name")), ""
+    )
     return named or platform.processor() or platform.machine()
+
 
 def _spent(since: float) -> Spent:
     "Return the resources used since a time."
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Spent(round(time.process_time() - since, 2), round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10)))
+    return Spent(
+        round(time.process_time() - since, 2),
+        round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)),
+    )
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #310b28c1
 @lru_cache(maxsize=2)
@@ -59,148 +105,274 @@ def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
     "Load a net with its weights, once for several tasks."
     need("torch", "models")
     from refnb.models.coreference.learning import load_resolver
+
     return load_resolver(folder, offline, **msgspec.json.decode(changed))
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #b887d73e
 class CorefSystem(BaseSystem):
     "A trained coreference system."
+
     shapes = CLUSTERS | CHOICE
+
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry; settings that can change a cluster change the system's name."
         self.base, self.usual, self.settings = entry.name, record_of(entry, TrainedCoref), s
         now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
         self.model = changed_record(self.usual.model, now, "a coreference system")
         self.trained = self._trained({k: v for k, v in changed.items() if k not in now})
-        self.asked = {k: getattr(self.model, k) for k in now if k in _READING} | _clustering(self.model)
+        self.asked = {
+            k: getattr(self.model, k) for k in now if k in _READING
+        } | _clustering(self.model)
         self.other = trained_otherwise(self.trained, self.usual)
-        shown = self.other | self._read_otherwise() | ({"given": self.model.given} if self.model.given else {})
-        self.name, self.title = variant_name(self.base, shown), self.model.title + variant_name("", shown)
-        if self.model.antecedents == "names": self.shapes = CLUSTERS
+        shown = (
+            self.other
+            | self._read_otherwise()
+            | ({"given": self.model.given} if self.model.given else {})
+        )
+        self.name, self.title = (
+            variant_name(self.base, shown),
+            self.model.title + variant_name("", shown),
+        )
+        if self.model.antecedents == "names":
+            self.shapes = CLUSTERS
+
     def _trained(self, changed: Mapping[str, Any]) -> TrainedCoref:
         "Return the trained system, by its name or its checkpoint."
         wanted = changed_coref(self.usual, changed)
-        if not self.model.checkpoint: return wanted
+        if not self.model.checkpoint:
+            return wanted
         found = self._of_checkpoint(Path(self.model.checkpoint))
         learnt = trained_otherwise(found, self.usual)
         for k, v in trained_otherwise(wanted, self.usual).items():
             if v != learnt.get(k):
-                raise CallError(f"was trained with other settings: {k} is not {v!r}", self.model.checkpoint,
-                                f"give {k} to refnb train")
+                raise CallError(
+                    f"was trained with other settings: {k} is not {v!r}",
+                    self.model.checkpoint,
+                    f"give {k} to refnb train",
+                )
         return found
+
     def _of_checkpoint(self, folder: Path) -> TrainedCoref:
         "Return the trained system of a folder, whose trainings must have the same settings."
-        found, *others = [trained_of(coref_seal(p), self.usual) for p in trainings_in(folder)]
+        found, *others = [
+            trained_of(coref_seal(p), self.usual) for p in trainings_in(folder)
+        ]
         for x in others:
             if trained_otherwise(x, found):
-                raise DataError("holds trainings with different settings", self.model.checkpoint,
-                                "name one of its folders")
+                raise DataError(
+                    "holds trainings with different settings",
+                    self.model.checkpoint,
+                    "name one of its folders",
+                )
         return found
+
     def _read_otherwise(self) -> dict[str, Any]:
         "Return the reading settings that differ from those of training."
-        folder = weights_folder(self.model) if self.model.checkpoint or not self.other else None
-        usual = trained_of(coref_seal(trainings_in(folder)[0]), self.usual).model if folder else self.trained.model
-        return {k: v for k, v in self.asked.items() if v != getattr(usual, k) and k not in UNHASHED}
+        folder = (
+            weights_folder(self.model) if self.model.checkpoint or not self.other else None
+        )
+        usual = (
+            trained_of(coref_seal(trainings_in(folder)[0]), self.usual).model
+            if folder
+            else self.trained.model
+        )
+        return {
+            k: v
+            for k, v in self.asked.items()
+            if v != getattr(usual, k) and k not in UNHASHED
+        }
 
     @property
-    def about(self) -> str: return f"coreference, read with {self.model.encoder}; {self.model.licence}"
+    def about(self) -> str:
+        return f"coreference, read with {self.model.encoder}; {self.model.licence}"
+
     @property
     def needs(self) -> str:
         m = encoder_of(self.model.encoder, self.model.segment)
-        encoder = f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})"
+        encoder = (
+            f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})"
+        )
         return encoder + ("" if self.folder() else "; training, or a checkpoint")
 
-    def folder(self, task: Task|None = None) -> Path|None:
+    def folder(self, task: Task | None = None) -> Path | None:
         """Return the folder of its weights: the named one; the package's, unless trained on the task; or the newest one
         trained with these settings on the task's other splits (on any task, without `task`)."""
-        own = weights_folder(self.model) if self.model.checkpoint or not self.other else None
-        if own and (not task or self.model.checkpoint or not _seen(task, own)): return own
-        here = Path(self.settings.runs)/"trained"/safe_path(self.base)
-        made = (here/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}") if task else here.rglob(SEAL)
+        own = (
+            weights_folder(self.model) if self.model.checkpoint or not self.other else None
+        )
+        if own and (not task or self.model.checkpoint or not _seen(task, own)):
+            return own
+        here = Path(self.settings.runs) / "trained" / safe_path(self.base)
+        made = (
+            (here / safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}")
+            if task
+            else here.rglob(SEAL)
+        )
         for p in _newest_first(made):
-            if self._is_mine(p.parent): return p.parent
+            if self._is_mine(p.parent):
+                return p.parent
         return own
+
     def _is_mine(self, folder: Path) -> bool:
         "Tell whether a training used these settings."
-        try: return trained_otherwise(trained_of(coref_seal(folder), self.usual), self.usual) == self.other
-        except DataError: return False
+        try:
+            return (
+                trained_otherwise(trained_of(coref_seal(folder), self.usual), self.usual)
+                == self.other
+            )
+        except DataError:
+            return False
+
     def lacks(self, task: Task) -> str:
-        if why := super().lacks(task): return why
+        if why := super().lacks(task):
+            return why
         if task.benchmark == "altentities":
             return "resolves mentions in a text; it cannot choose between two options by an expression"
         if not (folder := self.folder(task)):
             return f"is not trained for it: {self._command(task)}, or name a folder with -p checkpoint=FOLDER"
         if seen := _seen(task, folder):
-            return (f"was trained on {seen} of the documents of {task.name}, so its score would be meaningless: train it "
-                    f"on others ({self._command(task)}), or name a folder with -p checkpoint=FOLDER")
-        try: check_pair_model(encoder_of(self.model.encoder, self.model.segment), task.settings.offline)
-        except DataError as e: return str(e)
+            return (
+                f"was trained on {seen} of the documents of {task.name}, so its score would be meaningless: train it "
+                f"on others ({self._command(task)}), or name a folder with -p checkpoint=FOLDER"
+            )
+        try:
+            check_pair_model(
+                encoder_of(self.model.encoder, self.model.segment), task.settings.offline
+            )
+        except DataError as e:
+            return str(e)
         return ""
+
     def _command(self, task: Task) -> str:
         "Return the command that trains it for a task: on LitBank, unless the task has training texts."
-        settings = "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items())
-        own = task.name.rpartition("/")[0] if task.benchmark in ("kitmus", "litbank") else "litbank"
+        settings = "".join(
+            f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items()
+        )
+        own = (
+            task.name.rpartition("/")[0]
+            if task.benchmark in ("kitmus", "litbank")
+            else "litbank"
+        )
         return f"refnb train {self.base} {own}{settings}"
+
     def _its_folder(self, task: Task) -> Path:
-        if not (folder := self.folder(task)): raise DataError(self.lacks(task), self.name)
+        if not (folder := self.folder(task)):
+            raise DataError(self.lacks(task), self.name)
         return folder
+
     def _identified(self, seals: Sequence[CorefSeal]) -> dict[str, Any]:
         "Return all settings that can change a cluster: those of the trainings, and those of reading."
         seal, usual, settings = seals[0], _clustering(CorefModel("")), dict[str, Any]()
         for k, v in (seal.model | self.asked).items():
-            as_usual = k in usual and usual[k] == self.asked[k]  # not in the identity of older runs
-            if k not in UNHASHED and not as_usual: settings[k] = v
-        return settings | {"given": self.model.given, "encoder": seal.encoder,
-                           "trained": " and ".join(x.told for x in seals),
-                           "recipe": msgspec.to_builtins(seal.recipe), "start": seal.start}
+            # not in the identity of older runs
+            as_usual = k in usual and usual[k] == self.asked[k]
+            if k not in UNHASHED and not as_usual:
+                settings[k] = v
+        return settings | {
+            "given": self.model.given,
+            "encoder": seal.encoder,
+            "trained": " and ".join(x.told for x in seals),
+            "recipe": msgspec.to_builtins(seal.recipe),
+            "start": seal.start,
+        }
+
     def identity(self, task: Task) -> Identity:
         seals = list(map(coref_seal, trainings_in(self._its_folder(task))))
         settings = self._identified(seals)
-        weights = seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
-        if _is_kitmus(task): return Identity(settings, data={"weights": weights, "questions": texts_id()}, alone=True)
+        weights = (
+            seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
+        )
+        if _is_kitmus(task):
+            return Identity(
+                settings, data={"weights": weights, "questions": texts_id()}, alone=True
+            )
         return Identity(settings, data={"weights": weights})
+
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
-        return Plan(len(items), tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0)
-    def net(self, folder: Path|None = None) -> Any:
+        return Plan(
+            len(items),
+            tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0,
+        )
+
+    def net(self, folder: Path | None = None) -> Any:
         "Return the net of a folder, or the system's own, loaded once."
         if not (folder := folder or self.folder()):
-            raise DataError("is not trained", self.name, "refnb train, or name a folder with -p checkpoint=FOLDER")
+            raise DataError(
+                "is not trained",
+                self.name,
+                "refnb train, or name a folder with -p checkpoint=FOLDER",
+            )
         folder = trainings_in(folder)[0]
-        return _loaded(str(folder), coref_seal(folder).weights, msgspec.json.encode(self.asked).decode(),
-                       self.settings.offline)
+        return _loaded(
+            str(folder),
+            coref_seal(folder).weights,
+            msgspec.json.encode(self.asked).decode(),
+            self.settings.offline,
+        )
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        if not items: return
+        if not items:
+            return
         since, self.answered = time.process_time(), len(items)
-        try: yield from self._answers(task, items)
-        finally: self.summary = _spent(since)
+        try:
+            yield from self._answers(task, items)
+        finally:
+            self.summary = _spent(since)
+
     def _answers(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         by_folder: dict[Path, list[Any]] = {}
-        for x, folder in zip(items, _folders(task, items, self._its_folder(task)), strict=True):
-            if folder: by_folder.setdefault(folder, []).append(x)
-        for folder, group in by_folder.items(): yield from self._answer(self.net(folder), task, group)
+        for x, folder in zip(
+            items, _folders(task, items, self._its_folder(task)), strict=True
+        ):
+            if folder:
+                by_folder.setdefault(folder, []).append(x)
+        for folder, group in by_folder.items():
+            yield from self._answer(self.net(folder), task, group)
+
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        if _is_kitmus(task): yield from _links(net, task, items)
+        if _is_kitmus(task):
+            yield from _links(net, task, items)
         elif task.shape == "choice":
             from refnb.models.coreference.texts import text_of
+
             yield from choices(items, lambda d, more: net.resolve(text_of(d), more=more))
-        else: yield from self._clusters(net, task, items)
+        else:
+            yield from self._clusters(net, task, items)
+
     def _clusters(self, net: Any, task: Task, items: Sequence[Document]) -> Iterator[Said]:
         from refnb.models.coreference.resolvers import predicted
+
         gold = task.annotated if self.model.given else {}
         for d in items:
             if self.model.given and d.doc_key not in gold:
-                raise DataError("its gold mentions are not here", f"document {d.doc_key!r}", "omit --gold-mentions")
-            found = predicted(net, d, gold[d.doc_key].mentions if self.model.given else None)
+                raise DataError(
+                    "its gold mentions are not here",
+                    f"document {d.doc_key!r}",
+                    "omit --gold-mentions",
+                )
+            found = predicted(
+                net, d, gold[d.doc_key].mentions if self.model.given else None
+            )
             yield ClusterAnswer(d.doc_key, found.clusters, found.names)
-    def write_summary(self, run: Run, task: Task) -> Path|None:
+
+    def write_summary(self, run: Run, task: Task) -> Path | None:
         "Write the summary of a complete run: for KITMUS, the candidates joined with the pronoun."
-        return (write_link_summary(run, task) if _is_kitmus(task)
-                else write_run_summary(run, task, cost=self._cost(task)))
-    def _cost(self, task: Task) -> dict[str, float|str]:
+        return (
+            write_link_summary(run, task)
+            if _is_kitmus(task)
+            else write_run_summary(run, task, cost=self._cost(task))
+        )
+
+    def _cost(self, task: Task) -> dict[str, float | str]:
         "Return the cost of answering a task, if one call answered all of it."
-        spent: Spent|None = getattr(self, "summary", None)
-        if not spent or self.answered < len(task.items): return {}
-        return {"cpu_seconds": spent.cpu_seconds, "peak_mb": spent.peak_mb, "processor": processor()}
+        spent: Spent | None = getattr(self, "summary", None)
+        if not spent or self.answered < len(task.items):
+            return {}
+        return {
+            "cpu_seconds": spent.cpu_seconds,
+            "peak_mb": spent.peak_mb,
+            "processor": processor(),
+        }
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1dd4b6e7
 def _seen_by(seal: CorefSeal, alone: bool, choice: bool) -> set[str]:
@@ -213,24 +385,36 @@ def _is_kitmus(task: Task) -> bool:
     "Tell whether a task is one of KITMUS."
     return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
 
-def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
+
+def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path | None]:
     """List the training that answers each item: of several, the first without its document among training and
     development documents; a single one, unless trained on it. None: there is none."""
     found = trainings_in(folder)
     choice = task.shape == "choice"
     known = [_seen_by(coref_seal(p), len(found) == 1, choice) for p in found]
-    def unseen(x: Any) -> Path|None:
+
+    def unseen(x: Any) -> Path | None:
         key = x.doc_key if choice else documents_id([x])
         for p, k in zip(found, known):
-            if key not in k: return p
+            if key not in k:
+                return p
         return None
+
     return list(map(unseen, items))
+
 
 def _seen(task: Task, folder: Path) -> int:
     "Count the documents of a task that no training of a folder can answer, as all have seen them."
     items = task.items if task.here or not task.known else []
     key = (lambda q: q.doc_key) if task.shape == "choice" else (lambda d: d.doc_key)
-    return len({key(x) for x, training in zip(items, _folders(task, items, folder), strict=True) if not training})
+    return len(
+        {
+            key(x)
+            for x, training in zip(items, _folders(task, items, folder), strict=True)
+            if not training
+        }
+    )
+
 
 def _together(weights: Sequence[str]) -> str:
     "Hash the ids of several weights to one."
@@ -241,9 +425,16 @@ def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     "Yield the candidates that share a cluster with the pronoun of each text, in the words of the release."
     from refnb.models.coreference.resolvers import clusters_of_many
     from refnb.models.coreference.texts import text_of
+
     ids = {q.id for q in items}
-    variant, entities, split = task.fields["variant"], int(task.fields["entities"]), task.fields["split"]
-    docs = [d for d in subtask_documents(variant, entities, split, task.settings) if d.doc_key in ids]
+    variant = task.fields["variant"]
+    entities = int(task.fields["entities"])
+    split = task.fields["split"]
+    docs = [
+        d
+        for d in subtask_documents(variant, entities, split, task.settings)
+        if d.doc_key in ids
+    ]
     gold = texts_of(task)
     for d, clusters in zip(docs, clusters_of_many(net, list(map(text_of, docs)))):
         yield Answer(d.doc_key, linked(gold[d.doc_key].gold, clusters))
@@ -256,35 +447,48 @@ def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> S
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #98866ecf
 def resolve(
-    what: "str|Document|Iterable[Document]", # a text, a document, or several
-    system: str = "coref-minilm",           # a coreference system (`refnb list systems`)
-    s: Settings|None = None,                # settings
-    **changed: Any,                         # settings of the system, such as checkpoint="FOLDER"
-) -> Any:                                   # a document with clusters for a text or a document, else a list
+    what: "str|Document|Iterable[Document]",  # a text, a document, or several
+    system: str = "coref-minilm",  # a coreference system (`refnb list systems`)
+    s: Settings | None = None,  # settings
+    **changed: Any,  # settings of the system, such as checkpoint="FOLDER"
+) -> Any:  # a document with clusters for a text or a document, else a list
     """Find the coreference clusters of a text.
 
     >>> refnb.resolve("Anna told Bea that she had lost her ring.")
     """
     x: Any = find_system(system, s, **changed)
     if not isinstance(x, CorefSystem):
-        raise CallError(f"{system} is not a trained coreference system", do="refnb.run asks any system about a task")
-    if isinstance(what, str): what = read_text(what).document
+        raise CallError(
+            f"{system} is not a trained coreference system",
+            do="refnb.run asks any system about a task",
+        )
+    if isinstance(what, str):
+        what = read_text(what).document
     net = x.net()
     from refnb.models.coreference.resolvers import predicted
-    return predicted(net, what) if isinstance(what, Document) else [predicted(net, d) for d in what]
+
+    return (
+        predicted(net, what)
+        if isinstance(what, Document)
+        else [predicted(net, d) for d in what]
+    )
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #24bc447a
 def train(
-    system: str,   # the system to train (`refnb list systems`)
-    what: Any,     # a task, a corpus, or a file; several joined by +
-    **more: Any,   # arguments such as fold= and out= of a coreference system or folds= of a pair model, and settings
-) -> Any:          # output folder and final record; for all folds, a list of them
+    system: str,  # the system to train (`refnb list systems`)
+    what: Any,  # a task, a corpus, or a file; several joined by +
+    **more: Any,  # arguments such as fold= and out= of a coreference system or folds= of
+    # a pair model, and settings
+) -> Any:  # output folder and final record; for all folds, a list of them
     "Train a system; interrupted trainings resume."
     need("torch", "models")
     if system in coref_systems():
         from refnb.models.coreference.learning import train_coref, train_folds
-        if more.get("fold") != "all": return train_coref(system, what, **more)
+
+        if more.get("fold") != "all":
+            return train_coref(system, what, **more)
         del more["fold"]
         return train_folds(system, what, **more)
     from refnb.models.pairs.trained import train_system
+
     return train_system(system, what, **more)

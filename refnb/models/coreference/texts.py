@@ -20,11 +20,15 @@ from ...core.documents import Clusters, Document
 # %% ../../../nbs/models/coreference/01_texts.ipynb #b2347da8
 SHAPES = ("small", "capital", "capital, first of a sentence", "capitals", "number", "sign")
 
+
 def _shape(word: str, first: bool) -> int:
     "Return the shape of a word, as an index into SHAPES."
-    if word[:1].isupper(): return 3 if len(word) > 1 and word.isupper() else 2 if first else 1
-    if word.isdigit(): return 4
+    if word[:1].isupper():
+        return 3 if len(word) > 1 and word.isupper() else 2 if first else 1
+    if word.isdigit():
+        return 4
     return 0 if any(map(str.isalnum, word)) else 5
+
 
 def _shapes(words: Sequence[str], starts: Iterable[int]) -> np.ndarray:
     "Return the shape of each word, as an index into SHAPES."
@@ -34,15 +38,21 @@ def _shapes(words: Sequence[str], starts: Iterable[int]) -> np.ndarray:
 # %% ../../../nbs/models/coreference/01_texts.ipynb #733db598
 _OPEN, _CLOSE, _LONGEST = {"``", "“", "‘‘"}, {"''", "”", "’’"}, 400
 
+
 def _quotations(words: Sequence[str]) -> np.ndarray:
     "Number the quotation of each word, quotation marks included, from 1; 0: none."
     out, number, inside, since = np.zeros(len(words), int), 0, False, 0
     for i, word in enumerate(words):
         opens = word in _OPEN or (word == '"' and not inside)
-        closes = inside and (word in _CLOSE or (word == '"' and not opens) or i - since > _LONGEST)
-        if opens: number, inside, since = number + 1, True, i
-        if inside: out[i] = number
-        if closes: inside = False
+        closes = inside and (
+            word in _CLOSE or (word == '"' and not opens) or i - since > _LONGEST
+        )
+        if opens:
+            number, inside, since = number + 1, True, i
+        if inside:
+            out[i] = number
+        if closes:
+            inside = False
     return out
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #6b8cf9e1
@@ -54,31 +64,52 @@ def _speakers(names: Sequence[str]) -> np.ndarray:
 # %% ../../../nbs/models/coreference/01_texts.ipynb #77c6e94e
 class Text:
     "A document, or several, as arrays over words, for a coreference system."
-    def __init__(self, key: str, sentences: Sequence[Sequence[str]], names: Sequence[str] = (),
-                 speakers: Sequence[str] = ()):
+
+    def __init__(
+        self,
+        key: str,
+        sentences: Sequence[Sequence[str]],
+        names: Sequence[str] = (),
+        speakers: Sequence[str] = (),
+    ):
         self.key, self.names = key, names  # names to link to, if there is a list
-        self.words = [w.strip("_") or w for w in chain.from_iterable(sentences)]  # LitBank has _Emma_ for italics
+        # LitBank has _Emma_ for italics
+        self.words = [w.strip("_") or w for w in chain.from_iterable(sentences)]
         lengths = list(map(len, sentences))
         ends = list(accumulate(lengths))
         self.starts = [0, *ends[:-1]] if ends else []
         self.sentence = np.repeat(np.arange(len(lengths)), lengths)
-        self.last = np.repeat(np.array(ends, int) - 1, lengths)  # the last word of a word's sentence
-        self.speaker = np.repeat(_speakers(speakers or [""]*len(lengths)), lengths)
+        # the last word of a word's sentence
+        self.last = np.repeat(np.array(ends, int) - 1, lengths)
+        self.speaker = np.repeat(_speakers(speakers or [""] * len(lengths)), lengths)
         self.part = np.zeros(len(self.words), int)
         self.cut: Any = None  # its segments, if known
-    def __len__(self) -> int: return len(self.words)
-    def __repr__(self) -> str: return f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __repr__(self) -> str:
+        return f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
+
     @cached_property
-    def low(self) -> list[str]: return list(map(str.lower, self.words))
+    def low(self) -> list[str]:
+        return list(map(str.lower, self.words))
+
     @cached_property
-    def shape(self) -> np.ndarray: return _shapes(self.words, self.starts)
+    def shape(self) -> np.ndarray:
+        return _shapes(self.words, self.starts)
+
     @cached_property
-    def quotation(self) -> np.ndarray: return _quotations(self.words)
+    def quotation(self) -> np.ndarray:
+        return _quotations(self.words)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #b7b713b2
 def text_of(d: Document) -> Text:
     "Read a document and its names, ignoring its clusters."
-    if not d.size: raise DataError("has no text", f"document {d.doc_key!r}", "coreference systems read words")
+    if not d.size:
+        raise DataError(
+            "has no text", f"document {d.doc_key!r}", "coreference systems read words"
+        )
     return Text(d.doc_key, d.sentences, d.names, d.speakers)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #904e6778
@@ -90,7 +121,8 @@ def joined(texts: Sequence[Text]) -> Text:
     for k, t in enumerate(texts):
         out.words += t.words
         low += t.low
-        for start in t.starts: out.starts.append(start + at)
+        for start in t.starts:
+            out.starts.append(start + at)
         arrays["last"].append(t.last + at)
         arrays["sentence"].append(t.sentence + sentences)
         arrays["quotation"].append(np.where(t.quotation > 0, t.quotation + quotations, 0))
@@ -99,43 +131,57 @@ def joined(texts: Sequence[Text]) -> Text:
         arrays["part"].append(np.full(len(t), k))
         at, sentences = at + len(t), sentences + len(t.starts) + 10
         quotations += int(t.quotation.max(initial=0))
-    for name, own in arrays.items(): setattr(out, name, np.concatenate(own))
+    for name, own in arrays.items():
+        setattr(out, name, np.concatenate(own))
     out.low = low
     return out
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #4c4e4f24
 MOST = 12  # maximum pieces per word
 
+
 def word_pieces(words: Sequence[str], tokenizer: Any) -> list[list[int]]:
     "Tokenize words into pieces: a non-empty list for each word."
     lead = " " if tokenizer.tokenize(" the") != tokenizer.tokenize("the") else ""
     kinds = list(dict.fromkeys(words))
-    tokenized = tokenizer([lead + w for w in kinds], add_special_tokens=False, verbose=False)["input_ids"]
-    unknown = tokenizer.unk_token_id if tokenizer.unk_token_id is not None else tokenizer.pad_token_id
+    tokenized = tokenizer(
+        [lead + w for w in kinds], add_special_tokens=False, verbose=False
+    )["input_ids"]
+    unknown = (
+        tokenizer.unk_token_id
+        if tokenizer.unk_token_id is not None
+        else tokenizer.pad_token_id
+    )
     known = {w: ids[:MOST] or [unknown] for w, ids in zip(kinds, tokenized, strict=True)}
     return [known[w] for w in words]
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #a31ed95e
 def around(tokenizer: Any) -> tuple[list[int], list[int]]:
     "Return the special tokens before and after a text."
-    [inside], whole = tokenizer(["the"], add_special_tokens=False)["input_ids"], tokenizer("the")["input_ids"]
-    at = next(i for i in range(len(whole)) if whole[i:i + len(inside)] == inside)
-    return whole[:at], whole[at + len(inside):]
+    [inside], whole = (
+        tokenizer(["the"], add_special_tokens=False)["input_ids"],
+        tokenizer("the")["input_ids"],
+    )
+    at = next(i for i in range(len(whole)) if whole[i : i + len(inside)] == inside)
+    return whole[:at], whole[at + len(inside) :]
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #ea09780c
 class Segment(NamedTuple):
     "A segment for one pass of the encoder."
-    ids: list[int] # pieces with special tokens
-    first: int     # first word read
-    end: int       # end of the words read, exclusive
-    start: int     # first word without context
-    stop: int      # end of the words without context, exclusive
+
+    ids: list[int]  # pieces with special tokens
+    first: int  # first word read
+    end: int  # end of the words read, exclusive
+    start: int  # first word without context
+    stop: int  # end of the words without context, exclusive
+
 
 class Cut(NamedTuple):
     "A text split into segments."
+
     segments: list[Segment]
-    counts: np.ndarray # pieces of each word
-    before: int        # pieces before the first word
+    counts: np.ndarray  # pieces of each word
+    before: int  # pieces before the first word
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #f835bf50
 def _moved(s: Segment, by: int) -> Segment:
@@ -147,7 +193,8 @@ def joined_cuts(cuts: Sequence[Cut]) -> Cut:
     "Join the segments of texts that are read as one."
     segments, counts, at = list[Segment](), list[np.ndarray](), 0
     for cut in cuts:
-        for s in cut.segments: segments.append(_moved(s, at))
+        for s in cut.segments:
+            segments.append(_moved(s, at))
         counts.append(cut.counts)
         at += len(cut.counts)
     return Cut(segments, np.concatenate(counts), cuts[0].before)
@@ -156,12 +203,15 @@ def joined_cuts(cuts: Sequence[Cut]) -> Cut:
 def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> int:
     "Find the end of the words without context of a segment."
     stop = max(start + 1, int(np.searchsorted(total, total[start] + room, "right")) - 1)
-    if stop >= len(total) - 1: return len(total) - 1
-    ends = sentences[(sentences > start + (stop - start)//2) & (sentences <= stop)]
+    if stop >= len(total) - 1:
+        return len(total) - 1
+    ends = sentences[(sentences > start + (stop - start) // 2) & (sentences <= stop)]
     return int(ends[-1]) if len(ends) else stop
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #f267a335
-def _with_context(start: int, stop: int, total: np.ndarray, context: int) -> tuple[int, int]:
+def _with_context(
+    start: int, stop: int, total: np.ndarray, context: int
+) -> tuple[int, int]:
     "Return the first word read, and the end of the words read, with some pieces of context on both sides."
     first = int(np.searchsorted(total, total[start] - context, "left"))
     return first, max(stop, int(np.searchsorted(total, total[stop] + context, "right")) - 1)
@@ -169,10 +219,13 @@ def _with_context(start: int, stop: int, total: np.ndarray, context: int) -> tup
 # %% ../../../nbs/models/coreference/01_texts.ipynb #2672ec3a
 def _room(length: int, context: int, special: int) -> int:
     "Return the number of pieces of a segment besides its special tokens and its context."
-    room = length - special - 2*context
-    if room >= MOST: return room
-    raise DataError(f"segments of {length} pieces have no room for {context} pieces of context on both sides",
-                    do="say a larger segment, or less context")
+    room = length - special - 2 * context
+    if room >= MOST:
+        return room
+    raise DataError(
+        f"segments of {length} pieces have no room for {context} pieces of context on both sides",
+        do="say a larger segment, or less context",
+    )
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #7d7423cb
 def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> Cut:
@@ -185,25 +238,42 @@ def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> C
     while start < len(t):
         stop = _stop(start, room, total, sentences)
         first, end = _with_context(start, stop, total, context)
-        out.append(Segment([*before, *chain.from_iterable(ids[first:end]), *after], first, end, start, stop))
+        out.append(
+            Segment(
+                [*before, *chain.from_iterable(ids[first:end]), *after],
+                first,
+                end,
+                start,
+                stop,
+            )
+        )
         start = stop
     return Cut(out, counts, len(before))
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #9652bb55
-def _free_name(tokens: Sequence[str], spans: Sequence[Span], kinds: Sequence[str], taken: Collection[str]) -> str:
+def _free_name(
+    tokens: Sequence[str],
+    spans: Sequence[Span],
+    kinds: Sequence[str],
+    taken: Collection[str],
+) -> str:
     "Return the most frequent name of a person that nobody else has, or an empty string."
     proper: Counter[str] = Counter()
     for s, kind in zip(spans, kinds):
-        if kind == "PROP": proper[" ".join(tokens[s.start:s.end + 1])] += 1
+        if kind == "PROP":
+            proper[" ".join(tokens[s.start : s.end + 1])] += 1
     for name, _ in proper.most_common():
-        if name.casefold() not in taken: return name
+        if name.casefold() not in taken:
+            return name
     return ""
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #378f2f7b
 def _check_types(d: Document):
     "Refuse a document without types and kinds of mentions."
     if not {"type", "kind"} <= d.labels.keys():
-        raise DataError("has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank")
+        raise DataError(
+            "has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank"
+        )
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
 def cast_of(d: Document, unnamed: bool = False) -> Document:
@@ -213,23 +283,32 @@ def cast_of(d: Document, unnamed: bool = False) -> Document:
     tokens, taken, names = d.tokens, set[str](), list[str]()
     clusters, labels = list[tuple[Span, ...]](), list[tuple[str, ...]]()
     for spans, types, kinds in zip(d.clusters, d.labels["type"], d.labels["kind"]):
-        if {*types} != {"PER"}: continue
+        if {*types} != {"PER"}:
+            continue
         name = _free_name(tokens, spans, kinds, taken)
-        if not name and not unnamed: continue
+        if not name and not unnamed:
+            continue
         taken.add(name.casefold())
         names.append(name)
         explicit = [k != "PRON" for k in kinds]
         clusters.append(tuple(compress(spans, explicit)))
         labels.append(tuple(compress(kinds, explicit)))
-    persons = tuple(("PER",)*len(c) for c in clusters)
-    return Document(d.doc_key, d.sentences, tuple(clusters), tuple(names), {"type": persons, "kind": tuple(labels)})
+    persons = tuple(("PER",) * len(c) for c in clusters)
+    return Document(
+        d.doc_key,
+        d.sentences,
+        tuple(clusters),
+        tuple(names),
+        {"type": persons, "kind": tuple(labels)},
+    )
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #1a68aff7
 class WithCast(NamedTuple):
     "A text preceded by names."
-    document: Document # a sentence of names, then the text, without clusters
-    at: list[Span]     # span of each name
-    words: int         # number of words of that sentence
+
+    document: Document  # a sentence of names, then the text, without clusters
+    at: list[Span]  # span of each name
+    words: int  # number of words of that sentence
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #f0c78b96
 def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
@@ -254,9 +333,16 @@ def cast_lesson(d: Document) -> Document:
     order = list(range(len(cast.names)))
     random.Random(d.doc_key).shuffle(order)
     whole, at, many = with_cast(cast, [cast.names[k].split() for k in order])
-    clusters, types, kinds = list[tuple[Span, ...]](), list[tuple[str, ...]](), list[tuple[str, ...]]()
+    clusters = list[tuple[Span, ...]]()
+    types = list[tuple[str, ...]]()
+    kinds = list[tuple[str, ...]]()
     for k, name in zip(order, at):
         clusters.append((name, *_after_names(cast.clusters[k], many)))
         types.append(("PER", *cast.labels["type"][k]))
         kinds.append(("PROP", *cast.labels["kind"][k]))
-    return Document(d.doc_key, whole.sentences, tuple(clusters), labels={"type": tuple(types), "kind": tuple(kinds)})
+    return Document(
+        d.doc_key,
+        whole.sentences,
+        tuple(clusters),
+        labels={"type": tuple(types), "kind": tuple(kinds)},
+    )

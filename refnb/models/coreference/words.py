@@ -19,7 +19,8 @@ from .recipes import encoder_of
 from .texts import SHAPES, Cut, Segment, Text, segments
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #0d0736bc
-class _Reached(Exception): "A layer's input was captured; the rest of the pass is not needed."
+class _Reached(Exception):
+    "A layer's input was captured; the rest of the pass is not needed."
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #5fdfb2d0
 def _is_stack(x: nn.Module, n: int) -> bool:
@@ -31,12 +32,17 @@ def _place_of_stack(model: nn.Module, n: int) -> tuple[nn.Module, str]:
     "Find the module that has the list of an encoder's n layers, and the name of the list."
     for owner in model.modules():
         for name, x in owner.named_children():
-            if _is_stack(x, n): return owner, name
-    raise DataError(f"{type(model).__name__} has no list of {n} layers", do="say frozen=0, or name another encoder")
+            if _is_stack(x, n):
+                return owner, name
+    raise DataError(
+        f"{type(model).__name__} has no list of {n} layers",
+        do="say frozen=0, or name another encoder",
+    )
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #67619175
 class Layers:
     "The layers of an encoder, for partial passes."
+
     def __init__(self, model: Any):
         self.owner, self.name = _place_of_stack(model, model.config.num_hidden_layers)
         self.all = getattr(self.owner, self.name)
@@ -45,22 +51,34 @@ class Layers:
     def below(self, k: int, **inputs: Any) -> torch.Tensor:
         "Return the input of layer k."
         seen: list[torch.Tensor] = []
+
         def look(layer, args, kwargs):
             seen.append(args[0] if args else kwargs["hidden_states"])
             raise _Reached
+
         hook = self.all[k].register_forward_pre_hook(look, with_kwargs=True)
-        try: self.model(**inputs)
-        except _Reached: pass
-        finally: hook.remove()
+        try:
+            self.model(**inputs)
+        except _Reached:
+            pass
+        finally:
+            hook.remove()
         return seen[0]
 
     def above(self, k: int, given: torch.Tensor, **inputs: Any) -> torch.Tensor:
         "Return the last layer's output for the input of layer k."
+
         def put(layer, args, kwargs):
-            return ((given, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": given})
+            return (
+                ((given, *args[1:]), kwargs)
+                if args
+                else (args, kwargs | {"hidden_states": given})
+            )
+
         hook = self.all[k].register_forward_pre_hook(put, with_kwargs=True)
         setattr(self.owner, self.name, nn.ModuleList(self.all[k:]))
-        try: return self.model(**inputs).last_hidden_state
+        try:
+            return self.model(**inputs).last_hidden_state
         finally:
             setattr(self.owner, self.name, self.all)
             hook.remove()
@@ -72,23 +90,26 @@ def _rows(batch: Sequence[Segment], filler: int) -> dict[str, torch.Tensor]:
     ids = torch.full((len(batch), longest), filler)
     mask = torch.zeros((len(batch), longest), dtype=torch.long)
     for row, s in enumerate(batch):
-        ids[row, :len(s.ids)] = torch.tensor(s.ids)
-        mask[row, :len(s.ids)] = 1
+        ids[row, : len(s.ids)] = torch.tensor(s.ids)
+        mask[row, : len(s.ids)] = 1
     return {"input_ids": ids, "attention_mask": mask}
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #05b1deba
 def _pieces_of(s: Segment, cut: Cut, device: Any) -> tuple[int, torch.Tensor]:
     "Return the number of pieces before the words of a segment, without its context, and the pieces of each word."
-    skipped = cut.before + int(cut.counts[s.first:s.start].sum())
-    return skipped, torch.tensor(cut.counts[s.start:s.stop], device=device)
+    skipped = cut.before + int(cut.counts[s.first : s.start].sum())
+    return skipped, torch.tensor(cut.counts[s.start : s.stop], device=device)
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #8da8b50c
 def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     "Average the pieces of each word of a segment, without its context."
     skipped, counts = _pieces_of(s, cut, hidden.device)
     of = torch.repeat_interleave(torch.arange(len(counts), device=hidden.device), counts)
-    sums = hidden.new_zeros(len(counts), hidden.shape[-1]).index_add(0, of, hidden[skipped:skipped + len(of)])
-    return sums/counts[:, None]
+    sums = hidden.new_zeros(len(counts), hidden.shape[-1]).index_add(
+        0, of, hidden[skipped : skipped + len(of)]
+    )
+    return sums / counts[:, None]
+
 
 def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     "Concatenate the first and the last piece of each word of a segment, without its context."
@@ -104,88 +125,170 @@ def _single(x: Any) -> Any:
     "Convert a tensor of floating-point numbers to single precision."
     return x.float() if torch.is_tensor(x) and x.is_floating_point() else x
 
+
 class _InSingle(TorchFunctionMode):
     "Attention in single precision, inside a pass in half precision."
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not F.scaled_dot_product_attention: return func(*args, **(kwargs or {}))
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is not F.scaled_dot_product_attention:
+            return func(*args, **(kwargs or {}))
         named = kwargs or {}
         query = args[0] if args else named["query"]
         with torch.autocast("cpu", enabled=False):
-            out = func(*map(_single, args), **{name: _single(x) for name, x in named.items()})
+            out = func(
+                *map(_single, args), **{name: _single(x) for name, x in named.items()}
+            )
         return out.to(query.dtype)
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #105f4ba1
 class Words(nn.Module):
     "Word vectors of an encoder, with embeddings of shapes and quotations."
+
     extra = 8  # size of each of these embeddings
-    def __init__(self, model: Any, tokenizer: Any, length: int = 256, context: int = 32, frozen: int = 0,
-                 dropout: float = .3, pieces: str = "mean"):
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        length: int = 256,
+        context: int = 32,
+        frozen: int = 0,
+        dropout: float = 0.3,
+        pieces: str = "mean",
+    ):
         super().__init__()
-        self.encoder, self.tokenizer, self.length, self.context, self.frozen = model, tokenizer, length, context, frozen
+        self.encoder = model
+        self.tokenizer = tokenizer
+        self.length = length
+        self.context = context
+        self.frozen = frozen
         self.layers = Layers(model) if frozen else None
-        self.shape, self.quote = nn.Embedding(len(SHAPES), self.extra), nn.Embedding(2, self.extra)
+        self.shape, self.quote = (
+            nn.Embedding(len(SHAPES), self.extra),
+            nn.Embedding(2, self.extra),
+        )
         self.dropout = nn.Dropout(dropout)
         self.of_pieces = _ends_of_words if pieces == "ends" else _words_of
-        self.width = (2 if pieces == "ends" else 1)*model.config.hidden_size + 2*self.extra
+        self.width = (
+            2 if pieces == "ends" else 1
+        ) * model.config.hidden_size + 2 * self.extra
         self.single = str(model.device) == "cpu" and not _has_bfloat16()
-        self.learning = False # cache frozen layers also without gradients, as segments recur
+        # cache frozen layers also without gradients, as segments recur
+        self.learning = False
         # pieces of a segment -> input of the first trained layer
         self.remembered: dict[tuple[int, ...], torch.Tensor] = {}
-        if self.layers: self._freeze(self.layers.all)
+        if self.layers:
+            self._freeze(self.layers.all)
+
     def _freeze(self, layers: nn.ModuleList):
         "Freeze the encoder, except for its upper layers."
         if self.frozen >= len(layers):
-            raise DataError(f"{self.frozen} of {len(layers)} layers cannot be frozen", do="leave at least one to train")
+            raise DataError(
+                f"{self.frozen} of {len(layers)} layers cannot be frozen",
+                do="leave at least one to train",
+            )
         self.encoder.requires_grad_(False)
-        for layer in layers[self.frozen:]: layer.requires_grad_(True)
+        for layer in layers[self.frozen :]:
+            layer.requires_grad_(True)
+
     def train(self, mode: bool = True):
         "Switch to training, but without dropout in the encoder."
         super().train(mode)
         self.encoder.eval()
         return self
 
-    def cut(self, t: Text, context: int|None = None) -> Cut:
+    def cut(self, t: Text, context: int | None = None) -> Cut:
         "Split a text into segments, with the usual context or `context` pieces."
-        return segments(t, self.tokenizer, self.length, self.context if context is None else context)
+        return segments(
+            t, self.tokenizer, self.length, self.context if context is None else context
+        )
+
     def _inputs(self, some: Sequence[Segment]) -> dict[str, torch.Tensor]:
         "Return the padded inputs of segments, on the encoder's device."
-        return {k: v.to(self.encoder.device) for k, v in _rows(some, self.tokenizer.pad_token_id).items()}
+        return {
+            k: v.to(self.encoder.device)
+            for k, v in _rows(some, self.tokenizer.pad_token_id).items()
+        }
+
     def _hidden(self, some: Sequence[Segment]) -> torch.Tensor:
         "Compute the encoder's last layer."
         inputs = self._inputs(some)
-        attention = _InSingle() if self.training and self.encoder.device.type == "cpu" else nullcontext()
-        with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=not self.single), attention:
+        attention = (
+            _InSingle()
+            if self.training and self.encoder.device.type == "cpu"
+            else nullcontext()
+        )
+        with (
+            torch.autocast(
+                self.encoder.device.type, torch.bfloat16, enabled=not self.single
+            ),
+            attention,
+        ):
             if not (self.layers and (self.training or self.learning)):
                 return self.encoder(**inputs).last_hidden_state.float()
-            return self.layers.above(self.frozen, self._lower(some, inputs), **inputs).float()
-    def _lower(self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+            return self.layers.above(
+                self.frozen, self._lower(some, inputs), **inputs
+            ).float()
+
+    def _lower(
+        self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]
+    ) -> torch.Tensor:
         "Return the input of the first trained layer, cached for each segment."
         keys = [tuple(s.ids) for s in some]
         if self.layers and not self.remembered.keys() >= {*keys}:
-            with torch.no_grad(): lower = self.layers.below(self.frozen, **inputs).bfloat16()
-            for row, k in zip(lower, keys): self.remembered[k] = row[:len(k)].clone()
-        return nn.utils.rnn.pad_sequence([self.remembered[k] for k in keys], batch_first=True).float()
+            with torch.no_grad():
+                lower = self.layers.below(self.frozen, **inputs).bfloat16()
+            for row, k in zip(lower, keys):
+                self.remembered[k] = row[: len(k)].clone()
+        return nn.utils.rnn.pad_sequence(
+            [self.remembered[k] for k in keys], batch_first=True
+        ).float()
+
     def _read(self, cut: Cut, some: Sequence[Segment]) -> torch.Tensor:
         "Compute the vectors of the words of segments, from the encoder alone."
         step = len(some) if self.training else AT_ONCE
-        order = sorted(range(len(some)), key=lambda k: -len(some[k].ids))  # similar lengths together, for less padding
+        # similar lengths together, for less padding
+        order = sorted(range(len(some)), key=lambda k: -len(some[k].ids))
         read: dict[int, torch.Tensor] = {}
         for i in range(0, len(some), step):
-            at = order[i:i + step]
-            for k, h in zip(at, self._hidden([some[k] for k in at])): read[k] = self.of_pieces(h, some[k], cut)
+            at = order[i : i + step]
+            for k, h in zip(at, self._hidden([some[k] for k in at])):
+                read[k] = self.of_pieces(h, some[k], cut)
         return torch.cat([read[k] for k in range(len(some))])
+
     def marked(self, x: torch.Tensor, t: Text, start: int, stop: int) -> torch.Tensor:
         "Extend the vectors of a text's neighbouring words by the embeddings of shapes and quotations."
         shape = torch.tensor(t.shape[start:stop], device=x.device)
         quoted = torch.tensor(t.quotation[start:stop] > 0, device=x.device).long()
         return torch.cat([x, self.shape(shape), self.quote(quoted)], -1)
-    def forward(self, t: Text, cut: Cut, some: Sequence[Segment]|None = None) -> torch.Tensor:
+
+    def forward(
+        self, t: Text, cut: Cut, some: Sequence[Segment] | None = None
+    ) -> torch.Tensor:
         "Compute the vectors of the words of neighbouring segments; of all words by default."
         some = cut.segments if some is None else some
-        return self.dropout(self.marked(self._read(cut, some), t, some[0].start, some[-1].stop))
+        return self.dropout(
+            self.marked(self._read(cut, some), t, some[0].start, some[-1].stop)
+        )
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #1a2a3f07
-def words_of(name: str, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3,
-             offline: bool = True, pieces: str = "mean") -> Words:
+def words_of(
+    name: str,
+    length: int = 256,
+    context: int = 32,
+    frozen: int = 0,
+    dropout: float = 0.3,
+    offline: bool = True,
+    pieces: str = "mean",
+) -> Words:
     "Load an encoder with the embeddings of words; if `offline`, nothing is downloaded."
-    return Words(*load_with("AutoModel", encoder_of(name, length), offline), length, context, frozen, dropout, pieces)
+    return Words(
+        *load_with("AutoModel", encoder_of(name, length), offline),
+        length,
+        context,
+        frozen,
+        dropout,
+        pieces,
+    )

@@ -17,45 +17,87 @@ import msgspec, re
 from ...core.types import Answer, CallError, Question
 from ..systems import Failure
 from ..reasoning import split_reasoning
-from .language_models import Ask, LanguageModel, Reply, ask_of, usage, wire_name
+from refnb.models.language.language_models import (
+    Ask,
+    LanguageModel,
+    Reply,
+    ask_of,
+    usage,
+    wire_name,
+)
 from .protocol import spoken
 from .local import Local, load_local, replies_to, shared_order
-from .prompts import WHY, Order, answers, continuations, in_order, one_of, pattern, read
-from .prompts import reading_of, render, schema, text_of, the_form, turned_back, turns
+from refnb.models.language.prompts import (
+    WHY,
+    Order,
+    answers,
+    continuations,
+    in_order,
+    one_of,
+    pattern,
+    read,
+    reading_of,
+    render,
+    schema,
+    text_of,
+    the_form,
+    turned_back,
+    turns,
+)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #33faa2cf
 def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:
     """Choose a model's prompt form for a benchmark whose prompts fit (`Task.prompts`).
     `form` overrides the model's own."""
     name = form or m.forms.get(benchmark, "choice/names")
-    if the_form(name).reads == "marks": raise CallError(f"form {name} is for documents, not for questions")
+    if the_form(name).reads == "marks":
+        raise CallError(f"form {name} is for documents, not for questions")
     return name
 
 # %% ../../../nbs/models/language/10_answering.ipynb #1eaa23ed
 class Sent(NamedTuple):
     "A question as sent, with all that is needed to read its reply."
-    question: Question # the question as shown
-    perm: list[int]    # permutation of its options
-    ask: Ask           # the request
-    lead: str          # text before the option, for scoring options
-    form: str          # the prompt form
-    sample: int = 0    # index among the requests about the question
-    of: int = 1        # number of requests about the question
+
+    question: Question  # the question as shown
+    perm: list[int]  # permutation of its options
+    ask: Ask  # the request
+    lead: str  # text before the option, for scoring options
+    form: str  # the prompt form
+    sample: int = 0  # index among the requests about the question
+    of: int = 1  # number of requests about the question
 
 # %% ../../../nbs/models/language/10_answering.ipynb #a07641c0
-def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "", turn: int = 0,
-            examples: str = "") -> Sent:
+def sent_of(
+    m: LanguageModel,
+    q: Question,
+    form: str,
+    order: Order = "given",
+    system: str = "",
+    turn: int = 0,
+    examples: str = "",
+) -> Sent:
     """Turn a question, with its text, into a request; `system` is the text of a system message, `turn` the first
     option in rotations, `examples` the text of solved examples before it."""
     shown, perm = in_order(q, order, turn)
     lead, labels = continuations(shown, form)
     prompt = examples + render(shown, form)
     if m.way != "reply":
-        return Sent(shown, perm, ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels), lead, form)
+        return Sent(
+            shown,
+            perm,
+            ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels),
+            lead,
+            form,
+        )
     options = answers(shown, form) if m.constraint == "choice" else []
     shared = _shared(shown, prompt, form) if m.cache else 0
-    return Sent(shown, perm, ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options, shared), lead,
-                form)
+    return Sent(
+        shown,
+        perm,
+        ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options, shared),
+        lead,
+        form,
+    )
 
 # %% ../../../nbs/models/language/10_answering.ipynb #bfa308de
 def _shared(q: Question, prompt: str, form: str) -> int:
@@ -63,45 +105,66 @@ def _shared(q: Question, prompt: str, form: str) -> int:
     at = prompt.rfind(q.text) if q.text and not the_form(form).marks else -1
     return at + len(q.text) if at >= 0 else 0
 
+
 def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
     "Return the prompt for scoring options; for servers, the lead is appended."
-    if m.provider == "local" or not lead: return prompt
+    if m.provider == "local" or not lead:
+        return prompt
     if m.message == "chat":
-        raise CallError(f"form {form} has words before the answer, which a chat does not support", m.model,
-                        "say message: raw, or a form whose reply is a letter")
+        raise CallError(
+            f"form {form} has words before the answer, which a chat does not support",
+            m.model,
+            "say message: raw, or a form whose reply is a letter",
+        )
     return prompt + lead.rstrip()
+
 
 def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:
     "Return the pattern of the constraint."
-    if m.constraint == "regex": return pattern(q, form)
-    if m.constraint == "json": return schema(q, form)
+    if m.constraint == "regex":
+        return pattern(q, form)
+    if m.constraint == "json":
+        return schema(q, form)
     return one_of(options) if m.constraint == "choice" else ""
 
 # %% ../../../nbs/models/language/10_answering.ipynb #c9ae313f
 def _drawn(m: LanguageModel, draw: int, samples: int) -> LanguageModel:
     "Set the seed of one of several draws; local models always get a seed, so that draws are repeatable."
     seed = m.decoding.seed if m.provider != "local" or m.decoding.seed is not None else 0
-    if samples == 1 or seed is None: return m
+    if samples == 1 or seed is None:
+        return m
     return m.changed(decoding=m.decoding.changed(seed=seed + draw))
 
 # %% ../../../nbs/models/language/10_answering.ipynb #d344db13
-def sent_all(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "", samples: int = 1,
-             had: Container[tuple[str, int]] = (), examples: str = "") -> Iterator[Sent]:
+def sent_all(
+    m: LanguageModel,
+    q: Question,
+    form: str,
+    order: Order = "given",
+    system: str = "",
+    samples: int = 1,
+    had: Container[tuple[str, int]] = (),
+    examples: str = "",
+) -> Iterator[Sent]:
     """Yield all requests about a question: one for each rotation, `samples` times. `had` are the ids and samples
     answered already."""
     n = turns(q, order)
-    for k in range(n*samples):
-        if (q.id, k) in had: continue
+    for k in range(n * samples):
+        if (q.id, k) in had:
+            continue
         draw, turn = divmod(k, n)
         t = sent_of(_drawn(m, draw, samples), q, form, order, system, turn, examples)
-        yield t._replace(ask=t.ask.changed(sample=draw), sample=k, of=n*samples)
+        yield t._replace(ask=t.ask.changed(sample=draw), sample=k, of=n * samples)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #1e2ae26b
 def solved(q: Question, form: str) -> str:
     "Write a question as a prompt with its right answer."
     if the_form(form).explains:
-        raise CallError(f"the form {form} asks for an explanation, which examples lack", "shots",
-                        "choose another with --form, such as identifyme/base or choice/names")
+        raise CallError(
+            f"the form {form} asks for an explanation, which examples lack",
+            "shots",
+            "choose another with --form, such as identifyme/base or choice/names",
+        )
     lead, labels = continuations(q, form)
     return f"{render(q, form).rstrip()}\n\n{lead}{labels[q.right[0]]}\n\n"
 
@@ -112,50 +175,89 @@ def _solvable(questions: Iterable[Question], taken: Container[str]) -> list[Ques
     return sorted(fit, key=lambda q: hashlib.sha256(q.id.encode()).digest())
 
 # %% ../../../nbs/models/language/10_answering.ipynb #93dab412
-def chosen_examples(questions: Iterable[Question], shots: int, taken: Container[str]) -> list[Question]:
+def chosen_examples(
+    questions: Iterable[Question], shots: int, taken: Container[str]
+) -> list[Question]:
     "Choose examples with one right answer, one for each document while possible, none of the documents `taken`."
     fit = _solvable(questions, taken)
     first: dict[str, Question] = {}
-    for q in fit: first.setdefault(q.doc_key, q)
+    for q in fit:
+        first.setdefault(q.doc_key, q)
     others = [q for q in fit if first[q.doc_key] is not q]
     return [*first.values(), *others][:shots]
 
 # %% ../../../nbs/models/language/10_answering.ipynb #3a0c91a1
-def position_of(q: Question, order: Order = "given", sample: int = 0) -> int|None:
+def position_of(q: Question, order: Order = "given", sample: int = 0) -> int | None:
     "Return the position, from 0, of the right option in a sample of a question; None unless exactly one is right."
-    if len(q.right) != 1: return None
+    if len(q.right) != 1:
+        return None
     return in_order(q, order, sample % turns(q, order))[1].index(q.right[0])
 
 # %% ../../../nbs/models/language/10_answering.ipynb #b0edeae1
-def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer|Failure:
+def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
     "Read a reply as an answer in the original order of options; return a Failure for a failed request."
-    if r.finish == "failed": return Failure(t.ask.id, re.split(r"; | \(|: ", r.error)[0], r.error, sample=t.sample)
-    if r.scores is not None: a = Answer(t.ask.id, scores=r.scores)
-    else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
-    if t.of > 1 and a.chosen: a = a.changed(scores=tuple(float(i in a.chosen) for i in range(len(t.perm))))  # a vote
+    if r.finish == "failed":
+        return Failure(
+            t.ask.id, re.split(r"; | \(|: ", r.error)[0], r.error, sample=t.sample
+        )
+    if r.scores is not None:
+        a = Answer(t.ask.id, scores=r.scores)
+    else:
+        a = read(
+            t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop
+        ).changed(raw=r.text)
+    if t.of > 1 and a.chosen:
+        # a vote
+        a = a.changed(scores=tuple(float(i in a.chosen) for i in range(len(t.perm))))
     thought = r.reasoning or split_reasoning(r.text).reasoning
-    return turned_back(a.changed(usage=usage(m, r), sample=t.sample, reasoning=thought), t.perm)
+    return turned_back(
+        a.changed(usage=usage(m, r), sample=t.sample, reasoning=thought), t.perm
+    )
 
 # %% ../../../nbs/models/language/10_answering.ipynb #cc44c8ab
 _EXACTLY = {"outside": "names no option exactly", "unparsable": "has no answer line"}
 
-def _why(a: Answer, q: Question|None, settings: Mapping[str, Any]) -> str:
+
+def _why(a: Answer, q: Question | None, settings: Mapping[str, Any]) -> str:
     "Describe why a reply was not read."
     reason = a.reason or ""
-    if reason in WHY or q is None: return WHY.get(reason, reason)
-    if settings.get("reading") == "released": return _EXACTLY[reason]
+    if reason in WHY or q is None:
+        return WHY.get(reason, reason)
+    if settings.get("reading") == "released":
+        return _EXACTLY[reason]
     shown, _ = in_order(q, settings.get("order", "given"))
     return reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
 
 # %% ../../../nbs/models/language/10_answering.ipynb #92abcc47
-def unread(answers: Iterable[Answer], asked: Mapping[str, Question], settings: Mapping[str, Any]) -> dict[str, int]:
+def unread(
+    answers: Iterable[Answer], asked: Mapping[str, Question], settings: Mapping[str, Any]
+) -> dict[str, int]:
     """Count the reasons why replies of a language model's run were not read, most frequent first. `asked` are the
     available questions by id; `settings` are the run's."""
-    return dict(Counter(_why(a, asked.get(a.id), settings) for a in answers if a.reason).most_common())
+    return dict(
+        Counter(
+            _why(a, asked.get(a.id), settings) for a in answers if a.reason
+        ).most_common()
+    )
 
 # %% ../../../nbs/models/language/10_answering.ipynb #b081dfda
-UNHASHED = {"title", "price", "reasons", "cache", "licence", "note", "key", "rate", "patience", "package", "batch",
-            "device", "forms", "system"}
+UNHASHED = {
+    "title",
+    "price",
+    "reasons",
+    "cache",
+    "licence",
+    "note",
+    "key",
+    "rate",
+    "patience",
+    "package",
+    "batch",
+    "device",
+    "forms",
+    "system",
+}
+
 
 def system_text(m: LanguageModel, benchmark: str) -> str:
     "Return the text of a model's system message for a task's benchmark."
@@ -163,23 +265,45 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
     return text_of(name).strip() if name else ""
 
 # %% ../../../nbs/models/language/10_answering.ipynb #ec2f5dd3
-def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> dict[str, Any]:
+def run_settings(
+    m: LanguageModel, form: str, order: str, samples: int = 1
+) -> dict[str, Any]:
     "List a model's settings that can change an answer, with form, order of options and number of samples."
     settings = msgspec.to_builtins(m)
-    for name in UNHASHED if wire_name(m) else UNHASHED | {"dialect"}: settings.pop(name, None)
-    return settings | {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
+    for name in UNHASHED if wire_name(m) else UNHASHED | {"dialect"}:
+        settings.pop(name, None)
+    return (
+        settings
+        | {"form": form, "order": order}
+        | ({"samples": samples} if samples > 1 else {})
+    )
 
 # %% ../../../nbs/models/language/10_answering.ipynb #357384cd
-def local_answers(m: LanguageModel, questions: Sequence[Question], form: str, order: Order = "given", system: str = "",
-                  offline: bool = True, local: Local|None = None, samples: int = 1,
-                  had: Container[tuple[str, int]] = (), examples: str = "") -> Iterator[Answer|Failure]:
+def local_answers(
+    m: LanguageModel,
+    questions: Sequence[Question],
+    form: str,
+    order: Order = "given",
+    system: str = "",
+    offline: bool = True,
+    local: Local | None = None,
+    samples: int = 1,
+    had: Container[tuple[str, int]] = (),
+    examples: str = "",
+) -> Iterator[Answer | Failure]:
     """Yield a local model's answers, in the order in which questions share most. If `offline`, nothing is downloaded;
     `local` is a loaded model; `samples`, `had` and `examples` are as in `sent_all`."""
     local = local or load_local(m, offline)
+
     def requests() -> Iterator[Sent]:
         for i in shared_order(questions):
-            yield from sent_all(m, questions[i], form, order, system, samples, had, examples)
+            yield from sent_all(
+                m, questions[i], form, order, system, samples, had, examples
+            )
+
     todo = requests()
     while tasks := list(islice(todo, local.batch)):
-        asks, leads = list(map(attrgetter("ask"), tasks)), list(map(attrgetter("lead"), tasks))
-        for t, r in zip(tasks, replies_to(local, asks, leads), strict=True): yield answer_of(t, m, r)
+        asks = list(map(attrgetter("ask"), tasks))
+        leads = list(map(attrgetter("lead"), tasks))
+        for t, r in zip(tasks, replies_to(local, asks, leads), strict=True):
+            yield answer_of(t, m, r)

@@ -19,42 +19,101 @@ from typing import Any, NamedTuple
 from ...core.types import need
 
 # %% ../../../nbs/models/language/07_attention.ipynb #4cee884e
-def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float, dropout: float = 0.,
-            softcap: float|None = None, **_: Any):
+def _attend(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    scaling: float,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **_: Any,
+):
     "Compute attention with few passes over the scores; without a mask, the last tokens are causal."
     import torch
+
     (batch, heads, n, size), (groups, seen) = query.shape, key.shape[1:3]
-    keys, values = (x.reshape(batch*groups, seen, size) for x in (key, value))
-    asked = (query*scaling).reshape(batch*groups, heads//groups*n, size)
+    keys, values = (x.reshape(batch * groups, seen, size) for x in (key, value))
+    asked = (query * scaling).reshape(batch * groups, heads // groups * n, size)
     # one product each: a batched one would copy the cache's spare room
-    w = torch.stack([q @ k.T for q, k in zip(asked, keys, strict=True)]).view(batch, heads, n, seen)
-    if softcap is not None: w = torch.tanh(w/softcap)*softcap
-    if attention_mask is not None: w += attention_mask
+    w = torch.stack([q @ k.T for q, k in zip(asked, keys, strict=True)]).view(
+        batch, heads, n, seen
+    )
+    if softcap is not None:
+        w = torch.tanh(w / softcap) * softcap
+    if attention_mask is not None:
+        w += attention_mask
     elif n > 1:
-        w[..., seen - n:] += torch.full((n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device).triu_(1)
+        w[..., seen - n :] += torch.full(
+            (n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device
+        ).triu_(1)
     w = torch.softmax(w, -1)  # its sums are in float32 for any type
-    out = torch.stack([x @ v for x, v in zip(w.view(batch*groups, heads//groups*n, seen), values, strict=True)])
+    out = torch.stack(
+        [
+            x @ v
+            for x, v in zip(
+                w.view(batch * groups, heads // groups * n, seen), values, strict=True
+            )
+        ]
+    )
     return out.view(batch, heads, n, size).transpose(1, 2).contiguous(), None
 
 # %% ../../../nbs/models/language/07_attention.ipynb #cc856b99
-def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
-              mask_function: Any = None, attention_mask: Any = None, allow_is_causal_skip: bool = False, **more: Any):
+def _mask_for(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int = 0,
+    kv_offset: int = 0,
+    mask_function: Any = None,
+    attention_mask: Any = None,
+    allow_is_causal_skip: bool = False,
+    **more: Any,
+):
     "Return no mask if causality suffices, otherwise the usual one."
     from transformers.masking_utils import causal_mask_function, eager_mask
-    whole = (not kv_offset and kv_length == q_offset + q_length
-             and (attention_mask is None or bool(attention_mask.all())))
-    if allow_is_causal_skip and whole and mask_function is causal_mask_function: return None
-    return eager_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
-                      kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask, **more)
+
+    whole = (
+        not kv_offset
+        and kv_length == q_offset + q_length
+        and (attention_mask is None or bool(attention_mask.all()))
+    )
+    if allow_is_causal_skip and whole and mask_function is causal_mask_function:
+        return None
+    return eager_mask(
+        batch_size=batch_size,
+        q_length=q_length,
+        kv_length=kv_length,
+        q_offset=q_offset,
+        kv_offset=kv_offset,
+        mask_function=mask_function,
+        attention_mask=attention_mask,
+        **more,
+    )
 
 # %% ../../../nbs/models/language/07_attention.ipynb #daf78be1
 # model types that `_attend` fits
-PLAIN = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3", "smollm3", "olmo2", "gemma2", "gemma3_text"})
+PLAIN = frozenset(
+    {
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "phi3",
+        "smollm3",
+        "olmo2",
+        "gemma2",
+        "gemma3_text",
+    }
+)
+
 
 def few_passes(model: Any) -> bool:
     "Set this notebook's attention in a model of transformers on a CPU; return whether the model supports it."
     tf = need("transformers", "models")
-    if model.config.model_type not in PLAIN: return False
+    if model.config.model_type not in PLAIN:
+        return False
     tf.AttentionInterface.register("few_passes", _attend)
     tf.AttentionMaskInterface.register("few_passes", _mask_for)
     model.set_attn_implementation("few_passes")
@@ -63,17 +122,23 @@ def few_passes(model: Any) -> bool:
 # %% ../../../nbs/models/language/07_attention.ipynb #d2422419
 class Reads(NamedTuple):
     "A way to read a prompt."
+
     attention: str  # an implementation of transformers, or few_passes
-    chunk: int      # tokens at a time; 0: all
+    chunk: int  # tokens at a time; 0: all
+
 
 _OURS, _THEIRS = Reads("few_passes", 256), Reads("eager", 256)
 _FUSED = [Reads("sdpa", 0), Reads("sdpa", 512)]
-_HALF, _SMALL = 1024, 10_000_000  # tokens of half a prompt for timing; models with fewer weights are not timed
+# tokens of half a prompt for timing; models with fewer weights are not timed
+_HALF, _SMALL = 1024, 10_000_000
 
 # %% ../../../nbs/models/language/07_attention.ipynb #ee65aed4
 def ways_to_read(model: Any) -> list[Reads]:
     "List the ways in which a model of transformers can read on a CPU."
-    return [_OURS if few_passes(model) else _THEIRS, *(_FUSED if model._supports_sdpa else [])]
+    return [
+        _OURS if few_passes(model) else _THEIRS,
+        *(_FUSED if model._supports_sdpa else []),
+    ]
 
 # %% ../../../nbs/models/language/07_attention.ipynb #62d40f6e
 def read_as(model: Any, way: Reads):
@@ -84,12 +149,13 @@ def read_as(model: Any, way: Reads):
 def _seconds(model: Any, way: Reads) -> float:
     "Measure the CPU seconds of reading a prompt and another after it; the better of two runs."
     import torch
+
     read_as(model, way)
     half, times = torch.arange(_HALF)[None] % _config(model).vocab_size, []
     for _ in range(2):
         start, cache = time.process_time(), empty_cache()
         with torch.inference_mode():
-            for part in [*half.split(way.chunk or _HALF, 1)]*2:
+            for part in [*half.split(way.chunk or _HALF, 1)] * 2:
                 model.base_model(part, past_key_values=cache, use_cache=True)
         times.append(time.process_time() - start)
     return min(times)
@@ -99,17 +165,21 @@ def _quickest(model: Any, ways: Sequence[Reads]) -> Reads:
     "Time ways to read with a model's first layer, and return the quickest."
     layers = model.base_model.layers
     model.base_model.layers = layers[:1]
-    try: return min(ways, key=lambda way: _seconds(model, way))
-    finally: model.base_model.layers = layers
+    try:
+        return min(ways, key=lambda way: _seconds(model, way))
+    finally:
+        model.base_model.layers = layers
 
 # %% ../../../nbs/models/language/07_attention.ipynb #76af6d1b
 def fastest(model: Any, folder: Path) -> Reads:
     "Find the fastest way to read on this processor; measurements are cached in a folder."
     ways = ways_to_read(model)
     layers = getattr(model.base_model, "layers", None)
-    if len(ways) == 1 or layers is None or model.num_parameters() < _SMALL: return ways[0]
-    note = folder/f"{_here(model)}.json"
-    if (known := _noted(note)) in ways: return known
+    if len(ways) == 1 or layers is None or model.num_parameters() < _SMALL:
+        return ways[0]
+    note = folder / f"{_here(model)}.json"
+    if (known := _noted(note)) in ways:
+        return known
     best = _quickest(model, ways)
     _note(note, best)
     return best
@@ -118,32 +188,51 @@ def fastest(model: Any, folder: Path) -> Reads:
 def _processor() -> str:
     "Describe this processor."
     import platform
-    try: lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
-    except OSError: return platform.processor() or platform.machine()
+
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
     return "".join(filter(re.compile("model|cpu family|flags").match, lines))
 
+# %% ../../../nbs/models/language/07_attention.ipynb #7e9be5eb
 def _here(model: Any) -> str:
     "Hash a model's shape, the processor and torch."
     import torch
-    parts = [_processor(), torch.__version__, torch.get_num_threads(), str(model.dtype), model.config.to_dict()]
-    return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()[:16]
 
-def _noted(note: Path) -> Reads|None:
+    parts = [
+        _processor(),
+        torch.__version__,
+        torch.get_num_threads(),
+        str(model.dtype),
+        model.config.to_dict(),
+    ]
+    return hashlib.sha256(
+        json.dumps(parts, default=str, sort_keys=True).encode()
+    ).hexdigest()[:16]
+
+# %% ../../../nbs/models/language/07_attention.ipynb #c83264d3
+def _noted(note: Path) -> Reads | None:
     "Read an earlier measurement, if possible."
-    try: return Reads(*json.loads(note.read_text()))
-    except (OSError, ValueError, TypeError): return None
+    try:
+        return Reads(*json.loads(note.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
 
+# %% ../../../nbs/models/language/07_attention.ipynb #9154f6cc
 def _note(note: Path, way: Reads):
     "Save a measurement, if possible."
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(json.dumps(way))
-    except OSError: return
+    except OSError:
+        return
 
 # %% ../../../nbs/models/language/07_attention.ipynb #14cf3082
 def _product(x: Any, weights: Any, bias: Any = None):
     "Multiply by weights that are in the processor's order."
     import torch
+
     return torch.ops.mkldnn._linear_pointwise(x, weights, bias, "none", [], "")
 
 # %% ../../../nbs/models/language/07_attention.ipynb #3fd15b20
@@ -151,110 +240,159 @@ def _product(x: Any, weights: Any, bias: Any = None):
 def _ordered():
     "Make a class of linear layers whose weights are in the processor's order."
     import torch
+
     class Ordered(torch.nn.Module):
         "A copy of a linear layer, for a CPU."
+
         def __init__(self, plain):
             super().__init__()
             self.shape = plain.weight.shape
             self.weights = torch.ops.mkldnn._reorder_linear_weight(plain.weight.detach())
             self.bias, self.rows = plain.bias, 0
+
         def forward(self, x):
             "Multiply at most `rows` rows at a time; 0: all."
-            if not self.rows or x.shape[-2] <= self.rows: return _product(x, self.weights, self.bias)
-            return torch.cat([_product(part, self.weights, self.bias) for part in x.split(self.rows, -2)], -2)
+            if not self.rows or x.shape[-2] <= self.rows:
+                return _product(x, self.weights, self.bias)
+            return torch.cat(
+                [
+                    _product(part, self.weights, self.bias)
+                    for part in x.split(self.rows, -2)
+                ],
+                -2,
+            )
+
         def written(self, on):
             "Round each row as if it were alone from now on, or no longer."
             self.rows = _rounded_alike(self.shape, torch.get_num_threads()) if on else 0
+
     return Ordered
 
 # %% ../../../nbs/models/language/07_attention.ipynb #cf2137f4
 def _linear_layers(model: Any, but: Any = None) -> dict[str, Any]:
     "Return a model's linear layers by name, except for one."
     import torch
-    return {name: x for name, x in model.named_modules() if type(x) is torch.nn.Linear and x is not but}
+
+    return {
+        name: x
+        for name, x in model.named_modules()
+        if type(x) is torch.nn.Linear and x is not but
+    }
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a510
 def order_weights(model: Any) -> int:
     "Reorder a model's weights for this processor if results stay the same; return the number of layers."
     import torch
+
     plain = _linear_layers(model, model.get_output_embeddings())
-    if model.config.model_type not in PLAIN or model.dtype != torch.bfloat16 or not plain: return 0
+    if model.config.model_type not in PLAIN or model.dtype != torch.bfloat16 or not plain:
+        return 0
     with torch.inference_mode():
-        try: same = _same(next(iter(plain.values())))
-        except (RuntimeError, AttributeError): return 0  # torch without these products
+        try:
+            same = _same(next(iter(plain.values())))
+        except (RuntimeError, AttributeError):
+            return 0  # torch without these products
         if same:
-            for name, layer in plain.items(): model.set_submodule(name, _ordered()(layer))
+            for name, layer in plain.items():
+                model.set_submodule(name, _ordered()(layer))
     return len(plain) if same else 0
 
 # %% ../../../nbs/models/language/07_attention.ipynb #3f7381e9
 def _same(layer: Any) -> bool:
     "Tell whether a layer's results are bitwise equal in the other order."
     import torch
-    ordered, sample = _ordered()(layer), layer.weight[:64].contiguous()  # numbers of the right kind and width
+
+    # numbers of the right kind and width
+    ordered, sample = _ordered()(layer), layer.weight[:64].contiguous()
     for n in (1, 8, 64):
-        if not torch.equal(layer(sample[:n]), ordered(sample[:n])): return False
+        if not torch.equal(layer(sample[:n]), ordered(sample[:n])):
+            return False
     return True
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a508
 _MOST = 32  # rows at a time, at most
 
+
 @cache
 def _rounded_alike(shape: tuple[int, int], threads: int) -> int:
     "Find how many rows at a time are each rounded as alone, for ordered weights of a shape."
     import torch
+
     drawn = torch.Generator().manual_seed(0)
-    weights = torch.ops.mkldnn._reorder_linear_weight(torch.randn(shape, generator=drawn).bfloat16())
-    sample = torch.randn(2*_MOST, shape[1], generator=drawn).bfloat16()
-    def by(n: int): return torch.cat([_product(part, weights) for part in sample.split(n)])
+    weights = torch.ops.mkldnn._reorder_linear_weight(
+        torch.randn(shape, generator=drawn).bfloat16()
+    )
+    sample = torch.randn(2 * _MOST, shape[1], generator=drawn).bfloat16()
+
+    def by(n: int):
+        return torch.cat([_product(part, weights) for part in sample.split(n)])
+
     alone = by(1)
     for n in range(2, _MOST + 1):
-        if not torch.equal(by(n), alone): return n - 1
+        if not torch.equal(by(n), alone):
+            return n - 1
     return _MOST
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a502
 def in_eight_bits(weights: Any):
     "Round each row of weights to whole numbers from -127 to 127; return them and the rows' scales."
     import torch
+
     largest = weights.float().abs().amax(1, keepdim=True)
-    scales = (largest/127).clamp(min=1e-30).bfloat16()  # a row of zeros has a scale, too
-    return (weights.float()/scales.float()).round().to(torch.int8), scales[:, 0]
+    scales = (largest / 127).clamp(min=1e-30).bfloat16()  # a row of zeros has a scale, too
+    return (weights.float() / scales.float()).round().to(torch.int8), scales[:, 0]
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a504
 @cache
 def _eight_bits():
     "Make a class of linear layers with weights of eight bits."
     import torch
+
     class EightBits(torch.nn.Module):
         "A copy of a linear layer, for a CPU."
+
         def __init__(self, plain, copied):
             super().__init__()
             self.whole, self.scales = in_eight_bits(plain.weight.detach())
             self.bias, self.few = plain.bias, False
             self.copy = _linear(self.whole.bfloat16()) if copied else None
+
         def forward(self, x):
             "Multiply: `few` rows by weights of eight bits, many by their copy in bfloat16."
-            out = self.direct(x) if self.few else self.copied(x)*self.scales
+            out = self.direct(x) if self.few else self.copied(x) * self.scales
             return out if self.bias is None else out + self.bias
+
         def direct(self, x):
             rows = x.flatten(0, -2).contiguous()
-            return torch._weight_int8pack_mm(rows, self.whole, self.scales).view(*x.shape[:-1], -1)
+            return torch._weight_int8pack_mm(rows, self.whole, self.scales).view(
+                *x.shape[:-1], -1
+            )
+
         def copied(self, x):
-            return self.copy(x) if self.copy else torch.nn.functional.linear(x, self.whole.bfloat16())
+            return (
+                self.copy(x)
+                if self.copy
+                else torch.nn.functional.linear(x, self.whole.bfloat16())
+            )
+
         def written(self, on):
             "Multiply by weights of eight bits from now on, or no longer."
             self.few = on and has_eight_bits()
+
     return EightBits
 
 # %% ../../../nbs/models/language/07_attention.ipynb #4f097ba0
 def has_eight_bits() -> bool:
     "Tell whether torch can multiply by weights of eight bits."
     import torch
+
     return hasattr(torch, "_weight_int8pack_mm")
 
 # %% ../../../nbs/models/language/07_attention.ipynb #432438fd
 def _linear(weights: Any):
     "Wrap weights as a linear layer without bias."
     import torch
+
     layer = torch.nn.Linear(1, 1, bias=False, device="meta")
     layer.weight = torch.nn.Parameter(weights, requires_grad=False)
     return layer
@@ -264,43 +402,60 @@ def round_weights(model: Any, copied: bool = True) -> int:
     """Round the weights of a model's linear layers to eight bits; return the number of layers.
     `copied` keeps a copy in bfloat16 for reading prompts."""
     plain = _linear_layers(model)
-    for name, layer in plain.items(): model.set_submodule(name, _eight_bits()(layer, copied))
+    for name, layer in plain.items():
+        model.set_submodule(name, _eight_bits()(layer, copied))
     return len(plain)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #ef6cd729
 _WINDOWED, _WHOLE = "sliding_attention", "full_attention"
 
-def _config(model: Any): return model.config.get_text_config()
+
+def _config(model: Any):
+    return model.config.get_text_config()
+
 
 def can_go_back(model: Any) -> bool:
     "Tell whether the cache of a model of transformers can be cropped to a prompt's beginning."
     kinds = getattr(_config(model), "layer_types", None)
-    return not getattr(model, "_is_stateful", False) and (kinds is None or set(kinds) <= {_WINDOWED, _WHOLE})
+    return not getattr(model, "_is_stateful", False) and (
+        kinds is None or set(kinds) <= {_WINDOWED, _WHOLE}
+    )
 
 # %% ../../../nbs/models/language/07_attention.ipynb #c1ea6a3e
 @cache
 def _roomy():
     "Make a class of cache layers with spare room."
     from transformers.cache_utils import DynamicLayer
+
     class Roomy(DynamicLayer):
         "A cache layer to which tokens can be added in place."
+
         room: tuple = ()
+
         def update(self, key_states, value_states, *args, **kwargs):
             "Add keys and values; return all."
-            if not self.is_initialized: self.lazy_initialization(key_states, value_states)
+            if not self.is_initialized:
+                self.lazy_initialization(key_states, value_states)
             kept = self.get_seq_length()
             end = kept + key_states.shape[-2]
-            if not self.room or end > self.room[0].shape[-2]: self._grow(key_states, kept, end)
-            for store, new in zip(self.room, (key_states, value_states), strict=True): store[..., kept:end, :] = new
+            if not self.room or end > self.room[0].shape[-2]:
+                self._grow(key_states, kept, end)
+            for store, new in zip(self.room, (key_states, value_states), strict=True):
+                store[..., kept:end, :] = new
             keys, values = self.room
             self.keys, self.values = keys[..., :end, :], values[..., :end, :]
             return self.keys, self.values
+
         def _grow(self, like, kept, end):
-            width = end + max(256, end//4)
-            stores = [like.new_empty((*like.shape[:-2], width, like.shape[-1])) for _ in range(2)]
+            width = end + max(256, end // 4)
+            stores = [
+                like.new_empty((*like.shape[:-2], width, like.shape[-1])) for _ in range(2)
+            ]
             for store, old in zip(stores, (self.keys, self.values), strict=True):
-                if kept: store[..., :kept, :] = old
+                if kept:
+                    store[..., :kept, :] = old
             self.room = tuple(stores)
+
     return Roomy
 
 # %% ../../../nbs/models/language/07_attention.ipynb #f0ef86d7
@@ -315,42 +470,53 @@ def copy_of(kept: Any, n: int):
     "Copy a cache's first n tokens."
     copy = empty_cache()
     if n:
-        for i, layer in enumerate(kept.layers): copy.update(layer.keys[..., :n, :], layer.values[..., :n, :], i)
+        for i, layer in enumerate(kept.layers):
+            copy.update(layer.keys[..., :n, :], layer.values[..., :n, :], i)
     return copy
 
 # %% ../../../nbs/models/language/07_attention.ipynb #a805c679
 class Branch(NamedTuple):
     "A continuation of a trunk: the rest of a prompt, and the options after it."
-    keep: int                            # number of the trunk's tokens that the prompt begins with
-    tail: Sequence[int]                  # the prompt's other tokens
-    options: Sequence[Sequence[int]] = () # each continues the tail
+
+    keep: int  # number of the trunk's tokens that the prompt begins with
+    tail: Sequence[int]  # the prompt's other tokens
+    options: Sequence[Sequence[int]] = ()  # each continues the tail
 
     @property
     def tokens(self) -> list[int]:
         "List all tokens in reading order."
         return [*self.tail, *chain.from_iterable(self.options)]
+
     @property
     def places(self) -> list[int]:
         "List each token's position if its option were alone after the prompt."
         end = self.keep + len(self.tail)
         alone = (range(end, end + len(option)) for option in self.options)
         return [*range(self.keep, end), *chain.from_iterable(alone)]
+
     @property
     def owners(self) -> list[int]:
         "List each token's option, counted from 1; 0 for the tail."
-        owners = [0]*len(self.tail)
-        for k, option in enumerate(self.options, 1): owners += [k]*len(option)
+        owners = [0] * len(self.tail)
+        for k, option in enumerate(self.options, 1):
+            owners += [k] * len(option)
         return owners
 
 # %% ../../../nbs/models/language/07_attention.ipynb #07e303ac
 def what_is_seen(branches: Sequence[Branch], trunk: int):
     "Compute which tokens of branches attend to which tokens of a trunk of `trunk` tokens and of the branches."
     import torch
+
     sizes = torch.tensor([len(b.tokens) for b in branches])
     row = torch.repeat_interleave(torch.arange(len(branches)), sizes)
     owner = torch.tensor(list(chain.from_iterable(map(attrgetter("owners"), branches))))
-    begins = torch.arange(trunk)[None, :] < torch.tensor([b.keep for b in branches])[row][:, None]
-    own = (row[:, None] == row[None, :]) & ((owner[None, :] == 0) | (owner[:, None] == owner[None, :]))
+    begins = (
+        torch.arange(trunk)[None, :]
+        < torch.tensor([b.keep for b in branches])[row][:, None]
+    )
+    own = (row[:, None] == row[None, :]) & (
+        (owner[None, :] == 0) | (owner[:, None] == owner[None, :])
+    )
     return torch.cat([begins, own.tril()], 1)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #030aab63
@@ -358,29 +524,50 @@ def mask_of(model: Any, sees: Any, places: Sequence[int], columns: Sequence[int]
     """Convert an attention pattern to a mask for a model of transformers, or to one for each kind of layer.
     `places` are the positions of queries, `columns` those of keys."""
     import torch
+
     config = _config(model)
+
     def made(seen):
-        mask = torch.zeros(seen.shape, dtype=model.dtype).masked_fill(~seen, torch.finfo(model.dtype).min)
+        mask = torch.zeros(seen.shape, dtype=model.dtype).masked_fill(
+            ~seen, torch.finfo(model.dtype).min
+        )
         return mask[None, None].to(model.device)
-    if not (window := getattr(config, "sliding_window", None)): return made(sees)
-    at, seen_at = torch.tensor(places, device=sees.device), torch.tensor(columns, device=sees.device)
+
+    if not (window := getattr(config, "sliding_window", None)):
+        return made(sees)
+    at = torch.tensor(places, device=sees.device)
+    seen_at = torch.tensor(columns, device=sees.device)
     near = sees & (at[:, None] - seen_at[None, :] < window)
-    if (kinds := getattr(config, "layer_types", None)) is None: return made(near)
+    if (kinds := getattr(config, "layer_types", None)) is None:
+        return made(near)
     return {kind: made(near if kind == _WINDOWED else sees) for kind in set(kinds)}
 
 # %% ../../../nbs/models/language/07_attention.ipynb #d5945dac
-def read_branches(model: Any, kept: Any, trunk: int, branches: Sequence[Branch], wanted: Sequence[int]):
+def read_branches(
+    model: Any, kept: Any, trunk: int, branches: Sequence[Branch], wanted: Sequence[int]
+):
     """Read branches in one pass after a trunk whose keys and values are cached; theirs are added to the cache.
     Return the scores of the next token after each wanted token, given by its number in the pass."""
     import torch
+
     places = list(chain.from_iterable(map(attrgetter("places"), branches)))
     tokens = list(chain.from_iterable(map(attrgetter("tokens"), branches)))
-    with torch.device(model.device): sees = what_is_seen(branches, trunk)
+    with torch.device(model.device):
+        sees = what_is_seen(branches, trunk)
     mask = mask_of(model, sees, places, [*range(trunk), *places])
-    def row(numbers): return torch.tensor([numbers], device=model.device)
+
+    def row(numbers):
+        return torch.tensor([numbers], device=model.device)
+
     with torch.inference_mode():
-        out = model(row(tokens), position_ids=row(places), attention_mask=mask, past_key_values=kept, use_cache=True,
-                    logits_to_keep=row(wanted)[0])
+        out = model(
+            row(tokens),
+            position_ids=row(places),
+            attention_mask=mask,
+            past_key_values=kept,
+            use_cache=True,
+            logits_to_keep=row(wanted)[0],
+        )
     return out.logits[0].float()
 
 # %% ../../../nbs/models/language/07_attention.ipynb #c07d861d
@@ -388,34 +575,57 @@ def read_branches(model: Any, kept: Any, trunk: int, branches: Sequence[Branch],
 def _side_by_side():
     "Make a class of caches that combine several rows."
     from transformers import Cache
+
     class SideBySide(Cache):
         "Several caches; the i-th token belongs to the i-th cache."
+
         def __init__(self, rows):
             super().__init__(layers=rows[0].layers)
             self.rows = rows
+
         def update(self, key_states, value_states, layer_idx, *args, **kwargs):
             "Add each token's keys and values to its row; return a list of each."
-            own = zip(self.rows, key_states.split(1, 2), value_states.split(1, 2), strict=True)
-            return tuple(zip(*(row.update(k, v, layer_idx) for row, k, v in own), strict=True))
+            own = zip(
+                self.rows, key_states.split(1, 2), value_states.split(1, 2), strict=True
+            )
+            return tuple(
+                zip(*(row.update(k, v, layer_idx) for row, k, v in own), strict=True)
+            )
+
     return SideBySide
 
 # %% ../../../nbs/models/language/07_attention.ipynb #1ef9263f
 def _each_row(attend: Any):
     "Extend one row's attention to several rows."
     import torch
+
     def attention(module, query, key, value, attention_mask, sliding_window=None, **more):
         near = slice(-sliding_window if sliding_window else None, None)
         rows = zip(query.split(1, 2), key, value, strict=True)
-        out = [attend(module, q, k[..., near, :], v[..., near, :], None, **more)[0] for q, k, v in rows]
+        out = [
+            attend(module, q, k[..., near, :], v[..., near, :], None, **more)[0]
+            for q, k, v in rows
+        ]
         return torch.cat(out, 1), None
+
     return attention
 
 # %% ../../../nbs/models/language/07_attention.ipynb #5c1b7d0e
-def _attend_last(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float,
-                 softcap: float|None = None, **_: Any):
+def _attend_last(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    scaling: float,
+    softcap: float | None = None,
+    **_: Any,
+):
     "Compute the attention of one token: fused, except for a soft cap, which torch does not fuse."
     import torch
-    if softcap is not None: return _attend(module, query, key, value, attention_mask, scaling, softcap=softcap)
+
+    if softcap is not None:
+        return _attend(module, query, key, value, attention_mask, scaling, softcap=softcap)
     fused = torch.nn.functional.scaled_dot_product_attention
     return fused(query, key, value, scale=scaling, enable_gqa=True).transpose(1, 2), None
 
@@ -423,7 +633,10 @@ def _attend_last(module: Any, query: Any, key: Any, value: Any, attention_mask: 
 def writes_by_rows(model: Any) -> bool:
     "Tell whether a model can write several rows at once: its attention must be available by name."
     tf = need("transformers", "models")
-    return model.config.model_type in PLAIN or model.config._attn_implementation in tf.AttentionInterface()
+    return (
+        model.config.model_type in PLAIN
+        or model.config._attn_implementation in tf.AttentionInterface()
+    )
 
 # %% ../../../nbs/models/language/07_attention.ipynb #c845ba81
 @contextmanager
@@ -435,10 +648,13 @@ def by_rows(model: Any):
     attend = own if model.config.model_type in PLAIN else tf.AttentionInterface()[way]
     tf.AttentionInterface.register("by_rows", _each_row(attend))
     model.set_attn_implementation("by_rows")
-    for layer in layers: layer.written(True)
-    try: yield
+    for layer in layers:
+        layer.written(True)
+    try:
+        yield
     finally:
-        for layer in layers: layer.written(False)
+        for layer in layers:
+            layer.written(False)
         model.set_attn_implementation(way)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #628f2451
@@ -446,8 +662,19 @@ def write_rows(model: Any, rows: Sequence[Any], tokens: Any, places: Sequence[in
     """Add a token to each of some rows, given by their caches; return the scores of the next token.
     `places` are the positions of the tokens in their rows."""
     import torch
+
     at = torch.tensor([places], device=model.device)
-    nothing = mask_of(model, torch.ones(1, 1, dtype=torch.bool), [0], [0])  # each row attends to all of its tokens
+    # each row attends to all of its tokens
+    nothing = mask_of(model, torch.ones(1, 1, dtype=torch.bool), [0], [0])
     cache = _side_by_side()(rows)
-    return model(tokens[None], position_ids=at, attention_mask=nothing, past_key_values=cache,
-                 use_cache=True).logits[0].float()
+    return (
+        model(
+            tokens[None],
+            position_ids=at,
+            attention_mask=nothing,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        .logits[0]
+        .float()
+    )

@@ -20,141 +20,219 @@ from ...core.types import CallError, DataError, FormatError, Record
 from ...core.files import disk_fault, read_bytes, write_atomic
 from .language_models import Ask, LanguageModel, Patience, Reply, cost
 from .replies import SETTLED, Bought, Replies
-from .protocol import error_words, json_object, payload, reply_of, worst
-from .servers import Fault, Line, base_url, check_fits, fault_of_status, finished, pause
-from .servers import _check_price, _refused_reply, sendable_key
+from refnb.models.language.protocol import (
+    error_words,
+    json_object,
+    payload,
+    reply_of,
+    worst,
+)
+from refnb.models.language.servers import (
+    Fault,
+    Line,
+    _check_price,
+    _refused_reply,
+    base_url,
+    check_fits,
+    fault_of_status,
+    finished,
+    pause,
+    sendable_key,
+)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1e6b3fe6
 class Job(Record, omit_defaults=False):
     "A batch job."
-    name: str                # name of its folder
-    nonce: str               # unique label, to find the batch on the server
-    model: str               # the model
-    base_url: str            # the server's address
-    path: str                # path of the requests
-    asks: int                # number of requests
-    at_most: float|None      # upper bound of its cost in USD; None: the price is unknown
-    state: Literal["written", "sending", "sent", "ended", "done"] = "written" # progress
-    since: float = 0.        # time of sending, by this machine's clock
-    file: str = ""           # the input's id at the server
-    batch: str = ""          # the batch's id at the server
-    status: str = ""         # status reported by the server
-    answered: int = 0        # completed requests, by the server's count
-    failed: int = 0          # failed requests, by the server's count
-    output: str = ""         # id of the file with replies
-    errors: str = ""         # id of the file with errors
-    trouble: str = ""        # error of the whole batch
+
+    name: str  # name of its folder
+    nonce: str  # unique label, to find the batch on the server
+    model: str  # the model
+    base_url: str  # the server's address
+    path: str  # path of the requests
+    asks: int  # number of requests
+    at_most: float | None  # upper bound of its cost in USD; None: the price is unknown
+    state: Literal["written", "sending", "sent", "ended", "done"] = "written"  # progress
+    since: float = 0.0  # time of sending, by this machine's clock
+    file: str = ""  # the input's id at the server
+    batch: str = ""  # the batch's id at the server
+    status: str = ""  # status reported by the server
+    answered: int = 0  # completed requests, by the server's count
+    failed: int = 0  # failed requests, by the server's count
+    output: str = ""  # id of the file with replies
+    errors: str = ""  # id of the file with errors
+    trouble: str = ""  # error of the whole batch
 
 # %% ../../../nbs/models/language/11_batches.ipynb #a1992c9f
-def jobs(folder: str|Path) -> list[Job]:
+def jobs(folder: str | Path) -> list[Job]:
     "List the batch jobs of a folder in order of creation."
     found = []
     try:
         for path in sorted(Path(folder).glob("*/job.json")):
-            if path.parent.name.isdigit(): found.append(msgspec.json.decode(read_bytes(path), type=Job))
+            if path.parent.name.isdigit():
+                found.append(msgspec.json.decode(read_bytes(path), type=Job))
         return found
     except msgspec.MsgspecError as e:
-        raise FormatError(str(e), str(folder), "a job.json is damaged, or from another version; it names a batch that "
-                                               "is billed, so repair it by hand") from None
+        raise FormatError(
+            str(e),
+            str(folder),
+            "a job.json is damaged, or from another version; it names a batch that "
+            "is billed, so repair it by hand",
+        ) from None
 
 # %% ../../../nbs/models/language/11_batches.ipynb #412794c5
 def _note(path: Path, job: Job, **changed: Any) -> Job:
     "Save the progress of a job before the next step."
     job = job.changed(**changed)
-    write_atomic(path/"job.json", msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n")
+    write_atomic(
+        path / "job.json", msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n"
+    )
     return job
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1d100d1f
 class _Part:
     "The files of a batch while they are written."
+
     def __init__(self, folder: Path, number: int, path: str):
-        self.path, self.usd, self.n, self.bytes = path, 0., 0, 0
-        self.here, self.there = folder/f"{number:04d}.part", folder/f"{number:04d}"
+        self.path, self.usd, self.n, self.bytes = path, 0.0, 0, 0
+        self.here, self.there = folder / f"{number:04d}.part", folder / f"{number:04d}"
         with disk_fault(self.here):
             self.here.mkdir()
-            self.files = [(self.here/name).open("wb") for name in ("input.jsonl", "asks.jsonl")]
+            self.files = [
+                (self.here / name).open("wb") for name in ("input.jsonl", "asks.jsonl")
+            ]
+
     def add(self, request: dict, ask: Ask, usd: float):
         for f, record in zip(self.files, (request, ask), strict=True):
-            with disk_fault(self.here): self.bytes += f.write(msgspec.json.encode(record) + b"\n")
+            with disk_fault(self.here):
+                self.bytes += f.write(msgspec.json.encode(record) + b"\n")
         self.n += 1
         self.usd += usd
+
     def takes(self, path: str, most: int) -> bool:
         "Tell whether another request to a path fits."
         return self.n < most and self.bytes <= 150_000_000 and self.path == path
+
     def close(self):
         for f in self.files:
             with disk_fault(self.here), f:
                 f.flush()
                 os.fsync(f.fileno())
+
     def named(self, m: LanguageModel):
-        _note(self.here,
-              Job(self.there.name, os.urandom(8).hex(), m.model, m.base_url, self.path, self.n,
-                  self.usd if m.price else None))
-        with disk_fault(self.here): self.here.rename(self.there)
+        _note(
+            self.here,
+            Job(
+                self.there.name,
+                os.urandom(8).hex(),
+                m.model,
+                m.base_url,
+                self.path,
+                self.n,
+                self.usd if m.price else None,
+            ),
+        )
+        with disk_fault(self.here):
+            self.here.rename(self.there)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #d88a334f
 def _under_way(before: Iterable[Job], folder: Path) -> set[str]:
     "List the keys of requests in batches that are not done."
     known = set()
     for job in before:
-        if job.state == "done": continue
-        with (folder/job.name/"input.jsonl").open("rb") as f:
-            for line in f: known.add(json.loads(line)["custom_id"])
+        if job.state == "done":
+            continue
+        with (folder / job.name / "input.jsonl").open("rb") as f:
+            for line in f:
+                known.add(json.loads(line)["custom_id"])
     return known
 
-def _check_budget(parts: Iterable[_Part], m: LanguageModel, budget: float|None):
+
+def _check_budget(parts: Iterable[_Part], m: LanguageModel, budget: float | None):
     "Raise an error if new batches could cost more than the budget."
     if budget is not None and (usd := sum(map(attrgetter("usd"), parts))) > budget:
-        raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model,
-                        "raise it, or ask fewer questions: a batch that is sent is billed")
+        raise CallError(
+            f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}",
+            m.model,
+            "raise it, or ask fewer questions: a batch that is sent is billed",
+        )
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1d100d20
-def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, budget: float|None, most: int):
+def _pack(
+    asks: Iterable[Ask],
+    m: LanguageModel,
+    store: Replies,
+    folder: Path,
+    budget: float | None,
+    most: int,
+):
     "Write the files of new batches; rename them when all are complete."
     import shutil
-    for left in folder.glob("*.part"): shutil.rmtree(left)  # left by a kill; it was never sent
-    before, share = jobs(folder), m.price.batch if m.price else 1.
+
+    for left in folder.glob("*.part"):
+        shutil.rmtree(left)  # left by a kill; it was never sent
+    before, share = jobs(folder), m.price.batch if m.price else 1.0
     last = max(map(int, map(attrgetter("name"), before)), default=0)
     parts: list[_Part] = []
     known = _under_way(before, folder)
     try:
         for ask in asks:
             check_fits(ask, m)
-            if (key := sendable_key(ask)) in known or store.get(key, SETTLED): continue
+            if (key := sendable_key(ask)) in known or store.get(key, SETTLED):
+                continue
             known.add(key)
             path, body = payload(ask)
-            if not parts or not parts[-1].takes(path, most): parts.append(_Part(folder, last + len(parts) + 1, path))
-            parts[-1].add({"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body}, ask,
-                          (worst(m, ask) or 0.)*share)
+            if not parts or not parts[-1].takes(path, most):
+                parts.append(_Part(folder, last + len(parts) + 1, path))
+            parts[-1].add(
+                {"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body},
+                ask,
+                (worst(m, ask) or 0.0) * share,
+            )
     finally:
-        for part in parts: part.close()
+        for part in parts:
+            part.close()
     _check_budget(parts, m, budget)
-    for part in parts: part.named(m)
+    for part in parts:
+        part.named(m)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #08ebc14a
-def _created(reply: bytes) -> dict|None:
+def _created(reply: bytes) -> dict | None:
     "Decode the server's reply about a new batch; return None if it names none."
     with suppress(msgspec.MsgspecError):
         batch = msgspec.json.decode(reply, type=dict)
-        if "id" in batch: return batch
+        if "id" in batch:
+            return batch
     return None
 
 # %% ../../../nbs/models/language/11_batches.ipynb #a6e75f20
 def _no_reply(f: Fault, path: str, m: LanguageModel) -> DataError:
     "Describe why a call to a batch API got no reply."
     if "server says 404" in f.what:
-        return DataError(f"the server has no {path}", base_url(m),
-                         "it supports no batches, or has deleted this one; run without batches")
+        return DataError(
+            f"the server has no {path}",
+            base_url(m),
+            "it supports no batches, or has deleted this one; run without batches",
+        )
     return DataError(f.what, m.model, f.do or "nothing is lost; rerun later")
+
 
 def _upload(path: Path) -> dict:
     "Return the form that uploads a batch's requests."
-    return {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")},
-            "body": {"purpose": "batch"}}
+    return {
+        "files": {
+            "file": (
+                "input.jsonl",
+                (path / "input.jsonl").read_bytes(),
+                "application/jsonl",
+            )
+        },
+        "body": {"purpose": "batch"},
+    }
 
 # %% ../../../nbs/models/language/11_batches.ipynb #14899354
 class _Post(NamedTuple):
     "The context of calls to a batch API."
+
     line: Line
     m: LanguageModel
     patience: Patience
@@ -162,33 +240,57 @@ class _Post(NamedTuple):
     clock: Callable[[], float]
     rng: random.Random
 
-    async def call(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None,
-                   most: int = 0) -> bytes:
+    async def call(
+        self,
+        method: str,
+        path: str,
+        what: Callable[[], dict] = dict,
+        headers: dict | None = None,
+        most: int = 0,
+    ) -> bytes:
         "Call until there is a reply of at most `most` bytes (0: the usual limit), or patience ends."
         n = 1
-        while isinstance(data := await self.line.call(method, path, headers, most, **what()), Fault):
-            if data.kind != "again" or n >= self.patience.tries: break
+        while isinstance(
+            data := await self.line.call(method, path, headers, most, **what()), Fault
+        ):
+            if data.kind != "again" or n >= self.patience.tries:
+                break
             await self.sleep(pause(n, self.patience, self.rng, data.after))
             n += 1
-        if not isinstance(data, Fault): return data
+        if not isinstance(data, Fault):
+            return data
         raise _no_reply(data, path, self.m)
 
-    async def asked(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None) -> dict:
+    async def asked(
+        self,
+        method: str,
+        path: str,
+        what: Callable[[], dict] = dict,
+        headers: dict | None = None,
+    ) -> dict:
         "Call and decode the JSON reply."
-        try: reply = msgspec.json.decode(await self.call(method, path, what, headers), type=dict)
+        try:
+            reply = msgspec.json.decode(
+                await self.call(method, path, what, headers), type=dict
+            )
         except msgspec.MsgspecError as e:
-            raise DataError(f"the server's reply about {path} is broken ({e})", base_url(self.m),
-                            "start again later") from None
+            raise DataError(
+                f"the server's reply about {path} is broken ({e})",
+                base_url(self.m),
+                "start again later",
+            ) from None
         return reply
 
-    async def find(self, nonce: str) -> dict|None:
+    async def find(self, nonce: str) -> dict | None:
         "Find the batch with a nonce in the server's list."
         after = ""
         while True:
             page = await self.asked("get", f"/batches?limit=100{after}")
             for b in page.get("data") or []:
-                if (b.get("metadata") or {}).get("refnb") == nonce: return b
-            if not page.get("has_more") or not page.get("data"): return None
+                if (b.get("metadata") or {}).get("refnb") == nonce:
+                    return b
+            if not page.get("has_more") or not page.get("data"):
+                return None
             after = f"&after={page['data'][-1]['id']}"
 
     async def send(self, path: Path, job: Job) -> Job:
@@ -196,35 +298,56 @@ class _Post(NamedTuple):
         sure = job.state == "written"
         if sure:
             multipart = {"Content-Type": "multipart/form-data"}
-            file = (await self.asked("post", "/files", partial(_upload, path), multipart))["id"]
+            file = (await self.asked("post", "/files", partial(_upload, path), multipart))[
+                "id"
+            ]
             job = _note(path, job, state="sending", file=file, since=self.clock())
         made = await self.create(job, sure)
         if isinstance(made, Fault):
-            if made.kind != "again": _note(path, job, state="written")  # it was refused, so it does not exist
-            raise DataError(f"the batch was not created: {made.what}", self.m.model,
-                            made.do or "nothing is lost; rerun later")
-        return _note(path, job, state="sent", batch=made["id"], status=str(made.get("status") or ""))
+            if made.kind != "again":
+                _note(path, job, state="written")  # it was refused, so it does not exist
+            raise DataError(
+                f"the batch was not created: {made.what}",
+                self.m.model,
+                made.do or "nothing is lost; rerun later",
+            )
+        return _note(
+            path, job, state="sent", batch=made["id"], status=str(made.get("status") or "")
+        )
 
     def settling(self, job: Job, first: bool) -> float:
         "Return the seconds to wait until the server surely lists a batch that it may have created."
         settle = self.patience.settle
-        return max(0., min(settle, job.since + settle - self.clock()) if first else settle)
+        return max(0.0, min(settle, job.since + settle - self.clock()) if first else settle)
 
-    async def create(self, job: Job, sure: bool) -> dict|Fault:
+    async def create(self, job: Job, sure: bool) -> dict | Fault:
         "Create a batch; if it may exist already, look for it first."
-        body = {"input_file_id": job.file, "endpoint": f"/v1{job.path}", "completion_window": "24h",
-                "metadata": {"refnb": job.nonce}}
+        body = {
+            "input_file_id": job.file,
+            "endpoint": f"/v1{job.path}",
+            "completion_window": "24h",
+            "metadata": {"refnb": job.nonce},
+        }
         fault = Fault("again", "it was not tried")
         for n in range(1, self.patience.tries + 1):
             if not sure:
                 await self.sleep(self.settling(job, n == 1))
-                if found := await self.find(job.nonce): return found
-            reply = await self.line.call("post", "/batches", {"Idempotency-Key": job.nonce},
-                                       content=msgspec.json.encode(body))
-            if isinstance(reply, Fault): fault = reply
-            elif made := _created(reply): return made
-            else: fault = Fault("again", "the reply is broken")
-            if fault.kind != "again": break
+                if found := await self.find(job.nonce):
+                    return found
+            reply = await self.line.call(
+                "post",
+                "/batches",
+                {"Idempotency-Key": job.nonce},
+                content=msgspec.json.encode(body),
+            )
+            if isinstance(reply, Fault):
+                fault = reply
+            elif made := _created(reply):
+                return made
+            else:
+                fault = Fault("again", "the reply is broken")
+            if fault.kind != "again":
+                break
             await self.sleep(pause(n, self.patience, self.rng, fault.after))
             sure = False
         return fault
@@ -234,61 +357,104 @@ def _check_one_model(folder: Path, m: LanguageModel):
     "Raise an error if a folder holds batches of another model."
     for job in jobs(folder):
         if (job.model, job.base_url) != (m.model, m.base_url):
-            raise CallError(f"the folder holds batches of {job.model}", str(folder), "use one folder for each model")
+            raise CallError(
+                f"the folder holds batches of {job.model}",
+                str(folder),
+                "use one folder for each model",
+            )
 
 # %% ../../../nbs/models/language/11_batches.ipynb #4a1e172d
 @asynccontextmanager
-async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: Any, sleep: Callable[[float], Any],
-                clock: Callable[[], float], rng: random.Random|None) -> AsyncIterator[_Post]:
+async def _post(
+    folder: Path,
+    m: LanguageModel,
+    patience: Patience,
+    transport: Any,
+    sleep: Callable[[float], Any],
+    clock: Callable[[], float],
+    rng: random.Random | None,
+) -> AsyncIterator[_Post]:
     "Open a connection to the server, for one process at a time."
     from filelock import FileLock, Timeout
-    with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
+
+    with disk_fault(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     _check_one_model(folder, m)
-    line, lock = Line(m, patience, 1, transport), FileLock(folder/"lock", timeout=0)
-    try: lock.acquire()
+    line, lock = Line(m, patience, 1, transport), FileLock(folder / "lock", timeout=0)
+    try:
+        lock.acquire()
     except Timeout:
-        raise DataError("another process uses these batches", str(folder), "wait for it, or end it") from None
-    try: yield _Post(line, m, patience, sleep, clock, rng or random.Random())
+        raise DataError(
+            "another process uses these batches", str(folder), "wait for it, or end it"
+        ) from None
+    try:
+        yield _Post(line, m, patience, sleep, clock, rng or random.Random())
     finally:
         lock.release()
         await line.close()
 
 # %% ../../../nbs/models/language/11_batches.ipynb #bf542b8d
-def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: str|Path, budget: float|None = None,
-                 most: int = 10_000, patience: Patience = Patience(), transport: Any = None,
-                 sleep: Callable[[float], Any] = asyncio.sleep, clock: Callable[[], float] = time.time,
-                 rng: random.Random|None = None) -> list[Job]:
+def submit_batch(
+    asks: Iterable[Ask],
+    m: LanguageModel,
+    store: Replies,
+    folder: str | Path,
+    budget: float | None = None,
+    most: int = 10_000,
+    patience: Patience = Patience(),
+    transport: Any = None,
+    sleep: Callable[[float], Any] = asyncio.sleep,
+    clock: Callable[[], float] = time.time,
+    rng: random.Random | None = None,
+) -> list[Job]:
     """Submit questions without a stored reply as batches of at most `most` requests, or resume submitting; return all
     batches of the folder. New batches cost at most `budget` USD; each model has its own folder. `transport` carries
     requests, None: the network. `clock` returns this machine's time in seconds; `rng` draws pauses."""
     _check_price(m, budget)
+
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
             _pack(asks, m, store, Path(folder), budget, most)
             sent = []
             for job in jobs(folder):
                 new = job.state in ("written", "sending")
-                sent.append(await post.send(Path(folder)/job.name, job) if new else job)
+                sent.append(await post.send(Path(folder) / job.name, job) if new else job)
             return sent
+
     return finished(work)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #18512e0c
 _FINAL = ("completed", "failed", "expired", "cancelled")
 
-def poll_batch(m: LanguageModel, folder: str|Path, patience: Patience = Patience(), transport: Any = None,
-               sleep: Callable[[float], Any] = asyncio.sleep, rng: random.Random|None = None) -> list[Job]:
+
+def poll_batch(
+    m: LanguageModel,
+    folder: str | Path,
+    patience: Patience = Patience(),
+    transport: Any = None,
+    sleep: Callable[[float], Any] = asyncio.sleep,
+    rng: random.Random | None = None,
+) -> list[Job]:
     """Poll the status of batches once and return all batches of the folder.
     `transport` carries requests, None: the network; `rng` draws pauses."""
+
     async def work():
-        async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
-            return [await _polled(post, Path(folder)/j.name, j) if j.state == "sent" else j for j in jobs(folder)]
+        async with _post(
+            Path(folder), m, patience, transport, sleep, time.time, rng
+        ) as post:
+            return [
+                await _polled(post, Path(folder) / j.name, j) if j.state == "sent" else j
+                for j in jobs(folder)
+            ]
+
     return finished(work)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #286eba97
 def _trouble(errors: Iterable[dict]) -> str:
     "Describe a batch's errors."
     words = []
-    for e in errors: words.append(error_words(e) + (f" (line {e['line']})" if e.get("line") else ""))
+    for e in errors:
+        words.append(error_words(e) + (f" (line {e['line']})" if e.get("line") else ""))
     return "; ".join(words)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #a67a2f53
@@ -297,63 +463,91 @@ async def _polled(post: _Post, path: Path, job: Job) -> Job:
     b = await post.asked("get", f"/batches/{job.batch}")
     counts, status = b.get("request_counts") or {}, str(b.get("status") or "")
     trouble = _trouble(((b.get("errors") or {}).get("data") or [])[:3])
-    return _note(path, job, state="ended" if status in _FINAL else "sent", status=status,
-                 answered=counts.get("completed") or 0, failed=counts.get("failed") or 0,
-                 output=b.get("output_file_id") or "", errors=b.get("error_file_id") or "",
-                 trouble=post.line.secret.scrubbed(trouble))
+    return _note(
+        path,
+        job,
+        state="ended" if status in _FINAL else "sent",
+        status=status,
+        answered=counts.get("completed") or 0,
+        failed=counts.get("failed") or 0,
+        output=b.get("output_file_id") or "",
+        errors=b.get("error_file_id") or "",
+        trouble=post.line.secret.scrubbed(trouble),
+    )
 
 # %% ../../../nbs/models/language/11_batches.ipynb #54c5205a
 class Reconciled(Record):
     "The results of batches."
-    answered: int = 0   # replies stored, good or not
-    failed: int = 0     # failed requests
-    unasked: int = 0    # requests never executed, to be sent again
-    doubled: int = 0    # further replies to one request
-    strange: int = 0    # replies without a request
-    broken: int = 0     # unreadable lines
-    usd: float|None = 0. # cost of the replies; None: the price is unknown
-    trouble: tuple[str, ...] = () # errors of whole batches
+
+    answered: int = 0  # replies stored, good or not
+    failed: int = 0  # failed requests
+    unasked: int = 0  # requests never executed, to be sent again
+    doubled: int = 0  # further replies to one request
+    strange: int = 0  # replies without a request
+    broken: int = 0  # unreadable lines
+    usd: float | None = 0.0  # cost of the replies; None: the price is unknown
+    trouble: tuple[str, ...] = ()  # errors of whole batches
 
 # %% ../../../nbs/models/language/11_batches.ipynb #c40f7cc6
-def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply|None:
+def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply | None:
     "Read a line's reply; None: the request was not executed."
     r = line.get("response")
-    if not isinstance(r, dict): return None
+    if not isinstance(r, dict):
+        return None
     status, body = r.get("status_code"), r.get("body")
-    if status == 200: return reply_of(body if isinstance(body, dict) else {}, ask).changed(batch=True)
-    f = fault_of_status(status if isinstance(status, int) else 0, {}, json.dumps(body).encode(), m)
+    if status == 200:
+        return reply_of(body if isinstance(body, dict) else {}, ask).changed(batch=True)
+    f = fault_of_status(
+        status if isinstance(status, int) else 0, {}, json.dumps(body).encode(), m
+    )
     return _refused_reply(f, 1).changed(batch=True)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #43826187
 class _Reading:
     "Reads a batch's replies into the store."
-    def __init__(self, path: Path, m: LanguageModel, store: Replies, hide: Callable[[str], str]):
+
+    def __init__(
+        self, path: Path, m: LanguageModel, store: Replies, hide: Callable[[str], str]
+    ):
         self.path, self.m, self.store, self.hide = path, m, store, hide
         self.count: Counter[str] = Counter()
         self.rows: list[Bought] = []
         self.seen: set[str] = set()
-        self.places: dict[str, int] = {} # custom_id -> offset of its question in asks.jsonl
+        # custom_id -> offset of its question in asks.jsonl
+        self.places: dict[str, int] = {}
         at = 0
-        with (path/"input.jsonl").open("rb") as requests, (path/"asks.jsonl").open("rb") as asks:
+        with (
+            (path / "input.jsonl").open("rb") as requests,
+            (path / "asks.jsonl").open("rb") as asks,
+        ):
             for request, ask in zip(requests, asks, strict=True):
                 self.places[json.loads(request)["custom_id"]] = at
                 at += len(ask)
 
     def line(self, data: bytes):
         "Read a line of a file."
-        try: line = json_object(data)
-        except (ValueError, RecursionError): return self.skip("broken")
+        try:
+            line = json_object(data)
+        except (ValueError, RecursionError):
+            return self.skip("broken")
         key = line.get("custom_id")
-        if not isinstance(key, str): return self.skip("broken")
-        if key not in self.places: return self.skip("strange")
+        if not isinstance(key, str):
+            return self.skip("broken")
+        if key not in self.places:
+            return self.skip("strange")
         ask = self.ask(key)
-        try: reply = _outcome(line, ask, self.m)
-        except ValueError: return self.skip("broken")
-        if reply is None: return
-        if key in self.seen: self.count["doubled"] += 1
+        try:
+            reply = _outcome(line, ask, self.m)
+        except ValueError:
+            return self.skip("broken")
+        if reply is None:
+            return
+        if key in self.seen:
+            self.count["doubled"] += 1
         self.seen.add(key)
         self.rows.append(Bought(key, reply.hiding(self.hide), ask))
-        if len(self.rows) >= 500: self.flush()
+        if len(self.rows) >= 500:
+            self.flush()
 
     def skip(self, why: str):
         "Count a line without a reply."
@@ -361,7 +555,7 @@ class _Reading:
 
     def ask(self, key: str) -> Ask:
         "Read a request from asks.jsonl."
-        with (self.path/"asks.jsonl").open("rb") as f:
+        with (self.path / "asks.jsonl").open("rb") as f:
             f.seek(self.places[key])
             return msgspec.json.decode(f.readline(), type=Ask)
 
@@ -370,49 +564,73 @@ class _Reading:
         new: list[Bought] = []
         for b in self.rows:
             twins = [x.reply for x in new if x.key == b.key]
-            if b.reply not in twins and b.reply not in map(attrgetter("reply"), self.store.kept(b.key)): new.append(b)
+            if b.reply not in twins and b.reply not in map(
+                attrgetter("reply"), self.store.kept(b.key)
+            ):
+                new.append(b)
         self.store.put_many(new)
         self.rows = []
 
 # %% ../../../nbs/models/language/11_batches.ipynb #188eb840
-def reconcile(m: LanguageModel, store: Replies, folder: str|Path, patience: Patience = Patience(),
-              transport: Any = None, sleep: Callable[[float], Any] = asyncio.sleep,
-              rng: random.Random|None = None) -> Reconciled:
+def reconcile(
+    m: LanguageModel,
+    store: Replies,
+    folder: str | Path,
+    patience: Patience = Patience(),
+    transport: Any = None,
+    sleep: Callable[[float], Any] = asyncio.sleep,
+    rng: random.Random | None = None,
+) -> Reconciled:
     """Download the replies of ended batches of a folder into the store.
     `transport` carries requests, None: the network; `rng` draws pauses."""
+
     async def work():
-        async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
-            results = [await _brought(post, Path(folder)/j.name, j, store) for j in jobs(folder) if j.state == "ended"]
+        async with _post(
+            Path(folder), m, patience, transport, sleep, time.time, rng
+        ) as post:
+            results = [
+                await _brought(post, Path(folder) / j.name, j, store)
+                for j in jobs(folder)
+                if j.state == "ended"
+            ]
         return _together(results, m)
+
     return finished(work)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #3a616702
 def _most_bytes(post: _Post, job: Job) -> int:
     "Return the size limit of a file of replies."
-    return post.patience.room + job.asks*(4000 + 100*post.m.decoding.max_tokens)
+    return post.patience.room + job.asks * (4000 + 100 * post.m.decoding.max_tokens)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #0ce8350d
 def _cost_of(keys: Iterable[str], m: LanguageModel, store: Replies) -> float:
     "Add up the cost in USD of the replies that batches brought to some requests."
-    usd = 0.
-    for key in keys: usd += sum(cost(m, k.reply) or 0. for k in store.kept(key) if k.reply.batch)
+    usd = 0.0
+    for key in keys:
+        usd += sum(cost(m, k.reply) or 0.0 for k in store.kept(key) if k.reply.batch)
     return usd
+
 
 def _read_lines(path: Path, reading: _Reading):
     "Read the files of replies that a batch has."
     for name in ("output.jsonl", "errors.jsonl"):
-        if not (path/name).exists(): continue
-        with (path/name).open("rb") as f:
+        if not (path / name).exists():
+            continue
+        with (path / name).open("rb") as f:
             for line in f:
-                if line.strip(): reading.line(line)
+                if line.strip():
+                    reading.line(line)
     reading.flush()
 
 # %% ../../../nbs/models/language/11_batches.ipynb #46ca69a7
 async def _download(post: _Post, path: Path, job: Job):
     "Save the files of replies that a batch has and the folder lacks."
     for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
-        if id and not (path/name).exists():
-            write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
+        if id and not (path / name).exists():
+            write_atomic(
+                path / name,
+                await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)),
+            )
 
 # %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
 async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
@@ -425,8 +643,16 @@ async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconci
     failed = sum(store.get(key, SETTLED) is None for key in reading.seen)
     _note(path, job, state="done")
     c = reading.count
-    return Reconciled(len(reading.seen) - failed, failed, job.asks - len(reading.seen), c["doubled"], c["strange"],
-                      c["broken"], usd, (job.trouble or "it failed as a whole",) if job.status == "failed" else ())
+    return Reconciled(
+        len(reading.seen) - failed,
+        failed,
+        job.asks - len(reading.seen),
+        c["doubled"],
+        c["strange"],
+        c["broken"],
+        usd,
+        (job.trouble or "it failed as a whole",) if job.status == "failed" else (),
+    )
 
 # %% ../../../nbs/models/language/11_batches.ipynb #18eb1a3f
 def _together(results: list[Reconciled], m: LanguageModel) -> Reconciled:
@@ -434,5 +660,9 @@ def _together(results: list[Reconciled], m: LanguageModel) -> Reconciled:
     counts: dict[str, int] = {}
     for field in ("answered", "failed", "unasked", "doubled", "strange", "broken"):
         counts[field] = sum(map(attrgetter(field), results))
-    usd = sum(r.usd or 0. for r in results) if m.price else None
-    return Reconciled(**counts, usd=usd, trouble=tuple(chain.from_iterable(map(attrgetter("trouble"), results))))
+    usd = sum(r.usd or 0.0 for r in results) if m.price else None
+    return Reconciled(
+        **counts,
+        usd=usd,
+        trouble=tuple(chain.from_iterable(map(attrgetter("trouble"), results))),
+    )

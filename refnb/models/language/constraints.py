@@ -16,40 +16,59 @@ from ...core.types import CallError, DataError, need
 # words that free text may hold in any pattern of refnb: llguidance masks them at once, not word by word
 _TEXT = r'[^"\\{}\x00-\x1F\x7F]+'
 
+
 def words_of(tokenizer: Any):
     "Read the vocabulary of a tokenizer of transformers; it takes a third of a second, so do it once per model."
     need("llguidance", "models")
     from llguidance.hf import from_tokenizer
-    try: return from_tokenizer(tokenizer, slices=[_TEXT])
+
+    try:
+        return from_tokenizer(tokenizer, slices=[_TEXT])
     except ValueError as e:
-        raise CallError(f"a reply cannot be constrained with this tokenizer: {e}", do="say constraint: none") from None
+        raise CallError(
+            f"a reply cannot be constrained with this tokenizer: {e}",
+            do="say constraint: none",
+        ) from None
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #a50ca8a3
 _FREE = '%llguidance {"no_forcing": true}\n'  # any tokens that spell a text
 
+
 def grammar_of(constraint: str, pattern: str) -> str:
     "Convert a pattern to llguidance's grammar: a schema for json, otherwise a regular expression."
     from llguidance import regex_to_lark
-    if constraint != "json": return f"{_FREE}start: /{regex_to_lark(pattern, '')}/"
-    try: spaced = json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}}
-    except (ValueError, TypeError): raise DataError("the pattern cannot be kept: it is not a JSON schema") from None
+
+    if constraint != "json":
+        return f"{_FREE}start: /{regex_to_lark(pattern, '')}/"
+    try:
+        spaced = json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}}
+    except (ValueError, TypeError):
+        raise DataError("the pattern cannot be kept: it is not a JSON schema") from None
     return f"{_FREE}start: %json {json.dumps(spaced)}"
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #f374de41
 class Bound:
     "A constraint on a reply that grows token by token."
+
     def __init__(self, words: Any, constraint: str, pattern: str):
         "Start a reply in this vocabulary."
         from llguidance import LLMatcher
+
         self.matcher = LLMatcher(words, grammar_of(constraint, pattern), log_level=0)
         self.bits = self._bits()  # allowed next tokens, eight per byte
+
     def _bits(self) -> np.ndarray:
         bits = np.frombuffer(self.matcher.compute_bitmask(), np.uint8)
-        if self.matcher.is_error(): raise DataError(f"the pattern cannot be kept: {_reason(self.matcher.get_error())}")
+        if self.matcher.is_error():
+            raise DataError(
+                f"the pattern cannot be kept: {_reason(self.matcher.get_error())}"
+            )
         return bits
+
     def allowed(self) -> np.ndarray:
         "Return a mask of the allowed next tokens."
         return np.unpackbits(self.bits, bitorder="little").view(bool)
+
     def take(self, token: int):
         "Advance by a token; do not call it after the reply's end."
         self.matcher.consume_token(token)
@@ -59,32 +78,40 @@ class Bound:
 def _reason(error: str) -> str:
     "Return llguidance's reason for refusing a pattern, on one line."
     lines = error.splitlines()
-    if lines[0].startswith("NoExtension"): return "no text fits it"
+    if lines[0].startswith("NoExtension"):
+        return "no text fits it"
     message = next((line for line in lines if line.startswith("error: ")), lines[0])
     return re.sub(r"^at \d+\(\d+\): |^error: ", "", message)[:200]
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #35eff6ae
 class EachItsOwn:
     "A constraint, or none, for each row of a batch until the row ends."
-    def __init__(self, rows: Sequence[Bound|None], width: int, ends: set[int]):
+
+    def __init__(self, rows: Sequence[Bound | None], width: int, ends: set[int]):
         "Set the constraints; `width` is the length of prompts in tokens, `ends` are end tokens."
         self.rows, self.width, self.ends = rows, width, ends
+
     def __call__(self, ids: Any, scores: Any):
         "Forbid tokens that do not fit."
         begun, last = ids.shape[1] > self.width, ids[:, -1].tolist()
         for i, (bound, token) in enumerate(zip(self.rows, last, strict=True)):
-            if bound is None or begun and token in self.ends: continue
-            if begun: bound.take(token)
+            if bound is None or begun and token in self.ends:
+                continue
+            if begun:
+                bound.take(token)
             _forbid(scores[i], bound.bits)
         return scores
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #824cc1c9
-_FINES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0,
-                  -np.inf).astype(np.float32)
+_FINES = np.where(
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0, -np.inf
+).astype(np.float32)
+
 
 def _forbid(scores: Any, bits: np.ndarray):
     "Forbid all tokens that are not allowed, also those unknown to the tokenizer."
     import torch
-    fines = torch.from_numpy(_FINES.take(bits, 0).reshape(-1))[:len(scores)]
-    scores[:len(fines)] += fines.to(scores.device)  # one byte covers eight tokens
-    scores[len(fines):] = -torch.inf
+
+    fines = torch.from_numpy(_FINES.take(bits, 0).reshape(-1))[: len(scores)]
+    scores[: len(fines)] += fines.to(scores.device)  # one byte covers eight tokens
+    scores[len(fines) :] = -torch.inf

@@ -22,9 +22,12 @@ from ...benchmarks.identifyme.builder import MARKS
 Form = Literal["base", "desc", "coref"]
 FORMS = ("base", "desc", "coref")
 
+
 def _known(value: str, known: Sequence[str], what: str):
     "Raise an error for an unknown name."
-    if value not in known: raise CallError(f"unknown {what} {value!r}", do=nearest(value, known))
+    if value not in known:
+        raise CallError(f"unknown {what} {value!r}", do=nearest(value, known))
+
 
 def _template(form: Form = "base") -> str:
     "Read the prompt template of a form."
@@ -34,28 +37,38 @@ def _template(form: Form = "base") -> str:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #3da3bacc
 OPEN, CLOSE, NOTE = MARKS  # a story must not contain them
 
-def _on_a_line(text: str) -> str: return " ".join(text.split())
+
+def _on_a_line(text: str) -> str:
+    return " ".join(text.split())
+
 
 def chars_of(q: Question) -> tuple[int, int]:
     "Return start and end of the mention; raise an error if the question has none."
     if not q.text or not q.chars:
-        raise DataError("the release has no text for it", f"question {q.id!r}",
-                        "build the benchmark from its corpora, or ask identifyme/litbank/test, whose questions have texts")
+        raise DataError(
+            "the release has no text for it",
+            f"question {q.id!r}",
+            "build the benchmark from its corpora, or ask identifyme/litbank/test, whose questions have texts",
+        )
     return q.chars
+
 
 def mention_of(q: Question) -> str:
     "Return the words of the question's mention, on one line."
-    if words := _on_a_line(q.text[slice(*chars_of(q))]): return words
+    if words := _on_a_line(q.text[slice(*chars_of(q))]):
+        return words
     raise DataError("the mention is blank", f"question {q.id!r}, field chars")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #15c76d59
-def _taken_for_mark(text: str, start: int, end: int) -> int|None:
+def _taken_for_mark(text: str, start: int, end: int) -> int | None:
     "Return the position of the first character that could be taken for a mark or a part of one."
     at = []
     for mark in (OPEN, CLOSE, NOTE):
-        if (i := text.find(mark)) >= 0: at.append(i)
+        if (i := text.find(mark)) >= 0:
+            at.append(i)
     for i, brace in ((start - 1, "{"), (start, "{"), (end - 1, "}")):
-        if i >= 0 and text[i] == brace: at.append(i)
+        if i >= 0 and text[i] == brace:
+            at.append(i)
     return min(at, default=None)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #01971f8f
@@ -64,60 +77,92 @@ def marked(q: Question) -> str:
     mention_of(q)
     (start, end), text = chars_of(q), q.text
     if (at := _taken_for_mark(text, start, end)) is not None:
-        raise DataError(f"the text has {text[at:at + 2]!r} where it would be taken for a mark",
-                        f"question {q.id!r}, field text, character {at}", "take it out of the story")
+        raise DataError(
+            f"the text has {text[at : at + 2]!r} where it would be taken for a mark",
+            f"question {q.id!r}, field text, character {at}",
+            "take it out of the story",
+        )
     return "".join([text[:start], OPEN, text[start:end], CLOSE, " ", NOTE, text[end:]])
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5f943160
 def _names(q: Question) -> list[str]:
     "List the options' names as a reply can give them."
     names = [o.name.strip() for o in q.options]
-    if not names: raise DataError("it has no options", f"question {q.id!r}")
+    if not names:
+        raise DataError("it has no options", f"question {q.id!r}")
     for i, name in enumerate(names):
         if len(name.splitlines()) != 1:
-            raise DataError(f"{name!r} is not a name on one line", f"question {q.id!r}, option {i}")
+            raise DataError(
+                f"{name!r} is not a name on one line", f"question {q.id!r}, option {i}"
+            )
     return names
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ec8867c7
 def prompt(q: Question, form: Form = "base") -> str:
     "Write the prompt for a question."
-    return Template(_template(form)).substitute(text=marked(q), options="\n".join(_names(q)))
+    return Template(_template(form)).substitute(
+        text=marked(q), options="\n".join(_names(q))
+    )
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5ceb5a80
 MARKER = "The mention refers to: "  # precedes the name
+
 
 def _explained(form: str, explanation: str) -> str:
     "Write the explanation's line, if the form has one."
     _known(form, FORMS, "form")
     words = _on_a_line(explanation)
     if form == "base" and words:
-        raise CallError("the form base has no explanation", do="leave it out, or take the form desc")
-    if form != "base" and not words: raise CallError(f"the form {form} has an explanation", do="say one")
+        raise CallError(
+            "the form base has no explanation", do="leave it out, or take the form desc"
+        )
+    if form != "base" and not words:
+        raise CallError(f"the form {form} has an explanation", do="say one")
     return f"- Explanation: {words}\n" if words else ""
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #d6f7eabf
-def reply_form(q: Question, answer_index: int, form: Form = "base", mention: str|None = None,
-               explanation: str = "") -> str:
+def reply_form(
+    q: Question,
+    answer_index: int,
+    form: Form = "base",
+    mention: str | None = None,
+    explanation: str = "",
+) -> str:
     """Write a well-formed reply, without a line end, that names an option by its index and repeats the mention.
     `mention` defaults to the question's; `explanation` is for desc and coref."""
     names = _names(q)
     if not 0 <= answer_index < len(names):
-        raise CallError(f"there is no option {answer_index}", do=f"question {q.id!r} has {len(names)}, counted from 0")
+        raise CallError(
+            f"there is no option {answer_index}",
+            do=f"question {q.id!r} has {len(names)}, counted from 0",
+        )
     words = mention_of(q) if mention is None else _on_a_line(mention)
     return f"- Mention: {OPEN}{words}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{names[answer_index]}"
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #0fe7dfdb
 KINDS = ("released", "complete")
 
+
 def _released(q: Question, form: str) -> str:
     "Write the authors' regular expression."
     letters = r"[A-Za-z ,\'\.]"
     explanation = "- Explanation: " + letters + r"{150,350}\.\n" if form == "desc" else ""
-    return (r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "("
-            + "|".join(map(attrgetter("name"), q.options)) + ")")
+    return (
+        r"- Mention: \{\{"
+        + letters
+        + r"{1,125}\}\}\n"
+        + explanation
+        + "- "
+        + MARKER
+        + "("
+        + "|".join(map(attrgetter("name"), q.options))
+        + ")"
+    )
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #e7300282
-def _escaped(name: str) -> str: return re.escape(name).replace("\\ ", " ")
+def _escaped(name: str) -> str:
+    return re.escape(name).replace("\\ ", " ")
+
 
 def _any_mention(q: Question) -> str:
     "Write a regular expression that fits any mention; braces only if the question's own has them."
@@ -130,10 +175,22 @@ def _complete(q: Question, form: str) -> str:
     names = dict.fromkeys(map(_escaped, _names(q)))
     mention = _any_mention(q)
     explanation = "" if form == "base" else r"- Explanation: [^\n]+\n"
-    return r"- Mention: \{\{(?:" + mention + r")\}\}\n" + explanation + "- " + MARKER + "(?:" + "|".join(names) + ")"
+    return (
+        r"- Mention: \{\{(?:"
+        + mention
+        + r")\}\}\n"
+        + explanation
+        + "- "
+        + MARKER
+        + "(?:"
+        + "|".join(names)
+        + ")"
+    )
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cb8c9ee7
-def grammar(q: Question, form: Form = "base", kind: Literal["released", "complete"] = "released") -> str:
+def grammar(
+    q: Question, form: Form = "base", kind: Literal["released", "complete"] = "released"
+) -> str:
     """Write a regular expression for the whole reply of a constrained model, from the question's options.
     The kind is the authors' expression, or a complete one that fits any mention and name; text is not needed."""
     _known(form, FORMS, "form")
@@ -147,29 +204,45 @@ def _read_name(reply: str, drop: str = "") -> str:
     name = reply.rsplit(MARKER, 1)[-1]
     return name.translate(dict.fromkeys(map(ord, drop))).strip()
 
-_Read = tuple[tuple[int, ...], Reason|None]  # the options that were chosen, or why none was
+
+# the options that were chosen, or why none was
+_Read = tuple[tuple[int, ...], Reason | None]
+
 
 def _as_released(names: Sequence[str], reply: str, drop: str) -> _Read:
     "Read a reply as the authors do."
     name = _read_name(reply, drop)
-    if name in names: return (names.index(name),), None
+    if name in names:
+        return (names.index(name),), None
     return (), "outside" if MARKER in reply else "unparsable"
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #732560df
 _DECORATION = "*_`\"'#>- "
 _QUOTES = str.maketrans(dict.fromkeys("‘’‚‛′`´", "'") | dict.fromkeys("“”„‟″«»", '"'))
 
-def _plain(s: str) -> str: return _on_a_line(unicodedata.normalize("NFC", s).translate(_QUOTES))
-def _bare(s: str) -> str: return _plain(s).lstrip(_DECORATION).rstrip(_DECORATION + ".") or _plain(s)
-def _folded(s: str) -> str: return unicodedata.normalize("NFC", _bare(s).casefold())
+
+def _plain(s: str) -> str:
+    return _on_a_line(unicodedata.normalize("NFC", s).translate(_QUOTES))
+
+
+def _bare(s: str) -> str:
+    return _plain(s).lstrip(_DECORATION).rstrip(_DECORATION + ".") or _plain(s)
+
+
+def _folded(s: str) -> str:
+    return unicodedata.normalize("NFC", _bare(s).casefold())
+
 
 _LEVELS: tuple[Callable[[str], str], ...] = (str.strip, _plain, _bare, _folded)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #f97fdfdc
-def _grouped(options: dict[str, int], level: Callable[[str], str]) -> dict[str, tuple[int, ...]]:
+def _grouped(
+    options: dict[str, int], level: Callable[[str], str]
+) -> dict[str, tuple[int, ...]]:
     "Group options by their names as a level normalizes them."
     found: dict[str, tuple[int, ...]] = {}
-    for name, i in options.items(): found[level(name)] = (*found.get(level(name), ()), i)
+    for name, i in options.items():
+        found[level(name)] = (*found.get(level(name), ()), i)
     return found
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #821ec6d2
@@ -177,20 +250,26 @@ def _grouped(options: dict[str, int], level: Callable[[str], str]) -> dict[str, 
 def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
     "Map the names, normalized ever more loosely, to their options; of equal names the first option counts."
     first: dict[str, int] = {}
-    for i, name in enumerate(names): first.setdefault(name, i)
+    for i, name in enumerate(names):
+        first.setdefault(name, i)
     return [_grouped(first, level) for level in _LEVELS]
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #93e3e0bc
 def _named(names: Sequence[str], phrase: str) -> tuple[int, ...]:
     "Return the options that a phrase names: one, none, or several indistinguishable ones."
     for level, options in zip(_LEVELS, _by_level(tuple(names)), strict=True):
-        if found := options.get(level(phrase)): return found
+        if found := options.get(level(phrase)):
+            return found
     return ()
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #61218ab1
 _ANSWER = MARKER.strip(": ").lower()
 _GAP = r"[^\S\n]*"
-_LABEL = re.compile(rf"^(?:[\d.)#>*_`•–—-]|[^\S\n])*(mention|explanation|{_ANSWER}){_GAP}[*_`]*{_GAP}:(?:[*_`]+(?=\s|$))?", re.I | re.M)
+_LABEL = re.compile(
+    rf"^(?:[\d.)#>*_`•–—-]|[^\S\n])*(mention|explanation|{_ANSWER}){_GAP}[*_`]*{_GAP}:(?:[*_`]+(?=\s|$))?",
+    re.I | re.M,
+)
+
 
 def _labelled(reply: str) -> list[tuple[str, str]]:
     "List labels, each with the text up to the next label."
@@ -198,20 +277,36 @@ def _labelled(reply: str) -> list[tuple[str, str]]:
     return list(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #282fba4f
-def _first_line(text: str) -> str: return next(filter(None, map(str.strip, text.split("\n"))), "")
+def _first_line(text: str) -> str:
+    return next(filter(None, map(str.strip, text.split("\n"))), "")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #1443c92d
-_KEYS = (dict.fromkeys([_ANSWER, "mention refers to", "refers to", "answer", "final answer", "option", "choice",
-                        "entity"], _ANSWER) | {"mention": "mention", "explanation": "explanation"})
+_KEYS = dict.fromkeys(
+    [
+        _ANSWER,
+        "mention refers to",
+        "refers to",
+        "answer",
+        "final answer",
+        "option",
+        "choice",
+        "entity",
+    ],
+    _ANSWER,
+) | {"mention": "mention", "explanation": "explanation"}
 _FENCE = re.compile(r"^[^\S\n]*```\w*[^\S\n]*\n(.*?)^[^\S\n]*```", re.M | re.S)
+
 
 def _braced(lines: Sequence[str]) -> Iterable[str]:
     "Yield the text from the first line that opens a brace to the last that closes one, if there are both."
     opening, closing = [], []
     for i, line in enumerate(lines):
-        if line.lstrip().startswith("{"): opening.append(i)
-        if line.rstrip().endswith("}"): closing.append(i)
-    if opening and closing: yield "\n".join(lines[opening[0]:closing[-1] + 1])
+        if line.lstrip().startswith("{"):
+            opening.append(i)
+        if line.rstrip().endswith("}"):
+            closing.append(i)
+    if opening and closing:
+        yield "\n".join(lines[opening[0] : closing[-1] + 1])
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ce63c4f0
 def _bodies(reply: str) -> Iterable[str]:
@@ -222,8 +317,10 @@ def _bodies(reply: str) -> Iterable[str]:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #797f3b9c
 def _pairs(body: str) -> tuple[tuple[str, Any], ...]:
     "Decode a JSON object as pairs; return none for anything else."
-    try: pairs = json.loads(body, object_pairs_hook=tuple)  # an array stays a list
-    except (ValueError, RecursionError): return ()
+    try:
+        pairs = json.loads(body, object_pairs_hook=tuple)  # an array stays a list
+    except (ValueError, RecursionError):
+        return ()
     return pairs if isinstance(pairs, tuple) else ()
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a5f83d08
@@ -232,18 +329,21 @@ def _keyed(reply: str) -> list[tuple[str, str]]:
     out = []
     for key, value in chain.from_iterable(map(_pairs, _bodies(reply))):
         label = _KEYS.get(_plain(key).casefold())
-        if label and isinstance(value, str): out.append((label, value))
+        if label and isinstance(value, str):
+            out.append((label, value))
     return out
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #4dbfe083
 _LOOSE = re.compile(rf"{_ANSWER}[*_`]*:", re.I)
+
 
 def _loose(text: str) -> list[str]:
     "List the texts after a marker inside a line."
     found = []
     for line in text.split("\n"):
         before, *after = _LOOSE.split(line)
-        if after and (answer := after[-1].strip()): found.append(answer)
+        if after and (answer := after[-1].strip()):
+            found.append(answer)
     return found
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cfe6202e
@@ -252,52 +352,83 @@ def _answers(reply: str) -> tuple[list[str], list[str]]:
     labelled: list[str] = []
     after: list[str] = []  # the lines after the first answer
     for label, text in _labelled(reply):
-        if label == _ANSWER: labelled.append(text)
-        if labelled: after.append(text.strip().partition("\n")[2])
+        if label == _ANSWER:
+            labelled.append(text)
+        if labelled:
+            after.append(text.strip().partition("\n")[2])
     keys = [value for label, value in _keyed(reply) if label == _ANSWER]
-    if not labelled and not keys: return [], _loose(reply)
-    if keys: after.append(reply.rpartition("}")[2])
+    if not labelled and not keys:
+        return [], _loose(reply)
+    if keys:
+        after.append(reply.rpartition("}")[2])
     lines = filter(None, map(_first_line, labelled + keys))
     return list(lines), list(chain.from_iterable(map(_loose, after)))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #80e32657
 def _named_by(names: Sequence[str], found: Iterable[str]) -> set[tuple[int, ...]]:
     "Return the sets of options that answers name."
-    return {_named(names, answer) or _named(names, _LOOSE.split(answer)[-1]) for answer in found}
+    return {
+        _named(names, answer) or _named(names, _LOOSE.split(answer)[-1]) for answer in found
+    }
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #69109233
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
     "Return the sets of options that a reply's answers name; () is a name outside the options."
     labelled, prose = _answers(reply.rpartition("\n")[0] if cut else reply)
     sure, unsure = _named_by(names, labelled), _named_by(names, prose)
-    if cut: return sure
+    if cut:
+        return sure
     return sure | (unsure - {()}) or unsure or {_named(names, reply)} - {()}
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #b15d1156
-_SORRY = ("i'm sorry, but i can", "i am sorry, but i can", "i'm sorry, i can", "i am sorry, i can", "sorry, but i can",
-          "i apologize, but i can", "i apologise, but i can")
-_WILL_NOT = tuple(starmap("i{} {}".format, product(
-    ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not"),
-    ("assist", "help", "comply", "continue with this", "answer this", "provide"))))
+_SORRY = (
+    "i'm sorry, but i can",
+    "i am sorry, but i can",
+    "i'm sorry, i can",
+    "i am sorry, i can",
+    "sorry, but i can",
+    "i apologize, but i can",
+    "i apologise, but i can",
+)
+_WILL_NOT = tuple(
+    starmap(
+        "i{} {}".format,
+        product(
+            ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not"),
+            ("assist", "help", "comply", "continue with this", "answer this", "provide"),
+        ),
+    )
+)
 
-def _refuses(reply: str) -> bool: return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
+
+def _refuses(reply: str) -> bool:
+    return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #38ae594c
 def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
     "Read a reply tolerantly."
     meant = _meant(names, reply, cut)
-    if len(meant) > 1: return (), "unparsable"
-    if not meant: return (), "cut" if cut else "refused" if _refuses(reply) else "unparsable"
+    if len(meant) > 1:
+        return (), "unparsable"
+    if not meant:
+        return (), "cut" if cut else "refused" if _refuses(reply) else "unparsable"
     [named] = meant
-    if len(named) == 1: return named, None
+    if len(named) == 1:
+        return named, None
     return (), "unparsable" if named else "outside"
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #467b1578
 Mode = Literal["tolerant", "released"]
 MODES = ("tolerant", "released")
 # how a reply ended -> reason for no answer
-_FINISHES: dict[str, Reason|None] = {"stop": None, "length": None, "content_filter": "filtered", "refusal": "refused",
-                                     "failed": "failed"}
+_FINISHES: dict[str, Reason | None] = {
+    "stop": None,
+    "length": None,
+    "content_filter": "filtered",
+    "refusal": "refused",
+    "failed": "failed",
+}
+
 
 def _check_reading(form: str, mode: str, finish: str):
     "Raise an error for an unknown form, mode or finish reason."
@@ -306,15 +437,26 @@ def _check_reading(form: str, mode: str, finish: str):
     _known(finish, [*_FINISHES], "finish")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a6ae087a
-def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tolerant", drop: str = "",
-                finish: str = "stop") -> Answer:
+def read_answer(
+    q: Question,
+    reply: str,
+    form: Form = "base",
+    mode: Mode = "tolerant",
+    drop: str = "",
+    finish: str = "stop",
+) -> Answer:
     """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all
     forms. The released mode removes the characters `drop` from the name; `finish` is stop, length, content_filter,
     refusal or failed."""
     _check_reading(form, mode, finish)
     names = [o.name.strip() for o in q.options]
-    if reason := _FINISHES[finish]: return Answer(q.id, reason=reason, raw=reply)
-    if not reply.strip(): return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)
-    chosen, why = (_as_released(names, reply, drop) if mode == "released"
-                   else _tolerantly(names, reply, finish == "length"))
+    if reason := _FINISHES[finish]:
+        return Answer(q.id, reason=reason, raw=reply)
+    if not reply.strip():
+        return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)
+    chosen, why = (
+        _as_released(names, reply, drop)
+        if mode == "released"
+        else _tolerantly(names, reply, finish == "length")
+    )
     return Answer(q.id, chosen, reason=why, raw=reply)

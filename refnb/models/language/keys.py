@@ -13,20 +13,26 @@ from ...core.types import DataError
 from .language_models import LanguageModel
 
 # %% ../../../nbs/models/language/04_keys.ipynb #3e3e4526
-_WRITTEN = re.compile(r"""\\\\{0,7}(?:(?:u00|x)([0-9a-fA-F]{2})|(?=/))|%(?:25){0,4}([0-9a-fA-F]{2})|&\#0{0,8}(\d{1,3});|&\#[xX]0{0,8}([0-9a-fA-F]{2});|\x00""", re.X)
+_WRITTEN = re.compile(
+    r"""\\\\{0,7}(?:(?:u00|x)([0-9a-fA-F]{2})|(?=/))|%(?:25){0,4}([0-9a-fA-F]{2})|&\#0{0,8}(\d{1,3});|&\#[xX]0{0,8}([0-9a-fA-F]{2});|\x00""",
+    re.X,
+)
+
 
 def _letter(m: re.Match) -> str:
     """Return the character of an escape; "" for a backslash before a slash, and for a zero byte."""
-    if m[3]: return chr(int(m[3]))
+    if m[3]:
+        return chr(int(m[3]))
     code = m[1] or m[2] or m[4]
     return chr(int(code, 16)) if code else ""
 
 # %% ../../../nbs/models/language/04_keys.ipynb #2711faa5
 class _Plain(NamedTuple):
     "A text without escapes."
+
     text: str
     starts: list[int]  # start of each letter in the original text
-    ends: list[int]    # end of each letter
+    ends: list[int]  # end of each letter
 
 # %% ../../../nbs/models/language/04_keys.ipynb #a3f2b76b
 def _plain(text: str) -> _Plain:
@@ -35,13 +41,15 @@ def _plain(text: str) -> _Plain:
     starts: list[int] = []
     ends: list[int] = []
     at = 0
+
     def take(piece: str, start: int, end: int):
         letters.append(piece)
         same = end - start == len(piece)  # unescaped
-        starts.extend(range(start, end) if same else [start]*len(piece))
-        ends.extend(range(start + 1, end + 1) if same else [end]*len(piece))
+        starts.extend(range(start, end) if same else [start] * len(piece))
+        ends.extend(range(start + 1, end + 1) if same else [end] * len(piece))
+
     for m in _WRITTEN.finditer(text):
-        take(text[at:m.start()], at, m.start())
+        take(text[at : m.start()], at, m.start())
         take(_letter(m), *m.span())
         at = m.end()
     take(text[at:], at, len(text))
@@ -52,7 +60,7 @@ def _base64_of(data: bytes) -> Iterator[str]:
     "Yield what base64 makes of bytes inside a longer text, in three shifts and two alphabets."
     for shift in range(3):
         text = base64.b64encode(bytes(shift) + data).decode().rstrip("=")
-        core = text[-(-shift*4//3):len(text) - 1]  # its ends depend on the neighbours
+        core = text[-(-shift * 4 // 3) : len(text) - 1]  # its ends depend on the neighbours
         yield core
         yield core.replace("+", "-").replace("/", "_")
 
@@ -60,17 +68,20 @@ def _base64_of(data: bytes) -> Iterator[str]:
 def _disguised(key: str) -> list[str]:
     "List disguises of a key: base64, hexadecimal, and reversed."
     data = key.encode()
-    return list(dict.fromkeys([key[::-1], data.hex(), data.hex().upper(), *_base64_of(data)]))
+    return list(
+        dict.fromkeys([key[::-1], data.hex(), data.hex().upper(), *_base64_of(data)])
+    )
 
 # %% ../../../nbs/models/language/04_keys.ipynb #ff3f2e8c
 def _shortest(n: int) -> int:
     "Return how many consecutive letters of a key with `n` letters count as the key."
-    return min(n, 16 if n >= 32 else max(8, n//2))
+    return min(n, 16 if n >= 32 else max(8, n // 2))
+
 
 def _grams(key: str) -> list[tuple[int, str]]:
     "List pieces of a key with their positions; any longer piece contains one of them."
-    size = (_shortest(len(key)) + 1)//2
-    return [(i, key[i:i + size]) for i in range(0, len(key) - size + 1, size)]
+    size = (_shortest(len(key)) + 1) // 2
+    return [(i, key[i : i + size]) for i in range(0, len(key) - size + 1, size)]
 
 # %% ../../../nbs/models/language/04_keys.ipynb #e2acbeeb
 def _pieces(key: str, text: str) -> Iterator[tuple[int, int]]:
@@ -79,49 +90,71 @@ def _pieces(key: str, text: str) -> Iterator[tuple[int, int]]:
         found = text.find(gram)
         while found >= 0:
             start, end = _grown(key, text, at, found, len(gram))
-            if end - start >= _shortest(len(key)): yield start, end
+            if end - start >= _shortest(len(key)):
+                yield start, end
             found = text.find(gram, max(end, found + 1))
 
 # %% ../../../nbs/models/language/04_keys.ipynb #f08b1ae5
 def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, int]:
     "Extend a match of a gram to the longest piece of the key."
     left, right = 0, size
-    while at - left > 0 and found - left > 0 and key[at - left - 1] == text[found - left - 1]: left += 1
-    while at + right < len(key) and found + right < len(text) and key[at + right] == text[found + right]: right += 1
+    while (
+        at - left > 0 and found - left > 0 and key[at - left - 1] == text[found - left - 1]
+    ):
+        left += 1
+    while (
+        at + right < len(key)
+        and found + right < len(text)
+        and key[at + right] == text[found + right]
+    ):
+        right += 1
     return found - left, found + right
 
 # %% ../../../nbs/models/language/04_keys.ipynb #e0d279d1
 _BEARER = {"Authorization": "Bearer {key}"}
 
+
 def _covered(text: str, spans: Iterable[tuple[int, int]]) -> str:
     "Replace spans of a text, which are sorted and may overlap, by [key]."
     out, at = [], 0
     for start, end in spans:
-        if start >= at: out += [text[at:start], "[key]"]
+        if start >= at:
+            out += [text[at:start], "[key]"]
         at = max(at, end)
     return "".join(out) + text[at:]
 
 # %% ../../../nbs/models/language/04_keys.ipynb #11c616c1
 class Secret:
     "A key that cannot be printed."
+
     __slots__ = ("name", "_others", "_value")
-    def __init__(self,
-        name: str,       # the environment variable
-        value: str = "", # its value
+
+    def __init__(
+        self,
+        name: str,  # the environment variable
+        value: str = "",  # its value
     ):
         self.name, self._value = name, value
         self._others = _disguised(value) if len(value) >= 8 else []
-    def __repr__(self): return f"Secret({self.name!r})"
-    def __reduce__(self): raise TypeError("a secret is not copied")
+
+    def __repr__(self):
+        return f"Secret({self.name!r})"
+
+    def __reduce__(self):
+        raise TypeError("a secret is not copied")
 
     def headers(self, wanted: Mapping[str, str]) -> dict[str, str]:
         "Fill the key into the headers that a dialect defines, by default Authorization."
-        key = self._value or "none"  # a server without a key never gets another server's key
-        return {name: text.replace("{key}", key) for name, text in (wanted or _BEARER).items()}
+        # a server without a key never gets another server's key
+        key = self._value or "none"
+        return {
+            name: text.replace("{key}", key) for name, text in (wanted or _BEARER).items()
+        }
 
     def hidden(self, text: str) -> str:
         "Return the text without the key, in any encoding."
-        if len(self._value) < 8: return text
+        if len(self._value) < 8:
+            return text
         spans = self._found(text)
         return _covered(text, spans) if spans else text
 
@@ -129,11 +162,14 @@ class Secret:
         "Return the spans of the key in a text."
         key, flat = self._value, _WRITTEN.sub(_letter, text)
         other = [d for d in self._others if d in flat]
-        if not other and not any(gram in flat for _, gram in _grams(key)): return []
+        if not other and not any(gram in flat for _, gram in _grams(key)):
+            return []
         p, spans = _plain(text), []
         found = list(_pieces(key, p.text))
-        for d in other: found += map(re.Match.span, re.finditer(re.escape(d), p.text))
-        for a, b in found: spans.append((p.starts[a], p.ends[b - 1]))
+        for d in other:
+            found += map(re.Match.span, re.finditer(re.escape(d), p.text))
+        for a, b in found:
+            spans.append((p.starts[a], p.ends[b - 1]))
         return sorted(spans)
 
     def clean(self, data: bytes) -> bytes:
@@ -143,17 +179,26 @@ class Secret:
 
     def scrubbed(self, text: str) -> str:
         "Return an error's text without the key, even if a vendor quotes it half hidden."
-        return re.sub(r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}", "[key]", self.hidden(text))
+        return re.sub(
+            r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}", "[key]", self.hidden(text)
+        )
 
 # %% ../../../nbs/models/language/04_keys.ipynb #1267d6ee
 def secret_of(m: LanguageModel) -> Secret:
     "Read a server's key from the environment."
-    if not m.key: return Secret("")
+    if not m.key:
+        return Secret("")
     value = os.environ.get(m.key, "").strip()
     if not value:
-        raise DataError(f"the environment variable {m.key} is not set", m.model,
-                        f"it holds the key of the server: export {m.key}=…")
+        raise DataError(
+            f"the environment variable {m.key} is not set",
+            m.model,
+            f"it holds the key of the server: export {m.key}=…",
+        )
     if not (value.isascii() and value.isprintable() and " " not in value):
-        raise DataError(f"the environment variable {m.key} holds no key", m.model,
-                        "it has a line end, a blank or a letter that a key cannot have")
+        raise DataError(
+            f"the environment variable {m.key} holds no key",
+            m.model,
+            "it has a line end, a blank or a letter that a key cannot have",
+        )
     return Secret(m.key, value)

@@ -26,54 +26,78 @@ from ..registry import Entry, changed_record, entries_of, record_of
 # %% ../../../nbs/models/language/01_language_models.ipynb #cec4050f
 class Price(Record):
     "USD per million tokens, with date and source."
-    input: float             # input tokens
-    output: float            # output tokens
-    as_of: str               # year and month
-    cached: float|None = None # input read from the provider's cache; None: as input
-    reasoning: float|None = None # reasoning tokens; None: as output
-    cache_write: float|None = None # input written to the provider's cache; None: as input
-    batch: float = 1.        # factor for batches
-    source: str = ""         # source of the price
+
+    input: float  # input tokens
+    output: float  # output tokens
+    as_of: str  # year and month
+    cached: float | None = None  # input read from the provider's cache; None: as input
+    reasoning: float | None = None  # reasoning tokens; None: as output
+    # input written to the provider's cache; None: as input
+    cache_write: float | None = None
+    batch: float = 1.0  # factor for batches
+    source: str = ""  # source of the price
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #61a88131
 class Decoding(Record):
     "Decoding settings."
-    temperature: float|None = 0. # 0: greedy; None: not sent
-    top_p: float|None = 1.   # nucleus sampling; None: not sent
-    max_tokens: int = 512    # limit of a reply, including reasoning
-    seed: int|None = None    # the provider's seed, if supported
+
+    temperature: float | None = 0.0  # 0: greedy; None: not sent
+    top_p: float | None = 1.0  # nucleus sampling; None: not sent
+    max_tokens: int = 512  # limit of a reply, including reasoning
+    seed: int | None = None  # the provider's seed, if supported
 
     def fault(self) -> str:
-        if not 1 <= self.max_tokens <= 1_000_000: return f"max_tokens: {self.max_tokens} is not between 1 and a million"
-        if not 0 <= (self.temperature or 0) <= 2: return f"temperature: {self.temperature} is not between 0 and 2"
-        return "" if 0 <= (self.top_p or 0) <= 1 else f"top_p: {self.top_p} is not between 0 and 1"
+        if not 1 <= self.max_tokens <= 1_000_000:
+            return f"max_tokens: {self.max_tokens} is not between 1 and a million"
+        if not 0 <= (self.temperature or 0) <= 2:
+            return f"temperature: {self.temperature} is not between 0 and 2"
+        return (
+            ""
+            if 0 <= (self.top_p or 0) <= 1
+            else f"top_p: {self.top_p} is not between 0 and 1"
+        )
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b3d88df
 class Rate(Record):
     "A server's limits per minute; 0: unknown."
+
     requests: int = 0
     tokens: int = 0
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #86ae6219
 class Patience(Record):
     "Retries and timeouts, in seconds."
-    tries: int = 6         # tries per question, not counting "too many requests"
-    first: float = 1.      # longest wait before the second try; then it doubles
-    longest: float = 60.   # longest wait
-    after: float = 300.    # longest wait that a server may request
-    total: float = 900.    # no new try after this time
-    connect: float = 10.   # connection timeout
-    reply: float = 300.    # timeout of a whole reply; if too short, replies are billed twice
-    quiet: float = 60.     # longest gap within a reply
+
+    tries: int = 6  # tries per question, not counting "too many requests"
+    first: float = 1.0  # longest wait before the second try; then it doubles
+    longest: float = 60.0  # longest wait
+    after: float = 300.0  # longest wait that a server may request
+    total: float = 900.0  # no new try after this time
+    connect: float = 10.0  # connection timeout
+    reply: float = 300.0  # timeout of a whole reply; if too short, replies are billed twice
+    quiet: float = 60.0  # longest gap within a reply
     room: int = 1_000_000  # size limit of a reply in bytes, plus 100 per token
-    settle: float = 10.    # time until a server lists a new batch
-    give_up: int = 20      # consecutive failed questions until the run stops; 0: never
-    grace: float = 10.     # wait for pending replies when the run stops
+    settle: float = 10.0  # time until a server lists a new batch
+    give_up: int = 20  # consecutive failed questions until the run stops; 0: never
+    grace: float = 10.0  # wait for pending replies when the run stops
 
     def fault(self) -> str:
-        if self.tries < 1: return "patience: at least one try"
-        if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.quiet, self.grace,
-               self.room) < 0:
+        if self.tries < 1:
+            return "patience: at least one try"
+        if (
+            min(
+                self.first,
+                self.longest,
+                self.after,
+                self.total,
+                self.connect,
+                self.reply,
+                self.quiet,
+                self.grace,
+                self.room,
+            )
+            < 0
+        ):
             return "patience: a time or a size is negative"
         return ""
 
@@ -86,49 +110,60 @@ Way = Literal["reply", "likelihood", "logprobs"]
 Shape = Literal["chat", "responses", "messages", "gemini"]
 Bound = Literal["wrapped", "named", "typed", "schema", "list", "pattern", "grammar"]
 
+
 class Dialect(Record):
     "A server's API: paths and fields of requests."
-    title: str                       # name in errors
-    kind: str = ""                   # kind of its entries and prefix of names: vllm/MODEL
-    url: str = ""                    # default address of the server
-    key: str = ""                    # environment variable with its key
-    headers: dict[str, str] = {}     # headers with the key; default: Authorization: Bearer {key}
-    shape: Shape = "chat"            # format of request and reply
+
+    title: str  # name in errors
+    kind: str = ""  # kind of its entries and prefix of names: vllm/MODEL
+    url: str = ""  # default address of the server
+    key: str = ""  # environment variable with its key
+    # headers with the key; default: Authorization: Bearer {key}
+    headers: dict[str, str] = {}
+    shape: Shape = "chat"  # format of request and reply
     path: str = "/chat/completions"  # path after the url
-    models: str = ""                 # regular expression of models known to need it
-    system: str = "system"           # role of a system message
-    fields: dict[str, str] = {}      # setting -> field
-    also: dict[str, dict[str, Any]] = {} # setting -> further fields sent with it
-    always: dict[str, Any] = {}      # fields of every request
-    efforts: tuple[str, ...] = ()    # allowed values of effort; (): unknown
-    constraints: dict[Constraint, dict[str, Bound]] = {} # constraint -> field and its format
-    cache: dict[str, Any] = {}       # fields that mark the preceding text for the provider's cache
-    logprobs: int = 0                # maximum number of log-probabilities
-    batch: bool = False              # supports batches in OpenAI's protocol
-    decoding: dict[str, Any] = {}    # default decoding of its models
-    reasons: bool = False            # its models usually reason before answering
+    models: str = ""  # regular expression of models known to need it
+    system: str = "system"  # role of a system message
+    fields: dict[str, str] = {}  # setting -> field
+    also: dict[str, dict[str, Any]] = {}  # setting -> further fields sent with it
+    always: dict[str, Any] = {}  # fields of every request
+    efforts: tuple[str, ...] = ()  # allowed values of effort; (): unknown
+    # constraint -> field and its format
+    constraints: dict[Constraint, dict[str, Bound]] = {}
+    # fields that mark the preceding text for the provider's cache
+    cache: dict[str, Any] = {}
+    logprobs: int = 0  # maximum number of log-probabilities
+    batch: bool = False  # supports batches in OpenAI's protocol
+    decoding: dict[str, Any] = {}  # default decoding of its models
+    reasons: bool = False  # its models usually reason before answering
 
     def fault(self) -> str:
-        try: re.compile(self.models)
-        except re.error as e: return f"models: {self.models!r} is no regular expression ({e})"
+        try:
+            re.compile(self.models)
+        except re.error as e:
+            return f"models: {self.models!r} is no regular expression ({e})"
         return ""
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f78f62e5
 def _read_dialects(paths: Iterable[Path]) -> dict[str, Dialect]:
     "Read dialects by name, which is the name of their file."
     found = {}
-    for path in paths: found[path.stem] = read_yaml(path, Dialect)
+    for path in paths:
+        found[path.stem] = read_yaml(path, Dialect)
     return found
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #dca9f25d
 @cache
-def _packaged_dialects() -> dict[str, Dialect]: return _read_dialects(card_files("data/dialects", []))
+def _packaged_dialects() -> dict[str, Dialect]:
+    return _read_dialects(card_files("data/dialects", []))
+
 
 def dialects() -> dict[str, Dialect]:
     "Read all dialects by name, the package's and those in the folder `dialects` of your systems folder."
     folder = your_folder("systems")
-    yours = sorted((Path(folder)/"dialects").glob("*.yaml")) if folder else []
+    yours = sorted((Path(folder) / "dialects").glob("*.yaml")) if folder else []
     return _read_dialects(yours) | _packaged_dialects()
+
 
 def the_dialect(name: str) -> Dialect:
     "Find a dialect by its name; the default is plain."
@@ -137,6 +172,7 @@ def the_dialect(name: str) -> Dialect:
         raise CallError(f"unknown dialect {name!r}", do=nearest(name, known))
     return found or known[name]
 
+
 def kinds() -> set[str]:
     "List the kinds of entries, which are also prefixes of names."
     return set(filter(None, map(attrgetter("kind"), dialects().values()))) | {"local"}
@@ -144,26 +180,42 @@ def kinds() -> set[str]:
 # %% ../../../nbs/models/language/01_language_models.ipynb #8d14a176
 _KEYS = re.compile(r"(sk|pk|rk|hf|gsk|xai|AKIA|AIza|gh[pousr])[-_]?[A-Za-z0-9_-]{12,}")
 
+
 def _fault_of_key(name: str) -> str:
     """Describe a fault in the name of a key's environment variable, without repeating it; "" if there is none."""
-    if not name or name in os.environ: return ""
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name:
+    if not name or name in os.environ:
         return ""
-    return ("key: its value is not the name of an environment variable in capitals; if it is the key itself, "
-            "put it into a variable and name that")
+    if (
+        re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name)
+        and not _KEYS.fullmatch(name)
+        and name.upper() == name
+    ):
+        return ""
+    return (
+        "key: its value is not the name of an environment variable in capitals; if it is the key itself, "
+        "put it into a variable and name that"
+    )
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #c03aa0ed
 def fault_of_device(device: str) -> str:
     """Describe a fault in the name of a device; "" if there is none."""
-    if re.fullmatch(r"(cpu|mps|cuda(:\d{1,3})?)?", device): return ""
+    if re.fullmatch(r"(cpu|mps|cuda(:\d{1,3})?)?", device):
+        return ""
     return f"device: {device!r} is none; say cpu, cuda, cuda:1 or mps"
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #cda04ae1
 def fault_of_url(url: str) -> str:
     """Describe a fault in a server's address, without repeating it; "" if there is none."""
-    try: parts = urlsplit(url)
-    except ValueError: return "base_url: this is no address; it begins with http:// or https://"
-    if not url: return ""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "base_url: this is no address; it begins with http:// or https://"
+    if not url:
+        return ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return "base_url: this is no address of a server; it begins with http:// or https://"
+        return (
+            "base_url: this is no address of a server; it begins with http:// or https://"
+        )
     if parts.username or parts.password or parts.query or "@" in parts.netloc:
         return "base_url: holds more than an address; keys come from the environment alone: key names the variable"
     return ""
@@ -171,117 +223,171 @@ def fault_of_url(url: str) -> str:
 # %% ../../../nbs/models/language/01_language_models.ipynb #a3e938b8
 class LanguageModel(Record):
     "A language model and its request settings."
-    title: str                          # title in tables
-    provider: Literal["openai", "local"] # where it runs
-    model: str                          # name at the provider, hub repository, or folder
-    licence: str                        # licence of the weights, or terms of use
-    forms: dict[str, str]               # benchmark -> prompt form
-    message: Message = "chat"           # chat template or raw prompt
-    system: dict[str, str] = {}         # benchmark -> name of a system message
-    way: Way = "reply"                  # read a reply, or score options by likelihood or by log-probabilities
-    constraint: Constraint = "none"     # on the reply
-    reading: Literal["tolerant", "released"] = "tolerant" # how replies are read
-    drop: str = ""                      # characters removed before reading
-    decoding: Decoding = Decoding()     # decoding settings
-    effort: str = ""                    # reasoning effort, from none to max; "": the model's default
-    thinking: int|None = None           # reasoning budget in tokens, if the server supports one
-    cache: bool = False                 # mark shared text for the provider's cache
-    dialect: str = ""                   # its server's dialect, in data/dialects; "": plain
-    reasons: bool = False               # reasons before answering, by default
-    price: Price|None = None            # None: unknown, not 0
-    context: int = 0                    # context length in tokens; 0: unknown
-    base_url: str = ""                  # server address; "": the client's default
-    key: str = ""                       # environment variable with the key; "": none needed
-    rate: Rate = Rate()                 # the server's rate limits
-    patience: Patience = Patience()     # retries and timeouts
-    revision: str = ""                  # revision of the hub repository
-    file: str = ""                      # GGUF file in the repository
+
+    title: str  # title in tables
+    provider: Literal["openai", "local"]  # where it runs
+    model: str  # name at the provider, hub repository, or folder
+    licence: str  # licence of the weights, or terms of use
+    forms: dict[str, str]  # benchmark -> prompt form
+    message: Message = "chat"  # chat template or raw prompt
+    system: dict[str, str] = {}  # benchmark -> name of a system message
+    # read a reply, or score options by likelihood or by log-probabilities
+    way: Way = "reply"
+    constraint: Constraint = "none"  # on the reply
+    reading: Literal["tolerant", "released"] = "tolerant"  # how replies are read
+    drop: str = ""  # characters removed before reading
+    decoding: Decoding = Decoding()  # decoding settings
+    effort: str = ""  # reasoning effort, from none to max; "": the model's default
+    thinking: int | None = None  # reasoning budget in tokens, if the server supports one
+    cache: bool = False  # mark shared text for the provider's cache
+    dialect: str = ""  # its server's dialect, in data/dialects; "": plain
+    reasons: bool = False  # reasons before answering, by default
+    price: Price | None = None  # None: unknown, not 0
+    context: int = 0  # context length in tokens; 0: unknown
+    base_url: str = ""  # server address; "": the client's default
+    key: str = ""  # environment variable with the key; "": none needed
+    rate: Rate = Rate()  # the server's rate limits
+    patience: Patience = Patience()  # retries and timeouts
+    revision: str = ""  # revision of the hub repository
+    file: str = ""  # GGUF file in the repository
     # data type of local weights; int8: rounded to eight bits, on a CPU
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = "auto"
-    batch: int = 0                      # batch size of a local model; 0: chosen for its device
-    device: str = ""                    # device of a local model: cpu, cuda, cuda:1 or mps; "": a GPU if available
-    package: str = ""                   # package that contains the weights
-    note: str = ""                      # remark for readers
-    version: int = 1                    # raised when the same settings give other answers
+    batch: int = 0  # batch size of a local model; 0: chosen for its device
+    # device of a local model: cpu, cuda, cuda:1 or mps; "": a GPU if available
+    device: str = ""
+    package: str = ""  # package that contains the weights
+    note: str = ""  # remark for readers
+    version: int = 1  # raised when the same settings give other answers
 
     def fault(self) -> str:
         if self.thinking is not None and not -1 <= self.thinking <= 1_000_000:
             return f"thinking: {self.thinking} is no number of tokens"
-        return fault_of_device(self.device) or _fault_of_key(self.key) or fault_of_url(self.base_url)
+        return (
+            fault_of_device(self.device)
+            or _fault_of_key(self.key)
+            or fault_of_url(self.base_url)
+        )
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #96dd8569
 def _asked_settings(m: LanguageModel) -> dict[str, Any]:
     "Return the settings that go into fields of a request; None: not sent."
     d = m.decoding
-    return {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed, "effort": m.effort or None,
-            "thinking": m.thinking}
+    return {
+        "temperature": d.temperature,
+        "top_p": d.top_p,
+        "seed": d.seed,
+        "effort": m.effort or None,
+        "thinking": m.thinking,
+    }
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #eb8b763d
 def _same_protocol(d: Dialect, plain: Dialect, constraint: Constraint) -> bool:
     "Tell whether two dialects make the same of a request's texts and constraint."
     protocol = attrgetter("shape", "system", "path", "always")
-    return protocol(d) == protocol(plain) and d.constraints.get(constraint) == plain.constraints.get(constraint)
+    return protocol(d) == protocol(plain) and d.constraints.get(
+        constraint
+    ) == plain.constraints.get(constraint)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #86d9a449
 def wire_name(m: LanguageModel) -> str:
     """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
-    if not m.dialect: return ""
+    if not m.dialect:
+        return ""
     d, plain = the_dialect(m.dialect), the_dialect("")
     for name, value in (_asked_settings(m) | {"max_tokens": m.decoding.max_tokens}).items():
-        if value is not None and (name in d.also or d.fields.get(name) != plain.fields.get(name)): return m.dialect
+        if value is not None and (
+            name in d.also or d.fields.get(name) != plain.fields.get(name)
+        ):
+            return m.dialect
     return "" if _same_protocol(d, plain, m.constraint) else m.dialect
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #ca2213e3
-def _dialect_words(m: LanguageModel) -> str: return f"its dialect, {the_dialect(m.dialect).title},"
+def _dialect_words(m: LanguageModel) -> str:
+    return f"its dialect, {the_dialect(m.dialect).title},"
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #e78e94c3
 def check_taken(m: LanguageModel):
     "Raise an error for settings that a model's server does not support."
-    if m.provider == "local": return
-    if m.device: raise CallError("its server computes elsewhere", m.model, "leave the device out")
+    if m.provider == "local":
+        return
+    if m.device:
+        raise CallError("its server computes elsewhere", m.model, "leave the device out")
     d = the_dialect(m.dialect)
     for name, value in _asked_settings(m).items():
-        if value is None or name in d.fields: continue
+        if value is None or name in d.fields:
+            continue
         raise CallError(f"{_dialect_words(m)} takes no {name}", m.model, omit_line(name))
     if m.effort and d.efforts and m.effort not in d.efforts:
-        raise CallError(f"{_dialect_words(m)} takes no effort {m.effort!r}", m.model,
-                        f"say one of {', '.join(d.efforts)}")
+        raise CallError(
+            f"{_dialect_words(m)} takes no effort {m.effort!r}",
+            m.model,
+            f"say one of {', '.join(d.efforts)}",
+        )
     if m.cache and not d.cache:
-        raise CallError(f"{_dialect_words(m)} has no marks for a cache", m.model, "leave it out: -p cache=false")
+        raise CallError(
+            f"{_dialect_words(m)} has no marks for a cache",
+            m.model,
+            "leave it out: -p cache=false",
+        )
     if m.way == "logprobs" and not d.logprobs:
-        raise CallError(f"{_dialect_words(m)} returns no log-probabilities", m.model, "use -p way=reply")
+        raise CallError(
+            f"{_dialect_words(m)} returns no log-probabilities", m.model, "use -p way=reply"
+        )
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #701bea5d
 def omit_line(name: str) -> str:
     "Describe how to omit a setting."
-    if name in ("temperature", "top_p", "seed"): return f"leave it out: -p decoding.{name}=null"
-    if name == "max_tokens": return "set another limit: -p decoding.max_tokens=N"
-    usual = {"thinking": "thinking=null", "constraint": "constraint=none", "way": "way=reply"}
+    if name in ("temperature", "top_p", "seed"):
+        return f"leave it out: -p decoding.{name}=null"
+    if name == "max_tokens":
+        return "set another limit: -p decoding.max_tokens=N"
+    usual = {
+        "thinking": "thinking=null",
+        "constraint": "constraint=none",
+        "way": "way=reply",
+    }
     return f"leave it out: -p {usual.get(name, f'{name}=')}"
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #01041369
-FORMS = {"identifyme": "identifyme/desc", "altentities": "altentities/names", "kitmus": "kitmus/cant-say",
-         "bookcoref": "bookcoref/filter"}
+FORMS = {
+    "identifyme": "identifyme/desc",
+    "altentities": "altentities/names",
+    "kitmus": "kitmus/cant-say",
+    "bookcoref": "bookcoref/filter",
+}
+
 
 def _dialect_for(fields: dict[str, Any], kind: str) -> str:
     "Choose the dialect of an entry that names none: its kind's, or the one that its model needs."
     model, needed = str(fields.get("model", "")), ""
     for name, d in dialects().items():
-        if d.kind == kind != "openai": return name
-        if not needed and d.models and re.search(d.models, model): needed = name
+        if d.kind == kind != "openai":
+            return name
+        if not needed and d.models and re.search(d.models, model):
+            needed = name
     return needed
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #432e37f7
 def _usual(fields: dict[str, Any], kind: str) -> dict[str, Any]:
     "Return the default settings of an entry."
     usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS}
-    if kind == "local": return usual | {"provider": "local", "decoding": {"max_tokens": 512}}
+    if kind == "local":
+        return usual | {"provider": "local", "decoding": {"max_tokens": 512}}
     name = fields.get("dialect") or _dialect_for(fields, kind)
     d = the_dialect(name)
-    usual |= {"provider": "openai", "dialect": name, "decoding": d.decoding or {"max_tokens": 4095},
-              "system": {"identifyme": "identifyme_system"}, "base_url": d.url, "key": d.key, "reasons": d.reasons}
-    if not d.url: usual["key"] = the_dialect("").key
-    if "base_url" in fields: usual.pop("key")  # another address, another key
+    usual |= {
+        "provider": "openai",
+        "dialect": name,
+        "decoding": d.decoding or {"max_tokens": 4095},
+        "system": {"identifyme": "identifyme_system"},
+        "base_url": d.url,
+        "key": d.key,
+        "reasons": d.reasons,
+    }
+    if not d.url:
+        usual["key"] = the_dialect("").key
+    if "base_url" in fields:
+        usual.pop("key")  # another address, another key
     return usual
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #b8b1007c
@@ -290,15 +396,21 @@ def model_of(entry: Entry) -> LanguageModel:
     Omitted fields get the usual values."""
     fields = dict(entry.data)
     kind = fields.pop("kind", "")
-    if kind not in kinds(): kind = fields.get("provider", "openai")
+    if kind not in kinds():
+        kind = fields.get("provider", "openai")
     usual = _usual(fields, kind)
-    if fields.get("provider") in kinds(): fields["provider"] = usual["provider"]
-    if usual.get("dialect") and isinstance(fields.get("decoding"), dict) and the_dialect(usual["dialect"]).decoding:
+    if fields.get("provider") in kinds():
+        fields["provider"] = usual["provider"]
+    if (
+        usual.get("dialect")
+        and isinstance(fields.get("decoding"), dict)
+        and the_dialect(usual["dialect"]).decoding
+    ):
         fields["decoding"] = usual["decoding"] | fields["decoding"]
     return record_of(entry._replace(data=fields), LanguageModel, title=entry.name, **usual)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #3941bf2f
-def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
+def language_models(s: Settings | None = None) -> dict[str, LanguageModel]:
     "List all language models by name, the package's and yours."
     entries = entries_of("language-model", s)
     return dict(zip(entries, map(model_of, entries.values())))
@@ -307,135 +419,186 @@ def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
 def the_model(name: str, **changed) -> LanguageModel:
     "Find a language model by its system's name, with some settings changed, such as constraint='regex'."
     known = entries_of("language-model")
-    if name not in known: raise CallError(f"unknown language model {name!r}", do=nearest(name, known))
+    if name not in known:
+        raise CallError(f"unknown language model {name!r}", do=nearest(name, known))
     return changed_record(model_of(known[name]), changed, "a language model")
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #6bcfdbcd
 class Ask(Record, omit_defaults=False):
     "A request to a model."
-    id: str                               # question id; not hashed
-    prompt: str                           # the prompt with marks and options
-    system: str = ""                      # system message
-    message: Message = "chat"             # chat template or raw prompt
-    provider: str = "openai"              # where the model runs
-    base_url: str = ""                    # server address
-    model: str = ""                       # model name
-    revision: str = ""                    # model revision
-    file: str = ""                        # model file
-    dtype: str = "auto"                   # data type of local weights
-    decoding: Decoding = Decoding()       # decoding settings
-    way: Way = "reply"                    # reply or scores
-    constraint: Constraint = "none"       # on the reply
-    pattern: str = ""                     # the constraint: a regular expression or a JSON schema
-    options: tuple[str, ...] = ()         # strings to score or choose from
-    version: int = 1                      # the system's version
-    dialect: str = ""                     # dialect, if it changes the request
-    effort: str = ""                      # reasoning effort
-    thinking: int|None = None             # reasoning budget in tokens
+
+    id: str  # question id; not hashed
+    prompt: str  # the prompt with marks and options
+    system: str = ""  # system message
+    message: Message = "chat"  # chat template or raw prompt
+    provider: str = "openai"  # where the model runs
+    base_url: str = ""  # server address
+    model: str = ""  # model name
+    revision: str = ""  # model revision
+    file: str = ""  # model file
+    dtype: str = "auto"  # data type of local weights
+    decoding: Decoding = Decoding()  # decoding settings
+    way: Way = "reply"  # reply or scores
+    constraint: Constraint = "none"  # on the reply
+    pattern: str = ""  # the constraint: a regular expression or a JSON schema
+    options: tuple[str, ...] = ()  # strings to score or choose from
+    version: int = 1  # the system's version
+    dialect: str = ""  # dialect, if it changes the request
+    effort: str = ""  # reasoning effort
+    thinking: int | None = None  # reasoning budget in tokens
     # number of first characters of the prompt shared with other questions; not hashed
     shared: int = 0
-    sample: int = 0                       # index among several replies to one request; hashed unless 0
+    sample: int = 0  # index among several replies to one request; hashed unless 0
 
     @property
     def messages(self) -> list[dict[str, str]]:
         "Return the messages in the format of chat clients."
-        return (([{"role": "system", "content": self.system}] if self.system else [])
-                + [{"role": "user", "content": self.prompt}])
+        return ([{"role": "system", "content": self.system}] if self.system else []) + [
+            {"role": "user", "content": self.prompt}
+        ]
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
 # fields added after 0.1: not hashed at their defaults
 _LATER = {"dialect": "", "effort": "", "thinking": None, "sample": 0}
+
 
 def ask_key(ask: Ask) -> str:
     "Hash everything in a request that can change its reply, to 32 hex digits."
     data = msgspec.to_builtins(ask.changed(id=""))
     del data["shared"]
     for name, usual in _LATER.items():
-        if data[name] == usual: del data[name]
+        if data[name] == usual:
+            del data[name]
     return hashlib.sha256(msgspec.json.encode(data, order="sorted")).hexdigest()[:32]
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #d6e191e8
-def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: str = "",
-           options: Iterable[str] = (), shared: int = 0) -> Ask:
+def ask_of(
+    m: LanguageModel,
+    id: str,
+    prompt: str,
+    system: str = "",
+    pattern: str = "",
+    options: Iterable[str] = (),
+    shared: int = 0,
+) -> Ask:
     """Make a request to a model; `id` is the question's, `pattern` constrains the reply.
     `options` are strings to score or choose from; `shared` is the length of the shared beginning of the prompt."""
-    return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding,
-               m.way, m.constraint, pattern, tuple(options), m.version, wire_name(m), m.effort, m.thinking,
-               shared)
+    return Ask(
+        id,
+        prompt,
+        system,
+        m.message,
+        m.provider,
+        m.base_url,
+        m.model,
+        m.revision,
+        m.file,
+        m.dtype,
+        m.decoding,
+        m.way,
+        m.constraint,
+        pattern,
+        tuple(options),
+        m.version,
+        wire_name(m),
+        m.effort,
+        m.thinking,
+        shared,
+    )
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #733a9c96
 Finish = Literal["stop", "length", "content_filter", "refusal", "failed"]
 
+
 class Reply(Record):
     "A model's reply."
-    text: str = ""                        # text without the reasoning
-    finish: Finish = "stop"               # finish reason
-    model: str = ""                       # model version reported by the server
-    tokens_in: int = 0                    # input tokens
-    tokens_out: int = 0                   # output tokens
-    tokens_cached: int = 0                # input tokens read from the provider's cache
-    scores: tuple[float, ...]|None = None # scores of the options
-    error: str = ""                       # error message of a failed request
-    seconds: float = 0.                   # wall clock
-    tries: int = 1                        # number of requests
-    batch: bool = False                   # from a batch, at a batch's price
-    reasoning: str = ""                   # reasoning, if the server returns it
-    tokens_reasoning: int = 0             # output tokens of reasoning
-    tokens_kept: int = 0                  # input tokens written to the provider's cache
+
+    text: str = ""  # text without the reasoning
+    finish: Finish = "stop"  # finish reason
+    model: str = ""  # model version reported by the server
+    tokens_in: int = 0  # input tokens
+    tokens_out: int = 0  # output tokens
+    tokens_cached: int = 0  # input tokens read from the provider's cache
+    scores: tuple[float, ...] | None = None  # scores of the options
+    error: str = ""  # error message of a failed request
+    seconds: float = 0.0  # wall clock
+    tries: int = 1  # number of requests
+    batch: bool = False  # from a batch, at a batch's price
+    reasoning: str = ""  # reasoning, if the server returns it
+    tokens_reasoning: int = 0  # output tokens of reasoning
+    tokens_kept: int = 0  # input tokens written to the provider's cache
 
     def hiding(self, hide: Callable[[str], str]) -> "Reply":
         "Return the reply with its texts passed through a function that removes a key."
         hidden = {}
-        for name in ("text", "reasoning", "model", "error"): hidden[name] = hide(getattr(self, name))
+        for name in ("text", "reasoning", "model", "error"):
+            hidden[name] = hide(getattr(self, name))
         return self.changed(**hidden)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #51d30060
 def _cost_in(p: Price, r: Reply) -> float:
     "Compute the cost of a reply's input tokens, in millionths of a USD."
     cached = p.input if p.cached is None else p.cached
-    read = (r.tokens_in - r.tokens_cached)*p.input + r.tokens_cached*cached
-    if r.tokens_kept and p.cache_write is not None: read += r.tokens_kept*(p.cache_write - p.input)
+    read = (r.tokens_in - r.tokens_cached) * p.input + r.tokens_cached * cached
+    if r.tokens_kept and p.cache_write is not None:
+        read += r.tokens_kept * (p.cache_write - p.input)
     return read
+
 
 def _cost_out(p: Price, r: Reply) -> float:
     "Compute the cost of a reply's output tokens, in millionths of a USD."
     reasoning = p.output if p.reasoning is None else p.reasoning
-    return (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
+    return (r.tokens_out - r.tokens_reasoning) * p.output + r.tokens_reasoning * reasoning
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
-def cost(m: LanguageModel, r: Reply) -> float|None:
+def cost(m: LanguageModel, r: Reply) -> float | None:
     "Compute a reply's cost in USD; None: the price is unknown."
-    if (p := m.price) is None: return 0. if m.provider == "local" else None
-    return (_cost_in(p, r) + _cost_out(p, r))*(p.batch if r.batch else 1.)/1e6
+    if (p := m.price) is None:
+        return 0.0 if m.provider == "local" else None
+    return (_cost_in(p, r) + _cost_out(p, r)) * (p.batch if r.batch else 1.0) / 1e6
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #847928f8
 def usage(m: LanguageModel, r: Reply) -> Usage:
     "Return a reply's usage, for the answer."
     # local weights are identified by their hash
-    return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "",
-                 r.tokens_reasoning)
+    return Usage(
+        r.tokens_in,
+        r.tokens_out,
+        cost(m, r),
+        r.seconds,
+        r.model if m.provider != "local" else "",
+        r.tokens_reasoning,
+    )
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #1b8449f7
 class Forecast(Record):
     "An estimate of tokens and cost."
-    questions: int          # number of requests
-    tokens_in: int          # input tokens
-    tokens_out: int         # output tokens, at most
-    usd: float|None         # upper bound of the cost; None: unknown price
-    usd_likely: float|None  # cost with replies of the usual length; None: the length of reasoning is unknown
-    too_long: int = 0       # prompts longer than the model's context
+
+    questions: int  # number of requests
+    tokens_in: int  # input tokens
+    tokens_out: int  # output tokens, at most
+    usd: float | None  # upper bound of the cost; None: unknown price
+    # cost with replies of the usual length; None: the length of reasoning is unknown
+    usd_likely: float | None
+    too_long: int = 0  # prompts longer than the model's context
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #687ec3fa
 def _reasons(m: LanguageModel) -> bool:
     "Tell whether a model reasons before answering, as far as its settings say."
-    return m.effort != "none" and m.thinking != 0 and (m.reasons or bool(m.effort or m.thinking))
+    return (
+        m.effort != "none"
+        and m.thinking != 0
+        and (m.reasons or bool(m.effort or m.thinking))
+    )
+
 
 def _likely_tokens(ask: Ask) -> int:
     "Estimate a request's input tokens, at one per four characters."
-    return -(-len(ask.prompt)//4) - (-len(ask.system)//4)
+    return -(-len(ask.prompt) // 4) - (-len(ask.system) // 4)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #3a6fafe3
 _USUAL = 40  # tokens of a reply that repeats a mention and names an option
+
 
 def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> Forecast:
     """Estimate tokens and cost of requests, at one token per four characters; `copies` if a reply repeats the text
@@ -443,6 +606,15 @@ def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> For
     sizes = list(map(_likely_tokens, asks))
     likely = max(sizes, default=0) if copies else _USUAL
     out = m.decoding.max_tokens if m.way == "reply" else 1
-    def usd(written: int) -> float|None: return cost(m, Reply(tokens_in=sum(sizes), tokens_out=written*len(sizes)))
-    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), None if _reasons(m) else usd(min(out, likely)),
-                    sum(bool(m.context) and n + out > m.context for n in sizes))
+
+    def usd(written: int) -> float | None:
+        return cost(m, Reply(tokens_in=sum(sizes), tokens_out=written * len(sizes)))
+
+    return Forecast(
+        len(sizes),
+        sum(sizes),
+        out * len(sizes),
+        usd(out),
+        None if _reasons(m) else usd(min(out, likely)),
+        sum(bool(m.context) and n + out > m.context for n in sizes),
+    )

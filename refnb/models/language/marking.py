@@ -26,51 +26,65 @@ from .prompts import Form, text_of, the_form
 # %% ../../../nbs/models/language/13_marking.ipynb #309c09a2
 class Passage(NamedTuple):
     "Sentences of a document that a model marks in one request."
-    start: int        # index of its first token in the document
-    tokens: list[str] # its tokens
-    before: str       # words before it, as context
+
+    start: int  # index of its first token in the document
+    tokens: list[str]  # its tokens
+    before: str  # words before it, as context
 
 # %% ../../../nbs/models/language/13_marking.ipynb #fb357d03
 def passages(
     d: Document,  # with its text
-    form: Form,   # with the numbers of words and of context words
+    form: Form,  # with the numbers of words and of context words
 ) -> list[Passage]:
     "Split a document between sentences into passages."
     starts, tokens = sentence_starts(d), d.tokens
     at = map(starts.__getitem__, window_starts(d.sentences, form.words))
     found = []
     for a, b in pairwise([*at, len(tokens)]):
-        if b > a: found.append(Passage(a, tokens[a:b], " ".join(tokens[max(0, a - form.context):a])))
+        if b > a:
+            found.append(
+                Passage(a, tokens[a:b], " ".join(tokens[max(0, a - form.context) : a]))
+            )
     return found
 
 # %% ../../../nbs/models/language/13_marking.ipynb #8c568b4e
 def form_of_documents(
     benchmark: str,  # benchmark whose prompts fit
     form: str = "",  # overrides the usual form
-) -> str:            # name of the form
+) -> str:  # name of the form
     "Choose the prompt form for documents."
-    name = form or ("clusters/characters" if benchmark == "bookcoref" else "clusters/entities")
+    name = form or (
+        "clusters/characters" if benchmark == "bookcoref" else "clusters/entities"
+    )
     if the_form(name).reads != "marks":
-        raise CallError(f"form {name} is for questions, not for documents",
-                        do="say clusters/entities or clusters/characters")
+        raise CallError(
+            f"form {name} is for questions, not for documents",
+            do="say clusters/entities or clusters/characters",
+        )
     return name
+
 
 def marking_model(m: LanguageModel, form: str) -> LanguageModel:
     "Return the model with a token limit that suffices for a marked copy of a passage."
-    room = max(m.decoding.max_tokens, 4*the_form(form).words)
-    return m.changed(way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room))
+    room = max(m.decoding.max_tokens, 4 * the_form(form).words)
+    return m.changed(
+        way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room)
+    )
+
 
 def _prompt_for(d: Document, p: Passage, form: str) -> str:
     "Write the prompt for a passage of a document."
     names = ", ".join(d.names) or "(no list; use their names as labels)"
-    return Template(text_of(form)).substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names)
+    return Template(text_of(form)).substitute(
+        text=" ".join(p.tokens), before=p.before or "(nothing)", names=names
+    )
 
 # %% ../../../nbs/models/language/13_marking.ipynb #6c2a0937
 def asks_about(
-    m: LanguageModel, # from `marking_model`
-    d: Document,      # with its text
-    form: str,        # the name of a form for documents
-) -> list[Ask]:       # one for each passage
+    m: LanguageModel,  # from `marking_model`
+    d: Document,  # with its text
+    form: str,  # the name of a form for documents
+) -> list[Ask]:  # one for each passage
     "Write the requests about a document."
     found = enumerate(passages(d, the_form(form)))
     return [ask_of(m, f"{d.doc_key}/{k}", _prompt_for(d, p, form)) for k, p in found]
@@ -78,51 +92,66 @@ def asks_about(
 # %% ../../../nbs/models/language/13_marking.ipynb #32a11870
 class Mark(NamedTuple):
     "A marked expression."
-    start: int # its first character in the reply without marks
-    end: int   # one past its last character
-    label: str # label of its entity
+
+    start: int  # its first character in the reply without marks
+    end: int  # one past its last character
+    label: str  # label of its entity
 
 # %% ../../../nbs/models/language/13_marking.ipynb #ca330e10
 _MARK = re.compile(r"\[|\]\(([^()\[\]]{1,99})\)|\]")
+
 
 def _brackets(reply: str) -> list[tuple[int, re.Match]]:
     "Pair the opening brackets of marks with the closing ones, which bear the labels."
     opened, pairs = list[int](), list[tuple[int, re.Match]]()
     for m in _MARK.finditer(reply):
-        if m[0] == "[": opened.append(m.start())
+        if m[0] == "[":
+            opened.append(m.start())
         elif opened:
             start = opened.pop()
-            if m[1]: pairs.append((start, m))
+            if m[1]:
+                pairs.append((start, m))
     return pairs
 
 # %% ../../../nbs/models/language/13_marking.ipynb #e730fb77
 def read_marks(reply: str) -> tuple[str, list[Mark]]:
     "Split a reply into its plain text and its marks."
     pairs, cuts = _brackets(reply), list[tuple[int, int]]()
-    for start, m in pairs: cuts += [(start, start + 1), m.span()]
+    for start, m in pairs:
+        cuts += [(start, start + 1), m.span()]
     pieces, begins, gone, end = list[str](), list[int](), [0], 0
     for a, b in sorted(cuts):
         pieces.append(reply[end:a])
         begins.append(a)
         gone.append(gone[-1] + b - a)
         end = b
-    def place(i: int) -> int: return i - gone[bisect_left(begins, i)]
-    marks = [Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
+
+    def place(i: int) -> int:
+        return i - gone[bisect_left(begins, i)]
+
+    marks = [
+        Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#"))
+        for a, m in pairs
+    ]
     return "".join(pieces) + reply[end:], marks
 
 # %% ../../../nbs/models/language/13_marking.ipynb #a23cdcb8
 _QUOTES = str.maketrans("“”„«»‘’‚`´–—", '"""""' + "'''''--")
+
 
 def _plain(text: str) -> str:
     "Normalize a text, keeping its length: straight quotes and lower case."
     small = text.translate(_QUOTES).lower()
     return small if len(small) == len(text) else text
 
+
 def _gap(a: str, b: str) -> Iterator[tuple[int, int]]:
     "Align the characters of two short texts."
-    if len(a)*len(b) > 250_000: return
+    if len(a) * len(b) > 250_000:
+        return
     for i, j, n in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
         yield from zip(range(i, i + n), range(j, j + n))
+
 
 def _begins(words: list[str]) -> list[int]:
     "List where each word begins, and the last one ends, counted without blanks."
@@ -132,10 +161,12 @@ def _begins(words: list[str]) -> list[int]:
 def _aligned(a: list[str], b: list[str]) -> dict[int, int]:
     "Map characters of the words `b` to characters of the words `a`, both counted without blanks."
     at, bt = _begins(a), _begins(b)
-    if "".join(a) == "".join(b): return dict(zip(range(at[-1]), range(at[-1])))
+    if "".join(a) == "".join(b):
+        return dict(zip(range(at[-1]), range(at[-1])))
     place, i0, j0 = dict[int, int](), 0, 0
     for i, j, n in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
-        for x, y in _gap("".join(a[i0:i]), "".join(b[j0:j])): place[bt[j0] + y] = at[i0] + x
+        for x, y in _gap("".join(a[i0:i]), "".join(b[j0:j])):
+            place[bt[j0] + y] = at[i0] + x
         place |= dict(zip(range(bt[j], bt[j + n]), range(at[i], at[i + n])))
         i0, j0 = i + n, j + n
     return place
@@ -143,8 +174,9 @@ def _aligned(a: list[str], b: list[str]) -> dict[int, int]:
 # %% ../../../nbs/models/language/13_marking.ipynb #73dd4adb
 class Placed(NamedTuple):
     "The marks of a reply, in tokens of its passage."
-    spans: list[tuple[Span, str]] # mentions with their labels
-    copied: float                 # share of the passage's characters in the copy
+
+    spans: list[tuple[Span, str]]  # mentions with their labels
+    copied: float  # share of the passage's characters in the copy
 
 # %% ../../../nbs/models/language/13_marking.ipynb #22a92a8d
 def _spelled(tokens: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -153,94 +185,119 @@ def _spelled(tokens: Sequence[str]) -> tuple[list[str], list[int]]:
     for i, token in enumerate(tokens):
         for word in _plain(token).split():
             words.append(word)
-            owners += [i]*len(word)
+            owners += [i] * len(word)
     return words, owners
 
 # %% ../../../nbs/models/language/13_marking.ipynb #f45c1c49
 def place_marks(
-    tokens: Sequence[str], # tokens of the passage
-    reply: str,            # a model's copy, with marks
-) -> Placed:               # spans count from the passage's first token
+    tokens: Sequence[str],  # tokens of the passage
+    reply: str,  # a model's copy, with marks
+) -> Placed:  # spans count from the passage's first token
     "Align the marks of a reply with the tokens of its passage."
     text, marks = read_marks(reply)
     words, token = _spelled(tokens)
-    place = _aligned(words, _plain(text).split()[:3*len(words) + 100])
+    place = _aligned(words, _plain(text).split()[: 3 * len(words) + 100])
     shown, spans = [i for i, c in enumerate(text) if not c.isspace()], []
     for mark in marks:
         first, last = bisect_left(shown, mark.start), bisect_left(shown, mark.end) - 1
         if first <= last and first in place and last in place:
             spans.append((Span(token[place[first]], token[place[last]]), mark.label))
-    return Placed(spans, len(place)/max(1, len(token)))
+    return Placed(spans, len(place) / max(1, len(token)))
 
 # %% ../../../nbs/models/language/13_marking.ipynb #2fccf934
-def _entity(label: str, passage: int, known: dict[str, str]) -> tuple[int, str]|None:
+def _entity(label: str, passage: int, known: dict[str, str]) -> tuple[int, str] | None:
     "Return the entity of a label: global, or local to its passage."
-    if known: return (-1, known[label.lower()]) if label.lower() in known else None
+    if known:
+        return (-1, known[label.lower()]) if label.lower() in known else None
     return (-1, label.lower()) if label[:1].isupper() else (passage, label.lower())
 
 # %% ../../../nbs/models/language/13_marking.ipynb #68edcd38
 def why_unread(reply: Reply, copied: float) -> str:
     """Return why a passage counts as unread, or ""."""
-    if reply.finish in ("content_filter", "refusal"): return "refused"
-    if reply.finish == "length": return "cut: raise decoding.max_tokens"
+    if reply.finish in ("content_filter", "refusal"):
+        return "refused"
+    if reply.finish == "length":
+        return "cut: raise decoding.max_tokens"
     return "no copy of the passage" if copied < 0.5 else ""
 
 # %% ../../../nbs/models/language/13_marking.ipynb #5f0aa6b7
 def _in_document(p: Passage, reply: Reply) -> Placed:
     "Align the marks of a reply, in tokens of the document."
-    seen = place_marks(p.tokens, split_reasoning(reply.text).answer[:50*len(p.tokens) + 1000])
+    seen = place_marks(
+        p.tokens, split_reasoning(reply.text).answer[: 50 * len(p.tokens) + 1000]
+    )
     spans = []
-    for span, label in seen.spans: spans.append((Span(span.start + p.start, span.end + p.start), label))
+    for span, label in seen.spans:
+        spans.append((Span(span.start + p.start, span.end + p.start), label))
     return Placed(spans, seen.copied)
 
 # %% ../../../nbs/models/language/13_marking.ipynb #70e1f3cf
 def clusters_of(
-    d: Document,              # the document
-    form: str,                # the name of a form for documents
-    replies: Sequence[Reply], # one for each passage
+    d: Document,  # the document
+    form: str,  # the name of a form for documents
+    replies: Sequence[Reply],  # one for each passage
 ) -> ClusterAnswer:
     "Merge the replies about a document's passages into its clusters."
-    found, entity, unread = dict[tuple[int, str], set[Span]](), dict[Span, tuple[int, str]](), []
+    found = dict[tuple[int, str], set[Span]]()
+    entity = dict[Span, tuple[int, str]]()
+    unread = []
     known = dict(zip(map(str.lower, d.names), d.names))
     for k, (p, r) in enumerate(zip(passages(d, the_form(form)), replies, strict=True)):
         seen = _in_document(p, r)
-        if why := why_unread(r, seen.copied): unread.append(why)
+        if why := why_unread(r, seen.copied):
+            unread.append(why)
         for span, label in seen.spans:
-            if (e := _entity(label, k, known)) and entity.setdefault(span, e) == e: found.setdefault(e, set()).add(span)
+            if (e := _entity(label, k, known)) and entity.setdefault(span, e) == e:
+                found.setdefault(e, set()).add(span)
     named = {}
-    for (_, name), cluster in found.items(): named[tidy([cluster])[0]] = name
+    for (_, name), cluster in found.items():
+        named[tidy([cluster])[0]] = name
     clusters = tuple(sorted(named))
-    return ClusterAnswer(d.doc_key, clusters, tuple(named[c] for c in clusters) if known else (), tuple(unread))
+    return ClusterAnswer(
+        d.doc_key,
+        clusters,
+        tuple(named[c] for c in clusters) if known else (),
+        tuple(unread),
+    )
 
 # %% ../../../nbs/models/language/13_marking.ipynb #259386db
-Asking = Callable[[Iterator[Ask]], Iterable[tuple[Ask, Reply]]]  # sends requests and yields their replies in any order
+# sends requests and yields their replies in any order
+Asking = Callable[[Iterator[Ask]], Iterable[tuple[Ask, Reply]]]
+
 
 def document_answers(
-    docs: Sequence[Document], # with their text
-    m: LanguageModel,         # from `marking_model`
-    form: str,                # the name of a form for documents
-    send: Asking,             # sends the requests
-) -> Iterator[ClusterAnswer|Failure]:
+    docs: Sequence[Document],  # with their text
+    m: LanguageModel,  # from `marking_model`
+    form: str,  # the name of a form for documents
+    send: Asking,  # sends the requests
+) -> Iterator[ClusterAnswer | Failure]:
     "Yield the clusters of each document, or a failure."
     waiting: dict[tuple[str, str], tuple[int, int]] = {}
     replies: list[dict[int, Reply]] = [{} for _ in docs]
     expected = [len(passages(d, the_form(form))) for d in docs]
+
     def asks() -> Iterator[Ask]:
         for i, d in enumerate(docs):
             for k, ask in enumerate(asks_about(m, d, form)):
                 waiting[ask.id, ask_key(ask)] = i, k
                 yield ask
+
     for d, n in zip(docs, expected):
-        if not n: yield ClusterAnswer(d.doc_key)
+        if not n:
+            yield ClusterAnswer(d.doc_key)
     for ask, reply in send(asks()):
         i, k = waiting.pop((ask.id, ask_key(ask)))
         replies[i][k] = reply
-        if len(replies[i]) == expected[i]: yield _document_answer(docs[i], form, replies[i])
+        if len(replies[i]) == expected[i]:
+            yield _document_answer(docs[i], form, replies[i])
 
 # %% ../../../nbs/models/language/13_marking.ipynb #762753b0
-def _document_answer(d: Document, form: str, replies: dict[int, Reply]) -> ClusterAnswer|Failure:
+def _document_answer(
+    d: Document, form: str, replies: dict[int, Reply]
+) -> ClusterAnswer | Failure:
     "Read all replies about a document."
     all_replies = list(map(replies.__getitem__, range(len(replies))))
     for r in all_replies:
-        if r.finish == "failed": return Failure(d.doc_key, re.split(r"; | \(|: ", r.error)[0], r.error)
+        if r.finish == "failed":
+            return Failure(d.doc_key, re.split(r"; | \(|: ", r.error)[0], r.error)
     return clusters_of(d, form, all_replies)

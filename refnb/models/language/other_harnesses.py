@@ -16,7 +16,16 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 import msgspec
-from ...core.types import Answer, CallError, DataError, Meta, Option, Question, Record, need
+from refnb.core.types import (
+    Answer,
+    CallError,
+    DataError,
+    Meta,
+    Option,
+    Question,
+    Record,
+    need,
+)
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import CANARY, read_jsonl, write_atomic, write_jsonl
 from ...core.runs import questions_id
@@ -30,54 +39,89 @@ from ...benchmarks.tasks import as_task
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #9b9e5ead
 class Exported(Record, omit_defaults=False):
     "A question for another tool."
-    id: str                     # refnb's id
-    doc_key: str                # its document; standard errors are clustered by it
-    prompt: str                 # the model's prompt
-    system: str                 # system message; "": none
-    lead: str                   # beginning of the reply, for scoring options
-    choices: tuple[str, ...]    # options as scored; (): a reply is read
-    options: tuple[str, ...]    # their names, as shown
-    right: tuple[int, ...]      # indices of the right options, as shown
-    form: str                   # prompt form, which defines how a reply is read
-    reading: str                # tolerant or released
-    drop: str                   # characters removed from a reply before reading
-    meta: Meta                  # fields for breakdowns
-    canary: str = CANARY["canary"] # canary of benchmark data
+
+    id: str  # refnb's id
+    doc_key: str  # its document; standard errors are clustered by it
+    prompt: str  # the model's prompt
+    system: str  # system message; "": none
+    lead: str  # beginning of the reply, for scoring options
+    choices: tuple[str, ...]  # options as scored; (): a reply is read
+    options: tuple[str, ...]  # their names, as shown
+    right: tuple[int, ...]  # indices of the right options, as shown
+    form: str  # prompt form, which defines how a reply is read
+    reading: str  # tolerant or released
+    drop: str  # characters removed from a reply before reading
+    meta: Meta  # fields for breakdowns
+    canary: str = CANARY["canary"]  # canary of benchmark data
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #f5a82973
-def exported(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "") -> Exported:
+def exported(
+    m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = ""
+) -> Exported:
     "Write a question for another tool, as model `m` would get it; `system` is the text of a system message."
-    if order == "rotations": raise CallError("another tool asks each question once", "order", "say given or reversed")
+    if order == "rotations":
+        raise CallError(
+            "another tool asks each question once", "order", "say given or reversed"
+        )
     t = sent_of(m, q, form, order)
     lead, options = continuations(t.question, form) if m.way != "reply" else ("", [])
     space = " " if lead.rstrip() else ""
-    raw = f"{system}\n\n" if system and m.message == "raw" else ""  # a raw prompt has no messages
-    return Exported(q.id, q.doc_key, raw + t.ask.prompt, "" if raw else system, lead.rstrip(),
-                    tuple(f"{space}{o}\n" for o in options), tuple(map(attrgetter("name"), t.question.options)),
-                    t.question.right, form, m.reading, m.drop, q.meta)
+    # a raw prompt has no messages
+    raw = f"{system}\n\n" if system and m.message == "raw" else ""
+    return Exported(
+        q.id,
+        q.doc_key,
+        raw + t.ask.prompt,
+        "" if raw else system,
+        lead.rstrip(),
+        tuple(f"{space}{o}\n" for o in options),
+        tuple(map(attrgetter("name"), t.question.options)),
+        t.question.right,
+        form,
+        m.reading,
+        m.drop,
+        q.meta,
+    )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #3fcf8c16
 class Verdict(NamedTuple):
     "The score of a reply."
-    credit: float # 0 to 1
-    said: str     # the option's name, or the reason for none
+
+    credit: float  # 0 to 1
+    said: str  # the option's name, or the reason for none
+
 
 def _question(record: Mapping[str, Any]) -> Question:
     "Return the part of a question that is needed to score its answer."
-    return Question(record["id"], record["doc_key"], options=tuple(map(Option, record["options"])),
-                    right=tuple(record["right"]))
+    return Question(
+        record["id"],
+        record["doc_key"],
+        options=tuple(map(Option, record["options"])),
+        right=tuple(record["right"]),
+    )
+
 
 def _verdict(q: Question, a: Answer) -> Verdict:
-    return Verdict(credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or "")
+    return Verdict(
+        credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or ""
+    )
+
 
 def verdict(record: Mapping[str, Any], reply: str, finish: str = "stop") -> Verdict:
     """Score a reply to a question, a line of questions.jsonl, as refnb does.
     `finish` is stop, length, content_filter, refusal or failed."""
     q = _question(record)
-    return _verdict(q, read(q, record["form"], reply, finish, record["reading"], record["drop"]))
+    return _verdict(
+        q, read(q, record["form"], reply, finish, record["reading"], record["drop"])
+    )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #de0870c6
-_FINISH = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
+_FINISH = {
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+}
+
 
 def inspect_finish(stop: str) -> str:
     "Convert inspect_ai's stop_reason to refnb's finish reason (stop, length or content_filter)."
@@ -89,74 +133,101 @@ def option_sizes(tokenizer: Any, record: Mapping[str, Any]) -> list[int]:
     choices = list(map(str.strip, record["choices"]))
     return list(map(len, option_ids(tokenizer, record["lead"], choices)))
 
+
 def _best(record: Mapping[str, Any], scores: Sequence[float]) -> float:
     "Return 1 if the first of the best scores belongs to a right option, as the harness counts."
     return float(max(range(len(scores)), key=scores.__getitem__) in record["right"])
 
-def _sums(n: int, results: Sequence[str|float]) -> list[float]:
+
+def _sums(n: int, results: Sequence[str | float]) -> list[float]:
     "Subtract the log-probability of the blanks before the choices from the sums of `n` choices."
     numbers = list(map(float, results))
     return [r - sum(numbers[n:]) for r in numbers[:n]]
 
-def option_means(sizes: Sequence[int], results: Sequence[str|float]) -> tuple[float, ...]:
-    "Average the log-probabilities of choices over their tokens, without the blanks before them, as refnb does."
-    return tuple(s/k for s, k in zip(_sums(len(sizes), results), sizes, strict=True))
 
-def harness_scores(record: Mapping[str, Any], results: Sequence[str|float]) -> dict[str, float]:
+def option_means(sizes: Sequence[int], results: Sequence[str | float]) -> tuple[float, ...]:
+    "Average the log-probabilities of choices over their tokens, without the blanks before them, as refnb does."
+    return tuple(s / k for s, k in zip(_sums(len(sizes), results), sizes, strict=True))
+
+
+def harness_scores(
+    record: Mapping[str, Any], results: Sequence[str | float]
+) -> dict[str, float]:
     """Compute the metrics of a question, a record with the sizes of its choices.
     `results` are its reply, or the sums of log-probabilities of each choice and of the blanks before them."""
-    if not record["choices"]: return {"acc_refnb": verdict(record, str(results[0])).credit}
-    sums, means = _sums(len(record["choices"]), results), option_means(record["sizes"], results)
+    if not record["choices"]:
+        return {"acc_refnb": verdict(record, str(results[0])).credit}
+    sums = _sums(len(record["choices"]), results)
+    means = option_means(record["sizes"], results)
     q = _question(record)
-    return {"acc_refnb": credit(q, Answer(q.id, scores=means)), "acc": _best(record, sums),
-            "acc_norm": _best(record, [s/len(c) for s, c in zip(sums, record["choices"], strict=True)])}
+    return {
+        "acc_refnb": credit(q, Answer(q.id, scores=means)),
+        "acc": _best(record, sums),
+        "acc_norm": _best(
+            record, [s / len(c) for s, c in zip(sums, record["choices"], strict=True)]
+        ),
+    }
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #113d1131
 def _tokenizer_name(about: Mapping[str, Any]) -> str:
     """Return the name of a tokenizer in a model's arguments, or ""."""
     for key in ("tokenizer", "pretrained", "model"):
-        if isinstance(name := about.get(key), str) and name: return name
+        if isinstance(name := about.get(key), str) and name:
+            return name
     return ""
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #8244e2ff
 def tokenizer_of(about: Mapping[str, Any]) -> Any:
     "Load the tokenizer of the harness' model, from the model's arguments."
     if not (name := _tokenizer_name(about)):
-        raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args",
-                        "say tokenizer=NAME; or export replies, with way=reply")
+        raise CallError(
+            "options are compared by the mean over their tokens, and no tokenizer is named",
+            "--model_args",
+            "say tokenizer=NAME; or export replies, with way=reply",
+        )
     options = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
-    return need("transformers", "models").AutoTokenizer.from_pretrained(name, trust_remote_code=False, **options)
+    return need("transformers", "models").AutoTokenizer.from_pretrained(
+        name, trust_remote_code=False, **options
+    )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #c85b5985
-def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
+def harness_documents(path: str | Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
     `about` holds the task's metadata and the model's arguments."""
     records = list(map(json.loads, Path(path).read_bytes().splitlines()))
     tokenizer = tokenizer_of(about) if any(map(itemgetter("choices"), records)) else None
     for r in records:
         r["sizes"] = option_sizes(tokenizer, r) if r["choices"] else []
-        r["meta"] = json.dumps(r["meta"])  # a column of the harness cannot hold values of several types
+        # a column of the harness cannot hold values of several types
+        r["meta"] = json.dumps(r["meta"])
     return records
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #781b65c2
 class Export(NamedTuple):
     "The contents of an export."
-    about: dict[str, Any]    # metadata and request settings
+
+    about: dict[str, Any]  # metadata and request settings
     records: list[Exported]  # the questions
-    model: LanguageModel     # the model whose prompts are exported
+    model: LanguageModel  # the model whose prompts are exported
     changed: dict[str, Any]  # its changed settings
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #e8671eb0
-def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageModel, dict[str, Any]]:
+def _model(
+    system: str, tool: str, changed: dict[str, Any]
+) -> tuple[LanguageModel, dict[str, Any]]:
     "Return the model whose prompts are exported, and its changed settings."
     fixed = {"constraint": "none"} | ({"way": "reply"} if tool == "inspect" else {})
     for name, value in fixed.items():
         if changed.get(name, value) != value:
-            raise CallError(f"{tool} can only do {name}={value}", f"{name}={changed[name]}",
-                            "leave it out" + (", or export for the harness" if name == "way" else ""))
+            raise CallError(
+                f"{tool} can only do {name}={value}",
+                f"{name}={changed[name]}",
+                "leave it out" + (", or export for the harness" if name == "way" else ""),
+            )
     forced = {}
     for name, value in fixed.items():
-        if getattr(the_model(system), name) != value: forced[name] = value
+        if getattr(the_model(system), name) != value:
+            forced[name] = value
     return the_model(system, **changed | forced), changed | forced
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #cecc49c1
@@ -166,23 +237,51 @@ def _decoding_of(d: Decoding) -> dict[str, Any]:
     return given if d.seed is None else given | {"seed": d.seed}
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #54e886ed
-def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, form: str = "", order: Order = "given",
-             limit: int = 0, s: Settings|None = None, **changed: Any) -> Export:
+def prepared(
+    questions: str | Path | Iterable[Question],
+    tool: str,
+    system: str,
+    form: str = "",
+    order: Order = "given",
+    limit: int = 0,
+    s: Settings | None = None,
+    **changed: Any,
+) -> Export:
     """Prepare a task, a file of questions or questions for a tool (inspect or harness), with the prompts of the
     language model `system`. `form` is another prompt form; `limit` takes the first questions only, 0: all;
     `changed` are settings of the model."""
-    if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
+    if limit < 0:
+        raise CallError(
+            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
+        )
     m, changed = _model(system, tool, changed)
     task = as_task(questions, s or load_settings(), ["choice"])
     form = form_for(m, task.prompts, form)
     qs = task.questions[:limit] if limit else task.questions
     records = [exported(m, q, form, order, system_text(m, task.benchmark)) for q in qs]
     decoding = _decoding_of(m.decoding)
-    about = {"task": _task_name(task.name, records, decoding), "version": m.version, "part": task.name,
-             "system": system, "form": form, "order": order, "decoding": decoding, "questions": len(qs),
-             "questions_id": questions_id(qs)}
-    return Export(about | {"prompt_id": prompt_id(form), "refnb": version("refnb"), "canary": CANARY["canary"]},
-                  records, m, changed)
+    about = {
+        "task": _task_name(task.name, records, decoding),
+        "version": m.version,
+        "part": task.name,
+        "system": system,
+        "form": form,
+        "order": order,
+        "decoding": decoding,
+        "questions": len(qs),
+        "questions_id": questions_id(qs),
+    }
+    return Export(
+        about
+        | {
+            "prompt_id": prompt_id(form),
+            "refnb": version("refnb"),
+            "canary": CANARY["canary"],
+        },
+        records,
+        m,
+        changed,
+    )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #9f9579e8
 def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> str:
@@ -191,96 +290,169 @@ def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> 
     return f"refnb_{re.sub(r'[^a-z0-9]+', '_', task.lower()).strip('_')}_{asks}"
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #0b470047
-def _new(folder: str|Path) -> Path:
+def _new(folder: str | Path) -> Path:
     "Check that a folder is new or empty."
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CallError("exists and is not empty", str(path), "name a new folder")
     return path
 
+
 def _changes(changed: Mapping[str, Any]) -> list[str]:
     "Write changed settings as refnb run takes them."
     words = []
     for name, value in changed.items():
         inner = value if isinstance(value, dict) else {}
-        for field, part in inner.items(): words += ["-p", f"{name}.{field}={part}"]
-        if not isinstance(value, dict): words += ["-p", f"{name}={value}"]
+        for field, part in inner.items():
+            words += ["-p", f"{name}.{field}={part}"]
+        if not isinstance(value, dict):
+            words += ["-p", f"{name}={value}"]
     return words
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #50af341c
 def _same_run(e: Export) -> str:
     "Write the command of the equivalent refnb run."
     task = "FILE" if e.about["part"].startswith("given/") else e.about["part"]
-    return shlex.join(["refnb", "run", task, e.about["system"], "--form", e.about["form"], "--order", e.about["order"],
-                       *_changes(e.changed)])
+    return shlex.join(
+        [
+            "refnb",
+            "run",
+            task,
+            e.about["system"],
+            "--form",
+            e.about["form"],
+            "--order",
+            e.about["order"],
+            *_changes(e.changed),
+        ]
+    )
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #dcb2fe09
 def _page(e: Export, tool: str, words: dict[str, str]) -> str:
     "Write the page about an export."
-    page = Template((packaged(f"data/neighbours/{tool}")/"README.md").read_text(encoding="utf-8"))
-    fields = ({k: e.about[k] for k in ("part", "task", "form", "order", "system")}
-            | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY})
+    page = Template(
+        (packaged(f"data/neighbours/{tool}") / "README.md").read_text(encoding="utf-8")
+    )
+    fields = {k: e.about[k] for k in ("part", "task", "form", "order", "system")} | {
+        "count": f"{len(e.records):,}",
+        "run": _same_run(e),
+        **CANARY,
+    }
     return page.substitute(fields | words)
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #25d995d4
 def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
     "Write the records, the tool's task file, and the page about them."
     page = _page(e, tool, words)
-    write_jsonl(folder/"questions.jsonl", e.records)
-    write_atomic(folder/"task.py", (packaged(f"data/neighbours/{tool}")/"task.py").read_bytes())
-    write_atomic(folder/"README.md", page)
+    write_jsonl(folder / "questions.jsonl", e.records)
+    write_atomic(
+        folder / "task.py", (packaged(f"data/neighbours/{tool}") / "task.py").read_bytes()
+    )
+    write_atomic(folder / "README.md", page)
     return folder
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #8b021647
 def _metrics(*names: str) -> list[dict[str, Any]]:
     "List metrics for the harness, which are means over questions."
-    return [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in names]
+    return [
+        {"metric": name, "aggregation": "mean", "higher_is_better": True} for name in names
+    ]
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4
 def _generation(d: Mapping[str, Any]) -> dict[str, Any]:
     "Convert decoding settings to the harness' names."
     drawn = {"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]}
-    return {"until": [], "max_gen_toks": d["max_tokens"]} | (drawn if d["temperature"] else {"do_sample": False})
+    return {"until": [], "max_gen_toks": d["max_tokens"]} | (
+        drawn if d["temperature"] else {"do_sample": False}
+    )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #6a8949b6
 def _harness_yaml(e: Export) -> str:
     "Write the task for the harness: JSON is YAML, and functions are tagged."
     scored = e.model.way != "reply"
-    config = {"task": e.about["task"], "class": "!function task.Questions",
-              "output_type": "multiple_choice" if scored else "generate_until",
-              "custom_dataset": "!function task.documents",
-              "test_split": "test", "num_fewshot": 0, "description": "system", "doc_to_text": "prompt",
-              "doc_to_target": "right", "target_delimiter": "",
-              "process_results": "!function task.results",
-              "metric_list": _metrics("acc_refnb", "acc", "acc_norm") if scored else _metrics("acc_refnb")}
-    config |= {"doc_to_choice": "choices"} if scored else {"generation_kwargs": _generation(e.about["decoding"])}
-    encoded = lambda v: v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
-    return "".join(f"{k}: {encoded(v)}\n" for k, v in (config | {"metadata": e.about}).items())
+    config = {
+        "task": e.about["task"],
+        "class": "!function task.Questions",
+        "output_type": "multiple_choice" if scored else "generate_until",
+        "custom_dataset": "!function task.documents",
+        "test_split": "test",
+        "num_fewshot": 0,
+        "description": "system",
+        "doc_to_text": "prompt",
+        "doc_to_target": "right",
+        "target_delimiter": "",
+        "process_results": "!function task.results",
+        "metric_list": _metrics("acc_refnb", "acc", "acc_norm")
+        if scored
+        else _metrics("acc_refnb"),
+    }
+    config |= (
+        {"doc_to_choice": "choices"}
+        if scored
+        else {"generation_kwargs": _generation(e.about["decoding"])}
+    )
+    encoded = lambda v: (
+        v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
+    )
+    return "".join(
+        f"{k}: {encoded(v)}\n" for k, v in (config | {"metadata": e.about}).items()
+    )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #c34db575
-def export_harness(questions: str|Path|Iterable[Question], folder: str|Path, system: str = "smollm2-135m",
-                   form: str = "", order: Order = "given", limit: int = 0, s: Settings|None = None,
-                   **changed: Any) -> Path:
+def export_harness(
+    questions: str | Path | Iterable[Question],
+    folder: str | Path,
+    system: str = "smollm2-135m",
+    form: str = "",
+    order: Order = "given",
+    limit: int = 0,
+    s: Settings | None = None,
+    **changed: Any,
+) -> Path:
     """Export a task, a file or questions to a new or empty folder: `lm_eval --tasks NAME --include_path FOLDER`.
     Arguments are as for `prepared`; a setting of the model is, for example, way="reply"."""
-    e, path = prepared(questions, "harness", system, form, order, limit, s, **changed), _new(folder)
-    beside = (" Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by "
-              "characters (`acc_norm`).")
-    _write(e, path, "harness",
-           {"template": " --apply_chat_template" if e.model.message == "chat" else "",
-            "metrics": beside if e.model.way != "reply" else ""})
-    write_atomic(path/f"{e.about['task']}.yaml", _harness_yaml(e))
+    e = prepared(questions, "harness", system, form, order, limit, s, **changed)
+    path = _new(folder)
+    beside = (
+        " Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by "
+        "characters (`acc_norm`)."
+    )
+    _write(
+        e,
+        path,
+        "harness",
+        {
+            "template": " --apply_chat_template" if e.model.message == "chat" else "",
+            "metrics": beside if e.model.way != "reply" else "",
+        },
+    )
+    write_atomic(path / f"{e.about['task']}.yaml", _harness_yaml(e))
     return path
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b205f944
-def export_inspect(questions: str|Path|Iterable[Question], folder: str|Path, system: str = "smollm2-135m",
-                   form: str = "", order: Order = "given", limit: int = 0, s: Settings|None = None,
-                   **changed: Any) -> Path:
+def export_inspect(
+    questions: str | Path | Iterable[Question],
+    folder: str | Path,
+    system: str = "smollm2-135m",
+    form: str = "",
+    order: Order = "given",
+    limit: int = 0,
+    s: Settings | None = None,
+    **changed: Any,
+) -> Path:
     """Export a task, a file or questions to a new or empty folder: `inspect eval FOLDER/task.py --model …`.
     Arguments are as for `prepared`; a setting of the model is, for example, decoding={"max_tokens": 100}."""
-    e, path = prepared(questions, "inspect", system, form, order, limit, s, **changed), _new(folder)
-    raw = ("""; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does"""
-           if e.model.message == "raw" else "")
+    e = prepared(questions, "inspect", system, form, order, limit, s, **changed)
+    path = _new(folder)
+    raw = (
+        """; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does"""
+        if e.model.message == "raw"
+        else ""
+    )
     _write(e, path, "inspect", {"raw": raw})
-    return write_atomic(path/"about.json", json.dumps(e.about, indent=1, ensure_ascii=False) + "\n").parent
+    return write_atomic(
+        path / "about.json", json.dumps(e.about, indent=1, ensure_ascii=False) + "\n"
+    ).parent
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #8a05616b
 TOOLS = {"inspect": export_inspect, "harness": export_harness}

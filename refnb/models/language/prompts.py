@@ -13,28 +13,57 @@ from functools import cache
 from operator import attrgetter
 from string import Template
 from typing import Literal
-from ...core.types import NONE, Answer, CallError, DataError, Option, Question, Reason, Record, nearest
+from refnb.core.types import (
+    NONE,
+    Answer,
+    CallError,
+    DataError,
+    Option,
+    Question,
+    Reason,
+    Record,
+    nearest,
+)
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from ..reasoning import split_reasoning
-from ..reply_reading import SEVERAL, Reading, Shown, contained, read_choice, written
-from .identifyme_prompts import MARKER, Mode, chars_of, grammar, mention_of, marked, read_answer
-from .identifyme_prompts import _refuses, reply_form
+from refnb.models.reply_reading import (
+    SEVERAL,
+    Reading,
+    Shown,
+    contained,
+    read_choice,
+    written,
+)
+from refnb.models.language.identifyme_prompts import (
+    MARKER,
+    Mode,
+    _refuses,
+    chars_of,
+    grammar,
+    marked,
+    mention_of,
+    read_answer,
+    reply_form,
+)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d86b0aae
 Reads = Literal["line", "name", "letter", "yes-no", "marks"]
 
+
 class Form(Record):
     "A prompt form."
-    about: str                # description
-    file: str                 # file in nbs/data/prompts
-    reads: Reads              # reading of replies
-    shows: Literal["names", "letters", "described", "described-letters"] = "names" # how options are shown
-    marks: bool = False       # $text contains the mark
-    explains: bool = False    # replies explain before they answer
-    extra: str = ""           # an allowed answer besides the options, not a choice
-    words: int = 0            # words per passage, for marking clusters
-    context: int = 0          # words of context before the passage
+
+    about: str  # description
+    file: str  # file in nbs/data/prompts
+    reads: Reads  # reading of replies
+    # how options are shown
+    shows: Literal["names", "letters", "described", "described-letters"] = "names"
+    marks: bool = False  # $text contains the mark
+    explains: bool = False  # replies explain before they answer
+    extra: str = ""  # an allowed answer besides the options, not a choice
+    words: int = 0  # words per passage, for marking clusters
+    context: int = 0  # words of context before the passage
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #67c25c89
 @cache
@@ -42,9 +71,11 @@ def _forms() -> dict[str, Form]:
     "Read all prompt forms by name."
     return read_yaml(packaged("data/prompts/forms.yaml"), dict[str, Form])
 
+
 def the_form(name: str) -> Form:
     "Find a prompt form by name, such as identifyme/desc."
-    if name not in _forms(): raise CallError(f"unknown prompt form {name!r}", do=nearest(name, _forms()))
+    if name not in _forms():
+        raise CallError(f"unknown prompt form {name!r}", do=nearest(name, _forms()))
     return _forms()[name]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #c5988c12
@@ -53,7 +84,8 @@ def text_of(name: str) -> str:
     "Read the text of a form or a system message by its name: a file name without its ending."
     file = _forms()[name].file if name in _forms() else f"{name}.txt"
     path = packaged(f"data/prompts/{file}")
-    if not path.is_file(): raise CallError(f"there is no prompt {name!r}", do=nearest(name, _forms()))
+    if not path.is_file():
+        raise CallError(f"there is no prompt {name!r}", do=nearest(name, _forms()))
     return path.read_bytes().decode()
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #f0ba1132
@@ -76,27 +108,34 @@ def _letters(n: int) -> list[str]:
 # %% ../../../nbs/models/language/02_prompts.ipynb #c70c0493
 def _described(o: Option, form: Form) -> str:
     "Write an option, with its description if the form shows it."
-    return f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
+    return (
+        f"{o.name}: {o.description}"
+        if form.shows.startswith("described") and o.description
+        else o.name
+    )
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #ea7639c9
 def _shown_options(q: Question, form: Form) -> str:
     "Write the options as the prompt shows them."
-    if not q.options: raise DataError("has no options", f"question {q.id}")
+    if not q.options:
+        raise DataError("has no options", f"question {q.id}")
     lines = []
     for letter, o in zip(_letters(len(q.options)), q.options, strict=True):
         line = _described(o, form)
-        if form.shows.endswith("letters"): line = f"{letter}. {line}"
+        if form.shows.endswith("letters"):
+            line = f"{letter}. {line}"
         lines.append(" ".join(line.split()))
     return "\n".join(lines)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d6ec03b3
 _END = re.compile(r"(?<=[.?!])[\"'”’]?\s+|\n+")
 
+
 def _limits(q: Question) -> tuple[list[int], list[int]]:
     "List where the sentences up to the mention begin, and where those from the mention on end."
     a, b = chars_of(q)
     ends = list(map(re.Match.end, _END.finditer(q.text)))
-    return [0, *ends[:bisect_right(ends, a)]], [*ends[bisect_left(ends, b):], len(q.text)]
+    return [0, *ends[: bisect_right(ends, a)]], [*ends[bisect_left(ends, b) :], len(q.text)]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #ff3954bb
 def _sentence_of(q: Question, least: int = 60) -> tuple[str, tuple[int, int]]:
@@ -106,7 +145,8 @@ def _sentence_of(q: Question, least: int = 60) -> tuple[str, tuple[int, int]]:
     i = j = 1
     while True:
         left, right = before[-min(i, len(before))], after[min(j, len(after)) - 1]
-        if right - left >= least or i >= len(before) and j >= len(after): break
+        if right - left >= least or i >= len(before) and j >= len(after):
+            break
         i, j = i + 1, j + 1
     return q.text[left:right].rstrip(), (a - left, b - left)
 
@@ -116,24 +156,33 @@ def _wanted(form: str) -> list[str]:
     "List the placeholders of a form."
     return Template(text_of(form)).get_identifiers()
 
+
 def _marked_sentence(q: Question) -> str:
     sentence, chars = _sentence_of(q)
     return marked(q.changed(text=sentence, chars=chars, right=(), meta={}))
+
 
 def _bracketed_sentence(q: Question) -> str:
     sentence, (a, b) = _sentence_of(q)
     return f"{sentence[:a]}[{sentence[a:b]}]{sentence[b:]}"
 
+
 def _fields(q: Question, form: str) -> dict[str, str]:
     "Fill the placeholders of a form."
     f, mention = the_form(form), mention_of(q)  # raises an error if there is no mention
     a, b = chars_of(q)
-    known = {"text": lambda: marked(q) if f.marks else q.text, "sentence": lambda: _marked_sentence(q),
-             "mention": lambda: mention, "question": lambda: " ".join(q.text[:a].split()),
-             "options": lambda: _shown_options(q, f),
-             "bracketed": lambda: _bracketed_sentence(q), "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}",
-             "character": lambda: str(q.meta.get("character", ""))}
+    known = {
+        "text": lambda: marked(q) if f.marks else q.text,
+        "sentence": lambda: _marked_sentence(q),
+        "mention": lambda: mention,
+        "question": lambda: " ".join(q.text[:a].split()),
+        "options": lambda: _shown_options(q, f),
+        "bracketed": lambda: _bracketed_sentence(q),
+        "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}",
+        "character": lambda: str(q.meta.get("character", "")),
+    }
     return {k: known[k]() for k in _wanted(form) if k in known}
+
 
 def render(q: Question, form: str) -> str:
     "Write the prompt for a question, with its text, in a form given by name."
@@ -142,49 +191,71 @@ def render(q: Question, form: str) -> str:
 # %% ../../../nbs/models/language/02_prompts.ipynb #c305c28b
 def _labels(q: Question, form: Form) -> list[str]:
     "List the options' labels in a reply."
-    if form.reads == "letter": return _letters(len(q.options))
+    if form.reads == "letter":
+        return _letters(len(q.options))
     return [" ".join(o.name.split()) for o in q.options]
+
 
 def answers(q: Question, form: str) -> list[str]:
     "List the allowed answers, each once: the options' labels, and a form's extra answer."
     f = the_form(form)
     return list(dict.fromkeys([*_labels(q, f), *([f.extra] if f.extra else [])]))
 
+
 def continuations(q: Question, form: str) -> tuple[str, list[str]]:
     "Return the lead of a reply and each option's continuation."
     f = the_form(form)
-    return (reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER if f.reads == "line" else ""), _labels(q, f)
+    return (
+        reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER if f.reads == "line" else ""
+    ), _labels(q, f)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #7421d59b
 def pattern(q: Question, form: str) -> str:
     "Write a regular expression, for finite automata, that fits well-formed replies."
     f = the_form(form)
-    if f.reads == "line": return grammar(q, "desc" if f.explains else "base", "complete")
+    if f.reads == "line":
+        return grammar(q, "desc" if f.explains else "base", "complete")
     return one_of(answers(q, form))
+
 
 def one_of(words: list[str]) -> str:
     "Write a regular expression that fits exactly one of these words."
     return "(" + "|".join(map(re.escape, words)) + ")"
 
+
 def schema(q: Question, form: str) -> str:
     "Write the JSON schema of a reply: an explanation if the form has one, then one of the answers."
     f = the_form(form)
-    fields = (({"explanation": {"type": "string"}} if f.explains else {})
-              | {"answer": {"type": "string", "enum": answers(q, form)}})
-    return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False},
-                      ensure_ascii=False)
+    fields = ({"explanation": {"type": "string"}} if f.explains else {}) | {
+        "answer": {"type": "string", "enum": answers(q, form)}
+    }
+    return json.dumps(
+        {
+            "type": "object",
+            "properties": fields,
+            "required": list(fields),
+            "additionalProperties": False,
+        },
+        ensure_ascii=False,
+    )
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #71b3d27a
-_YES = dict.fromkeys(("yes", "ja", "oui", "sí", "sì", "sim", "да", "是", "はい", "예", "네"), "yes")
-_NO = dict.fromkeys(("no", "nein", "non", "não", "nee", "нет", "否", "不是", "いいえ", "아니요"), "no")
+_YES = dict.fromkeys(
+    ("yes", "ja", "oui", "sí", "sì", "sim", "да", "是", "はい", "예", "네"), "yes"
+)
+_NO = dict.fromkeys(
+    ("no", "nein", "non", "não", "nee", "нет", "否", "不是", "いいえ", "아니요"), "no"
+)
 _YES_NO = re.compile(r"(?<!\w)(" + "|".join(_YES | _NO) + r")(?!\w)", re.I)
 _ANNOUNCED = re.compile(r"\banswer\b(?: is| would be)?[\s:*\"']*(yes|no)\b", re.I)
 _BACK = re.compile(r"\b(?:actually|wait|correction|sorry|or|and)\b|/", re.I)
 
+
 def _counts(text: str, first: re.Match, other: re.Match) -> bool:
     "Tell whether the first of two contrary words counts: a text begins with it, and nothing takes it back."
-    if re.search(r"\w", text[:first.start()]): return False
-    return not _BACK.search(text[first.end():other.start()][-40:])
+    if re.search(r"\w", text[: first.start()]):
+        return False
+    return not _BACK.search(text[first.end() : other.start()][-40:])
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #0c8b6aef
 def _yes_or_no(text: str) -> str:
@@ -193,7 +264,8 @@ def _yes_or_no(text: str) -> str:
         return announced.pop() if len(announced) == 1 else ""
     found = list(_YES_NO.finditer(text))
     words = [(_YES | _NO)[m[1].lower()] for m in found]
-    if len(set(words)) < 2: return words[0] if words else ""
+    if len(set(words)) < 2:
+        return words[0] if words else ""
     other = found[words.index("no" if words[0] == "yes" else "yes")]
     return words[0] if _counts(text, found[0], other) else ""
 
@@ -202,29 +274,52 @@ def _read_yes_no(q: Question, answer: str) -> Reading:
     "Read a reply as Yes or No."
     text = written(answer)
     words = set(map(_yes_or_no, contained(text) or [text]))
-    if len(words) > 1: return Reading(None, "unparsable", SEVERAL)
+    if len(words) > 1:
+        return Reading(None, "unparsable", SEVERAL)
     for i, o in enumerate(q.options):
-        if o.name.lower() in words: return Reading(i)
+        if o.name.lower() in words:
+            return Reading(i)
     return Reading(None, "unparsable", "says neither Yes nor No, or both")
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #a6c47c66
 def _shown(q: Question, f: Form) -> Shown:
     "Return a question's options as a form shows them."
     letters = _letters(len(q.options)) if f.reads == "letter" else []
-    descriptions = map(attrgetter("description"), q.options) if f.shows.startswith("described") else ()
-    return Shown(tuple(map(attrgetter("name"), q.options)), tuple(letters), tuple(descriptions), f.extra)
+    descriptions = (
+        map(attrgetter("description"), q.options) if f.shows.startswith("described") else ()
+    )
+    return Shown(
+        tuple(map(attrgetter("name"), q.options)),
+        tuple(letters),
+        tuple(descriptions),
+        f.extra,
+    )
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #fa259273
-_ENDED: dict[str, Reason] = {"length": "cut", "content_filter": "filtered", "refusal": "refused", "failed": "failed"}
-WHY = {"cut": "cut (raise decoding.max_tokens)", "filtered": "filtered by the provider", "refused": "refused",
-       "failed": "failed"}
+_ENDED: dict[str, Reason] = {
+    "length": "cut",
+    "content_filter": "filtered",
+    "refusal": "refused",
+    "failed": "failed",
+}
+WHY = {
+    "cut": "cut (raise decoding.max_tokens)",
+    "filtered": "filtered by the provider",
+    "refused": "refused",
+    "failed": "failed",
+}
+
 
 def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
     "Read a reply that gives a letter or a name."
-    if f.extra and _bare(answer) == _bare(f.extra): return Reading(None, "refused", WHY["refused"])
+    if f.extra and _bare(answer) == _bare(f.extra):
+        return Reading(None, "refused", WHY["refused"])
     if f.reads != "letter":
-        a = read_answer(q, answer, "desc" if f.explains else "base", finish="length" if cut else "stop")
-        if a.chosen: return Reading(a.chosen[0])
+        a = read_answer(
+            q, answer, "desc" if f.explains else "base", finish="length" if cut else "stop"
+        )
+        if a.chosen:
+            return Reading(a.chosen[0])
     r = read_choice(answer, _shown(q, f), cut)
     if r.chosen is None and r.reason == "unparsable" and _refuses(answer):
         return Reading(None, "refused", WHY["refused"])
@@ -234,29 +329,43 @@ def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
 def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Reading:
     "Read a reply, which ended by `finish`, in this form: an option, or the reason for none, also in words."
     f, cut = the_form(form), finish == "length"
-    if finish in _ENDED and not cut: return Reading(None, _ENDED[finish], WHY[_ENDED[finish]])
+    if finish in _ENDED and not cut:
+        return Reading(None, _ENDED[finish], WHY[_ENDED[finish]])
     answer, _, unclosed = split_reasoning(reply)
-    if unclosed: return Reading(None, "cut", WHY["cut"])
-    if not answer.strip(): return Reading(None, "cut" if cut else "unparsable", WHY["cut"] if cut else "empty")
+    if unclosed:
+        return Reading(None, "cut", WHY["cut"])
+    if not answer.strip():
+        return Reading(None, "cut" if cut else "unparsable", WHY["cut"] if cut else "empty")
     r = _read_yes_no(q, answer) if f.reads == "yes-no" else _read_options(q, f, answer, cut)
     return Reading(None, "cut", WHY["cut"]) if cut and r.chosen is None else r
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #87709f1e
-def read(q: Question, form: str, reply: str, finish: str = "stop", reading: Mode = "tolerant",
-         drop: str = "") -> Answer:
+def read(
+    q: Question,
+    form: str,
+    reply: str,
+    finish: str = "stop",
+    reading: Mode = "tolerant",
+    drop: str = "",
+) -> Answer:
     """Read a reply, which ended by `finish`, as an answer to a question in this form.
     `reading` applies to answer lines; the characters `drop` are removed first."""
     f = the_form(form)
-    if reading == "released" and f.reads in ("line", "name"): return _read_as_released(q, f, reply, finish, drop)
+    if reading == "released" and f.reads in ("line", "name"):
+        return _read_as_released(q, f, reply, finish, drop)
     r = reading_of(q, form, reply, finish)
-    if r.chosen is None or r.reason: return Answer(q.id, reason=r.reason, raw=reply)
+    if r.chosen is None or r.reason:
+        return Answer(q.id, reason=r.reason, raw=reply)
     return Answer(q.id, (r.chosen,), raw=reply)
+
 
 def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) -> Answer:
     "Read a reply as the authors do."
-    if f.extra and _bare(reply) == _bare(f.extra): return Answer(q.id, reason="refused", raw=reply)
+    if f.extra and _bare(reply) == _bare(f.extra):
+        return Answer(q.id, reason="refused", raw=reply)
     a = read_answer(q, reply, "desc" if f.explains else "base", "released", drop, finish)
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
+
 
 def _short_names(q: Question) -> list[str]:
     "List the options' names without final brackets, as songs have for their singers; none if that cannot tell them."
@@ -267,40 +376,58 @@ def _short_names(q: Question) -> list[str]:
 # %% ../../../nbs/models/language/02_prompts.ipynb #8522887f
 def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
     "Read a reply by names without their final brackets."
-    if not (short := _short_names(q)): return a
+    if not (short := _short_names(q)):
+        return a
     b = read_answer(q.changed(options=tuple(map(Option, short))), a.raw, finish=finish)
     return b if b.chosen else a
 
-def _bare(text: str) -> str: return re.sub(r"\W+", " ", text).strip().lower()
+
+def _bare(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip().lower()
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #a56f3f7a
 Order = Literal["given", "reversed", "rotations"]
 ORDERS = ("given", "reversed", "rotations")
 
+
 def _none_last(q: Question) -> bool:
     "Tell whether the last option is None of the Above, which stays last."
     return bool(q.options) and q.options[-1].name == NONE
 
+
 def turns(q: Question, order: Order = "given") -> int:
     "Return the number of rotations in which an order shows a question."
-    if order != "rotations": return 1
+    if order != "rotations":
+        return 1
     return max(1, len(q.options) - _none_last(q))
+
 
 def _permutation(q: Question, order: Order, turn: int) -> list[int]:
     "List the indices of the options in an order; None of the Above stays last."
     free = list(range(len(q.options) - _none_last(q)))
     moved = free[::-1] if order == "reversed" else free[turn:] + free[:turn]
-    return moved + [len(free)]*_none_last(q)
+    return moved + [len(free)] * _none_last(q)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #395ab6f1
-def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Question, list[int]]:
+def in_order(
+    q: Question, order: Order = "given", turn: int = 0
+) -> tuple[Question, list[int]]:
     """Reorder a question's options; return the question as shown, and for each shown option its index in q.
     `turn` is the first option in rotations."""
-    if order not in ORDERS: raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
+    if order not in ORDERS:
+        raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
     perm = _permutation(q, order, turn)
-    return q.changed(options=tuple(map(q.options.__getitem__, perm)), right=tuple(map(perm.index, q.right))), perm
+    return q.changed(
+        options=tuple(map(q.options.__getitem__, perm)),
+        right=tuple(map(perm.index, q.right)),
+    ), perm
+
 
 def turned_back(a: Answer, perm: list[int]) -> Answer:
     "Map an answer to the question as shown to the original order of options; `perm` is from `in_order`."
-    scores = None if a.scores is None else tuple(a.scores[perm.index(i)] for i in range(len(perm)))
+    scores = (
+        None
+        if a.scores is None
+        else tuple(a.scores[perm.index(i)] for i in range(len(perm)))
+    )
     return a.changed(chosen=tuple(map(perm.__getitem__, a.chosen)), scores=scores)

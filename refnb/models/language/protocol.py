@@ -15,58 +15,104 @@ from typing import Any
 from urllib.parse import quote
 from ...core.types import CallError
 from ..reasoning import split_reasoning
-from .language_models import Ask, Bound, Dialect, Finish, LanguageModel, Reply, cost
-from .language_models import the_dialect
+from refnb.models.language.language_models import (
+    Ask,
+    Bound,
+    Dialect,
+    Finish,
+    LanguageModel,
+    Reply,
+    cost,
+    the_dialect,
+)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d0dea5af
 def _schema(ask: Ask) -> dict:
     "Return the JSON schema that a constrained reply must fit."
     if ask.constraint == "json":
-        try: return json.loads(ask.pattern)
+        try:
+            return json.loads(ask.pattern)
         except ValueError as e:
-            raise CallError(f"the constraint is not a JSON schema ({e})", f"question {ask.id}") from None
-    return {"type": "object", "properties": {"answer": {"type": "string", "enum": _options(ask)}},
-            "required": ["answer"], "additionalProperties": False}
+            raise CallError(
+                f"the constraint is not a JSON schema ({e})", f"question {ask.id}"
+            ) from None
+    return {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": _options(ask)}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    }
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #e2083c71
 def _options(ask: Ask) -> list[str]:
     "List the options to choose from, each once."
-    if not ask.options: raise CallError("there are no options to choose from", f"question {ask.id}")
+    if not ask.options:
+        raise CallError("there are no options to choose from", f"question {ask.id}")
     return list(dict.fromkeys(ask.options))
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #57417684
 def _grammar(ask: Ask) -> str:
     "Write a choice in llama.cpp's grammar."
-    return "root ::= " + " | ".join(json.dumps(o, ensure_ascii=False) for o in _options(ask))
+    return "root ::= " + " | ".join(
+        json.dumps(o, ensure_ascii=False) for o in _options(ask)
+    )
+
 
 _NAMED = {"type": "json_schema", "name": "answer", "strict": True}
 # a constraint in the formats of different servers
 _BOUNDS: dict[Bound, Callable[[Ask], Any]] = {
-    "wrapped": lambda ask: {"type": "json_schema",
-                            "json_schema": {"name": "answer", "strict": True, "schema": _schema(ask)}},
+    "wrapped": lambda ask: {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "strict": True, "schema": _schema(ask)},
+    },
     "named": lambda ask: _NAMED | {"schema": _schema(ask)},
     "typed": lambda ask: {"type": "json_schema", "schema": _schema(ask)},
-    "schema": _schema, "list": _options, "grammar": _grammar, "pattern": lambda ask: ask.pattern,
+    "schema": _schema,
+    "list": _options,
+    "grammar": _grammar,
+    "pattern": lambda ask: ask.pattern,
 }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #6dc240cb
 TOP = 5  # maximum number of log-probabilities for a raw prompt
 
+
 def check_possible(ask: Ask):
     "Check that a server supports the request."
     d = the_dialect(ask.dialect)
     if ask.way == "likelihood":
-        raise CallError("a server does not return the likelihood of a text", ask.model,
-                        "say way: logprobs, or run the model locally")
+        raise CallError(
+            "a server does not return the likelihood of a text",
+            ask.model,
+            "say way: logprobs, or run the model locally",
+        )
     if ask.message == "raw" and d.shape != "chat":
         raise CallError(f"{d.title} takes no raw prompt", ask.model, "use -p message=chat")
     if ask.constraint != "none" and not (bound := d.constraints.get(ask.constraint, {})):
         able = ", ".join([*d.constraints, "none"])
-        what = {"regex": "a regular expression", "json": "a JSON schema", "choice": "a choice"}[ask.constraint]
-        raise CallError(f"a server cannot be held to {what}: {d.title}", ask.model,
-                        f"say constraint: {able}, name the server's dialect, or run the model locally")
-    schema = ask.constraint != "none" and not set(bound.values()) <= {"pattern", "list", "grammar"}
-    if ask.constraint != "none" and (ask.way == "logprobs" or ask.message == "raw" and schema):
-        raise CallError(f"constraint {ask.constraint} needs message: chat and way: reply", ask.model)
-    if ask.way == "logprobs" and not ask.options: raise CallError("there are no options to score", f"question {ask.id}")
+        what = {
+            "regex": "a regular expression",
+            "json": "a JSON schema",
+            "choice": "a choice",
+        }[ask.constraint]
+        raise CallError(
+            f"a server cannot be held to {what}: {d.title}",
+            ask.model,
+            f"say constraint: {able}, name the server's dialect, or run the model locally",
+        )
+    schema = ask.constraint != "none" and not set(bound.values()) <= {
+        "pattern",
+        "list",
+        "grammar",
+    }
+    if ask.constraint != "none" and (
+        ask.way == "logprobs" or ask.message == "raw" and schema
+    ):
+        raise CallError(
+            f"constraint {ask.constraint} needs message: chat and way: reply", ask.model
+        )
+    if ask.way == "logprobs" and not ask.options:
+        raise CallError("there are no options to score", f"question {ask.id}")
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5151e959
 def _chat_words(ask: Ask, d: Dialect) -> dict:
@@ -74,42 +120,68 @@ def _chat_words(ask: Ask, d: Dialect) -> dict:
     messages = [x | {"role": roles.get(x["role"], x["role"])} for x in ask.messages]
     return {"model": ask.model, "messages": messages}
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #057eefe7
 def _responses_words(ask: Ask, d: Dialect) -> dict:
-    return {"model": ask.model, "input": ask.prompt} | ({"instructions": ask.system} if ask.system else {})
+    return {"model": ask.model, "input": ask.prompt} | (
+        {"instructions": ask.system} if ask.system else {}
+    )
 
-def _content(ask: Ask, d: Dialect) -> str|list[dict]:
+# %% ../../../nbs/models/language/05_protocol.ipynb #925eaee9
+def _content(ask: Ask, d: Dialect) -> str | list[dict]:
     "Return a prompt; in two parts if the server can cache the first."
-    if not 0 < ask.shared < len(ask.prompt): return ask.prompt
-    first = {"type": "text", "text": ask.prompt[:ask.shared]}
-    return [first | d.cache, {"type": "text", "text": ask.prompt[ask.shared:]}]
+    if not 0 < ask.shared < len(ask.prompt):
+        return ask.prompt
+    first = {"type": "text", "text": ask.prompt[: ask.shared]}
+    return [first | d.cache, {"type": "text", "text": ask.prompt[ask.shared :]}]
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #15fec30b
 def _messages_words(ask: Ask, d: Dialect) -> dict:
     system = {"system": ask.system} if ask.system else {}
-    return {"model": ask.model, "messages": [{"role": "user", "content": _content(ask, d)}]} | system
+    return {
+        "model": ask.model,
+        "messages": [{"role": "user", "content": _content(ask, d)}],
+    } | system
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #47a9c2a5
 def _gemini_words(ask: Ask, d: Dialect) -> dict:
     system = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
     return {"contents": [{"role": "user", "parts": [{"text": ask.prompt}]}]} | system
 
-_WORDS = {"chat": _chat_words, "responses": _responses_words, "messages": _messages_words, "gemini": _gemini_words}
+# %% ../../../nbs/models/language/05_protocol.ipynb #4acd46eb
+_WORDS = {
+    "chat": _chat_words,
+    "responses": _responses_words,
+    "messages": _messages_words,
+    "gemini": _gemini_words,
+}
+
 
 def _raw_words(ask: Ask) -> dict:
-    return {"model": ask.model, "prompt": f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt}
+    return {
+        "model": ask.model,
+        "prompt": f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt,
+    }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #72ea14bb
 def _put(body: dict, path: str, value: Any):
     "Set a field of nested objects by its dotted path."
     *outer, last = path.split(".")
-    for name in outer: body = body.setdefault(name, {})
+    for name in outer:
+        body = body.setdefault(name, {})
     body[last] = value
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #3e2a3c2b
 def _settings(ask: Ask) -> dict[str, Any]:
     "Return the settings of a request that go into fields."
     d = ask.decoding
-    return {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed,
-            "max_tokens": 1 if ask.way == "logprobs" else d.max_tokens, "effort": ask.effort or None,
-            "thinking": ask.thinking}
+    return {
+        "temperature": d.temperature,
+        "top_p": d.top_p,
+        "seed": d.seed,
+        "max_tokens": 1 if ask.way == "logprobs" else d.max_tokens,
+        "effort": ask.effort or None,
+        "thinking": ask.thinking,
+    }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #da4a8907
 def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
@@ -117,16 +189,24 @@ def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
     given = {name: value for name, value in _settings(ask).items() if value is not None}
     wanted: dict[str, Any] = {}
     for name, value in given.items():
-        if name in d.fields: wanted[d.fields[name]] = value
-    for name in given: wanted |= d.also.get(name, {})
-    if ask.constraint == "none": return wanted
-    for at, how in d.constraints[ask.constraint].items(): wanted[at] = _BOUNDS[how](ask)
+        if name in d.fields:
+            wanted[d.fields[name]] = value
+    for name in given:
+        wanted |= d.also.get(name, {})
+    if ask.constraint == "none":
+        return wanted
+    for at, how in d.constraints[ask.constraint].items():
+        wanted[at] = _BOUNDS[how](ask)
     return wanted | d.also.get("constraint", {})
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #a3c45962
 def _path(ask: Ask, d: Dialect) -> str:
     "Return the path of a request after the server's address."
-    return "/completions" if ask.message == "raw" else d.path.replace("{model}", quote(ask.model, safe=""))
+    return (
+        "/completions"
+        if ask.message == "raw"
+        else d.path.replace("{model}", quote(ask.model, safe=""))
+    )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #777ccda0
 def payload(ask: Ask) -> tuple[str, dict]:
@@ -134,36 +214,48 @@ def payload(ask: Ask) -> tuple[str, dict]:
     check_possible(ask)
     d = the_dialect(ask.dialect)
     body = _raw_words(ask) if ask.message == "raw" else _WORDS[d.shape](ask, d)
-    for at, value in (_wanted(ask, d) | d.always).items(): _put(body, at, value)
+    for at, value in (_wanted(ask, d) | d.always).items():
+        _put(body, at, value)
     if ask.way == "logprobs":
-        body |= {"logprobs": TOP} if ask.message == "raw" else {"logprobs": True, "top_logprobs": d.logprobs}
+        body |= (
+            {"logprobs": TOP}
+            if ask.message == "raw"
+            else {"logprobs": True, "top_logprobs": d.logprobs}
+        )
     return _path(ask, d), body
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #32ba5117
-def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:
+def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float | None:
     """Compute an upper bound of a request's cost in USD; None: the price is unknown. `added` are input tokens that
     the server adds, `more` are output tokens beyond the limit."""
     read, written = size_of(ask) + added, estimate(ask)[1] + more
-    dearest = Reply(tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0)
+    dearest = Reply(
+        tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0
+    )
     usual, reasoning = cost(m, dearest), cost(m, dearest.changed(tokens_reasoning=written))
     return None if usual is None or reasoning is None else max(usual, reasoning)
+
 
 def size_of(ask: Ask) -> int:
     "Compute an upper bound of a request's input tokens: a tokenizer makes at most one token per byte."
     text = "".join((ask.prompt, ask.system, ask.pattern, *ask.options))
     return len(text.encode("utf-8", "surrogatepass")) + 64
 
+
 def estimate(ask: Ask) -> tuple[int, int]:
     "Estimate the input and output tokens of a request."
-    return -(-(len(ask.prompt) + len(ask.system))//4), ask.decoding.max_tokens if ask.way == "reply" else 1
+    return -(
+        -(len(ask.prompt) + len(ask.system)) // 4
+    ), ask.decoding.max_tokens if ask.way == "reply" else 1
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5070b7db
-def _number(digits: str) -> int|float:
+def _number(digits: str) -> int | float:
     "Parse an integer; one of too many digits for Python becomes infinite."
     return int(digits) if len(digits) < 20 else float(digits)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #90c1de3e
 _DECODER = json.JSONDecoder(strict=False, parse_int=_number)
+
 
 def _words(data: bytes) -> str:
     "Decode bytes as text, with replacement characters for errors."
@@ -175,83 +267,133 @@ def _objects(text: str) -> Iterator[dict]:
     "Yield the JSON objects in a text; stop after a hundred failed starts."
     at, wrong = text.find("{"), 0
     while at >= 0 and wrong < 100:
-        try: value, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError): value, end, wrong = None, at + 1, wrong + 1
-        if isinstance(value, dict): yield value
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            value, end, wrong = None, at + 1, wrong + 1
+        if isinstance(value, dict):
+            yield value
         at = text.find("{", end)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #dad31969
 def _whole(text: str) -> str:
     "Replace lone surrogates so that a text can be encoded as UTF-8."
-    try: text.encode()
-    except UnicodeEncodeError: return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #7985c7a4
 def _dicts(x: Any, kind: str = "") -> list[dict]:
     "List the objects in a list, optionally of one type."
-    return [d for d in x if isinstance(d, dict) and kind in ("", d.get("type"))] if isinstance(x, list) else []
+    return (
+        [d for d in x if isinstance(d, dict) and kind in ("", d.get("type"))]
+        if isinstance(x, list)
+        else []
+    )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5e01d7e4
 def json_object(data: bytes, *wanted: str) -> dict:
     """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
     Raise ValueError if there is none, RecursionError if it is nested too deep."""
     text = _words(data)
-    if not text.startswith(("{", "[")): raise ValueError("it is not JSON")
+    if not text.startswith(("{", "[")):
+        raise ValueError("it is not JSON")
     first = _DECODER.raw_decode(text)[0]
-    if isinstance(first, list): first = next(iter(_dicts(first)), {})
-    if not wanted or any(map(first.get, wanted)): return first
+    if isinstance(first, list):
+        first = next(iter(_dicts(first)), {})
+    if not wanted or any(map(first.get, wanted)):
+        return first
     for x in _objects(text):
-        if any(map(x.get, wanted)): return x
+        if any(map(x.get, wanted)):
+            return x
     return first
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #99f09369
 _MOST_TOKENS = 10**8
 
-def _count(x: Any) -> int|None:
+
+def _count(x: Any) -> int | None:
     "Return a token count, or None if it is implausible."
-    if isinstance(x, bool) or not isinstance(x, (int, float)) or not 0 <= x <= _MOST_TOKENS: return None
+    if isinstance(x, bool) or not isinstance(x, (int, float)) or not 0 <= x <= _MOST_TOKENS:
+        return None
     return math.ceil(x)
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #aa502ac5
 def _field(x: Any, *names: str) -> Any:
     "Return a nested field; None if a field is missing or is not an object."
-    for name in names: x = x.get(name) if isinstance(x, dict) else None
+    for name in names:
+        x = x.get(name) if isinstance(x, dict) else None
     return x
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #d0a23795
 def _tokens(body: dict, ask: Ask) -> Reply:
     "Read the server's token counts; estimate missing ones."
-    def counted(*names: str) -> int|None: return _count(_field(body, "usage", *names))
-    read, written, total = map(counted, ("prompt_tokens", "completion_tokens", "total_tokens"))
-    if read is None: read = estimate(ask)[0]
-    if written is None and total is None: written = estimate(ask)[1]
+
+    def counted(*names: str) -> int | None:
+        return _count(_field(body, "usage", *names))
+
+    read, written, total = map(
+        counted, ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    if read is None:
+        read = estimate(ask)[0]
+    if written is None and total is None:
+        written = estimate(ask)[1]
     written = max(written or 0, (total or 0) - read, 0)
     cached = counted("prompt_tokens_details", "cached_tokens") or 0
     reasoning = counted("completion_tokens_details", "reasoning_tokens") or 0
     cache_written = counted("prompt_tokens_details", "cache_write_tokens") or 0
-    return Reply(tokens_in=read, tokens_out=written, tokens_cached=min(cached, read),
-                 tokens_reasoning=min(reasoning, written), tokens_kept=min(cache_written, read))
+    return Reply(
+        tokens_in=read,
+        tokens_out=written,
+        tokens_cached=min(cached, read),
+        tokens_reasoning=min(reasoning, written),
+        tokens_kept=min(cache_written, read),
+    )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d8a45cb5
-_FILTERED = ("content_filter", "safety", "blocklist", "prohibited_content", "recitation", "spii", "sensitive",
-             "blocked")
+_FILTERED = (
+    "content_filter",
+    "safety",
+    "blocklist",
+    "prohibited_content",
+    "recitation",
+    "spii",
+    "sensitive",
+    "blocked",
+)
+
 
 def _end(reason: Any, text: str) -> tuple[Finish, str]:
     "Map the server's finish reason to ours and an error message."
     reason = reason.lower() if isinstance(reason, str) and reason else "stop"
-    if reason in _FILTERED: return "content_filter", ""
-    if reason in ("length", "max_tokens", "model_length", "max_output_tokens", "model_context_window_exceeded"):
+    if reason in _FILTERED:
+        return "content_filter", ""
+    if reason in (
+        "length",
+        "max_tokens",
+        "model_length",
+        "max_output_tokens",
+        "model_context_window_exceeded",
+    ):
         return "length", ""
-    if reason == "refusal": return "refusal", ""
-    if reason in ("error", "failed"): return "failed", "the server broke off"
+    if reason == "refusal":
+        return "refusal", ""
+    if reason in ("error", "failed"):
+        return "failed", "the server broke off"
     return ("stop", "") if text.strip() else ("failed", "an empty reply")
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #2cb4e699
 def _text(choice: dict) -> tuple[str, bool]:
     "Return the text of a choice and whether it is a refusal."
     refusal, text = _field(choice, "message", "refusal"), choice.get("text")
-    if isinstance(refusal, str) and refusal: return _whole(refusal), True
+    if isinstance(refusal, str) and refusal:
+        return _whole(refusal), True
     content = _field(choice, "message", "content") if text is None else text
-    if isinstance(content, list): content = _joined(content)
+    if isinstance(content, list):
+        content = _joined(content)
     return _whole(content) if isinstance(content, str) else "", False
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5a23c6c5
@@ -259,105 +401,168 @@ def _joined(parts: Any, field: str = "text") -> str:
     "Join the texts of a list of parts; skip other parts."
     return "".join(p[field] for p in _dicts(parts) if isinstance(p.get(field), str))
 
+
 def _thoughts(choice: dict) -> str:
     "Return the model's reasoning from the fields that servers use for it."
     message, content = choice.get("message"), _field(choice, "message", "content")
     for name in ("reasoning_content", "reasoning", "thinking"):
-        if isinstance(shown := _field(message, name), str) and shown: return _whole(shown)
+        if isinstance(shown := _field(message, name), str) and shown:
+            return _whole(shown)
     return _whole("".join(_joined(p.get("thinking")) for p in _dicts(content)))
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5a950f61
-def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any) -> dict:
+def _as_chat(
+    body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any
+) -> dict:
     "Convert the contents of a body to the format of chat completions."
     message = {"content": text, "reasoning": thoughts, "refusal": refusal or None}
-    counts = {"prompt_tokens": usage.get("read"), "completion_tokens": usage.get("written"),
-              "prompt_tokens_details": {"cached_tokens": usage.get("cached"), "cache_write_tokens": usage.get("kept")},
-              "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning")}}
-    return {"model": body.get("model"), "choices": [{"message": message, "finish_reason": end}], "usage": counts}
+    counts = {
+        "prompt_tokens": usage.get("read"),
+        "completion_tokens": usage.get("written"),
+        "prompt_tokens_details": {
+            "cached_tokens": usage.get("cached"),
+            "cache_write_tokens": usage.get("kept"),
+        },
+        "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning")},
+    }
+    return {
+        "model": body.get("model"),
+        "choices": [{"message": message, "finish_reason": end}],
+        "usage": counts,
+    }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #953fc066
-def _sum(*counts: Any) -> int|None:
+def _sum(*counts: Any) -> int | None:
     "Add up the counts that are present."
     known = [n for n in map(_count, counts) if n is not None]
     return sum(known) if known else None
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d6af7d2a
 def _responses_as_chat(body: dict) -> dict:
-    if not isinstance(body.get("output"), list): return body
+    if not isinstance(body.get("output"), list):
+        return body
     parts: list[dict] = []
-    for item in _dicts(body["output"], "message"): parts += _dicts(item.get("content"))
+    for item in _dicts(body["output"], "message"):
+        parts += _dicts(item.get("content"))
     thoughts = ""
     for item in _dicts(body["output"], "reasoning"):
         thoughts += _joined(item.get("summary")) + _joined(item.get("content"))
     status, usage = body.get("status"), body.get("usage")
     end = _field(body, "incomplete_details", "reason") if status == "incomplete" else status
-    return _as_chat(body, _joined(parts), thoughts, "stop" if end == "completed" else end, _joined(parts, "refusal"),
-                    read=_field(usage, "input_tokens"), written=_field(usage, "output_tokens"),
-                    cached=_field(usage, "input_tokens_details", "cached_tokens"),
-                    reasoning=_field(usage, "output_tokens_details", "reasoning_tokens"))
+    return _as_chat(
+        body,
+        _joined(parts),
+        thoughts,
+        "stop" if end == "completed" else end,
+        _joined(parts, "refusal"),
+        read=_field(usage, "input_tokens"),
+        written=_field(usage, "output_tokens"),
+        cached=_field(usage, "input_tokens_details", "cached_tokens"),
+        reasoning=_field(usage, "output_tokens_details", "reasoning_tokens"),
+    )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #c3b5e3be
 def _messages_as_chat(body: dict) -> dict:
-    if not isinstance(body.get("content"), list): return body
+    if not isinstance(body.get("content"), list):
+        return body
     usage, cached = body.get("usage"), _field(body, "usage", "cache_read_input_tokens")
     cache_written = _field(usage, "cache_creation_input_tokens")
     read = _sum(_field(usage, "input_tokens"), cached, cache_written)
     thoughts = _joined(_dicts(body["content"], "thinking"), "thinking")
-    return _as_chat(body, _joined(_dicts(body["content"], "text")), thoughts, body.get("stop_reason"), read=read,
-                    written=_field(usage, "output_tokens"), cached=cached, kept=cache_written,
-                    reasoning=_field(usage, "output_tokens_details", "thinking_tokens"))
+    return _as_chat(
+        body,
+        _joined(_dicts(body["content"], "text")),
+        thoughts,
+        body.get("stop_reason"),
+        read=read,
+        written=_field(usage, "output_tokens"),
+        cached=cached,
+        kept=cache_written,
+        reasoning=_field(usage, "output_tokens_details", "thinking_tokens"),
+    )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #a9333f2e
 def _gemini_as_chat(body: dict) -> dict:
     blocked = _field(body, "promptFeedback", "blockReason")
-    if not isinstance(body.get("candidates"), list) and not blocked: return body
+    if not isinstance(body.get("candidates"), list) and not blocked:
+        return body
     first = next(iter(_dicts(body.get("candidates"))), {"finishReason": "blocked"})
     usage = body.get("usageMetadata")
     said: list[dict] = []
     thought: list[dict] = []
-    for part in _dicts(_field(first, "content", "parts")): (thought if part.get("thought") else said).append(part)
+    for part in _dicts(_field(first, "content", "parts")):
+        (thought if part.get("thought") else said).append(part)
     reasoning = _field(usage, "thoughtsTokenCount")
-    chat = _as_chat(body, _joined(said), _joined(thought), first.get("finishReason"),
-                    read=_field(usage, "promptTokenCount"),
-                    written=_sum(_field(usage, "candidatesTokenCount"), reasoning),
-                    cached=_field(usage, "cachedContentTokenCount"), reasoning=reasoning)
+    chat = _as_chat(
+        body,
+        _joined(said),
+        _joined(thought),
+        first.get("finishReason"),
+        read=_field(usage, "promptTokenCount"),
+        written=_sum(_field(usage, "candidatesTokenCount"), reasoning),
+        cached=_field(usage, "cachedContentTokenCount"),
+        reasoning=reasoning,
+    )
     return chat | {"model": body.get("modelVersion")}
 
-_AS_CHAT: dict[str, Callable[[dict], dict]] = {"chat": lambda body: body, "responses": _responses_as_chat,
-                                               "messages": _messages_as_chat, "gemini": _gemini_as_chat}
-_HOLDS = {"chat": ["choices"], "responses": ["output"], "messages": ["content"],
-          "gemini": ["candidates", "promptFeedback"]}
+
+_AS_CHAT: dict[str, Callable[[dict], dict]] = {
+    "chat": lambda body: body,
+    "responses": _responses_as_chat,
+    "messages": _messages_as_chat,
+    "gemini": _gemini_as_chat,
+}
+_HOLDS = {
+    "chat": ["choices"],
+    "responses": ["output"],
+    "messages": ["content"],
+    "gemini": ["candidates", "promptFeedback"],
+}
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #66ca7350
 NO_LOGPROBS = "the server tells no log-probabilities"
+
 
 def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
     "List the likeliest first tokens, in either of the protocol's formats."
     with suppress(KeyError, IndexError, TypeError, AttributeError):
         if logprobs.get("content"):
-            return [(_field(t, "token"), _field(t, "logprob")) for t in logprobs["content"][0]["top_logprobs"]]
+            return [
+                (_field(t, "token"), _field(t, "logprob"))
+                for t in logprobs["content"][0]["top_logprobs"]
+            ]
         return list(logprobs["top_logprobs"][0].items())
     return []
 
+
 def _top(logprobs: Any) -> list[tuple[str, float]]:
     "List the likeliest first tokens with valid log-probabilities."
+
     def good(token: Any, p: Any) -> bool:
         return isinstance(token, str) and isinstance(p, (int, float)) and p < 1e-3
-    return [(token, min(float(p), 0.)) for token, p in _listed(logprobs) if good(token, p)]
+
+    return [(token, min(float(p), 0.0)) for token, p in _listed(logprobs) if good(token, p)]
+
 
 def _begun_by(word: str, options: Iterable[str]) -> list[str]:
     "List the option that a word is, or else those that it begins."
-    if not word or word in options: return [word] if word in options else []
+    if not word or word in options:
+        return [word] if word in options else []
     return [o for o in options if o.startswith(word)]
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #f1865a51
-def _option_scores(top: list[tuple[str, float]], options: tuple[str, ...]) -> tuple[float, ...]|None:
+def _option_scores(
+    top: list[tuple[str, float]], options: tuple[str, ...]
+) -> tuple[float, ...] | None:
     "Compute the log-probabilities of options."
-    found, listed = dict.fromkeys(options, 0.), list(filter(math.isfinite, map(itemgetter(1), top)))
+    found = dict.fromkeys(options, 0.0)
+    listed = list(filter(math.isfinite, map(itemgetter(1), top)))
     for token, p in top:
         begun = _begun_by(token.strip(" ▁Ġ\n\t\"'*(["), found)
-        if len(begun) == 1: found[begun[0]] += math.exp(p)
-    if not any(found.values()): return None
+        if len(begun) == 1:
+            found[begun[0]] += math.exp(p)
+    if not any(found.values()):
+        return None
     rest = min(min(listed), math.log(max(1 - sum(map(math.exp, listed)), 1e-9)))
     return tuple(math.log(found[o]) if found[o] else rest for o in options)
 
@@ -369,7 +574,7 @@ def _version(model: Any) -> str:
     return (re.split(r"[/\\]", name)[-1] if on_disk else name)[:200]
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #cff89a87
-def _first_choice(body: dict) -> dict|None:
+def _first_choice(body: dict) -> dict | None:
     "Return the first choice of a reply, or None."
     return next(iter(_dicts(body.get("choices"))), None)
 
@@ -383,21 +588,26 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
 def _scored(known: Reply, choice: dict, ask: Ask) -> Reply:
     "Add the scores of the options to a reply, or the error that the server gave none."
     top = _top(choice.get("logprobs"))
-    if not top: return known.changed(finish="failed", error=NO_LOGPROBS)
+    if not top:
+        return known.changed(finish="failed", error=NO_LOGPROBS)
     return known.changed(scores=_option_scores(top, ask.options))
 
-def _check_body(body: dict, choice: dict|None):
+
+def _check_body(body: dict, choice: dict | None):
     "Raise ValueError if a body is no reply."
     if choice is None and body.get("error"):
         raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
-    if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
+    if not isinstance(body.get("choices"), list):
+        raise ValueError("it has no list of choices")
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #fab81e35
 def _finish(choice: dict, text: str, refused: bool, thinking: bool) -> tuple[Finish, str]:
     "Return the finish reason of a choice and an error message; `thinking` if its reasoning has no end."
-    if refused: return "refusal", ""
+    if refused:
+        return "refusal", ""
     finish, error = _end(choice.get("finish_reason"), text)
-    if thinking and finish in ("stop", "failed"): return "length", ""
+    if thinking and finish in ("stop", "failed"):
+        return "length", ""
     return finish, error
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #70053aa6
@@ -406,13 +616,15 @@ def reply_of(body: dict, ask: Ask) -> Reply:
     choice = _first_choice(body)
     _check_body(body, choice)
     known = _tokens(body, ask).changed(model=_version(body.get("model")))
-    if choice is None: return known.changed(finish="failed", error="no choices")
+    if choice is None:
+        return known.changed(finish="failed", error="no choices")
     text, refused = _text(choice)
     parts = split_reasoning(text)
     text = parts.answer if parts.reasoning else text
     known = known.changed(reasoning=_thoughts(choice) or parts.reasoning)
     finish, error = _finish(choice, text, refused, parts.open)
-    if ask.way == "logprobs" and finish in ("stop", "length"): return _scored(known.changed(text=text), choice, ask)
+    if ask.way == "logprobs" and finish in ("stop", "length"):
+        return _scored(known.changed(text=text), choice, ask)
     return known.changed(text=text, finish=finish, error=error)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #fde90742
@@ -425,6 +637,7 @@ def error_words(error: Any) -> str:
 # %% ../../../nbs/models/language/05_protocol.ipynb #3619fa48
 def spoken(ask: Ask, text: str) -> str:
     """Extract a reply's answer from the JSON around it; a reply with no answer or several is returned unchanged."""
-    if ask.constraint not in ("json", "choice"): return text
+    if ask.constraint not in ("json", "choice"):
+        return text
     answers = {o["answer"] for o in _objects(text) if isinstance(o.get("answer"), str)}
     return answers.pop() if len(answers) == 1 else text

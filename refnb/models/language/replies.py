@@ -21,22 +21,34 @@ from .language_models import Ask, Reply
 # %% ../../../nbs/models/language/03_replies.ipynb #cda912cf
 class Kept(Record):
     "A reply in the store."
-    key: str      # hash of the request
+
+    key: str  # hash of the request
     reply: Reply  # the reply
-    ask: Ask|None # the request, its texts as hashes; None: not given
-    at: str       # time of storing: UTC, to the second
+    ask: Ask | None  # the request, its texts as hashes; None: not given
+    at: str  # time of storing: UTC, to the second
+
 
 def _hashed(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
+    return (
+        "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if text
+        else ""
+    )
+
 
 def _wordless(ask: Ask) -> Ask:
     "Replace a request's prompt, system message, pattern and options by hashes."
-    return ask.changed(prompt=_hashed(ask.prompt), system=_hashed(ask.system), pattern=_hashed(ask.pattern),
-                       options=(_hashed("\n".join(ask.options)),) if ask.options else ())
+    return ask.changed(
+        prompt=_hashed(ask.prompt),
+        system=_hashed(ask.system),
+        pattern=_hashed(ask.pattern),
+        options=(_hashed("\n".join(ask.options)),) if ask.options else (),
+    )
 
 # %% ../../../nbs/models/language/03_replies.ipynb #58c6bdd6
-GOOD = ("stop",)                                          # finish reasons of good replies
-SETTLED = ("stop", "length", "content_filter", "refusal") # finish reasons that a repeated request would not change
+GOOD = ("stop",)  # finish reasons of good replies
+# finish reasons that a repeated request would not change
+SETTLED = ("stop", "length", "content_filter", "refusal")
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c66c0d25
 VERSION, FILE = 1, "replies.sqlite"
@@ -45,40 +57,59 @@ create index if not exists by_key on replies (key);"""
 _COLUMNS = "key, finish, reply, ask, at, crc"
 # upgrade of a file of an earlier refnb, which remains usable with it
 _RAW = "alter table replies add column raw blob not null default x''"
-_NOTE = ("Replies of language models that were paid for. refnb adds to replies.sqlite and never deletes from it; "
-         "without it everything is asked, and paid for, again.\n")
+_NOTE = (
+    "Replies of language models that were paid for. refnb adds to replies.sqlite and never deletes from it; "
+    "without it everything is asked, and paid for, again.\n"
+)
+
 
 def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
     "Compute the checksum of a row."
     return zlib.crc32(b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode())))
 
 # %% ../../../nbs/models/language/03_replies.ipynb #b70881c8
-_REMEDY = {sqlite3.SQLITE_FULL: "free some space and start again",
-           sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
-           sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights",
-           sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
+_REMEDY = {
+    sqlite3.SQLITE_FULL: "free some space and start again",
+    sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
+    sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights",
+    sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it",
+}
+
 
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
     "Convert SQLite's errors to errors of one line."
-    try: yield
-    except (sqlite3.ProgrammingError, sqlite3.InterfaceError): raise  # a programming error
+    try:
+        yield
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+        raise  # a programming error
     except sqlite3.Error as e:
-        code = getattr(e, "sqlite_errorcode", 0) & 0xff
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(e, sqlite3.OperationalError):
-            raise DataError(f"the store of paid replies is damaged ({e})", str(path),
-                            "it is left unchanged; `sqlite3 FILE .recover` reads undamaged rows; without it all "
-                            "requests are billed again") from None
-        raise DataError(f"the store of paid replies cannot be used ({e})", str(path),
-                        _REMEDY.get(code, "earlier replies are undamaged")) from None
+        code = getattr(e, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(
+            e, sqlite3.OperationalError
+        ):
+            raise DataError(
+                f"the store of paid replies is damaged ({e})",
+                str(path),
+                "it is left unchanged; `sqlite3 FILE .recover` reads undamaged rows; without it all "
+                "requests are billed again",
+            ) from None
+        raise DataError(
+            f"the store of paid replies cannot be used ({e})",
+            str(path),
+            _REMEDY.get(code, "earlier replies are undamaged"),
+        ) from None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #92b5175d
 def _version_of(db: sqlite3.Connection, path: Path) -> int:
     "Return the version of the file, 0 for a new one; raise an error for one that this refnb does not know."
     version = db.execute("pragma user_version").fetchone()[0]
     if version not in (0, VERSION):
-        raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
-                          str(path), "it is left unchanged; use the refnb that made it, or another folder")
+        raise FormatError(
+            f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
+            str(path),
+            "it is left unchanged; use the refnb that made it, or another folder",
+        )
     return version
 
 # %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
@@ -89,8 +120,12 @@ def _open(path: Path) -> sqlite3.Connection:
         version = _version_of(db, path)
         _log_ahead(db)
         db.execute("pragma synchronous=extra")
-        if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
-        if not _has_raw(db): _add_raw(db)
+        if not version:
+            db.executescript(
+                f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;"
+            )
+        if not _has_raw(db):
+            _add_raw(db)
     except BaseException:
         db.close()
         raise
@@ -100,158 +135,263 @@ def _open(path: Path) -> sqlite3.Connection:
 def _has_raw(db: sqlite3.Connection) -> bool:
     return "raw" in map(itemgetter(1), db.execute("pragma table_info(replies)"))
 
+
 def _add_raw(db: sqlite3.Connection):
     "Add the column of raw bytes, unless another process has just added it."
     db.execute("begin immediate")
     try:
-        if not _has_raw(db): db.execute(_RAW)
-    finally: db.execute("commit")
+        if not _has_raw(db):
+            db.execute(_RAW)
+    finally:
+        db.execute("commit")
 
 # %% ../../../nbs/models/language/03_replies.ipynb #98168a0a
 def _log_ahead(db: sqlite3.Connection, tries: int = 300):
     "Enable the write-ahead log; file systems without it use SQLite's other journal, as safe and only slower."
     import time
+
     for left in reversed(range(tries)):
-        try: return db.execute("pragma journal_mode=wal").fetchone()
+        try:
+            return db.execute("pragma journal_mode=wal").fetchone()
         except sqlite3.OperationalError as e:
-            if not left or e.sqlite_errorcode & 0xff not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED): raise
+            if not left or e.sqlite_errorcode & 0xFF not in (
+                sqlite3.SQLITE_BUSY,
+                sqlite3.SQLITE_LOCKED,
+            ):
+                raise
             time.sleep(0.02)
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c672b324
 def _place_of(key: str) -> int:
     "Return the byte that is a request's, by its key."
-    return int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
+    return (
+        int(key[:15], 16)
+        if set(key[:15]) <= set("0123456789abcdef")
+        else zlib.crc32(key.encode())
+    )
 
 # %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
 class _Claims:
     "Locks on requests in progress: one byte of a file for each."
+
     def __init__(self, path: Path):
         self.path = path
         self.file: Any = None
+
     def _lock(self, key: str, take: bool) -> bool:
         "Acquire or release a lock; return True also if the system or the file system has no locks."
-        try: import fcntl
-        except ImportError: return True
-        if self.file is None: self.file = self.path.open("ab")
+        try:
+            import fcntl
+        except ImportError:
+            return True
+        if self.file is None:
+            self.file = self.path.open("ab")
         place = _place_of(key)
         try:
             if not hasattr(fcntl, "F_OFD_SETLK"):
-                fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)
+                fcntl.lockf(
+                    self.file,
+                    (fcntl.LOCK_EX if take else fcntl.LOCK_UN) | fcntl.LOCK_NB,
+                    1,
+                    place,
+                )
             else:
-                fcntl.fcntl(self.file, fcntl.F_OFD_SETLK,
-                            struct.pack("hhqqi", fcntl.F_WRLCK if take else fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
-        except (BlockingIOError, PermissionError): return False
-        except OSError: return True
+                fcntl.fcntl(
+                    self.file,
+                    fcntl.F_OFD_SETLK,
+                    struct.pack(
+                        "hhqqi",
+                        fcntl.F_WRLCK if take else fcntl.F_UNLCK,
+                        os.SEEK_SET,
+                        place,
+                        1,
+                        0,
+                    ),
+                )
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:
+            return True
         return True
+
     def take(self, key: str) -> bool:
         "Claim a request; return False if another process has claimed it."
         return self._lock(key, True)
+
     def leave(self, key: str):
         "Release a claim."
         self._lock(key, False)
+
     def close(self):
         "Release all claims."
-        if self.file is not None: self.file.close()
+        if self.file is not None:
+            self.file.close()
         self.file = None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #dcbb84bc
 class Bought(NamedTuple):
     "A paid reply and its request."
-    key: str        # hash of the request
-    reply: Reply    # the parsed reply
-    ask: Ask|None   # the request
-    raw: bytes = b"" # the reply's bytes
+
+    key: str  # hash of the request
+    reply: Reply  # the parsed reply
+    ask: Ask | None  # the request
+    raw: bytes = b""  # the reply's bytes
+
 
 _MOST_RAW = 10**9
 
+
 def _row(b: Bought, at: str) -> tuple:
     "Make a row of the table."
-    row = (b.key, b.reply.finish, msgspec.json.encode(b.reply),
-           msgspec.json.encode(_wordless(b.ask) if b.ask else None), at)
+    row = (
+        b.key,
+        b.reply.finish,
+        msgspec.json.encode(b.reply),
+        msgspec.json.encode(_wordless(b.ask) if b.ask else None),
+        at,
+    )
     return (*row, _crc(*row), zlib.compress(b.raw, 1) if b.raw else b"")
+
 
 def _unpacked(data: bytes) -> bytes:
     """Decompress a reply's bytes; return b"" if they are damaged, as zlib's checksum shows."""
-    try: return zlib.decompressobj().decompress(data, _MOST_RAW)
-    except (zlib.error, TypeError): return b""
+    try:
+        return zlib.decompressobj().decompress(data, _MOST_RAW)
+    except (zlib.error, TypeError):
+        return b""
 
 # %% ../../../nbs/models/language/03_replies.ipynb #081e3c97
 class Replies:
     "Replies by key, in a folder; threads may share one, each process opens its own."
-    def __init__(self, folder: str|Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
+
+    def __init__(
+        self, folder: str | Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ):
         "Open the store in a folder, which is created if missing; `now` returns the time."
-        self.path, self.now, self._lock = Path(folder)/FILE, now, threading.Lock()
-        self.claims = _Claims(Path(folder)/"asking")
-        with disk_fault(folder): self.path.parent.mkdir(parents=True, exist_ok=True)
-        with _one_line(self.path): self._db = _open(self.path)
-        if not (note := self.path.with_name("README.txt")).exists(): write_atomic(note, _NOTE)  # syncs the folder too
-    def __enter__(self): return self
-    def __exit__(self, *exc): self.close()
-    def __bool__(self): return True  # also an empty store
-    def __len__(self): return self._all("select count(*) from replies")[0][0]
+        self.path, self.now, self._lock = Path(folder) / FILE, now, threading.Lock()
+        self.claims = _Claims(Path(folder) / "asking")
+        with disk_fault(folder):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _one_line(self.path):
+            self._db = _open(self.path)
+        if not (note := self.path.with_name("README.txt")).exists():
+            write_atomic(note, _NOTE)  # syncs the folder too
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __bool__(self):
+        return True  # also an empty store
+
+    def __len__(self):
+        return self._all("select count(*) from replies")[0][0]
+
     def __repr__(self):
-        return "Replies(" + (", ".join(f"{n} {finish}"
-                                       for finish, n in self._all("select finish, count(*) from replies group by "
-                                                                  "finish order by finish")) or "none") + ")"
+        return (
+            "Replies("
+            + (
+                ", ".join(
+                    f"{n} {finish}"
+                    for finish, n in self._all(
+                        "select finish, count(*) from replies group by "
+                        "finish order by finish"
+                    )
+                )
+                or "none"
+            )
+            + ")"
+        )
+
     def close(self):
         "Close the file; all replies are already on disk."
         self.claims.close()
-        with self._lock, _one_line(self.path): self._db.close()
-    def _all(self, query: str, *values: Any) -> list[tuple]:
-        with self._lock, _one_line(self.path): return self._db.execute(query, values).fetchall()
+        with self._lock, _one_line(self.path):
+            self._db.close()
 
-    def put_many(self, replies: Iterable[Bought|tuple[str, Reply, Ask|None]]):
+    def _all(self, query: str, *values: Any) -> list[tuple]:
+        with self._lock, _one_line(self.path):
+            return self._db.execute(query, values).fetchall()
+
+    def put_many(self, replies: Iterable[Bought | tuple[str, Reply, Ask | None]]):
         "Store replies with their keys and requests, in one transaction."
         at = self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         rows = [_row(Bought(*r), at) for r in replies]
         with self._lock, _one_line(self.path):
             self._db.execute("begin immediate")
-            try: self._db.executemany(f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)", rows)
+            try:
+                self._db.executemany(
+                    f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)",
+                    rows,
+                )
             except BaseException:
                 self._db.rollback()
                 raise
-            try: self._db.execute("commit")
+            try:
+                self._db.execute("commit")
             except BaseException:
-                if self._db.in_transaction: self._db.rollback()
+                if self._db.in_transaction:
+                    self._db.rollback()
                 raise
 
-    def put(self, key: str, reply: Reply, ask: Ask|None = None, raw: bytes = b""):
+    def put(self, key: str, reply: Reply, ask: Ask | None = None, raw: bytes = b""):
         "Store a reply with its request and raw bytes; the key is the request's hash."
         self.put_many([Bought(key, reply, ask, raw)])
 
     def raws(self, key: str) -> list[bytes]:
         "Return the raw bytes of all replies to a request, newest first, without damaged ones."
-        rows = self._all("select raw from replies where key = ? and raw != x'' order by n desc", key)
+        rows = self._all(
+            "select raw from replies where key = ? and raw != x'' order by n desc", key
+        )
         return list(filter(None, map(_unpacked, map(itemgetter(0), rows))))
 
-    def get(self, key: str, ends: Iterable[str] = GOOD) -> Reply|None:
+    def get(self, key: str, ends: Iterable[str] = GOOD) -> Reply | None:
         """Return the stored reply to a request by the request's key, or None.
         `ends` selects replies by finish reason: GOOD, SETTLED, or others."""
-        rows = self._all(f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n", key)
+        rows = self._all(
+            f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n",
+            key,
+        )
         for k in filter(None, map(_kept, rows)):
             # a flipped bit in the index finds another row
-            if k.key == key and k.reply.finish in ends: return k.reply
+            if k.key == key and k.reply.finish in ends:
+                return k.reply
         return None
 
     def kept(self, key: str = "") -> Iterator[Kept]:
         """Yield all stored replies, good or not, in order of storing, for one key or all.
         Damaged rows are skipped."""
         at, where = 0, "and key = ?" if key else ""
-        while rows := self._all(f"select n, {_COLUMNS} from replies where n > ? {where} order by n limit 500", at,
-                                *([key] if key else [])):
+        while rows := self._all(
+            f"select n, {_COLUMNS} from replies where n > ? {where} order by n limit 500",
+            at,
+            *([key] if key else []),
+        ):
             at = rows[-1][0]
             for row in rows:
-                if (k := _kept(row[1:])) and key in ("", k.key): yield k
+                if (k := _kept(row[1:])) and key in ("", k.key):
+                    yield k
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c9509138
-def _kept(row: tuple) -> Kept|None:
+def _kept(row: tuple) -> Kept | None:
     "Decode a row; return None if it is damaged."
     key, finish, reply, ask, at, crc = row
     try:
         if _crc(key, finish, reply, ask, at) == crc:
-            return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at)
+            return Kept(
+                key,
+                msgspec.json.decode(reply, type=Reply),
+                msgspec.json.decode(ask, type=Ask | None),
+                at,
+            )
         return None
-    except (TypeError, AttributeError): return None  # a flipped bit can turn a text into a number
+    except (TypeError, AttributeError):
+        return None  # a flipped bit can turn a text into a number
     except msgspec.MsgspecError as e:
-        raise FormatError(f"a reply was stored by another version of refnb ({e})", f"{FILE}, key {key}",
-                          "it is left unchanged; use the refnb that made it, or another folder") from None
+        raise FormatError(
+            f"a reply was stored by another version of refnb ({e})",
+            f"{FILE}, key {key}",
+            "it is left unchanged; use the refnb that made it, or another folder",
+        ) from None

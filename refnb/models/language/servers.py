@@ -19,30 +19,56 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, Record, RefnbError, need
-from .language_models import Ask, Finish, LanguageModel, Patience, Reply, ask_key, cost
-from .language_models import fault_of_url, omit_line, the_dialect
+from refnb.models.language.language_models import (
+    Ask,
+    Finish,
+    LanguageModel,
+    Patience,
+    Reply,
+    ask_key,
+    cost,
+    fault_of_url,
+    omit_line,
+    the_dialect,
+)
 from .replies import SETTLED, Bought, Replies
 from .keys import Secret, secret_of
-from .protocol import NO_LOGPROBS, check_possible, error_words, estimate, payload, read_reply
-from .protocol import size_of, worst
+from refnb.models.language.protocol import (
+    NO_LOGPROBS,
+    check_possible,
+    error_words,
+    estimate,
+    payload,
+    read_reply,
+    size_of,
+    worst,
+)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e28a18e5
 class Fault(NamedTuple):
     "Why a request got no reply."
-    kind: Literal["again", "question", "stop"]
-    what: str                # description
-    after: float|None = None # seconds that the server requests to wait
-    billed: bool = False     # the request may have been billed
-    finish: Finish = "failed" # finish reason of the question
-    do: str = ""             # remedy, if the run stops
-    odd: bool = False        # a question's fault that may affect all questions
-    busy: bool = False       # too many requests: the server works
-    setup: bool = False      # probably no server of the protocol, unless it has replied before
 
-_LONG = re.compile(r"request too large|context[ _](length|size|window)|maximum (context|input|prompt)|(prompt|input|request|messages?)\b.{0,40} too (long|large|many)|too many (input )?tokens|exceeds? the (model'?s )?(maximum|limit)", re.I)
-_POLICY = re.compile(r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai", re.I)
+    kind: Literal["again", "question", "stop"]
+    what: str  # description
+    after: float | None = None  # seconds that the server requests to wait
+    billed: bool = False  # the request may have been billed
+    finish: Finish = "failed"  # finish reason of the question
+    do: str = ""  # remedy, if the run stops
+    odd: bool = False  # a question's fault that may affect all questions
+    busy: bool = False  # too many requests: the server works
+    setup: bool = False  # probably no server of the protocol, unless it has replied before
+
+
+_LONG = re.compile(
+    r"request too large|context[ _](length|size|window)|maximum (context|input|prompt)|(prompt|input|request|messages?)\b.{0,40} too (long|large|many)|too many (input )?tokens|exceeds? the (model'?s )?(maximum|limit)",
+    re.I,
+)
+_POLICY = re.compile(
+    r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai", re.I
+)
 _KEY = re.compile(r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)", re.I)
-_GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind the gateway may have replied
+# the server behind the gateway may have replied
+_GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}
 
 # %% ../../../nbs/models/language/06_servers.ipynb #b1b225a5
 def _error_of(body: Any) -> dict:
@@ -53,34 +79,49 @@ def _error_of(body: Any) -> dict:
 # %% ../../../nbs/models/language/06_servers.ipynb #3e20923a
 def _about(data: bytes) -> tuple[str, str, str]:
     "Return message, code and parameter of an error."
-    try: body = json.loads(data)
+    try:
+        body = json.loads(data)
     except (ValueError, RecursionError):
-        return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
-    if isinstance(body, list) and body: body = body[0]  # as one vendor does
+        return (
+            error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))),
+            "",
+            "",
+        )
+    if isinstance(body, list) and body:
+        body = body[0]  # as one vendor does
     error = _error_of(body)
     return error_words(body), str(error.get("code") or ""), str(error.get("param") or "")
 
 # %% ../../../nbs/models/language/06_servers.ipynb #d258def7
-_REFUSES = re.compile(r"unsupported|not support|not permitted|not allowed|unknown|unrecogni[sz]ed|deprecated|not accept|"
-                      r"unexpected|extra (inputs|fields)|invalid|only the default", re.I)
+_REFUSES = re.compile(
+    r"unsupported|not support|not permitted|not allowed|unknown|unrecogni[sz]ed|deprecated|not accept|"
+    r"unexpected|extra (inputs|fields)|invalid|only the default",
+    re.I,
+)
+
 
 def _fields_of(m: LanguageModel) -> dict[str, str]:
     "Map the fields of requests to a model's server to their settings."
     d = the_dialect(m.dialect)
     fields = dict(zip(d.fields.values(), d.fields, strict=True))
-    for places in d.constraints.values(): fields |= dict.fromkeys(places, "constraint")
-    for setting, extra in d.also.items(): fields |= dict.fromkeys(extra, setting)
+    for places in d.constraints.values():
+        fields |= dict.fromkeys(places, "constraint")
+    for setting, extra in d.also.items():
+        fields |= dict.fromkeys(extra, setting)
     return fields | {"logprobs": "way", "top_logprobs": "way"}
 
 # %% ../../../nbs/models/language/06_servers.ipynb #7feb3b8e
 _WORDS = {"type", "text", "format", "choice"}  # parts of field names that are common words
 
+
 def _names_of(path: str) -> list[str]:
     "List an error's possible names of a field: its path, or a part of it."
     names = [path]
     for part in reversed(path.split(".")):
-        if part not in _WORDS: names.append(part)
+        if part not in _WORDS:
+            names.append(part)
     return names
+
 
 def _mentions(what: str, name: str) -> bool:
     "Tell whether an error mentions a field as a whole word."
@@ -89,53 +130,70 @@ def _mentions(what: str, name: str) -> bool:
 # %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
 def _refused(m: LanguageModel, what: str, param: str) -> str:
     """Return the field that a server refuses; "" if it belongs to no setting."""
-    if param.split(".")[0] in ("messages", "prompt", "input"): return ""
-    if param not in ("", "None"): return param
-    if not _REFUSES.search(what): return ""
+    if param.split(".")[0] in ("messages", "prompt", "input"):
+        return ""
+    if param not in ("", "None"):
+        return param
+    if not _REFUSES.search(what):
+        return ""
     for name in chain.from_iterable(map(_names_of, _fields_of(m))):
-        if _mentions(what, name): return name
+        if _mentions(what, name):
+            return name
     return ""
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e970f19a
 def _without(m: LanguageModel, refused: str) -> str:
     "Describe how to omit a field."
     for path, setting in _fields_of(m).items():
-        if {refused, refused.partition(".")[0]} & {*_names_of(path)}: return omit_line(setting)
+        if {refused, refused.partition(".")[0]} & {*_names_of(path)}:
+            return omit_line(setting)
     return "change the model's settings"
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5b7c4be9
-def _sane(seconds: float) -> float|None: return max(0., seconds) if math.isfinite(seconds) else None
+def _sane(seconds: float) -> float | None:
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
 
 def _timestamp(date: datetime) -> float:
     "Return a date's timestamp; a date without a time zone is in UTC."
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #2ea108a8
-def _seconds_until(until: str, date: str|None, now: datetime|None) -> float|None:
+def _seconds_until(until: str, date: str | None, now: datetime | None) -> float | None:
     "Return the seconds from a server's date, or else from now, until another date."
     from email.utils import parsedate_to_datetime
-    try: end = parsedate_to_datetime(until)
-    except (ValueError, TypeError): return None
+
+    try:
+        end = parsedate_to_datetime(until)
+    except (ValueError, TypeError):
+        return None
     start = now or datetime.now(UTC)
     with suppress(ValueError, TypeError):
-        if date: start = parsedate_to_datetime(date)
+        if date:
+            start = parsedate_to_datetime(date)
     return _sane(_timestamp(end) - _timestamp(start))
 
 # %% ../../../nbs/models/language/06_servers.ipynb #f14ef8b6
-def _retry_after(headers: Any, now: datetime|None = None) -> float|None:
+def _retry_after(headers: Any, now: datetime | None = None) -> float | None:
     "Return the seconds that a server requests to wait, given as a number or a date."
     with suppress(ValueError, TypeError):
-        if ms := headers.get("retry-after-ms"): return _sane(float(ms)/1000)
+        if ms := headers.get("retry-after-ms"):
+            return _sane(float(ms) / 1000)
     header = headers.get("retry-after")
-    if not header: return None
-    with suppress(ValueError): return _sane(float(header))
+    if not header:
+        return None
+    with suppress(ValueError):
+        return _sane(float(header))
     return _seconds_until(header, headers.get("date"), now)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #65af61cc
-def _fault_of_prompt(status: int, code: str, what: str, message: str) -> Fault|None:
+def _fault_of_prompt(status: int, code: str, what: str, message: str) -> Fault | None:
     "Interpret a status that is due to the prompt; return None for any other."
     if status == 429 and _LONG.search(what):
-        return Fault("question", f"the prompt is too long for what the server allows in a minute ({message})")
+        return Fault(
+            "question",
+            f"the prompt is too long for what the server allows in a minute ({message})",
+        )
     if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413):
         return Fault("question", f"the prompt is too long for the model ({message})")
     if status in (400, 403) and _POLICY.search(f"{code} {what}"):
@@ -145,22 +203,41 @@ def _fault_of_prompt(status: int, code: str, what: str, message: str) -> Fault|N
 # %% ../../../nbs/models/language/06_servers.ipynb #eb2060af
 DEFAULT_URL = "https://api.openai.com/v1"
 
-def _fault_of_access(status: int, what: str, message: str, m: LanguageModel) -> Fault|None:
+
+def _fault_of_access(
+    status: int, what: str, message: str, m: LanguageModel
+) -> Fault | None:
     "Interpret a status that is due to the key or the model's name; return None for any other."
     if status == 401 and not m.key:
-        return Fault("stop", f"the server wants a key ({message})",
-                     do="name the environment variable that holds it: key, in the model's settings")
+        return Fault(
+            "stop",
+            f"the server wants a key ({message})",
+            do="name the environment variable that holds it: key, in the model's settings",
+        )
     if status == 401:
-        return Fault("stop", f"the server does not accept the key in {m.key} ({message})", do=f"set {m.key}")
+        return Fault(
+            "stop",
+            f"the server does not accept the key in {m.key} ({message})",
+            do=f"set {m.key}",
+        )
     if status == 403:
-        return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({message})",
-                     do="ask for access, or use another model")
+        return Fault(
+            "stop",
+            f"the key in {m.key or 'no variable'} may not use the model {m.model} ({message})",
+            do="ask for access, or use another model",
+        )
     if status == 404:
-        return Fault("stop", f"there is no model {m.model} at {m.base_url or DEFAULT_URL} ({message})",
-                     do="look at model and base_url in the model's settings")
+        return Fault(
+            "stop",
+            f"there is no model {m.model} at {m.base_url or DEFAULT_URL} ({message})",
+            do="look at model and base_url in the model's settings",
+        )
     if status == 400 and _KEY.search(what):
-        return Fault("stop", f"the server does not accept the key in {m.key or 'no variable'} ({message})",
-                     do=f"set {m.key}")
+        return Fault(
+            "stop",
+            f"the server does not accept the key in {m.key or 'no variable'} ({message})",
+            do=f"set {m.key}",
+        )
     return None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #97fa4698
@@ -169,88 +246,141 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
     what, code, param = _about(data)
     message = f"the server says {status}" + (f": {what}" if what else "")
     if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402:
-        return Fault("stop", f"there is no credit left ({message})", do="answers so far are saved; pay, and rerun")
-    if fault := _fault_of_prompt(status, code, what, message): return fault
+        return Fault(
+            "stop",
+            f"there is no credit left ({message})",
+            do="answers so far are saved; pay, and rerun",
+        )
+    if fault := _fault_of_prompt(status, code, what, message):
+        return fault
     if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
-        return Fault("again", message, _retry_after(headers), status in _GATEWAY, busy=status == 429)
-    if fault := _fault_of_access(status, what, message, m): return fault
+        return Fault(
+            "again", message, _retry_after(headers), status in _GATEWAY, busy=status == 429
+        )
+    if fault := _fault_of_access(status, what, message, m):
+        return fault
     if status in (400, 422) and (refused := _refused(m, what, param)):
-        return Fault("stop", f"the model {m.model} does not take {refused} ({message})", do=_without(m, refused))
-    if status in (400, 422): return Fault("question", message, odd=True)
-    return Fault("stop", f"{m.base_url or DEFAULT_URL} does not answer as a server of the protocol ({message})",
-                 do="look at base_url in the model's settings")
+        return Fault(
+            "stop",
+            f"the model {m.model} does not take {refused} ({message})",
+            do=_without(m, refused),
+        )
+    if status in (400, 422):
+        return Fault("question", message, odd=True)
+    return Fault(
+        "stop",
+        f"{m.base_url or DEFAULT_URL} does not answer as a server of the protocol ({message})",
+        do="look at base_url in the model's settings",
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #72dfd9d3
-_LOOK = "start the server, or look at base_url in the model's settings; then rerun the command"
-_UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError")
+_LOOK = (
+    "start the server, or look at base_url in the model's settings; then rerun the command"
+)
+_UNSENT = (
+    "ConnectError",
+    "ConnectTimeout",
+    "PoolTimeout",
+    "ProxyError",
+    "UnsupportedProtocol",
+    "LocalProtocolError",
+)
 
-def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
+
+def _fault_of_connection(e: BaseException | None, seconds: float = 0) -> Fault:
     "Interpret a broken connection."
     name = type(e).__name__
     if name == "UnsupportedProtocol":
-        return Fault("stop", "the base_url is not a server's address", do="it begins with http:// or https://")
+        return Fault(
+            "stop",
+            "the base_url is not a server's address",
+            do="it begins with http:// or https://",
+        )
     if name in ("ReadTimeout", "TimeoutError"):
         return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
-    if name in ("_TooLarge", "_Packed"): return Fault("question", str(e), billed=True, odd=True)
-    if name == "_Stalled": return Fault("again", str(e), billed=True)
-    words = {"ConnectTimeout": "the server cannot be reached: no connection in time",
-             "ConnectError": f"the server cannot be reached ({e})"}
+    if name in ("_TooLarge", "_Packed"):
+        return Fault("question", str(e), billed=True, odd=True)
+    if name == "_Stalled":
+        return Fault("again", str(e), billed=True)
+    words = {
+        "ConnectTimeout": "the server cannot be reached: no connection in time",
+        "ConnectError": f"the server cannot be reached ({e})",
+    }
     what = words.get(name, f"the connection broke ({name}{f': {e}' if str(e) else ''})")
     return Fault("again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #b68e3fab
-def pause(n: int, p: Patience, rng: random.Random, after: float|None = None) -> float:
+def pause(n: int, p: Patience, rng: random.Random, after: float | None = None) -> float:
     "Draw the seconds to wait after `n` tries; `after` are the seconds that the server requests."
-    drawn = rng.uniform(0, min(p.longest, p.first*2**(n - 1)))
+    drawn = rng.uniform(0, min(p.longest, p.first * 2 ** (n - 1)))
     return drawn if after is None else min(after, p.after) + min(drawn, p.first)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #1bf8f3f1
 class _Bucket:
     "A token bucket: a limit per minute."
+
     def __init__(self, per_minute: int, clock: Callable[[], float]):
-        self.holds = max(1., per_minute//10)
-        self.speed, self.clock = (per_minute - self.holds + 1)/60, clock
+        self.holds = max(1.0, per_minute // 10)
+        self.speed, self.clock = (per_minute - self.holds + 1) / 60, clock
         self.level, self.at, self.limited = self.holds, clock(), per_minute > 0
 
     def wait(self, n: float) -> float:
         "Return the seconds to wait until `n` units are available."
-        if not self.limited: return 0.
+        if not self.limited:
+            return 0.0
         now = self.clock()
-        self.level, self.at = min(self.holds, self.level + (now - self.at)*self.speed), now
+        self.level = min(self.holds, self.level + (now - self.at) * self.speed)
+        self.at = now
         short = min(n, self.holds) - self.level
-        return short/self.speed if short > 1e-9 else 0.
+        return short / self.speed if short > 1e-9 else 0.0
 
-    def take(self, n: float): self.level -= n
+    def take(self, n: float):
+        self.level -= n
 
 # %% ../../../nbs/models/language/06_servers.ipynb #03b65876
 class _Window:
     """The number of requests in flight, and of consecutive "too many requests"."""
-    def __init__(self, most: int): self.most, self.size, self.cut, self.row = most, float(most), -math.inf, 0
+
+    def __init__(self, most: int):
+        self.most, self.size, self.cut, self.row = most, float(most), -math.inf, 0
+
     def busy(self, started: float, now: float) -> bool:
         """Halve the window after "too many requests"; return False for requests from before the last cut."""
-        if started < self.cut: return False
-        self.size, self.cut, self.row = max(1., self.size/2), now, self.row + 1
+        if started < self.cut:
+            return False
+        self.size, self.cut, self.row = max(1.0, self.size / 2), now, self.row + 1
         return True
+
     def well(self, started: float):
         "Widen the window after a success."
-        if started >= self.cut: self.size, self.row = min(self.most, self.size + 1/self.size), 0
+        if started >= self.cut:
+            self.size, self.row = min(self.most, self.size + 1 / self.size), 0
 
 # %% ../../../nbs/models/language/06_servers.ipynb #3d968a0d
 class _Purse:
     "Accounts of spent, possibly billed, and reserved money."
-    def __init__(self, budget: float|None = None, before: float = 0.):
-        self.budget, self.before = budget, before  # USD: the budget, and its part spent by earlier calls
-        self.spent, self.lost, self.aside, self.held = 0., 0., 0., 0
+
+    def __init__(self, budget: float | None = None, before: float = 0.0):
+        # USD: the budget, and its part spent by earlier calls
+        self.budget, self.before = budget, before
+        self.spent, self.lost, self.aside, self.held = 0.0, 0.0, 0.0, 0
+
     @property
-    def gone(self) -> float: return self.before + self.spent + self.lost
+    def gone(self) -> float:
+        return self.before + self.spent + self.lost
+
     def can(self, usd: float) -> bool:
-        return self.budget is None or self.gone + self.aside + usd <= self.budget*(1 + 1e-12)
+        return self.budget is None or self.gone + self.aside + usd <= self.budget * (
+            1 + 1e-12
+        )
+
     def hold(self, usd: float):
         self.aside += usd
         self.held += 1
-    def settle(self, usd: float, spent: float = 0., lost: float = 0.):
+
+    def settle(self, usd: float, spent: float = 0.0, lost: float = 0.0):
         self.held -= 1
-        self.aside = self.aside - usd if self.held else 0.
+        self.aside = self.aside - usd if self.held else 0.0
         self.spent += spent
         self.lost += lost
 
@@ -259,33 +389,57 @@ def base_url(m: LanguageModel) -> str:
     "Return the address of a model's server."
     ambient = os.environ.get("OPENAI_BASE_URL")
     if not m.base_url and ambient and ambient.rstrip("/") != DEFAULT_URL:
-        raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model,
-                        "unset it, or write base_url into the model's settings: a reply must say who gave it")
-    if why := fault_of_url(m.base_url): raise CallError(why, m.model)
+        raise CallError(
+            "OPENAI_BASE_URL is set, and refnb would ask another server",
+            m.model,
+            "unset it, or write base_url into the model's settings: a reply must say who gave it",
+        )
+    if why := fault_of_url(m.base_url):
+        raise CallError(why, m.model)
     return m.base_url or DEFAULT_URL
 
 # %% ../../../nbs/models/language/06_servers.ipynb #1efcb612
-_MOST: ContextVar[int] = ContextVar("most", default=10**9)  # size limit of the current reply in bytes
+# size limit of the current reply in bytes
+_MOST: ContextVar[int] = ContextVar("most", default=10**9)
 
-class _Unfit(Exception): "A rejected reply."
-class _TooLarge(_Unfit): "The reply exceeds its size limit."
-class _Stalled(_Unfit): "The reply has stalled."
-class _Packed(_Unfit): "The reply cannot be decompressed."
+
+class _Unfit(Exception):
+    "A rejected reply."
+
+
+class _TooLarge(_Unfit):
+    "The reply exceeds its size limit."
+
+
+class _Stalled(_Unfit):
+    "The reply has stalled."
+
+
+class _Packed(_Unfit):
+    "The reply cannot be decompressed."
+
 
 class _Unpacking:
     "Decompresses a reply up to a size limit."
+
     def __init__(self, how: str, most: int):
         if how not in ("", "identity", "gzip", "x-gzip", "deflate"):
             raise _Packed(f"the reply is packed as {how[:20]}, which was not asked for")
         self.left, self.most = most, most
         self.pack = zlib.decompressobj(47) if how not in ("", "identity") else None
+
     def take(self, data: bytes) -> bytes:
         "Decompress the next bytes."
         if self.pack is not None:
-            try: data = self.pack.decompress(data, self.left + 1)
-            except zlib.error as e: raise _Packed(f"the reply cannot be unpacked ({e})") from None
+            try:
+                data = self.pack.decompress(data, self.left + 1)
+            except zlib.error as e:
+                raise _Packed(f"the reply cannot be unpacked ({e})") from None
         self.left -= len(data)
-        if self.left < 0: raise _TooLarge(f"the reply is longer than {self.most:,} bytes; patience.room allows more")
+        if self.left < 0:
+            raise _TooLarge(
+                f"the reply is longer than {self.most:,} bytes; patience.room allows more"
+            )
         return data
 
 # %% ../../../nbs/models/language/06_servers.ipynb #2c88f698
@@ -293,49 +447,80 @@ def _headers_but(headers: Any, *left_out: bytes) -> list[tuple[bytes, bytes]]:
     "List a message's headers without some of them."
     rest = []
     for name, value in headers.raw:
-        if name.lower() not in left_out: rest.append((name, value))
+        if name.lower() not in left_out:
+            rest.append((name, value))
     return rest
 
 # %% ../../../nbs/models/language/06_servers.ipynb #35517587
 def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
     "Wrap a transport with a guard on size and stalls of replies."
+
     class Watched(http.AsyncByteStream):
-        def __init__(self, stream: Any, unpacking: _Unpacking): self.stream, self.unpacking = stream, unpacking
+        def __init__(self, stream: Any, unpacking: _Unpacking):
+            self.stream, self.unpacking = stream, unpacking
+
         async def __aiter__(self):
             chunks = aiter(self.stream)
             chunk = await anext(chunks, None)  # the client limits how long this takes
             while chunk is not None:
                 yield self.unpacking.take(chunk)
                 try:
-                    async with asyncio.timeout(patience.quiet): chunk = await anext(chunks, None)
+                    async with asyncio.timeout(patience.quiet):
+                        chunk = await anext(chunks, None)
                 except TimeoutError:
-                    raise _Stalled(f"the reply began and nothing more came for {patience.quiet:g} seconds") from None
-        async def aclose(self): await self.stream.aclose()
+                    raise _Stalled(
+                        f"the reply began and nothing more came for {patience.quiet:g} seconds"
+                    ) from None
+
+        async def aclose(self):
+            await self.stream.aclose()
+
     class Guard(http.AsyncBaseTransport):
         async def handle_async_request(self, request):
             request.headers["accept-encoding"] = "gzip, deflate"
             r = await carrier.handle_async_request(request)
-            unpacking = _Unpacking(r.headers.get("content-encoding", "").strip().lower(), _MOST.get())
+            unpacking = _Unpacking(
+                r.headers.get("content-encoding", "").strip().lower(), _MOST.get()
+            )
             headers = _headers_but(r.headers, b"content-encoding", b"content-length")
-            return http.Response(r.status_code, headers=headers, stream=Watched(r.stream, unpacking),
-                                 extensions=r.extensions)
-        async def aclose(self): await carrier.aclose()
+            return http.Response(
+                r.status_code,
+                headers=headers,
+                stream=Watched(r.stream, unpacking),
+                extensions=r.extensions,
+            )
+
+        async def aclose(self):
+            await carrier.aclose()
+
     return Guard()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #161368db
 def _pools(http: Any, n: int):
     "Make a transport of many small pools."
     context = http.create_ssl_context()
+
     class Pools(http.AsyncBaseTransport):
         def __init__(self):
-            limits = http.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=5)
-            self.pools, self.busy = [http.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(n)], [0]*n
+            limits = http.Limits(
+                max_connections=None, max_keepalive_connections=None, keepalive_expiry=5
+            )
+            self.pools = [
+                http.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(n)
+            ]
+            self.busy = [0] * n
+
         async def handle_async_request(self, request):
             self.busy[i := self.busy.index(min(self.busy))] += 1
-            try: return await self.pools[i].handle_async_request(request)
-            finally: self.busy[i] -= 1
+            try:
+                return await self.pools[i].handle_async_request(request)
+            finally:
+                self.busy[i] -= 1
+
         async def aclose(self):
-            for pool in self.pools: await pool.aclose()
+            for pool in self.pools:
+                await pool.aclose()
+
     return Pools()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #deee9fa9
@@ -343,8 +528,13 @@ def _proxy_of(url: str) -> str:
     """Return the environment's proxy for an address, or ""."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
+
     known, at = getproxies(), urlsplit(url)
-    return "" if proxy_bypass(at.hostname or "") else known.get(at.scheme) or known.get("all") or ""
+    return (
+        ""
+        if proxy_bypass(at.hostname or "")
+        else known.get(at.scheme) or known.get("all") or ""
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #97b3e6e0
 def _unset_headers(url: str) -> list[str]:
@@ -352,59 +542,103 @@ def _unset_headers(url: str) -> list[str]:
     names = []
     for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n"):
         name, colon, _ = line.partition(":")
-        if colon and name.strip().lower() != "authorization": names.append(name.strip())
-    return names if url == DEFAULT_URL else [*names, "OpenAI-Organization", "OpenAI-Project"]
+        if colon and name.strip().lower() != "authorization":
+            names.append(name.strip())
+    return (
+        names if url == DEFAULT_URL else [*names, "OpenAI-Organization", "OpenAI-Project"]
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #c6ee1afc
-def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrency: int = 8, transport: Any = None):
+def _the_client(
+    m: LanguageModel,
+    secret: Secret,
+    patience: Patience,
+    concurrency: int = 8,
+    transport: Any = None,
+):
     "Make a client of a model's server, and its guarded transport."
     openai, http, url = need("openai", "models"), need("httpx2", "models"), base_url(m)
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
-    if transport is None and (proxy := _proxy_of(url)): transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
-    guarded = _guarded(http, transport or _pools(http, max(1, concurrency//8)), patience)
-    carrier = http.AsyncClient(transport=guarded,
-                               timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
+    if transport is None and (proxy := _proxy_of(url)):
+        transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
+    guarded = _guarded(http, transport or _pools(http, max(1, concurrency // 8)), patience)
+    carrier = http.AsyncClient(
+        transport=guarded,
+        timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None),
+    )
     unsent = dict.fromkeys((*_unset_headers(url), "Authorization"), openai.Omit())
     headers = unsent | secret.headers(the_dialect(m.dialect).headers)
-    return (openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier,
-                               default_headers=headers), guarded)
+    return (
+        openai.AsyncOpenAI(
+            api_key="none",
+            base_url=url,
+            max_retries=0,
+            http_client=carrier,
+            default_headers=headers,
+        ),
+        guarded,
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #36646b86
 class Heard(NamedTuple):
     "The outcome of a request."
-    said: Reply|Fault # the parsed reply, or the fault
+
+    said: Reply | Fault  # the parsed reply, or the fault
     raw: bytes = b""  # the reply's bytes, without the key
 
-def _reveals(reply: Reply|Fault, data: bytes) -> bool:
+
+def _reveals(reply: Reply | Fault, data: bytes) -> bool:
     "Tell whether a reply's bytes hold a key in pieces: only the parsed texts show it."
-    return isinstance(reply, Reply) and "[key]" in reply.text + reply.reasoning and b"[key]" not in data
+    return (
+        isinstance(reply, Reply)
+        and "[key]" in reply.text + reply.reasoning
+        and b"[key]" not in data
+    )
+
 
 def _unsent(m: LanguageModel) -> dict[str, Any]:
     "Return the client's own header of a key as one to be left out, if the server takes another header."
     other = the_dialect(m.dialect).headers
-    return {"Authorization": need("openai", "models").Omit()} if other and "Authorization" not in other else {}
+    return (
+        {"Authorization": need("openai", "models").Omit()}
+        if other and "Authorization" not in other
+        else {}
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #0637a0c6
 class Line:
     "A connection to a server, opened at the first request."
-    def __init__(self, m: LanguageModel, patience: Patience, concurrency: int = 8, transport: Any = None):
+
+    def __init__(
+        self,
+        m: LanguageModel,
+        patience: Patience,
+        concurrency: int = 8,
+        transport: Any = None,
+    ):
         "Configure the connection; `concurrency` is requests at a time, `transport` carries them, None: the network."
         self.m, self.patience, self.how = m, patience, (concurrency, transport)
         self.secret, self.client, self.limit = Secret(""), None, "max_tokens"
-        self.carrier: Any = None        # the client's transport
+        self.carrier: Any = None  # the client's transport
         self.made: dict[str, Any] = {}  # the first request to each path
 
     def open(self):
         "Read the key and connect, the first time."
-        if self.client is not None: return
+        if self.client is not None:
+            return
         self.secret = secret_of(self.m)
-        self.client, self.carrier = _the_client(self.m, self.secret, self.patience, *self.how)
-        for name in _LOGS: logging.getLogger(name).addFilter(self.hide)
+        self.client, self.carrier = _the_client(
+            self.m, self.secret, self.patience, *self.how
+        )
+        for name in _LOGS:
+            logging.getLogger(name).addFilter(self.hide)
 
     async def close(self):
         "Close the connection."
-        for name in _LOGS: logging.getLogger(name).removeFilter(self.hide)
-        if self.client is not None: await self.client.close()
+        for name in _LOGS:
+            logging.getLogger(name).removeFilter(self.hide)
+        if self.client is not None:
+            await self.client.close()
         self.client = None
         self.made.clear()
 
@@ -415,167 +649,256 @@ class Line:
 
     async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
         "Send a request; the client builds the first one to a path, which takes as long as sending it."
-        if path in self.made and "content" in what: return await self.resend(self.made[path], headers, what["content"])
-        r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response,
-                                               options={"headers": _unsent(self.m) | headers}, **what)
-        if "content" in what: self.made[path] = r.request
+        if path in self.made and "content" in what:
+            return await self.resend(self.made[path], headers, what["content"])
+        r = await getattr(self.client, method)(
+            path,
+            cast_to=need("httpx2", "models").Response,
+            options={"headers": _unsent(self.m) | headers},
+            **what,
+        )
+        if "content" in what:
+            self.made[path] = r.request
         return r
 
     async def resend(self, first: Any, headers: dict, content: bytes) -> Any:
         "Send a request with the first one's headers and another body."
         openai, http = need("openai", "models"), need("httpx2", "models")
         all_headers = _headers_but(first.headers, b"content-length", b"idempotency-key")
-        for k, v in headers.items(): all_headers.append((k.encode(), v.encode()))
-        request = http.Request(first.method, first.url, headers=all_headers, content=content,
-                               extensions=first.extensions)
+        for k, v in headers.items():
+            all_headers.append((k.encode(), v.encode()))
+        request = http.Request(
+            first.method,
+            first.url,
+            headers=all_headers,
+            content=content,
+            extensions=first.extensions,
+        )
         try:
             r = await self.carrier.handle_async_request(request)
-            try: await r.aread()
-            finally: await r.aclose()
-        except http.RequestError as e: raise openai.APIConnectionError(request=request) from e
+            try:
+                await r.aread()
+            finally:
+                await r.aclose()
+        except http.RequestError as e:
+            raise openai.APIConnectionError(request=request) from e
         r.request = request
-        if not r.is_success: raise openai.APIStatusError("", response=r, body=None)
+        if not r.is_success:
+            raise openai.APIStatusError("", response=r, body=None)
         return r
 
-    async def call(self,
-        method: str,    # get or post
-        path: str,      # after the base_url
-        headers: dict|None = None, # additional headers
+    async def call(
+        self,
+        method: str,  # get or post
+        path: str,  # after the base_url
+        headers: dict | None = None,  # additional headers
         most: int = 0,  # size limit of the reply in bytes; 0: the model's patience.room
-        **what: Any,    # content, body or files
-    ) -> bytes|Fault:   # the reply's bytes
+        **what: Any,  # content, body or files
+    ) -> bytes | Fault:  # the reply's bytes
         "Send a request and return the reply's bytes, or a fault."
         self.open()
         openai = need("openai", "models")
         token = _MOST.set(most or self.patience.room)
         try:
-            async with asyncio.timeout(self.patience.reply): r = await self.send(method, path, headers or {}, **what)
+            async with asyncio.timeout(self.patience.reply):
+                r = await self.send(method, path, headers or {}, **what)
             return self.secret.clean(r.content)
         except openai.APIStatusError as e:
-            f = fault_of_status(e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m)
-        except openai.APIConnectionError as e: f = _fault_of_connection(e.__cause__, self.patience.reply)
-        except (TimeoutError, _Unfit) as e: f = _fault_of_connection(e, self.patience.reply)
-        finally: _MOST.reset(token)
+            f = fault_of_status(
+                e.status_code,
+                e.response.headers,
+                self.secret.clean(e.response.content),
+                self.m,
+            )
+        except openai.APIConnectionError as e:
+            f = _fault_of_connection(e.__cause__, self.patience.reply)
+        except (TimeoutError, _Unfit) as e:
+            f = _fault_of_connection(e, self.patience.reply)
+        finally:
+            _MOST.reset(token)
         return f._replace(what=self.secret.scrubbed(f.what))
 
-    async def ask(self,
-        ask: Ask,        # the request
+    async def ask(
+        self,
+        ask: Ask,  # the request
         name: str = "",  # idempotency key
-    ) -> Heard:          # the reply, or a fault
+    ) -> Heard:  # the reply, or a fault
         "Send a request once."
         path, body = payload(ask)
-        if self.limit != "max_tokens": body[self.limit] = body.pop("max_tokens")
-        most = self.patience.room + 100*ask.decoding.max_tokens
-        data = await self.call("post", path, {"Idempotency-Key": name} if name else None, most,
-                              content=msgspec.json.encode(body))
+        if self.limit != "max_tokens":
+            body[self.limit] = body.pop("max_tokens")
+        most = self.patience.room + 100 * ask.decoding.max_tokens
+        data = await self.call(
+            "post",
+            path,
+            {"Idempotency-Key": name} if name else None,
+            most,
+            content=msgspec.json.encode(body),
+        )
         if not isinstance(data, Fault):
             reply = self.read(data, ask)
             return Heard(reply, b"" if _reveals(reply, data) else data)
-        if "max_completion_tokens" not in data.what or "max_tokens" not in body: return Heard(data)
+        if "max_completion_tokens" not in data.what or "max_tokens" not in body:
+            return Heard(data)
         self.limit = "max_completion_tokens"
         return await self.ask(ask, name)
 
-    def read(self, raw: bytes, ask: Ask) -> Reply|Fault:
+    def read(self, raw: bytes, ask: Ask) -> Reply | Fault:
         "Parse a reply and remove the key once more, as it may be spread over several parts."
-        try: r = read_reply(raw, ask)
-        except RecursionError: return Fault("question", "the reply is nested too deep", billed=True)
+        try:
+            r = read_reply(raw, ask)
+        except RecursionError:
+            return Fault("question", "the reply is nested too deep", billed=True)
         except ValueError as e:
             what = self.secret.scrubbed(f"the reply is broken ({e})")
-            return Fault("again", what, billed=True, do=_LOOK, setup=not raw.lstrip().startswith((b"{", b"[")))
+            return Fault(
+                "again",
+                what,
+                billed=True,
+                do=_LOOK,
+                setup=not raw.lstrip().startswith((b"{", b"[")),
+            )
         return r.hiding(self.secret.hidden)
 
-_LOGS = ("openai", "openai._base_client", "httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
+
+_LOGS = (
+    "openai",
+    "openai._base_client",
+    "httpx2",
+    "httpcore2.connection",
+    "httpcore2.http11",
+    "httpcore2.proxy",
+)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #c16df95c
 def finished(work: Callable[[], Coroutine]):
     "Run a coroutine to completion, also inside a running event loop, and return its result."
-    try: asyncio.get_running_loop()
-    except RuntimeError: return asyncio.run(work())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
     return _in_thread(work)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #c147987b
 def _in_thread(work: Callable[[], Coroutine]):
     from concurrent.futures import ThreadPoolExecutor
+
     known: dict = {}
+
     async def main():
         known.update(loop=asyncio.get_running_loop(), task=asyncio.current_task())
         return await work()
+
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(asyncio.run, main())
-        try: return future.result()
+        try:
+            return future.result()
         except KeyboardInterrupt:
-            if known: known["loop"].call_soon_threadsafe(known["task"].cancel)
-            with suppress(BaseException): future.result()
+            if known:
+                known["loop"].call_soon_threadsafe(known["task"].cancel)
+            with suppress(BaseException):
+                future.result()
             raise
 
 # %% ../../../nbs/models/language/06_servers.ipynb #99035bac
 class Summary(Record):
     "A summary of requests to a server."
-    asked: int = 0               # questions with a new reply
-    served: int = 0              # questions with a reply from the store, or shared with another question
-    ends: dict[str, int] = {}    # finish reasons of all these replies
+
+    asked: int = 0  # questions with a new reply
+    # questions with a reply from the store, or shared with another question
+    served: int = 0
+    ends: dict[str, int] = {}  # finish reasons of all these replies
     models: dict[str, int] = {}  # model versions of new replies
-    tokens_in: int = 0           # new input tokens
-    tokens_cached: int = 0       # of these from the provider's cache
-    tokens_out: int = 0          # new output tokens
-    tokens_reasoning: int = 0    # of these for reasoning
-    usd: float|None = 0.         # new cost; None: the price is unknown
-    usd_at_most: float|None = 0. # cost if all lost requests were billed at their upper bounds
-    requests: int = 0            # requests sent
-    lost: int = 0                # requests without a reply, possibly billed
-    seconds: float = 0.          # wall clock
-    stopped: str = ""            # why the run stopped early; "": it did not
+    tokens_in: int = 0  # new input tokens
+    tokens_cached: int = 0  # of these from the provider's cache
+    tokens_out: int = 0  # new output tokens
+    tokens_reasoning: int = 0  # of these for reasoning
+    usd: float | None = 0.0  # new cost; None: the price is unknown
+    # cost if all lost requests were billed at their upper bounds
+    usd_at_most: float | None = 0.0
+    requests: int = 0  # requests sent
+    lost: int = 0  # requests without a reply, possibly billed
+    seconds: float = 0.0  # wall clock
+    stopped: str = ""  # why the run stopped early; "": it did not
 
 # %% ../../../nbs/models/language/06_servers.ipynb #d73a37a2
-class _Halted(Exception): "The run has stopped."
+class _Halted(Exception):
+    "The run has stopped."
+
 
 class _Got(NamedTuple):
     "A reply and its origin."
+
     reply: Reply
-    doubtful: bool = False # a failure that may be due to the server
-    served: bool = False   # from the store, or shared with another question
+    doubtful: bool = False  # a failure that may be due to the server
+    served: bool = False  # from the store, or shared with another question
 
 # %% ../../../nbs/models/language/06_servers.ipynb #6f8d9192
 def _refused_reply(f: Fault, n: int) -> Reply:
     "Make the reply to a question that a server refuses."
-    return Reply(finish=f.finish, error="" if f.finish == "content_filter" else f.what, tries=n)
+    return Reply(
+        finish=f.finish, error="" if f.finish == "content_filter" else f.what, tries=n
+    )
+
 
 def _given_up(f: Fault, n: int) -> Reply:
     "Make the reply to a question that failed after `n` tries."
-    return Reply(finish="failed", error=f"{f.what}; after {n} tr{'y' if n == 1 else 'ies'}", tries=n)
+    return Reply(
+        finish="failed", error=f"{f.what}; after {n} tr{'y' if n == 1 else 'ies'}", tries=n
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
-_MOMENT = .01  # seconds that a reply waits for others, to be stored with them
+_MOMENT = 0.01  # seconds that a reply waits for others, to be stored with them
+
 
 class _Asking:
     "The shared state of the workers."
-    def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies,
-                 on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, purse: _Purse,
-                 progress: Callable[[Summary], None]|None, patience: Patience, transport: Any,
-                 clock: Callable[[], float], sleep: Callable[[float], Any], rng: random.Random|None):
+
+    def __init__(
+        self,
+        asks: Iterable[Ask],
+        m: LanguageModel,
+        store: Replies,
+        on_reply: Callable[[Ask, Reply], None] | None,
+        concurrency: int,
+        purse: _Purse,
+        progress: Callable[[Summary], None] | None,
+        patience: Patience,
+        transport: Any,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Any],
+        rng: random.Random | None,
+    ):
         self.asks, self.m, self.store = iter(asks), m, store
         self.on_reply, self.progress, self.patience = on_reply, progress, patience
         self.clock, self.sleep, self.rng = clock, sleep, rng or random.Random()
         self.workers, self.window = concurrency, _Window(concurrency)
         self.line, self.purse = Line(m, patience, concurrency, transport), purse
-        self.added, self.more = 0, 0                       # tokens beyond the expected numbers: input, output
-        self.requests, self.tokens = _Bucket(m.rate.requests, clock), _Bucket(m.rate.tokens, clock)
-        self.closed = 0.                                   # end of a pause that the server requested
-        self.heard = False                                 # whether a server of the protocol has replied
-        self.flying: dict[str, asyncio.Future] = {}        # keys of requests in flight
-        self.rows: list[tuple[Bought, asyncio.Future]] = [] # replies to be stored
-        self.doubtful: deque[tuple[Ask, Reply, bool]] = deque() # consecutive failures that may be due to the server
-        self.stop, self.freed, self.wake, self.turn = asyncio.Event(), asyncio.Event(), asyncio.Event(), asyncio.Lock()
-        self.error: BaseException|None = None
+        self.added, self.more = 0, 0  # tokens beyond the expected numbers: input, output
+        self.requests = _Bucket(m.rate.requests, clock)
+        self.tokens = _Bucket(m.rate.tokens, clock)
+        self.closed = 0.0  # end of a pause that the server requested
+        self.heard = False  # whether a server of the protocol has replied
+        self.flying: dict[str, asyncio.Future] = {}  # keys of requests in flight
+        self.rows: list[tuple[Bought, asyncio.Future]] = []  # replies to be stored
+        # consecutive failures that may be due to the server
+        self.doubtful: deque[tuple[Ask, Reply, bool]] = deque()
+        self.stop = asyncio.Event()
+        self.freed = asyncio.Event()
+        self.wake = asyncio.Event()
+        self.turn = asyncio.Lock()
+        self.error: BaseException | None = None
         self.why, self.ended, self.began = "", False, clock()
         self.count: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
         self.models: Counter[str] = Counter()
 
-    def halt(self, error: BaseException|None = None, why: str = ""):
+    def halt(self, error: BaseException | None = None, why: str = ""):
         "Start no new requests; the first reason counts."
-        if self.error is None: self.error = error  # an error during the shutdown is reported too
-        if not self.stop.is_set(): self.why = why
+        if self.error is None:
+            self.error = error  # an error during the shutdown is reported too
+        if not self.stop.is_set():
+            self.why = why
         self.stop.set()
         self.freed.set()
 
@@ -585,35 +908,61 @@ class _Asking:
         ends, models = dict(sorted(self.ends.items())), dict(sorted(self.models.items()))
         usd = self.purse.spent if known else None
         usd_at_most = self.purse.spent + self.purse.lost if known else None
-        return Summary(c["asked"], c["served"], ends, models, c["in"], c["cached"], c["out"], c["reasoning"], usd,
-                       usd_at_most, c["requests"], c["lost"], self.clock() - self.began, self.why)
+        return Summary(
+            c["asked"],
+            c["served"],
+            ends,
+            models,
+            c["in"],
+            c["cached"],
+            c["out"],
+            c["reasoning"],
+            usd,
+            usd_at_most,
+            c["requests"],
+            c["lost"],
+            self.clock() - self.began,
+            self.why,
+        )
 
-    async def rest(self, seconds: float, until: asyncio.Event|None = None):
+    async def rest(self, seconds: float, until: asyncio.Event | None = None):
         "Wait, or raise _Halted if the run stops."
         waits = [asyncio.ensure_future(self.stop.wait())]
-        if not math.isinf(seconds): waits.append(asyncio.ensure_future(self.sleep(seconds)))
-        if until: waits.append(asyncio.ensure_future(until.wait()))
-        try: await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if not math.isinf(seconds):
+            waits.append(asyncio.ensure_future(self.sleep(seconds)))
+        if until:
+            waits.append(asyncio.ensure_future(until.wait()))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for w in waits: w.cancel()
-        if self.stop.is_set(): raise _Halted
+            for w in waits:
+                w.cancel()
+        if self.stop.is_set():
+            raise _Halted
 
     def hindrance(self, usd: float, tokens: int) -> float:
         "Return the seconds until a request may start; infinite if another must end first."
-        if (wait := self.closed - self.clock()) > 0: return wait
+        if (wait := self.closed - self.clock()) > 0:
+            return wait
         # the first request goes alone: a wrong address costs one
         most = max(1, int(self.window.size)) if self.heard else 1
-        if self.purse.held >= most: return math.inf
-        if self.purse.can(usd): return max(self.requests.wait(1), self.tokens.wait(tokens))
-        if self.purse.held: return math.inf
-        self.halt(why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next "
-                      f"request could cost {usd:.4g}")
+        if self.purse.held >= most:
+            return math.inf
+        if self.purse.can(usd):
+            return max(self.requests.wait(1), self.tokens.wait(tokens))
+        if self.purse.held:
+            return math.inf
+        self.halt(
+            why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next "
+            f"request could cost {usd:.4g}"
+        )
         raise _Halted
 
     async def gate(self, usd: float, tokens: int):
         "Wait until a request may start, and reserve its upper bound of cost."
         async with self.turn:
-            if self.stop.is_set(): raise _Halted
+            if self.stop.is_set():
+                raise _Halted
             while wait := self.hindrance(usd, tokens):
                 self.freed.clear()
                 await self.rest(wait, self.freed)
@@ -623,10 +972,14 @@ class _Asking:
 
     def slow(self, f: Fault, start: float):
         "Slow down all workers according to the server's state."
-        p, wait = self.patience, 0.
+        p, wait = self.patience, 0.0
         news = (f.busy or f.after is not None) and self.window.busy(start, self.clock())
-        if f.after is not None: wait = min(f.after, p.after)
-        elif news: wait = self.rng.uniform(.5, 1)*min(p.longest, p.first*2**(self.window.row - 1))
+        if f.after is not None:
+            wait = min(f.after, p.after)
+        elif news:
+            wait = self.rng.uniform(0.5, 1) * min(
+                p.longest, p.first * 2 ** (self.window.row - 1)
+            )
         self.closed = max(self.closed, self.clock() + wait)
 
     def learn(self, ask: Ask, reply: Reply):
@@ -636,9 +989,10 @@ class _Asking:
 
     async def attempt(self, ask: Ask, name: str) -> Heard:
         "Send a request once and keep the accounts."
-        usd, tokens = worst(self.m, ask, self.added, self.more) or 0., sum(estimate(ask))
+        usd, tokens = worst(self.m, ask, self.added, self.more) or 0.0, sum(estimate(ask))
         await self.gate(usd, tokens)
-        spent, lost, start = 0., True, self.clock()  # without a reply, it may have been billed
+        # without a reply, it may have been billed
+        spent, lost, start = 0.0, True, self.clock()
         try:
             self.line.open()
             self.count["requests"] += 1
@@ -650,16 +1004,16 @@ class _Asking:
                 self.slow(outcome, start)
                 return heard
             self.window.well(start)
-            lost, spent = False, cost(self.m, outcome) or 0.
+            lost, spent = False, cost(self.m, outcome) or 0.0
             self.tokens.take(outcome.tokens_in + outcome.tokens_out - tokens)
             self.learn(ask, outcome)
-            return Heard(outcome.changed(seconds=max(0., self.clock() - start)), heard.raw)
+            return Heard(outcome.changed(seconds=max(0.0, self.clock() - start)), heard.raw)
         except RefnbError:
             lost = False  # no key: nothing was sent
             raise
         finally:
             self.count["lost"] += lost
-            self.purse.settle(usd, spent, usd if lost else 0.)
+            self.purse.settle(usd, spent, usd if lost else 0.0)
             self.freed.set()
 
     async def question(self, ask: Ask, key: str) -> _Got:
@@ -669,14 +1023,21 @@ class _Asking:
         while True:
             n += 1
             outcome, raw = await self.attempt(ask, key)
-            if isinstance(outcome, Reply): return await self.put(Bought(key, outcome.changed(tries=n), ask, raw))
+            if isinstance(outcome, Reply):
+                return await self.put(Bought(key, outcome.changed(tries=n), ask, raw))
             if outcome.kind == "stop" or (outcome.setup and not self.heard):
                 raise DataError(outcome.what, self.m.model, outcome.do)
             if raw:
                 # it may have been billed
-                await self.put(Bought(key, Reply(finish="failed", error=outcome.what, tries=n), ask, raw))
+                await self.put(
+                    Bought(
+                        key, Reply(finish="failed", error=outcome.what, tries=n), ask, raw
+                    )
+                )
             if outcome.kind == "question":
-                return await self.put(Bought(key, _refused_reply(outcome, n), ask), outcome.odd)
+                return await self.put(
+                    Bought(key, _refused_reply(outcome, n), ask), outcome.odd
+                )
             bad += not outcome.busy
             wait = max(pause(n, p, self.rng, outcome.after), self.closed - self.clock())
             if bad >= p.tries or self.clock() + wait > end:
@@ -688,23 +1049,32 @@ class _Asking:
         while not (self.ended and not self.rows):
             await self.wake.wait()
             # a commit costs as much for one reply as for many; nothing is awaited when no other request is under way
-            if len(self.rows) < len(self.flying): await asyncio.sleep(_MOMENT)
+            if len(self.rows) < len(self.flying):
+                await asyncio.sleep(_MOMENT)
             self.wake.clear()
             rows, self.rows = self.rows, []
-            if rows: await self.save(rows)
+            if rows:
+                await self.save(rows)
 
     async def save(self, rows: list[tuple[Bought, asyncio.Future]]):
         "Store replies, and wake those who wait for them."
-        error: Exception|None = None
+        error: Exception | None = None
         bought = list(map(itemgetter(0), rows))
-        try: await asyncio.get_running_loop().run_in_executor(None, self.store.put_many, bought)
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                None, self.store.put_many, bought
+            )
         except Exception as e:
             error = e
             self.halt(e)
         for _, stored in rows:
-            if stored.done(): continue
-            if error: stored.set_exception(error)
-            else: stored.set_result(None)
+            if stored.done():
+                continue
+            if error:
+                stored.set_exception(error)
+            else:
+                stored.set_result(None)
+
     async def put(self, bought: Bought, doubtful: bool = False) -> _Got:
         "Wait until a reply is on disk."
         stored = asyncio.get_running_loop().create_future()
@@ -718,16 +1088,19 @@ class _Asking:
         key = sendable_key(ask)
         if reply := self.store.get(key, SETTLED):
             self.tell(ask, _Got(reply, served=True))
-            if self.count["served"] % 64 == 0: await asyncio.sleep(0)  # let other workers run
+            if self.count["served"] % 64 == 0:
+                await asyncio.sleep(0)  # let other workers run
             return
         if key in self.flying:
-            if shared := await asyncio.shield(self.flying[key]): self.tell(ask, shared._replace(served=True))
+            if shared := await asyncio.shield(self.flying[key]):
+                self.tell(ask, shared._replace(served=True))
             return
         mine = self.flying[key] = asyncio.get_running_loop().create_future()
         result = None
         try:
             result = await self.claimed(ask, key)
-            if result.reply.error == NO_LOGPROBS: raise DataError(NO_LOGPROBS, self.m.model, "say way: reply")
+            if result.reply.error == NO_LOGPROBS:
+                raise DataError(NO_LOGPROBS, self.m.model, "say way: reply")
             self.tell(ask, result)
         finally:
             del self.flying[key]
@@ -737,14 +1110,17 @@ class _Asking:
         "Send the request unless another process does; then wait for its reply, or for its end."
         claims = self.store.claims
         while not claims.take(key):
-            await self.rest(.2)
-            if reply := self.store.get(key, SETTLED): return _Got(reply, served=True)
+            await self.rest(0.2)
+            if reply := self.store.get(key, SETTLED):
+                return _Got(reply, served=True)
         try:
-            if reply := self.store.get(key, SETTLED): return _Got(reply, served=True)  # stored in the meantime
+            if reply := self.store.get(key, SETTLED):
+                return _Got(reply, served=True)  # stored in the meantime
             return await self.reread(ask, key) or await self.question(ask, key)
-        finally: claims.leave(key)
+        finally:
+            claims.leave(key)
 
-    async def reread(self, ask: Ask, key: str) -> _Got|None:
+    async def reread(self, ask: Ask, key: str) -> _Got | None:
         "Parse a paid reply that could not be parsed at the time."
         for raw in self.store.raws(key):
             reply = self.line.read(raw, ask)
@@ -755,33 +1131,52 @@ class _Asking:
     def tell(self, ask: Ask, got: _Got):
         "Count a reply and pass it on, or hold it back."
         reply, doubtful, served = got
-        if not served: self.paid(reply)
-        if doubtful and self.patience.give_up: return self.hold_back(ask, reply, served)
-        if not doubtful and not served: self.release()
+        if not served:
+            self.paid(reply)
+        if doubtful and self.patience.give_up:
+            return self.hold_back(ask, reply, served)
+        if not doubtful and not served:
+            self.release()
         self.pass_on(ask, reply, served)
 
     def hold_back(self, ask: Ask, reply: Reply, served: bool):
         "Hold back a failure that may be due to the server; stop after too many in a row."
         self.doubtful.append((ask, reply, served))
-        if len(self.doubtful) < self.patience.give_up: return
+        if len(self.doubtful) < self.patience.give_up:
+            return
         what = f"{len(self.doubtful)} questions in a row failed, the last because {reply.error}"
-        self.halt(DataError(what, self.m.model, "answers so far are saved; rerun when the server works"))
+        self.halt(
+            DataError(
+                what, self.m.model, "answers so far are saved; rerun when the server works"
+            )
+        )
+
     def release(self):
         "Pass on the failures that were held back: the server works."
-        while self.doubtful: self.pass_on(*self.doubtful.popleft())
+        while self.doubtful:
+            self.pass_on(*self.doubtful.popleft())
 
     def paid(self, reply: Reply):
         "Count the tokens of a new reply."
-        self.count.update({"in": reply.tokens_in, "out": reply.tokens_out, "cached": reply.tokens_cached,
-                           "reasoning": reply.tokens_reasoning})
-        if reply.model: self.models[reply.model] += 1
+        self.count.update(
+            {
+                "in": reply.tokens_in,
+                "out": reply.tokens_out,
+                "cached": reply.tokens_cached,
+                "reasoning": reply.tokens_reasoning,
+            }
+        )
+        if reply.model:
+            self.models[reply.model] += 1
 
     def pass_on(self, ask: Ask, reply: Reply, served: bool):
         "Pass a reply to the caller."
         self.count["served" if served else "asked"] += 1
         self.ends[reply.finish] += 1
-        if self.on_reply is not None: self.on_reply(ask, reply)
-        if self.progress is not None: self.progress(self.summary())
+        if self.on_reply is not None:
+            self.on_reply(ask, reply)
+        if self.progress is not None:
+            self.progress(self.summary())
 
     async def work(self):
         "Answer question after question."
@@ -789,8 +1184,10 @@ class _Asking:
             while not self.stop.is_set() and (ask := next(self.asks, None)) is not None:
                 check_fits(ask, self.m)
                 await self.one(ask)
-        except _Halted: pass
-        except Exception as e: self.halt(e)
+        except _Halted:
+            pass
+        except Exception as e:
+            self.halt(e)
 
     async def run(self):
         "Answer all questions, or stop."
@@ -800,8 +1197,10 @@ class _Asking:
         first: set[asyncio.Future] = {over, stop}
         try:
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            if self.error: await asyncio.wait({over}, timeout=self.patience.grace)
-            else: await asyncio.wait({over})
+            if self.error:
+                await asyncio.wait({over}, timeout=self.patience.grace)
+            else:
+                await asyncio.wait({over})
         except asyncio.CancelledError:
             self.halt(why="interrupted")
             await asyncio.wait({over}, timeout=self.patience.grace)
@@ -814,71 +1213,102 @@ class _Asking:
         try:
             stop.cancel()
             over.cancel()
-            with suppress(asyncio.CancelledError): await over
+            with suppress(asyncio.CancelledError):
+                await over
             self.ended = True
             self.wake.set()
             await keeper
-            if not self.error and not self.why: self.release()
+            if not self.error and not self.why:
+                self.release()
         finally:
-            if self.rows: self.store.put_many(list(map(itemgetter(0), self.rows)))
+            if self.rows:
+                self.store.put_many(list(map(itemgetter(0), self.rows)))
             await self.line.close()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #78234397
 def check_fits(ask: Ask, m: LanguageModel):
     "Check that a request is for this model."
     if (ask.provider, ask.base_url, ask.model) != ("openai", m.base_url, m.model):
-        raise CallError(f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at "
-                        f"{m.base_url or DEFAULT_URL}", f"question {ask.id}")
+        raise CallError(
+            f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at "
+            f"{m.base_url or DEFAULT_URL}",
+            f"question {ask.id}",
+        )
     check_possible(ask)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #76f111fb
 def sendable_key(ask: Ask) -> str:
     "Return the key of a request; raise an error if its text is invalid Unicode."
-    try: return ask_key(ask)
+    try:
+        return ask_key(ask)
     except UnicodeEncodeError:
-        raise DataError("its text is invalid Unicode (lone surrogate)", f"question {ask.id}",
-                        "read the file it is from as UTF-8") from None
+        raise DataError(
+            "its text is invalid Unicode (lone surrogate)",
+            f"question {ask.id}",
+            "read the file it is from as UTF-8",
+        ) from None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #ce46193a
-def _check_price(m: LanguageModel, budget: float|None):
+def _check_price(m: LanguageModel, budget: float | None):
     "Raise an error for a budget without a price."
     if budget is not None and m.price is None:
-        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
-                        "write its price into its settings, or leave the budget out")
+        raise CallError(
+            "a budget needs a price, and that of this model is unknown",
+            m.model,
+            "write its price into its settings, or leave the budget out",
+        )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae
-def _check_run(m: LanguageModel, concurrency: int, budget: float|None):
+def _check_run(m: LanguageModel, concurrency: int, budget: float | None):
     "Raise an error for a model or for limits that no run can have."
     if m.provider != "openai":
-        raise CallError(f"{m.model} has no server", do="say provider: openai and a base_url, or run it locally")
-    if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
+        raise CallError(
+            f"{m.model} has no server",
+            do="say provider: openai and a base_url, or run it locally",
+        )
+    if concurrency < 1:
+        raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
     if budget is not None and not 0 <= budget < math.inf:
         raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
     _check_price(m, budget)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(
-    asks: Iterable[Ask],       # requests, also a generator
-    m: LanguageModel,          # the model
-    store: Replies,            # the store of replies
-    on_reply: Callable[[Ask, Reply], None]|None = None, # called for each question when its reply is on disk
-    concurrency: int = 8,      # requests at a time
-    budget: float|None = None, # maximum spend in USD; None: no limit
-    spent_before: float = 0.,  # USD of the budget spent by earlier calls
-    progress: Callable[[Summary], None]|None = None, # called after every reply
-    patience: Patience|None = None, # retries and timeouts; None: the model's
-    transport: Any = None,     # carries requests; None: the network
-    clock: Callable[[], float] = time.monotonic, # current time in seconds
-    sleep: Callable[[float], Any] = asyncio.sleep, # waits
-    rng: random.Random|None = None, # draws pauses
-) -> Summary:                  # usage, and why it stopped early
+    asks: Iterable[Ask],  # requests, also a generator
+    m: LanguageModel,  # the model
+    store: Replies,  # the store of replies
+    on_reply: Callable[[Ask, Reply], None] | None = None,  # called for each question when
+    # its reply is on disk
+    concurrency: int = 8,  # requests at a time
+    budget: float | None = None,  # maximum spend in USD; None: no limit
+    spent_before: float = 0.0,  # USD of the budget spent by earlier calls
+    progress: Callable[[Summary], None] | None = None,  # called after every reply
+    patience: Patience | None = None,  # retries and timeouts; None: the model's
+    transport: Any = None,  # carries requests; None: the network
+    clock: Callable[[], float] = time.monotonic,  # current time in seconds
+    sleep: Callable[[float], Any] = asyncio.sleep,  # waits
+    rng: random.Random | None = None,  # draws pauses
+) -> Summary:  # usage, and why it stopped early
     "Send many requests to a server."
     _check_run(m, concurrency, budget)
     base_url(m)
-    a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience,
-                transport, clock, sleep, rng)
+    a = _Asking(
+        asks,
+        m,
+        store,
+        on_reply,
+        concurrency,
+        _Purse(budget, spent_before),
+        progress,
+        patience or m.patience,
+        transport,
+        clock,
+        sleep,
+        rng,
+    )
     await a.run()
-    if a.error: raise a.error
+    if a.error:
+        raise a.error
     return a.summary()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #db0007b9

@@ -19,48 +19,113 @@ from ...core.documents import Document
 from ...core.settings import Settings
 from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, as_task, find_task, is_task
-from ..systems import CHOICE, CLUSTERS, BaseSystem, Failure, Identity, Plan, Said, System, variant_name
+from refnb.models.systems import (
+    CHOICE,
+    CLUSTERS,
+    BaseSystem,
+    Failure,
+    Identity,
+    Plan,
+    Said,
+    System,
+    variant_name,
+)
 from ..registry import Entry, changed_record, differing
-from .language_models import Ask, Decoding, LanguageModel, Reply, ask_key, check_taken, cost
-from .language_models import fault_of_url, forecast, model_of, the_dialect
+from refnb.models.language.language_models import (
+    Ask,
+    Decoding,
+    LanguageModel,
+    Reply,
+    ask_key,
+    check_taken,
+    cost,
+    fault_of_url,
+    forecast,
+    model_of,
+    the_dialect,
+)
 from .prompts import ORDERS, Order, text_of, turns
 from .replies import SETTLED, Replies
 from .servers import Summary, answered
-from .local import Local, check_here, is_here, load_local, replies_to, weights_id
-from .answering import UNHASHED, Sent, answer_of, chosen_examples, form_for, local_answers, run_settings, sent_all, solved
-from .answering import system_text
-from .marking import asks_about, document_answers, form_of_documents, marking_model
+from refnb.models.language.local import (
+    Local,
+    check_here,
+    is_here,
+    load_local,
+    replies_to,
+    weights_id,
+)
+from refnb.models.language.answering import (
+    UNHASHED,
+    Sent,
+    answer_of,
+    chosen_examples,
+    form_for,
+    local_answers,
+    run_settings,
+    sent_all,
+    solved,
+    system_text,
+)
+from refnb.models.language.marking import (
+    asks_about,
+    document_answers,
+    form_of_documents,
+    marking_model,
+)
 from .batches import jobs, poll_batch, reconcile, submit_batch
 
 # %% ../../../nbs/models/language/14_systems.ipynb #30da1a74
 _WHO = attrgetter("provider", "model", "base_url")
-_SILENT = frozenset(UNHASHED) - {"forms", "system"}  # change no answer, except these two, which choose the prompt
+# change no answer, except these two, which choose the prompt
+_SILENT = frozenset(UNHASHED) - {"forms", "system"}
+
 
 def _named(m: LanguageModel) -> str:
     "Name a model by provider, model and address."
-    if m.provider == "local": return f"local/{m.model}"
+    if m.provider == "local":
+        return f"local/{m.model}"
     d = the_dialect(m.dialect)
-    return f"{d.kind or 'openai'}/{m.model}" + (f"@{m.base_url}" if m.base_url != d.url else "")
+    return f"{d.kind or 'openai'}/{m.model}" + (
+        f"@{m.base_url}" if m.base_url != d.url else ""
+    )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #ec29ab5f
 def _parsed(name: str) -> Entry:
     "Parse a name such as vllm/MODEL@URL to an entry."
     kind, _, rest = name.partition("/")
     model, at, url = rest.partition("@") if kind != "local" else (rest, "", "")
-    if at and "://" not in url: raise CallError(f"{url!r} is not an address", name, "write it as http://HOST:PORT/v1")
-    if why := fault_of_url(url): raise CallError(why, f"{kind}/{model}")
-    if not model: raise CallError("names no model", name, f"write {kind}/MODEL" + ("@URL" if kind == "vllm" else ""))
-    return Entry(name, "language-model", {"kind": kind, "model": model} | ({"base_url": url} if at else {}), Path(name))
+    if at and "://" not in url:
+        raise CallError(
+            f"{url!r} is not an address", name, "write it as http://HOST:PORT/v1"
+        )
+    if why := fault_of_url(url):
+        raise CallError(why, f"{kind}/{model}")
+    if not model:
+        raise CallError(
+            "names no model",
+            name,
+            f"write {kind}/MODEL" + ("@URL" if kind == "vllm" else ""),
+        )
+    return Entry(
+        name,
+        "language-model",
+        {"kind": kind, "model": model} | ({"base_url": url} if at else {}),
+        Path(name),
+    )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #a5c851ca
 def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decoding:
     "Apply a model's changed decoding settings to another model's decoding."
     mine = msgspec.structs.asdict(d)
-    return new.decoding.changed(**{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)})
+    return new.decoding.changed(
+        **{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)}
+    )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #58e3eaa3
 class _True(NamedTuple):
     "A model with its complete name."
+
     name: str
     model: LanguageModel
 
@@ -70,40 +135,75 @@ def _whole_prompt(ask: Ask) -> str:
     return (f"[system] {ask.system}\n\n" if ask.system else "") + ask.prompt
 
 # %% ../../../nbs/models/language/14_systems.ipynb #4e718776
-def _moved(usual: LanguageModel, asked: LanguageModel) -> tuple[str, LanguageModel, LanguageModel]:
+def _moved(
+    usual: LanguageModel, asked: LanguageModel
+) -> tuple[str, LanguageModel, LanguageModel]:
     "Return the name of a model that is another than the entry's, its usual settings, and those that it is asked with."
     base, unset = _named(asked), {}
     for name, value in {"title": base, "price": None, "context": 0, "note": ""}.items():
-        if getattr(asked, name) == getattr(usual, name): unset[name] = value
+        if getattr(asked, name) == getattr(usual, name):
+            unset[name] = value
     asked, there = asked.changed(**unset), model_of(_parsed(base))
-    if there.dialect != usual.dialect == asked.dialect:  # use the dialect that its kind of model needs
-        asked = asked.changed(dialect=there.dialect, decoding=_as_wanted(asked.decoding, usual, there))
+    # use the dialect that its kind of model needs
+    if there.dialect != usual.dialect == asked.dialect:
+        asked = asked.changed(
+            dialect=there.dialect, decoding=_as_wanted(asked.decoding, usual, there)
+        )
     return base, there, asked
 
 # %% ../../../nbs/models/language/14_systems.ipynb #efb4b0d0
-def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given",
-              samples: int = 1, shots: int = 0, examples: str = "") -> _True:
+def true_name(
+    base: str,
+    usual: LanguageModel,
+    asked: LanguageModel,
+    form: str = "",
+    order: Order = "given",
+    samples: int = 1,
+    shots: int = 0,
+    examples: str = "",
+) -> _True:
     """Name a model by its actual settings, from its entry's name and settings; price and title stay with their model.
     `form` is another prompt form than the model's own; `order` is the order of options; `samples` is the number of
     draws; `shots` is the number of examples, from the task `examples`."""
-    if _WHO(asked) != _WHO(usual): base, usual, asked = _moved(usual, asked)
+    if _WHO(asked) != _WHO(usual):
+        base, usual, asked = _moved(usual, asked)
     other = differing(asked, usual, _SILENT)
-    if form and form not in asked.forms.values(): other["form"] = form
-    if order != "given": other["order"] = order
-    if samples != 1: other["samples"] = samples
-    if shots: other |= {"shots": shots} | ({"examples": examples} if examples else {})
+    if form and form not in asked.forms.values():
+        other["form"] = form
+    if order != "given":
+        other["order"] = order
+    if samples != 1:
+        other["samples"] = samples
+    if shots:
+        other |= {"shots": shots} | ({"examples": examples} if examples else {})
     name = variant_name(base, other)
-    return _True(name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked)
+    return _True(
+        name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked
+    )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #cad86f98
-_ASKING = ("form", "order", "concurrency", "budget", "batches", "samples", "shots", "examples")
+_ASKING = (
+    "form",
+    "order",
+    "concurrency",
+    "budget",
+    "batches",
+    "samples",
+    "shots",
+    "examples",
+)
+
 
 def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, name: str):
     "Check that samples make sense with these settings."
-    if samples < 1: raise CallError(f"{samples} samples", name, "say 1 or more")
+    if samples < 1:
+        raise CallError(f"{samples} samples", name, "say 1 or more")
     if samples > 1 and (m.way != "reply" or not m.decoding.temperature):
-        raise CallError("all samples are alike without random decoding", name,
-                        "say way=reply and decoding.temperature=1")
+        raise CallError(
+            "all samples are alike without random decoding",
+            name,
+            "say way=reply and decoding.temperature=1",
+        )
     if batches and (samples > 1 or order == "rotations"):
         raise CallError("a batch asks each question once", name, "leave out --batch")
 
@@ -111,221 +211,372 @@ def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, 
 @dataclass
 class Shots:
     "The solved examples before a question: how many, and the task or file that they are from."
+
     number: int
     examples: str = ""
     made: dict[tuple[str, str], str] = field(default_factory=dict)  # task and form -> text
+
     def __post_init__(self):
-        if self.number < 0: raise CallError(f"{self.number} shots", do="say 0 or more")
-        if self.examples and not self.number: raise CallError("no number of examples is given", "examples", "say -p shots=3")
+        if self.number < 0:
+            raise CallError(f"{self.number} shots", do="say 0 or more")
+        if self.examples and not self.number:
+            raise CallError("no number of examples is given", "examples", "say -p shots=3")
 
     def source(self, task: Task) -> str:
         """Return the task or file of the examples, by default the development part of a task; "" if it has none."""
         start = task.whole.rpartition("/")[0] if task.known else ""
-        if self.examples or not start: return self.examples
+        if self.examples or not start:
+            return self.examples
         for name in (f"{start}/dev", f"{start}/validation", f"{start}/train"):
-            if name != task.whole and is_task(name, task.settings): return name
+            if name != task.whole and is_task(name, task.settings):
+                return name
         return ""
+
     def lacks(self, task: Task) -> str:
         "Describe why a task cannot have examples."
-        if not self.number: return ""
-        if task.shape == "clusters": return "examples are for questions, not for documents: leave out shots"
-        return "" if self.source(task) else "there is no development part to take examples from: name a task or a file with -p examples="
+        if not self.number:
+            return ""
+        if task.shape == "clusters":
+            return "examples are for questions, not for documents: leave out shots"
+        return (
+            ""
+            if self.source(task)
+            else "there is no development part to take examples from: name a task or a file with -p examples="
+        )
+
     def text(self, task: Task, form: str) -> str:
         "Write the examples for a task."
-        if not self.number: return ""
+        if not self.number:
+            return ""
         key = task.name, form
-        if key not in self.made: self.made[key] = self._written(task, form)
+        if key not in self.made:
+            self.made[key] = self._written(task, form)
         return self.made[key]
+
     def _written(self, task: Task, form: str) -> str:
         "Choose and write the examples for a task."
-        if why := self.lacks(task): raise CallError(why, task.name)
+        if why := self.lacks(task):
+            raise CallError(why, task.name)
         source, known = self.source(task), set(map(attrgetter("doc_key"), task.questions))
-        found = chosen_examples(as_task(source, task.settings).questions, self.number, known)
+        found = chosen_examples(
+            as_task(source, task.settings).questions, self.number, known
+        )
         if len(found) < self.number:
-            raise DataError(f"{len(found)} questions have one right answer and are about documents that {task.name} lacks",
-                            source, f"ask for fewer than {self.number} shots, or name others with -p examples=")
+            raise DataError(
+                f"{len(found)} questions have one right answer and are about documents that {task.name} lacks",
+                source,
+                f"ask for fewer than {self.number} shots, or name others with -p examples=",
+            )
         return "".join(solved(q, form) for q in found)
+
     def settings(self, task: Task, form: str) -> dict[str, Any]:
         "Return what identifies the examples in a run."
-        if not self.number: return {}
-        return {"shots": self.number, "examples": hashlib.sha256(self.text(task, form).encode()).hexdigest()[:16]}
+        if not self.number:
+            return {}
+        return {
+            "shots": self.number,
+            "examples": hashlib.sha256(self.text(task, form).encode()).hexdigest()[:16],
+        }
 
 # %% ../../../nbs/models/language/14_systems.ipynb #731bfb22
 def _batch_folder(m: LanguageModel, s: Settings) -> Path:
     "Return the folder of a model's batches: one for each model and server."
     server = hashlib.sha256(m.base_url.encode()).hexdigest()[:8]
-    return Path(s.runs)/"batches"/safe_name(f"{m.model}-{server}")
+    return Path(s.runs) / "batches" / safe_name(f"{m.model}-{server}")
 
 # %% ../../../nbs/models/language/14_systems.ipynb #b945ffa0
 class LanguageModelSystem(BaseSystem):
     "A language model with request settings, for questions or for clusters of documents."
+
     shapes = CHOICE | CLUSTERS
-    def __init__(self,
-        base: str,             # name of its entry
+
+    def __init__(
+        self,
+        base: str,  # name of its entry
         usual: LanguageModel,  # the entry's settings
         asked: LanguageModel,  # the actual settings
-        form: str = "",        # prompt form; "": the model's own for the benchmark
-        order: Order = "given", # order of the options
+        form: str = "",  # prompt form; "": the model's own for the benchmark
+        order: Order = "given",  # order of the options
         concurrency: int = 0,  # requests at a time; 0: 8
-        budget: float|None = None, # maximum API spend of the run in USD; None: no limit
-        batches: bool = False, # use batches: each call advances them by one step
-        samples: int = 1,      # number of draws per question
-        shots: int = 0,        # number of solved examples before a question
-        examples: str = "",    # task or file of the examples; "": the development part of the task
+        budget: float | None = None,  # maximum API spend of the run in USD; None: no limit
+        batches: bool = False,  # use batches: each call advances them by one step
+        samples: int = 1,  # number of draws per question
+        shots: int = 0,  # number of solved examples before a question
+        examples: str = "",  # task or file of the examples; "":
+        # the development part of the task
     ):
         self.base, self.form, self.order = base, form, order
         self.concurrency, self.budget, self.batches = concurrency, budget, batches
         self.usual = usual
         self.draws, self.had = samples, frozenset[tuple[str, int]]()
         self.shots = Shots(shots, examples)
-        self.name, self.model = true_name(base, usual, asked, form, order, samples, shots, examples)
+        self.name, self.model = true_name(
+            base, usual, asked, form, order, samples, shots, examples
+        )
         _check_samples(self.model, order, samples, batches, self.name)
         if self.local and (concurrency or batches or budget is not None):
-            raise CallError(f"{self.name} sends no requests to a server",
-                            do="concurrency, budget and batch are for models of a server")
+            raise CallError(
+                f"{self.name} sends no requests to a server",
+                do="concurrency, budget and batch are for models of a server",
+            )
         check_taken(self.model)
         if batches and not the_dialect(self.model.dialect).batch:
             raise CallError("its dialect takes no batches", self.name, "leave out --batch")
         self.title, self.old_name = self.model.title, base
-        self.spent_before = 0.  # USD spent by earlier calls of the run
-        self.loaded: Local|None = None
-        self.whole = ("" if self.local
-                      else "one machine asks it as fast as it answers: use --concurrency instead of --ray")
-        if samples > 1 or order == "rotations": self.whole = "it answers each question several times: omit --ray"
+        self.spent_before = 0.0  # USD spent by earlier calls of the run
+        self.loaded: Local | None = None
+        self.whole = (
+            ""
+            if self.local
+            else "one machine asks it as fast as it answers: use --concurrency instead of --ray"
+        )
+        if samples > 1 or order == "rotations":
+            self.whole = "it answers each question several times: omit --ray"
 
-    def __getstate__(self) -> dict: return self.__dict__ | {"loaded": None, "summary": None}
+    def __getstate__(self) -> dict:
+        return self.__dict__ | {"loaded": None, "summary": None}
+
     @property
-    def local(self) -> bool: return self.model.provider == "local"
+    def local(self) -> bool:
+        return self.model.provider == "local"
+
     @property
-    def answers(self) -> str: return "any task of questions or documents with text"
+    def answers(self) -> str:
+        return "any task of questions or documents with text"
+
     @property
     def about(self) -> str:
         m = self.model
         model = Path(m.model).name if Path(m.model).is_dir() else m.model
         return f"{model}{f', {m.file}' if m.file else ''}; {m.licence}"
+
     @property
     def needs(self) -> str:
         import os
+
         m = self.model
-        if self.local: return f"{m.package or m.model} ({'here' if is_here(m) else 'not here'})"
-        return f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})" if m.key else m.base_url
+        if self.local:
+            return f"{m.package or m.model} ({'here' if is_here(m) else 'not here'})"
+        return (
+            f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})"
+            if m.key
+            else m.base_url
+        )
+
     @property
     def cost(self) -> str:
         p = self.model.price
-        if self.local: return "0 USD"
-        return "unknown" if p is None else f"{p.input:g} / {p.output:g} USD a million tokens ({p.as_of})"
+        if self.local:
+            return "0 USD"
+        return (
+            "unknown"
+            if p is None
+            else f"{p.input:g} / {p.output:g} USD a million tokens ({p.as_of})"
+        )
 
     def form_on(self, task: Task) -> str:
         "Return the prompt form for a task."
-        if task.shape == "clusters": return form_of_documents(task.prompts, self.form)
+        if task.shape == "clusters":
+            return form_of_documents(task.prompts, self.form)
         return form_for(self.model, task.prompts, self.form)
+
     def model_on(self, task: Task) -> LanguageModel:
         "Return the model with the settings for a task."
-        return marking_model(self.model, self.form_on(task)) if task.shape == "clusters" else self.model
+        return (
+            marking_model(self.model, self.form_on(task))
+            if task.shape == "clusters"
+            else self.model
+        )
+
     def identity(self, task: Task) -> Identity:
         m, form = self.model_on(task), self.form_on(task)
-        weights = {"weights": weights_id(check_here(m, task.settings.offline))} if self.local else {}
+        weights = (
+            {"weights": weights_id(check_here(m, task.settings.offline))}
+            if self.local
+            else {}
+        )
         prompt = "\n".join(filter(None, (system_text(m, task.benchmark), text_of(form))))
         return Identity(self.settings_on(task), prompt, weights)
+
     def settings_on(self, task: Task) -> dict[str, Any]:
         "Return the settings of a run on a task; examples are identified by a hash, and their text is not kept."
-        settings = run_settings(self.model_on(task), self.form_on(task), self.order, self.draws)
+        settings = run_settings(
+            self.model_on(task), self.form_on(task), self.order, self.draws
+        )
         return settings | self.shots.settings(task, self.form_on(task))
+
     def lacks(self, task: Task) -> str:
-        if task.shape == "clusters" and (self.order != "given" or self.draws > 1 or self.batches):
+        if task.shape == "clusters" and (
+            self.order != "given" or self.draws > 1 or self.batches
+        ):
             return "marks a document once: leave out order, samples and batch"
-        if why := self.shots.lacks(task): return why
-        if not self.local or super().lacks(task): return super().lacks(task)
-        try: check_here(self.model, task.settings.offline)
-        except DataError as e: return str(e)
+        if why := self.shots.lacks(task):
+            return why
+        if not self.local or super().lacks(task):
+            return super().lacks(task)
+        try:
+            check_here(self.model, task.settings.offline)
+        except DataError as e:
+            return str(e)
         return ""
+
     def is_it(self, info: RunInfo) -> bool:
         task = find_task(info.task) if is_task(info.task) else None
-        if task and not self.shots.lacks(task): return info.settings == self.settings_on(task)
+        if task and not self.shots.lacks(task):
+            return info.settings == self.settings_on(task)
         form = form_for(self.model, info.task.partition("/")[0], self.form)
         settings = dict(info.settings)
-        for name in ("shots", "examples"): settings.pop(name, None)
-        return (settings == run_settings(self.model, form, self.order, self.draws)
-                and info.settings.get("shots", 0) == self.shots.number)
+        for name in ("shots", "examples"):
+            settings.pop(name, None)
+        return (
+            settings == run_settings(self.model, form, self.order, self.draws)
+            and info.settings.get("shots", 0) == self.shots.number
+        )
 
-    def samples(self, item: Any) -> int: return self.draws*turns(item, self.order)
+    def samples(self, item: Any) -> int:
+        return self.draws * turns(item, self.order)
+
     def sent(self, task: Task, items: Iterable[Question]) -> Iterator[Sent]:
         form, system = self.form_on(task), system_text(self.model, task.benchmark)
         before = self.shots.text(task, form)
-        for q in items: yield from sent_all(self.model, q, form, self.order, system, self.draws, self.had, before)
+        for q in items:
+            yield from sent_all(
+                self.model, q, form, self.order, system, self.draws, self.had, before
+            )
+
     def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Ask]:
         "Yield all requests about questions or documents."
-        if task.shape == "choice": yield from map(attrgetter("ask"), self.sent(task, items))
+        if task.shape == "choice":
+            yield from map(attrgetter("ask"), self.sent(task, items))
         else:
             m, form = self.model_on(task), self.form_on(task)
-            for d in items: yield from asks_about(m, d, form)
+            for d in items:
+                yield from asks_about(m, d, form)
+
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         asks = list(self.requests(task, items))
-        if not asks: return Plan(0, form=self.form_on(task))
+        if not asks:
+            return Plan(0, form=self.form_on(task))
         f, first = forecast(self.model_on(task), asks, task.shape == "clusters"), asks[0]
-        return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task),
-                    _whole_prompt(first))
+        return Plan(
+            f.questions,
+            f.tokens_in,
+            f.tokens_out,
+            f.usd,
+            f.usd_likely,
+            f.too_long,
+            self.form_on(task),
+            _whole_prompt(first),
+        )
+
     def resume(self, task: Task, answered: Iterable[Any]):
         "Record the answers of earlier calls of the run and their cost."
         paid, had = [], []
         for a in answered:
-            if not isinstance(a, Answer): continue
+            if not isinstance(a, Answer):
+                continue
             had.append((a.id, a.sample))
-            if a.usage: paid.append(a.usage.usd or 0.)
+            if a.usage:
+                paid.append(a.usage.usd or 0.0)
         self.spent_before, self.had = sum(paid), frozenset(had)
+
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        if task.shape == "clusters": yield from self._marked(task, items)
-        elif self.local: yield from self._locally(task, items)
-        elif self.batches: yield from self._by_batches(task, items)
-        else: yield from self._from_server(task, items)
+        if task.shape == "clusters":
+            yield from self._marked(task, items)
+        elif self.local:
+            yield from self._locally(task, items)
+        elif self.batches:
+            yield from self._by_batches(task, items)
+        else:
+            yield from self._from_server(task, items)
 
     def _locally(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, offline = self.model, task.settings.offline
-        if not items: return
-        if self.loaded is None: self.loaded = load_local(m, offline)
-        yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline,
-                                 self.loaded, self.draws, self.had, self.shots.text(task, self.form_on(task)))
+        if not items:
+            return
+        if self.loaded is None:
+            self.loaded = load_local(m, offline)
+        yield from local_answers(
+            m,
+            items,
+            self.form_on(task),
+            self.order,
+            system_text(m, task.benchmark),
+            offline,
+            self.loaded,
+            self.draws,
+            self.had,
+            self.shots.text(task, self.form_on(task)),
+        )
+
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
-        with Replies(Path(task.settings.runs)/"replies") as store:
+        with Replies(Path(task.settings.runs) / "replies") as store:
             if self.budget is not None:
-                self.spent_before += sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
+                self.spent_before += sum(
+                    _wasted(store, self.model, x.ask) for x in self.sent(task, items)
+                )
             yield from self._asked(task, items, store)
+
     def _marked(self, task: Task, docs: Sequence[Document]) -> Iterator[Said]:
         m, form, offline = self.model_on(task), self.form_on(task), task.settings.offline
-        if self.local and docs and self.loaded is None: self.loaded = load_local(self.model, offline)
-        with Replies(Path(task.settings.runs)/"replies") as store:
+        if self.local and docs and self.loaded is None:
+            self.loaded = load_local(self.model, offline)
+        with Replies(Path(task.settings.runs) / "replies") as store:
             if self.budget is not None:
                 # documents have no other record of replies
                 self.spent_before = _paid(store, m, self.requests(task, task.documents))
+
             def send(asks: Iterator[Ask]) -> Iterator[tuple[Ask, Reply]]:
-                return _local_replies(self.loaded, asks, store) if self.loaded else _stream(self, m, asks, store)
+                return (
+                    _local_replies(self.loaded, asks, store)
+                    if self.loaded
+                    else _stream(self, m, asks, store)
+                )
+
             yield from document_answers(docs, m, form, send)
-    def _asked(self, task: Task, items: Sequence[Question], store: Replies) -> Iterator[Said]:
-        under_way: dict[tuple[str, str], list[Sent]] = {}  # options with the same name make equal requests
+
+    def _asked(
+        self, task: Task, items: Sequence[Question], store: Replies
+    ) -> Iterator[Said]:
+        # options with the same name make equal requests
+        under_way: dict[tuple[str, str], list[Sent]] = {}
+
         def asks() -> Iterator[Ask]:  # questions become requests lazily
             for x in self.sent(task, items):
                 under_way.setdefault((x.ask.id, ask_key(x.ask)), []).append(x)
                 yield x.ask
+
         for ask, reply in _stream(self, self.model, asks(), store):
             yield answer_of(under_way[ask.id, ask_key(ask)].pop(), self.model, reply)
+
     def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
         folder = _batch_folder(m, task.settings)
-        with Replies(Path(task.settings.runs)/"replies") as store:
+        with Replies(Path(task.settings.runs) / "replies") as store:
             poll_batch(m, folder)
             brought = reconcile(m, store, folder)
             failures: list[Said] = []
             for x in sent:
                 reply = _in_store(store, x.ask)
-                if reply is None: left.append(x)
+                if reply is None:
+                    left.append(x)
                 elif isinstance(answer := answer_of(x, m, reply), Failure):
                     failures.append(answer.changed(do=_ONE_BY_ONE))
-                else: yield answer
-            budget = None if self.budget is None else max(0., self.budget - self.spent_before)
+                else:
+                    yield answer
+            budget = (
+                None if self.budget is None else max(0.0, self.budget - self.spent_before)
+            )
             submit_batch(map(attrgetter("ask"), left), m, store, folder, budget)
-            if not left: yield from failures
-        self.summary = Summary(served=len(sent) - len(left), usd=brought.usd, usd_at_most=brought.usd,
-                               stopped=_waits(folder, brought.trouble) if left else "")
+            if not left:
+                yield from failures
+        self.summary = Summary(
+            served=len(sent) - len(left),
+            usd=brought.usd,
+            usd_at_most=brought.usd,
+            stopped=_waits(folder, brought.trouble) if left else "",
+        )
+
 
 _ONE_BY_ONE = "rerun without --batch: it retries only these"
 
@@ -334,110 +585,168 @@ def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "Describe the pending batches."
     under = []
     for j in jobs(folder):
-        if j.state != "done": under.append(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}")
-    return (f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
-            + (f"; before that: {trouble[0]}" if trouble else ""))
+        if j.state != "done":
+            under.append(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}")
+    return (
+        f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
+        + (f"; before that: {trouble[0]}" if trouble else "")
+    )
+
 
 def _paid(store: Replies, m: LanguageModel, asks: Iterable[Ask]) -> float:
     "Add up the cost in USD of all replies to requests."
     paid = []
     for ask in asks:
-        for k in store.kept(ask_key(ask)): paid.append(cost(m, k.reply) or 0.)
+        for k in store.kept(ask_key(ask)):
+            paid.append(cost(m, k.reply) or 0.0)
     return sum(paid)
+
 
 def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
     "Add up the cost in USD of replies that are no answers."
-    return sum(cost(m, k.reply) or 0. for k in store.kept(ask_key(ask)) if k.reply.finish not in SETTLED)
+    return sum(
+        cost(m, k.reply) or 0.0
+        for k in store.kept(ask_key(ask))
+        if k.reply.finish not in SETTLED
+    )
 
-def _in_store(store: Replies, ask: Ask) -> Reply|None:
+
+def _in_store(store: Replies, ask: Ask) -> Reply | None:
     "Return the stored reply to a request, or the failed one of a batch."
     key = ask_key(ask)
-    if reply := store.get(key, SETTLED): return reply
+    if reply := store.get(key, SETTLED):
+        return reply
     for k in store.kept(key):
-        if k.reply.batch: return k.reply
+        if k.reply.batch:
+            return k.reply
     return None
 
 # %% ../../../nbs/models/language/14_systems.ipynb #55b51007
 class _Loop(threading.Thread):
     "A thread whose event loop sends requests, with a queue of replies."
-    def __init__(self, system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask], store: Replies):
+
+    def __init__(
+        self,
+        system: LanguageModelSystem,
+        m: LanguageModel,
+        asks: Iterator[Ask],
+        store: Replies,
+    ):
         super().__init__(daemon=True)
         self.system, self.m, self.asks, self.store = system, m, asks, store
-        self.came: queue.SimpleQueue[tuple[Ask, Reply]|Summary|BaseException] = queue.SimpleQueue()
+        self.came: queue.SimpleQueue[tuple[Ask, Reply] | Summary | BaseException] = (
+            queue.SimpleQueue()
+        )
         self.ready = threading.Event()
-        self.loop: asyncio.AbstractEventLoop|None = None
-        self.task: asyncio.Task|None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.task: asyncio.Task | None = None
 
     async def main(self) -> Summary:
         self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
         self.ready.set()
         x = self.system
-        def on_reply(ask: Ask, reply: Reply): self.came.put((ask, reply))
-        return await answered(self.asks, self.m, self.store, on_reply=on_reply, concurrency=x.concurrency or 8,
-                              budget=x.budget, spent_before=x.spent_before)
+
+        def on_reply(ask: Ask, reply: Reply):
+            self.came.put((ask, reply))
+
+        return await answered(
+            self.asks,
+            self.m,
+            self.store,
+            on_reply=on_reply,
+            concurrency=x.concurrency or 8,
+            budget=x.budget,
+            spent_before=x.spent_before,
+        )
+
     def run(self):
-        try: self.came.put(asyncio.run(self.main()))
-        except BaseException as e: self.came.put(e)
-        finally: self.ready.set()
+        try:
+            self.came.put(asyncio.run(self.main()))
+        except BaseException as e:
+            self.came.put(e)
+        finally:
+            self.ready.set()
+
     def end(self):
         self.ready.wait()
         if self.is_alive() and self.loop and self.task:
-            try: self.loop.call_soon_threadsafe(self.task.cancel)
-            except RuntimeError: pass  # the loop has just closed
+            try:
+                self.loop.call_soon_threadsafe(self.task.cancel)
+            except RuntimeError:
+                pass  # the loop has just closed
         self.join()
 
 # %% ../../../nbs/models/language/14_systems.ipynb #23374edb
-def _local_replies(local: Local, asks: Iterator[Ask], store: Replies) -> Iterator[tuple[Ask, Reply]]:
+def _local_replies(
+    local: Local, asks: Iterator[Ask], store: Replies
+) -> Iterator[tuple[Ask, Reply]]:
     "Yield replies of a local model, stored ones first."
     while batch := list(islice(asks, local.batch)):
         todo = []
         for a in batch:
-            if stored := store.get(ask_key(a), SETTLED): yield a, stored
-            else: todo.append(a)
+            if stored := store.get(ask_key(a), SETTLED):
+                yield a, stored
+            else:
+                todo.append(a)
         for a, r in zip(todo, replies_to(local, todo) if todo else [], strict=True):
-            if r.finish != "failed": store.put(ask_key(a), r, a)
+            if r.finish != "failed":
+                store.put(ask_key(a), r, a)
             yield a, r
 
 # %% ../../../nbs/models/language/14_systems.ipynb #0f8a9581
-def _stream(system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask],
-            store: Replies) -> Iterator[tuple[Ask, Reply]]:
+def _stream(
+    system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask], store: Replies
+) -> Iterator[tuple[Ask, Reply]]:
     "Yield replies as they arrive; set the system's summary at the end."
     thread = _Loop(system, m, asks, store)
     thread.start()
     try:
         while True:
             item = thread.came.get()
-            if isinstance(item, BaseException): raise item
+            if isinstance(item, BaseException):
+                raise item
             if isinstance(item, Summary):
                 system.summary = item
                 return
             yield item
-    finally: thread.end()
+    finally:
+        thread.end()
 
 # %% ../../../nbs/models/language/14_systems.ipynb #d71eb349
 def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
     "Return the model with the decoding that a changed dialect needs."
-    if not (name := str(new.get("dialect") or "")): return usual
-    return usual.changed(decoding=model_of(entry._replace(data=entry.data | {"dialect": name})).decoding)
+    if not (name := str(new.get("dialect") or "")):
+        return usual
+    return usual.changed(
+        decoding=model_of(entry._replace(data=entry.data | {"dialect": name})).decoding
+    )
+
 
 def _whole_number(value: Any, name: str) -> int:
     "Parse the number of samples or shots."
-    try: return int(value)
-    except (TypeError, ValueError): raise CallError(f"{value!r} {name}", do="say a whole number") from None
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise CallError(f"{value!r} {name}", do="say a whole number") from None
+
 
 def _check_asking(how: dict[str, Any]):
     "Check settings of asking; turn numbers that were given as texts to numbers."
     if (order := how.get("order", "given")) not in ORDERS:
         raise CallError(f"unknown order {order!r}", do="say given, reversed or rotations")
-    for name in how.keys() & {"samples", "shots"}: how[name] = _whole_number(how[name], name)
+    for name in how.keys() & {"samples", "shots"}:
+        how[name] = _whole_number(how[name], name)
+
 
 def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     "Divide changed settings into those of asking, which are checked, and those of the model."
     how: dict[str, Any] = {}
     new = dict(changed)
-    if new.get("batch") is True: new["batches"] = new.pop("batch")  # its name in 0.1
+    if new.get("batch") is True:
+        new["batches"] = new.pop("batch")  # its name in 0.1
     for name in _ASKING:
-        if name in new: how[name] = new.pop(name)
+        if name in new:
+            how[name] = new.pop(name)
     _check_asking(how)
     return how, new
 
@@ -446,9 +755,11 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
     "Make a system from an entry, with settings changed."
     how, new = _divided(changed)
     usual = model_of(entry)
-    if new.get("base_url", usual.base_url) != usual.base_url: new = {"key": ""} | new  # another address, another key
+    if new.get("base_url", usual.base_url) != usual.base_url:
+        new = {"key": ""} | new  # another address, another key
     asked = changed_record(_speaking(entry, usual, new), new, "a language model")
     return LanguageModelSystem(entry.name, usual, asked, **how)
+
 
 def named_model(name: str, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from a name such as openai/MODEL."

@@ -23,26 +23,29 @@ from ..registry import entries_of
 # %% ../../../nbs/models/live/00_environments.ipynb #8fd85761
 class Environment(Record):
     "The requirements of a foreign package."
-    requirements: str              # file of exact versions with hashes, beside the YAML
-    about: str = ""                # description for readers
-    licence: str = ""              # licence of the package
+
+    requirements: str  # file of exact versions with hashes, beside the YAML
+    about: str = ""  # description for readers
+    licence: str = ""  # licence of the package
     modules: tuple[str, ...] = ()  # modules that must be importable in it
-    shares: tuple[str, ...] = ()   # modules shared with refnb's own environment
-    build: str = ""                # file of build requirements
-    megabytes: int = 0             # approximate size on disk
+    shares: tuple[str, ...] = ()  # modules shared with refnb's own environment
+    build: str = ""  # file of build requirements
+    megabytes: int = 0  # approximate size on disk
 
 # %% ../../../nbs/models/live/00_environments.ipynb #e5fdda85
 class Place(NamedTuple):
     "An environment and its folder."
-    name: str          # name for `refnb setup NAME`
-    made_of: Environment # its requirements
-    files: Path        # folder of its requirements
-    folder: Path       # its own folder
+
+    name: str  # name for `refnb setup NAME`
+    made_of: Environment  # its requirements
+    files: Path  # folder of its requirements
+    folder: Path  # its own folder
 
     @property
     def python(self) -> Path:
         "Return the path of its interpreter."
-        return self.folder/("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        return self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
     @property
     def lock(self) -> str:
         "Hash its requirements to 16 hex digits."
@@ -52,7 +55,7 @@ class Place(NamedTuple):
 # %% ../../../nbs/models/live/00_environments.ipynb #d90476f4
 def _requirements(p: Place) -> list[Path]:
     "List its files of requirements, in order of installation."
-    return [p.files/name for name in (p.made_of.build, p.made_of.requirements) if name]
+    return [p.files / name for name in (p.made_of.build, p.made_of.requirements) if name]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #eed4464e
 @cache
@@ -72,48 +75,57 @@ def _own(s: Settings) -> dict[str, tuple[Environment, Path]]:
 # %% ../../../nbs/models/live/00_environments.ipynb #2e70fbec
 def _described(fields: Mapping[str, Any], name: str) -> Environment:
     "Read an environment from a YAML entry."
-    try: return msgspec.convert(fields, Environment)
-    except msgspec.ValidationError as e: raise CallError(f"{e}", f"{name}, environment") from None
+    try:
+        return msgspec.convert(fields, Environment)
+    except msgspec.ValidationError as e:
+        raise CallError(f"{e}", f"{name}, environment") from None
 
 # %% ../../../nbs/models/live/00_environments.ipynb #ee470862
 def environments(
-    s: Settings|None = None, # settings with the folders of systems and environments
-) -> dict[str, Place]:       # environments by name
+    s: Settings | None = None,  # settings with the folders of systems and environments
+) -> dict[str, Place]:  # environments by name
     "List the environments that can be set up: the package's, and those of your systems."
     s = s or load_settings()
-    described = {name: (e, packaged("data/live")) for name, e in _carried().items()} | _own(s)
+    described = {name: (e, packaged("data/live")) for name, e in _carried().items()} | _own(
+        s
+    )
     out: dict[str, Place] = {}
     for name, (e, files) in described.items():
-        out[name] = Place(name, e, files, Path(s.cache)/"environments"/safe_name(name))
+        out[name] = Place(name, e, files, Path(s.cache) / "environments" / safe_name(name))
     return out
 
 # %% ../../../nbs/models/live/00_environments.ipynb #c2c550f6
 def the_environment(
-    name: str,               # name of an environment, or of a system that runs in one
-    s: Settings|None = None, # settings with the folders to search
+    name: str,  # name of an environment, or of a system that runs in one
+    s: Settings | None = None,  # settings with the folders to search
 ) -> Place:
     "Find an environment by its name, or by that of a system that runs in it."
     s = s or load_settings()
     known = environments(s)
     entry = entries_of("live", s).get(name)
     described = entry.data.get("environment") if entry else name
-    if isinstance(described, str) and described in known: return known[described]
-    if name in known: return known[name]
+    if isinstance(described, str) and described in known:
+        return known[described]
+    if name in known:
+        return known[name]
     raise CallError(f"unknown environment {name!r}", do=nearest(name, known))
 
 # %% ../../../nbs/models/live/00_environments.ipynb #f3e7cd51
 class Seal(Record):
     "The record of a complete environment."
-    lock: str                # hash of its requirements
-    python: str              # Python version, major and minor
+
+    lock: str  # hash of its requirements
+    python: str  # Python version, major and minor
     shared: tuple[str, ...]  # shared folders of refnb's environment
-    megabytes: int           # size on disk
+    megabytes: int  # size on disk
+
 
 State = Literal["ready", "not here", "interrupted", "out of date"]
 SEAL = "ready.json"
 
 # %% ../../../nbs/models/live/00_environments.ipynb #4b6118df
-def _python() -> str: return f"{sys.version_info[0]}.{sys.version_info[1]}"
+def _python() -> str:
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 # %% ../../../nbs/models/live/00_environments.ipynb #8231e68a
 def shared_folders(p: Place) -> tuple[str, ...]:
@@ -122,65 +134,105 @@ def shared_folders(p: Place) -> tuple[str, ...]:
     for module in p.made_of.shares:
         spec = find_spec(module)
         if spec is None or not spec.origin:
-            raise DataError(f"shares {module} with refnb, which is not installed", f"environment {p.name}",
-                            "pip install 'refnb[models]'")
+            raise DataError(
+                f"shares {module} with refnb, which is not installed",
+                f"environment {p.name}",
+                "pip install 'refnb[models]'",
+            )
         homes.append(str(Path(spec.origin).parents[bool(spec.submodule_search_locations)]))
     return tuple(dict.fromkeys(homes))
 
 # %% ../../../nbs/models/live/00_environments.ipynb #35c3a341
 def environment_state(p: Place) -> State:
     "Return the state of an environment."
-    if not p.folder.is_dir(): return "not here"
-    try: seal = msgspec.json.decode((p.folder/SEAL).read_bytes(), type=Seal)
-    except (OSError, msgspec.MsgspecError): return "interrupted"
+    if not p.folder.is_dir():
+        return "not here"
+    try:
+        seal = msgspec.json.decode((p.folder / SEAL).read_bytes(), type=Seal)
+    except (OSError, msgspec.MsgspecError):
+        return "interrupted"
     whole = p.python.exists() and all(map(os.path.isdir, seal.shared))
-    return "ready" if whole and (seal.lock, seal.python) == (p.lock, _python()) else "out of date"
+    return (
+        "ready"
+        if whole and (seal.lock, seal.python) == (p.lock, _python())
+        else "out of date"
+    )
 
 # %% ../../../nbs/models/live/00_environments.ipynb #75e99c6d
 def shared_versions(p: Place) -> dict[str, str]:
     "List the versions of the modules that an environment shares, without the device they were built for."
     out = {}
     for module in p.made_of.shares:
-        try: out[module] = version(module).partition("+")[0]
-        except PackageNotFoundError: out[module] = ""
+        try:
+            out[module] = version(module).partition("+")[0]
+        except PackageNotFoundError:
+            out[module] = ""
     return out
 
 # %% ../../../nbs/models/live/00_environments.ipynb #659e22c8
-def _ran(command: Sequence[str|Path], doing: str, name: str):
+def _ran(command: Sequence[str | Path], doing: str, name: str):
     "Run a command; raise an error of one line if it fails."
-    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
     try:
-        done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, errors="replace",
-                              stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            list(map(str, command)),
+            env=env,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+        )
     except OSError as e:
-        raise DataError(f"{doing} failed: {(e.strerror or str(e)).lower()}", f"environment {name}") from None
+        raise DataError(
+            f"{doing} failed: {(e.strerror or str(e)).lower()}", f"environment {name}"
+        ) from None
     if done.returncode:
-        raise DataError(f"{doing} failed: {_reason(done.stderr or done.stdout) or f'status {done.returncode}'}",
-                        f"environment {name}", "the same command starts over")
+        raise DataError(
+            f"{doing} failed: {_reason(done.stderr or done.stdout) or f'status {done.returncode}'}",
+            f"environment {name}",
+            "the same command starts over",
+        )
 
 # %% ../../../nbs/models/live/00_environments.ipynb #6b7730cb
 def _reason(output: str) -> str:
     "Return the line of a program's output that best explains its failure."
     lines = list(filter(None, map(str.strip, output.splitlines())))
     for line in lines:
-        if line.startswith("ERROR:"): return line.removeprefix("ERROR:").strip()
+        if line.startswith("ERROR:"):
+            return line.removeprefix("ERROR:").strip()
     return lines[-1] if lines else ""
 
 # %% ../../../nbs/models/live/00_environments.ipynb #4b076d08
-def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str|Path]:
+def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str | Path]:
     "Return the command that installs a file of requirements."
     local = ["--no-index"] if wheels or s.offline else []
-    if wheels: local += ["--find-links", str(Path(wheels).expanduser().resolve())]
-    how = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes",
-           "--no-build-isolation"]
-    pip: list[str|Path] = [p.python, "-m", "pip"]
-    if find_spec("pip"): pip = [sys.executable, "-m", "pip", "--python", p.python]
+    if wheels:
+        local += ["--find-links", str(Path(wheels).expanduser().resolve())]
+    how = [
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--no-deps",
+        "--require-hashes",
+        "--no-build-isolation",
+    ]
+    pip: list[str | Path] = [p.python, "-m", "pip"]
+    if find_spec("pip"):
+        pip = [sys.executable, "-m", "pip", "--python", p.python]
     return [*pip, "install", *how, *local, "-r", file]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #b0f05d69
 def _site(p: Place) -> Path:
     "Return the folder of an environment's packages."
-    return p.folder/("Lib" if os.name == "nt" else f"lib/python{_python()}")/"site-packages"
+    return (
+        p.folder
+        / ("Lib" if os.name == "nt" else f"lib/python{_python()}")
+        / "site-packages"
+    )
 
 # %% ../../../nbs/models/live/00_environments.ipynb #49be8196
 def _count(file: Path) -> int:
@@ -191,47 +243,73 @@ def _count(file: Path) -> int:
 # %% ../../../nbs/models/live/00_environments.ipynb #11ae3e0d
 def _share(p: Place, folders: Sequence[str]):
     "Add other folders to the end of an environment's import path."
-    (_site(p)/"zz_shared_with_refnb.pth").write_text("".join(f"{f}\n" for f in folders), encoding="utf-8")
+    (_site(p) / "zz_shared_with_refnb.pth").write_text(
+        "".join(f"{f}\n" for f in folders), encoding="utf-8"
+    )
 
 # %% ../../../nbs/models/live/00_environments.ipynb #98a98dab
 def _install(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
     "Install the requirements of an environment."
     for file in _requirements(p):
         if n := _count(file):
-            say(f"{p.name}: installing {file.name} ({n} package{'s'[n == 1:]})")
+            say(f"{p.name}: installing {file.name} ({n} package{'s'[n == 1 :]})")
             _ran(_pip(p, file, s, wheels), "pip", p.name)
 
+# %% ../../../nbs/models/live/00_environments.ipynb #b62d6afd
 def _megabytes(folder: Path) -> int:
     "Measure the files of a folder, without those that are elsewhere."
-    return round(sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink())/1e6)
+    return round(
+        sum(
+            f.stat().st_size
+            for f in folder.rglob("*")
+            if f.is_file() and not f.is_symlink()
+        )
+        / 1e6
+    )
 
+# %% ../../../nbs/models/live/00_environments.ipynb #ae3b4600
 def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
     "Create an environment in its folder, which must not exist, and write its record."
     shared = shared_folders(p)
     say(f"{p.name}: making an environment in {p.folder}")
     lacks_pip = any(map(_count, _requirements(p))) and not find_spec("pip")
     _ran([sys.executable, "-m", "venv", "--without-pip", p.folder], "making it", p.name)
-    if lacks_pip: _ran([p.python, "-m", "ensurepip"], "its pip", p.name)
+    if lacks_pip:
+        _ran([p.python, "-m", "ensurepip"], "its pip", p.name)
     _install(p, s, wheels, say)
-    if shared: _share(p, shared)
+    if shared:
+        _share(p, shared)
     if p.made_of.modules:
-        _ran([p.python, "-s", "-E", "-c", f"import {', '.join(p.made_of.modules)}"], "its import", p.name)
-    write_atomic(p.folder/SEAL, msgspec.json.encode(Seal(p.lock, _python(), shared, _megabytes(p.folder))))
+        _ran(
+            [p.python, "-s", "-E", "-c", f"import {', '.join(p.made_of.modules)}"],
+            "its import",
+            p.name,
+        )
+    write_atomic(
+        p.folder / SEAL,
+        msgspec.json.encode(Seal(p.lock, _python(), shared, _megabytes(p.folder))),
+    )
 
 # %% ../../../nbs/models/live/00_environments.ipynb #0275b79e
 def set_up(
-    name: str,               # name of an environment, or of a system that runs in one
-    s: Settings|None = None, # settings with the folder of environments
-    wheels: str = "",        # folder of packages to install from, without an index
-    say: Callable[[str], Any] = print, # called with each step
-) -> Place:                  # the environment, ready
+    name: str,  # name of an environment, or of a system that runs in one
+    s: Settings | None = None,  # settings with the folder of environments
+    wheels: str = "",  # folder of packages to install from, without an index
+    say: Callable[[str], Any] = print,  # called with each step
+) -> Place:  # the environment, ready
     "Create an environment, unless it is ready; interrupted or outdated ones are created again."
     s = s or load_settings()
     p = the_environment(name, s)
     if wheels and not Path(wheels).expanduser().is_dir():
         raise CallError("is not a folder", wheels, "name a folder of packages")
-    with alone(p.folder.with_name(f".{p.folder.name}.lock"), "is being set up by another process",
-               f"environment {p.name}"), disk_fault(p.folder):
+    with (
+        alone(
+            p.folder.with_name(f".{p.folder.name}.lock"),
+            "is being set up by another process",
+            f"environment {p.name}",
+        ),
+        disk_fault(p.folder),
+    ):
         if (state := environment_state(p)) == "ready":
             say(f"{p.name}: ready")
             return p
@@ -245,24 +323,39 @@ def set_up(
 # %% ../../../nbs/models/live/00_environments.ipynb #144bc60c
 class Listed(NamedTuple):
     "A row of the list of environments."
+
     environment: str  # name
-    about: str        # description of the packages
-    systems: str      # systems that run in it
-    licence: str      # licence of the package
-    megabytes: int    # size on disk
-    state: str        # a `State`
+    about: str  # description of the packages
+    systems: str  # systems that run in it
+    licence: str  # licence of the package
+    megabytes: int  # size on disk
+    state: str  # a `State`
 
 # %% ../../../nbs/models/live/00_environments.ipynb #de17f17c
 def _systems_in(p: Place, s: Settings) -> list[str]:
     "List the systems that run in an environment."
-    return [n for n, e in entries_of("live", s).items() if e.data.get("environment") == p.name or n == p.name]
+    return [
+        n
+        for n, e in entries_of("live", s).items()
+        if e.data.get("environment") == p.name or n == p.name
+    ]
+
 
 def listed_environments(
-    s: Settings|None = None, # settings with the folders of systems and environments
+    s: Settings | None = None,  # settings with the folders of systems and environments
 ) -> list[Listed]:
     "List all environments with size, licence and state."
     s, out = s or load_settings(), []
     for p in environments(s).values():
         inside = ", ".join(_systems_in(p, s))
-        out.append(Listed(p.name, p.made_of.about, inside, p.made_of.licence, p.made_of.megabytes, environment_state(p)))
+        out.append(
+            Listed(
+                p.name,
+                p.made_of.about,
+                inside,
+                p.made_of.licence,
+                p.made_of.megabytes,
+                environment_state(p),
+            )
+        )
     return out

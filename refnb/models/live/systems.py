@@ -21,12 +21,21 @@ from ...benchmarks.tasks import Task
 from ..systems import Identity, Said, System, no_names, variant_name
 from ..registry import Entry, changed_record, differing, record_of, refuse_asking
 from ..command import CommandEntry, CommandSystem
-from .environments import Environment, Place, environment_state, shared_versions, the_environment
+from refnb.models.live.environments import (
+    Environment,
+    Place,
+    environment_state,
+    shared_versions,
+    the_environment,
+)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #9b1e9350
 def _long(d: Document, filler: Sequence[str], times: int = 50) -> Document:
     "Make a long text: a repeated sentence between two copies of another text."
-    return Document("long", d.sentences + (tuple(filler),)*times + d.sentences, meta={"long": True})
+    return Document(
+        "long", d.sentences + (tuple(filler),) * times + d.sentences, meta={"long": True}
+    )
+
 
 @cache
 def canaries() -> tuple[Document, ...]:
@@ -35,32 +44,44 @@ def canaries() -> tuple[Document, ...]:
     return people, words, _long(people, filler.tokens)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #9cedd7b8
-def checkpoint_place(what: str) -> Path|None:
+def checkpoint_place(what: str) -> Path | None:
     "Find a checkpoint: a file or folder, or a download of the hub's client; None if missing."
-    if not what: return None
-    if (own := Path(what).expanduser()).exists(): return own.resolve()
-    try: from huggingface_hub import snapshot_download
-    except ModuleNotFoundError: return None
-    try: return Path(snapshot_download(what, local_files_only=True))
-    except (OSError, ValueError): return None
+    if not what:
+        return None
+    if (own := Path(what).expanduser()).exists():
+        return own.resolve()
+    try:
+        from huggingface_hub import snapshot_download
+    except ModuleNotFoundError:
+        return None
+    try:
+        return Path(snapshot_download(what, local_files_only=True))
+    except (OSError, ValueError):
+        return None
 
 # %% ../../../nbs/models/live/01_systems.ipynb #90f126da
 def _files(place: Path) -> list[Path]:
     "List the files of a checkpoint."
-    if place.is_file(): return [place]
-    def is_hidden(p: Path) -> bool: return any(x.startswith(".") for x in p.relative_to(place).parts)
+    if place.is_file():
+        return [place]
+
+    def is_hidden(p: Path) -> bool:
+        return any(x.startswith(".") for x in p.relative_to(place).parts)
+
     return sorted(p for p in place.rglob("*") if p.is_file() and not is_hidden(p))
 
 # %% ../../../nbs/models/live/01_systems.ipynb #f3085cf0
 @lru_cache(maxsize=64)
 def _digest(path: str, size: int, changed: int) -> str:
     "Hash a file, once for the same size and time."
-    with open(path, "rb") as f: return hashlib.file_digest(f, "sha256").hexdigest()
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0654131a
 def checkpoint_id(place: Path) -> str:
     "Identify a checkpoint by its commit, or by the hash of its files."
-    if place.parent.name == "snapshots" and re.fullmatch(r"[0-9a-f]{40}", place.name): return place.name
+    if place.parent.name == "snapshots" and re.fullmatch(r"[0-9a-f]{40}", place.name):
+        return place.name
     h = hashlib.sha256()
     for p in _files(place):
         stat = p.stat()
@@ -71,40 +92,58 @@ def checkpoint_id(place: Path) -> str:
 # %% ../../../nbs/models/live/01_systems.ipynb #c62ac49c
 class LiveEntry(Record):
     "The entry of a foreign package."
-    title: str                       # title in tables
-    worker: str                      # script that calls the package, beside the YAML or in refnb
-    environment: str|Environment     # its environment: a name (`refnb setup`), or requirements
-    licence: str = ""                # licence of the package and its weights
-    checkpoint: str = ""             # its weights: a downloaded hub repository, a folder or a file
-    encoder: str = ""                # its encoder's configuration and tokenizer, if the checkpoint lacks them
-    settings: dict[str, Any] = {}    # the worker's own settings
-    seeds: str = ""                  # script that completes known clusters with the package; "": it cannot
-    names: bool = False              # whether it is a linker, which finds the mentions of given names
-    window: int = 0                  # nominal window size in tokens; 0: whole documents
-    device: str = ""                 # such as cpu; "": a GPU if available
-    patience: float = 1800.          # timeout of one text in seconds, loading included
-    canary: Literal["clusters", "wiring"] = "clusters" # checks of canaries: known clusters, or words and offsets only
 
-def _short_hash(data: bytes) -> str: return hashlib.sha256(data).hexdigest()[:16]
+    title: str  # title in tables
+    worker: str  # script that calls the package, beside the YAML or in refnb
+    # its environment: a name (`refnb setup`), or requirements
+    environment: str | Environment
+    licence: str = ""  # licence of the package and its weights
+    checkpoint: str = ""  # its weights: a downloaded hub repository, a folder or a file
+    # its encoder's configuration and tokenizer, if the checkpoint lacks them
+    encoder: str = ""
+    settings: dict[str, Any] = {}  # the worker's own settings
+    seeds: str = ""  # script that completes known clusters with the package; "": it cannot
+    names: bool = False  # whether it is a linker, which finds the mentions of given names
+    window: int = 0  # nominal window size in tokens; 0: whole documents
+    device: str = ""  # such as cpu; "": a GPU if available
+    patience: float = 1800.0  # timeout of one text in seconds, loading included
+    # checks of canaries: known clusters, or words and offsets only
+    canary: Literal["clusters", "wiring"] = "clusters"
+
+
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
 
 UNHASHED = frozenset(["title", "device", "patience", "canary"])  # changes no answer
 _OURS = ("checkpoint", "encoder", "window", "device", "patience", "canary")
 _PRIVATE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$|^PYTHON|^VIRTUAL_ENV$")
-_QUIET = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
-          "TRANSFORMERS_VERBOSITY": "error",
-          "TOKENIZERS_PARALLELISM": "false", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "PYTHONHASHSEED": "0",
-          "PYTHONDONTWRITEBYTECODE": "1", "TQDM_DISABLE": "1"}
+_QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "TQDM_DISABLE": "1",
+}
 
 # %% ../../../nbs/models/live/01_systems.ipynb #b0d1ea07
 def _environment() -> dict[str, str]:
     "Return the environment variables of a worker: no keys, no downloads, no pickles."
-    return ({k: v for k, v in os.environ.items() if not _PRIVATE.search(k)} | _QUIET
-            | {"PYTHONPATH": str(packaged("data/live"))})
+    return (
+        {k: v for k, v in os.environ.items() if not _PRIVATE.search(k)}
+        | _QUIET
+        | {"PYTHONPATH": str(packaged("data/live"))}
+    )
 
 # %% ../../../nbs/models/live/01_systems.ipynb #a0ee0272
 def _typed(name: str, value: Any, usual: Any) -> Any:
     "Convert a worker's setting to the type of its usual value."
-    try: return msgspec.convert(value, type(usual), strict=False)
+    try:
+        return msgspec.convert(value, type(usual), strict=False)
     except msgspec.ValidationError as e:
         raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
 
@@ -113,29 +152,42 @@ def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEnt
     "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
     own, rest = {}, {}
     for k, v in changed.items():
-        if k in e.settings: own[k] = _typed(k, v, e.settings[k])
-        else: rest[k] = v
-    ours = [k for k in _OURS if k != "window" or not e.names]  # windows are joined without names
+        if k in e.settings:
+            own[k] = _typed(k, v, e.settings[k])
+        else:
+            rest[k] = v
+    # windows are joined without names
+    ours = [k for k in _OURS if k != "window" or not e.names]
     for k in rest:
-        if k not in ours: raise CallError(f"{name} has no setting {k!r}", do=nearest(k, [*ours, *e.settings]))
+        if k not in ours:
+            raise CallError(
+                f"{name} has no setting {k!r}", do=nearest(k, [*ours, *e.settings])
+            )
     return changed_record(e.changed(settings=e.settings | own), rest, "a live system")
 
 # %% ../../../nbs/models/live/01_systems.ipynb #5eed000c
 def _script(entry: Entry, name: str) -> Path:
     "Find a script beside an entry's YAML, or in refnb."
-    for place in (entry.path.parent/name, packaged("data/live")/name):
-        if place.is_file(): return place
+    for place in (entry.path.parent / name, packaged("data/live") / name):
+        if place.is_file():
+            return place
     return Path(name)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0c49b243
 class LiveSystem(CommandSystem):
     "A foreign package, called by a worker in its own environment."
-    after_canary = ("nothing was sent; if it is trained for another annotation, -p canary=wiring checks words and "
-                    "offsets only")
+
+    after_canary = (
+        "nothing was sent; if it is trained for another annotation, -p canary=wiring checks words and "
+        "offsets only"
+    )
+
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry; settings that can change a cluster change the system's name."
         usual = record_of(entry, LiveEntry)
-        self.live, self.settings, self.made_of = changed_live(usual, changed, entry.name), s, (entry, changed, s)
+        self.live = changed_live(usual, changed, entry.name)
+        self.settings = s
+        self.made_of = (entry, changed, s)
         e, other = self.live, differing(self.live, usual, UNHASHED)
         shown = {k.removeprefix("settings."): v for k, v in other.items()}
         self.place = self._place(entry)
@@ -145,74 +197,125 @@ class LiveSystem(CommandSystem):
         command = CommandEntry(self.asking, e.title, ("clusters",), e.patience, e.window)
         super().__init__(variant_name(entry.name, shown), command)
         self.title, self.env = e.title + variant_name("", shown), _environment()
+
     def _place(self, entry: Entry) -> Place:
         "Return its environment."
-        return the_environment(entry.name if isinstance(self.live.environment, Environment) else self.live.environment,
-                               self.settings)
+        return the_environment(
+            entry.name
+            if isinstance(self.live.environment, Environment)
+            else self.live.environment,
+            self.settings,
+        )
 
     @property
-    def about(self) -> str: return f"a package of others, in an environment of its own; {self.live.licence}"
+    def about(self) -> str:
+        return f"a package of others, in an environment of its own; {self.live.licence}"
+
     @property
     def needs(self) -> str:
-        weights = [w for w in (self.live.checkpoint, self.live.encoder) if w and not checkpoint_place(w)]
+        weights = [
+            w
+            for w in (self.live.checkpoint, self.live.encoder)
+            if w and not checkpoint_place(w)
+        ]
         state = environment_state(self.place)
         advice = "" if state == "ready" else f" ({state}: refnb setup {self.place.name})"
-        return f"environment {self.place.name}{advice}" + "".join(f"; {w} (not here)" for w in weights)
+        return f"environment {self.place.name}{advice}" + "".join(
+            f"; {w} (not here)" for w in weights
+        )
+
     @property
-    def cost(self) -> str: return "0 USD"
+    def cost(self) -> str:
+        return "0 USD"
+
     def lacks(self, task: Task) -> str:
-        if task.shape not in self.shapes: return super().lacks(task)
-        if not self.worker.is_file(): return f"there is no worker {self.worker.name} beside its YAML"
+        if task.shape not in self.shapes:
+            return super().lacks(task)
+        if not self.worker.is_file():
+            return f"there is no worker {self.worker.name} beside its YAML"
         if (state := environment_state(self.place)) != "ready":
             return f"its environment is {state}: refnb setup {self.place.name}"
-        if why := next(filter(None, map(self._no_weights, ("checkpoint", "encoder"))), ""): return why
+        if why := next(filter(None, map(self._no_weights, ("checkpoint", "encoder"))), ""):
+            return why
         return no_names(task) if self.live.names else ""
+
     def _no_weights(self, field: str) -> str:
         """Describe how to get missing weights; return "" if they are there."""
-        if not (what := getattr(self.live, field)) or checkpoint_place(what): return ""
+        if not (what := getattr(self.live, field)) or checkpoint_place(what):
+            return ""
         hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", what) is not None
-        return f"its {field} {what} is not here: " + (f"hf download {what}, or " if hub
-                                                      else "") + f"name a folder with -p {field}=FOLDER"
+        return (
+            f"its {field} {what} is not here: "
+            + (f"hf download {what}, or " if hub else "")
+            + f"name a folder with -p {field}=FOLDER"
+        )
 
     def _weights(self) -> dict[str, Path]:
         "Locate its checkpoint and its encoder."
         found: dict[str, Path] = {}
         for k in ("checkpoint", "encoder"):
-            if place := checkpoint_place(getattr(self.live, k)): found[k] = place
+            if place := checkpoint_place(getattr(self.live, k)):
+                found[k] = place
         return found
+
     def _scripts(self) -> list[Path]:
         "List the scripts that its environment runs."
         return [self.worker, packaged("data/live/refnb_worker.py")]
+
     def identity(self, task: Task) -> Identity:
-        settings: dict[str, Any] = {"requirements": self.place.lock, "shared": shared_versions(self.place),
-                                    "settings": self.live.settings}
-        if self.live.window: settings["window"] = self.live.window
+        settings: dict[str, Any] = {
+            "requirements": self.place.lock,
+            "shared": shared_versions(self.place),
+            "settings": self.live.settings,
+        }
+        if self.live.window:
+            settings["window"] = self.live.window
         scripts = {p.name: _short_hash(read_bytes(p)) for p in self._scripts()}
-        return Identity(settings, data=scripts | {k: checkpoint_id(p) for k, p in self._weights().items()})
+        return Identity(
+            settings,
+            data=scripts | {k: checkpoint_id(p) for k, p in self._weights().items()},
+        )
+
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        arguments = self.live.settings | {k: str(p) for k, p in self._weights().items()} | {"device": self.live.device}
+        arguments = (
+            self.live.settings
+            | {k: str(p) for k, p in self._weights().items()}
+            | {"device": self.live.device}
+        )
         self.words = [*self.asking, msgspec.json.encode(arguments).decode()]
         return super().answer(task, items)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #5eed000b
 class SeededSystem(LiveSystem):
     "A foreign package that completes the clusters of documents."
+
     seeds = True
+
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry that has a script for seeds."
         super().__init__(entry, changed, s)
-        if self.live.window: raise CallError("its clusters are completed in whole documents", self.name, "omit window")
+        if self.live.window:
+            raise CallError(
+                "its clusters are completed in whole documents", self.name, "omit window"
+            )
         self.ordinary, self.worker = self.worker, _script(entry, self.live.seeds)
         self.asking = [*self.asking[:-1], str(self.worker)]
-    def lacks(self, task: Task) -> str: return super().lacks(task) or no_names(task)
-    def _scripts(self) -> list[Path]: return [*super()._scripts(), self.ordinary]
+
+    def lacks(self, task: Task) -> str:
+        return super().lacks(task) or no_names(task)
+
+    def _scripts(self) -> list[Path]:
+        return [*super()._scripts(), self.ordinary]
+
     def identity(self, task: Task) -> Identity:
         i = super().identity(task)
-        seeds = msgspec.json.encode([dict(zip(d.names, d.clusters)) for d in task.documents])
+        seeds = msgspec.json.encode(
+            [dict(zip(d.names, d.clusters)) for d in task.documents]
+        )
         return i._replace(data=i.data | {"seeds": _short_hash(seeds)})
 
 # %% ../../../nbs/models/live/01_systems.ipynb #3e269388
-def seeded(system: Any) -> SeededSystem|None:
+def seeded(system: Any) -> SeededSystem | None:
     "Return a live system as one that completes clusters; None if it cannot."
     live = getattr(system, "live", None)
     return SeededSystem(*system.made_of) if live and live.seeds else None

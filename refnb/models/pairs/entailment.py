@@ -18,28 +18,45 @@ from .scorers import Pairs
 def _entailment_at(labels: Sequence[str], where: str = "") -> int:
     "Return the index of the output for entailment."
     known = [l.lower().replace("-", "_").replace(" ", "_") for l in labels]
-    at = [i for i, l in enumerate(known) if l in ("entailment", "entails", "entail", "entailed")]
-    if len(at) == 1: return at[0]
-    raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where,
-                    "name all of them in order in the system's field labels")
+    at = [
+        i
+        for i, l in enumerate(known)
+        if l in ("entailment", "entails", "entail", "entailed")
+    ]
+    if len(at) == 1:
+        return at[0]
+    raise DataError(
+        f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}",
+        where,
+        "name all of them in order in the system's field labels",
+    )
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #625a708f
 def _check_outputs(m: PairModel, outputs: int):
     "Refuse a checkpoint with other outputs than its labels name, or with a single one."
     if m.labels and len(m.labels) != outputs:
-        raise DataError(f"labels name {len(m.labels)} outputs, it has {outputs}", m.model, "name all of them in order")
+        raise DataError(
+            f"labels name {len(m.labels)} outputs, it has {outputs}",
+            m.model,
+            "name all of them in order",
+        )
     if outputs < 2:
-        raise DataError("has one output, and so no probability of entailment", m.model,
-                        "use a checkpoint that distinguishes entailment from another class")
+        raise DataError(
+            "has one output, and so no probability of entailment",
+            m.model,
+            "use a checkpoint that distinguishes entailment from another class",
+        )
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #d70520da
 class Entailment(Loaded):
     "An entailment checkpoint as a scorer, with cached scores."
+
     def __init__(self, model: Any, tokenizer: Any, m: PairModel):
         super().__init__(model, tokenizer, m)
         named = model.config.id2label
         self.at = _entailment_at(m.labels or [named[i] for i in sorted(named)], m.model)
         _check_outputs(m, model.config.num_labels)
+
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the probability that each text entails its expression."
         expressions, options = self._prefixed(p)
@@ -47,16 +64,24 @@ class Entailment(Loaded):
         new = [x for x in dict.fromkeys(pairs) if x not in self.known]
         self._compute(new, list(starmap(self._row, new)), self._sure)
         return np.array([self.known[x] for x in pairs])
+
     def _row(self, premise: str, hypothesis: str) -> dict:
         "Tokenize a pair; the longer text is truncated."
-        return dict(self.tokenizer(premise, hypothesis, truncation="longest_first", max_length=self.m.tokens))
+        return dict(
+            self.tokenizer(
+                premise, hypothesis, truncation="longest_first", max_length=self.m.tokens
+            )
+        )
+
     def _sure(self, rows: list[dict]) -> list[float]:
         "Compute the probabilities of a batch."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
         with torch.inference_mode():
             # in double precision, as probabilities near 1 would be equal in single precision
-            return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()
+            return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[
+                :, self.at
+            ].tolist()
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #b4223d09
 def load_entailment(m: PairModel, offline: bool = True) -> Entailment:

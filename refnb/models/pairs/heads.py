@@ -15,61 +15,96 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
-from ...core.types import CallError, DataError, FormatError, Option, Record, nearest, need
+from refnb.core.types import (
+    CallError,
+    DataError,
+    FormatError,
+    Option,
+    Record,
+    nearest,
+    need,
+)
 from ...core.settings import packaged
 from ...core.files import read_bytes, read_yaml
 from ...core.runs import OtherVersion
 from ...benchmarks.altentities.questions import choice_text
 from .scorers import Pairs
-from .encoders import LITE, Encoder, Loaded, PairModel, _too_small, load_with, rows_of
+from refnb.models.pairs.encoders import (
+    LITE,
+    Encoder,
+    Loaded,
+    PairModel,
+    _too_small,
+    load_with,
+    rows_of,
+)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #65828b5e
 class Recipe(Record):
     "The training settings of a pair model."
-    lr: float = 1e-4             # maximum learning rate
-    batch: int = 16              # examples or questions per step
-    unit: Literal["examples", "questions"] = "examples" # unit of the batch size
-    epochs: int = 1              # number of epochs
-    steps: int = 0               # optimizer steps; 0: as many as the epochs need
-    warmup: float = .1           # share of steps with rising rate; then linear decay to 0
-    weight_decay: float = .01    # weight decay of matrices
-    clip: float = 1.             # gradient norm limit; 0: none
-    accumulate: int = 1          # gradient accumulation: parts of a batch, to save memory
-    bf16: bool = False           # bfloat16 autocast; weights stay in float32
-    temperature: float = .05     # temperature of cosines under a softmax
-    patience: int = 0            # early stopping: epochs without improvement; 0: off
-    together: bool = True        # all expressions of a question in one batch
-    window: int = 0              # batches within which questions are sorted by length; 0: none
-    seed: int = 0                # random seed
+
+    lr: float = 1e-4  # maximum learning rate
+    batch: int = 16  # examples or questions per step
+    unit: Literal["examples", "questions"] = "examples"  # unit of the batch size
+    epochs: int = 1  # number of epochs
+    steps: int = 0  # optimizer steps; 0: as many as the epochs need
+    warmup: float = 0.1  # share of steps with rising rate; then linear decay to 0
+    weight_decay: float = 0.01  # weight decay of matrices
+    clip: float = 1.0  # gradient norm limit; 0: none
+    accumulate: int = 1  # gradient accumulation: parts of a batch, to save memory
+    bf16: bool = False  # bfloat16 autocast; weights stay in float32
+    temperature: float = 0.05  # temperature of cosines under a softmax
+    patience: int = 0  # early stopping: epochs without improvement; 0: off
+    together: bool = True  # all expressions of a question in one batch
+    window: int = 0  # batches within which questions are sorted by length; 0: none
+    seed: int = 0  # random seed
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1,
-                 "patience": 0, "window": 0, "seed": 0}
-        if small := _too_small(self, least): return small
+        least = {
+            "batch": 1,
+            "epochs": 1,
+            "steps": 0,
+            "warmup": 0,
+            "weight_decay": 0,
+            "clip": 0,
+            "accumulate": 1,
+            "patience": 0,
+            "window": 0,
+            "seed": 0,
+        }
+        if small := _too_small(self, least):
+            return small
         for f in ("lr", "temperature"):
-            if not 0 < getattr(self, f) < float("inf"): return f"field {f}: {getattr(self, f)} is no positive number"
+            if not 0 < getattr(self, f) < float("inf"):
+                return f"field {f}: {getattr(self, f)} is no positive number"
         for f in ("warmup", "weight_decay", "clip"):
-            if not getattr(self, f) < float("inf"): return f"field {f}: {getattr(self, f)} is no number"
-        if self.seed >= 2**32: return f"field seed: {self.seed} is more than {2**32 - 1}"
+            if not getattr(self, f) < float("inf"):
+                return f"field {f}: {getattr(self, f)} is no number"
+        if self.seed >= 2**32:
+            return f"field seed: {self.seed} is more than {2**32 - 1}"
         return "field warmup: is a share, so not more than 1" if self.warmup > 1 else ""
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #4f06aa4f
 class TrainedSystem(Record):
     "A pair model that is trained."
-    pair: PairModel            # the pair model with its initial weights
-    training: Recipe           # default training settings
-    grid: dict[str, list[bool|int|float]] = {} # field of the recipe -> values to try
-    printed: str = ""          # row of the paper's Table 13
-    note: str = ""             # remark for readers
+
+    pair: PairModel  # the pair model with its initial weights
+    training: Recipe  # default training settings
+    grid: dict[str, list[bool | int | float]] = {}  # field of the recipe -> values to try
+    printed: str = ""  # row of the paper's Table 13
+    note: str = ""  # remark for readers
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        if self.pair.kind in ("entailment", LITE): return f"field pair: the kind {self.pair.kind} is not trained here"
+        if self.pair.kind in ("entailment", LITE):
+            return f"field pair: the kind {self.pair.kind} is not trained here"
         for f in self.grid:
-            if f not in Recipe.__struct_fields__: return f"field grid: a recipe has no field {f!r}"
+            if f not in Recipe.__struct_fields__:
+                return f"field grid: a recipe has no field {f!r}"
         for f, values in self.grid.items():
-            if not values: return f"field grid: {f} has no values"
+            if not values:
+                return f"field grid: {f} has no values"
         return ""
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #6329f5ac
@@ -83,13 +118,16 @@ def _check_settings(pair: dict):
     "Raise an error for a setting that neither a recipe nor a pair model has."
     known = [*Recipe.__struct_fields__, *PairModel.__struct_fields__]
     if bad := set(pair) - set(known):
-        raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
+        raise CallError(
+            f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known)
+        )
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #ab99d816
 def _split(changed: dict) -> tuple[dict, dict]:
     "Split settings into those of a recipe and the rest."
     recipe, rest = dict[str, Any](), dict[str, Any]()
-    for name, value in changed.items(): (recipe if name in Recipe.__struct_fields__ else rest)[name] = value
+    for name, value in changed.items():
+        (recipe if name in Recipe.__struct_fields__ else rest)[name] = value
     return recipe, rest
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #21818fc0
@@ -97,20 +135,30 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
     """Find a system by name, such as bi-encoder, with some settings of its recipe or its pair model changed, such
     as lr=1e-5 or tokens=128."""
     if name not in trained_systems():
-        raise CallError(f"{name!r} is not a trainable system", do=nearest(name, trained_systems()))
+        raise CallError(
+            f"{name!r} is not a trainable system", do=nearest(name, trained_systems())
+        )
     (recipe, pair), x = _split(changed), trained_systems()[name]
     if "epochs" in recipe:
         recipe = {"steps": 0} | recipe  # given epochs overrule the recipe's steps
     _check_settings(pair)
     try:
-        return x.changed(training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe),
-                         pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel))
-    except (msgspec.ValidationError, ValueError) as e: raise CallError(f"{name}: {e}") from None
+        return x.changed(
+            training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe),
+            pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel),
+        )
+    except (msgspec.ValidationError, ValueError) as e:
+        raise CallError(f"{name}: {e}") from None
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #63c6edda
 def _written_text(o: Option) -> str:
     "Return an option's text for a model that writes."
-    return f"entity: {o.name} description: {o.description}" if o.description else f"entity: {o.name}"
+    return (
+        f"entity: {o.name} description: {o.description}"
+        if o.description
+        else f"entity: {o.name}"
+    )
+
 
 def text_for(kind: str) -> Callable[[Option], str]:
     "Return the function from an option to its text for pair models of this kind."
@@ -119,17 +167,22 @@ def text_for(kind: str) -> Callable[[Option], str]:
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a977660b
 class Form(NamedTuple):
     "A tokenizer's special tokens around two texts."
+
     before: list[int]
     between: list[int]
     after: list[int]
-    types: tuple[int, ...] = () # token types of before, first, between, second, after; (): none
+    # token types of before, first, between, second, after; (): none
+    types: tuple[int, ...] = ()
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #95490aec
 def _check_fast(tokenizer: Any):
     "Refuse a tokenizer that does not return where each text begins and ends."
     if not getattr(tokenizer, "is_fast", False):
-        raise DataError("its tokenizer does not return the limits of texts", getattr(tokenizer, "name_or_path", ""),
-                        "pairs need one with a tokenizer.json")
+        raise DataError(
+            "its tokenizer does not return the limits of texts",
+            getattr(tokenizer, "name_or_path", ""),
+            "pairs need one with a tokenizer.json",
+        )
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #ed5671a0
 def _places(tokens: Any, text: int) -> list[int]:
@@ -144,8 +197,19 @@ def _form_of(tokenizer: Any) -> Form:
     ids, first, second = pair["input_ids"], _places(pair, 0), _places(pair, 1)
     cuts = first[0], first[-1] + 1, second[0], second[-1] + 1
     kinds = pair.get("token_type_ids") or []
-    at = [max(0, cuts[0] - 1), first[0], max(first[0], cuts[2] - 1), second[0], len(ids) - 1]
-    return Form(ids[:cuts[0]], ids[cuts[1]:cuts[2]], ids[cuts[3]:], tuple(kinds[i] for i in at) if kinds else ())
+    at = [
+        max(0, cuts[0] - 1),
+        first[0],
+        max(first[0], cuts[2] - 1),
+        second[0],
+        len(ids) - 1,
+    ]
+    return Form(
+        ids[: cuts[0]],
+        ids[cuts[1] : cuts[2]],
+        ids[cuts[3] :],
+        tuple(kinds[i] for i in at) if kinds else (),
+    )
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d5b465b5
 def _one_after_the_other(tokenizer: Any) -> Form:
@@ -153,67 +217,96 @@ def _one_after_the_other(tokenizer: Any) -> Form:
     _check_fast(tokenizer)
     tokens = tokenizer("a")
     own = _places(tokens, 0)
-    return Form(tokens["input_ids"][:own[0]], [], tokens["input_ids"][own[-1] + 1:])
+    return Form(tokens["input_ids"][: own[0]], [], tokens["input_ids"][own[-1] + 1 :])
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #35480aed
 def _cut(first: list[int], second: list[int], room: int, keep: int) -> list[list[int]]:
     "Cut two tokenized texts to fit into a room together: first the other text than `keep`."
     two, other = [first, second], 1 - keep
-    two[keep] = two[keep][:max(room//2, room - len(two[other]))]
-    two[other] = two[other][:room - len(two[keep])]
+    two[keep] = two[keep][: max(room // 2, room - len(two[other]))]
+    two[other] = two[other][: room - len(two[keep])]
     return two
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a8de1c04
-def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: int) -> dict[str, list[int]]:
+def _joined(
+    form: Form, first: list[int], second: list[int], limit: int, keep: int
+) -> dict[str, list[int]]:
     "Join two tokenized texts to one row."
     room = max(2, limit - len(form.before) - len(form.between) - len(form.after))
     first, second = _cut(first, second, room, keep)
     parts = [form.before, first, form.between, second, form.after]
     row = {"input_ids": list(chain.from_iterable(parts))}
     if form.types:
-        row["token_type_ids"] = list(chain.from_iterable(map(repeat, form.types, map(len, parts))))
-    return row | {"attention_mask": [1]*len(row["input_ids"])}
+        row["token_type_ids"] = list(
+            chain.from_iterable(map(repeat, form.types, map(len, parts)))
+        )
+    return row | {"attention_mask": [1] * len(row["input_ids"])}
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d21b6711
 def _choice_loss(scores: Any, sizes: Sequence[int], right: Sequence[bool]):
     "Compute the cross entropy over the options of each question."
     torch = need("torch", "models")
-    pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(list(torch.split(x, list(sizes))), batch_first=True,
-                                                          padding_value=fill)
+    pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(
+        list(torch.split(x, list(sizes))), batch_first=True, padding_value=fill
+    )
     low, wanted = float("-inf"), pad(torch.tensor(list(right), device=scores.device), False)
     every = pad(scores.float(), low)
-    return (torch.logsumexp(every, 1) - torch.logsumexp(every.masked_fill(~wanted, low), 1)).mean()
+    return (
+        torch.logsumexp(every, 1) - torch.logsumexp(every.masked_fill(~wanted, low), 1)
+    ).mean()
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #364f617b
 class BiEncoder(Encoder):
     "A trainable encoder."
+
     @property
-    def net(self): return self.model
+    def net(self):
+        return self.model
+
     def _of(self, texts: list[str], prefix: str):
         "Compute vectors of texts, with gradients."
-        tokens = self.tokenizer([prefix + t for t in texts], truncation=True, max_length=self.m.tokens)
+        tokens = self.tokenizer(
+            [prefix + t for t in texts], truncation=True, max_length=self.m.tokens
+        )
         return self.tensors(rows_of(tokens))
-    def loss(self, p: Pairs, right: Sequence[bool], temperature: float = .05):
+
+    def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 0.05):
         "Compute the softmax loss over the cosines of each question's options."
-        expressions, options = self._of(p.expressions, self.m.prefix), self._of(p.texts, self.m.text_prefix)
+        expressions = self._of(p.expressions, self.m.prefix)
+        options = self._of(p.texts, self.m.text_prefix)
         at = need("torch", "models").as_tensor(p.at, device=expressions.device)
-        return _choice_loss((expressions[at[:, 0]]*options[at[:, 1]]).sum(-1)/temperature, p.sizes, right)
+        return _choice_loss(
+            (expressions[at[:, 0]] * options[at[:, 1]]).sum(-1) / temperature,
+            p.sizes,
+            right,
+        )
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #7d46d2d8
 class PairReader(Loaded):
     "A model that reads an expression and an option's text together."
+
     first = 0  # the first text: 0 the option's text, 1 the expression
+
     def __init__(self, model: Any, tokenizer: Any, m: PairModel, form: Form):
         super().__init__(model, tokenizer, m)
         self.form = form
-        self.tokens: dict[str, list[int]] = {} # text -> tokens
+        self.tokens: dict[str, list[int]] = {}  # text -> tokens
+
     def _tokens(self, texts: Iterable[str]):
         "Tokenize texts, each once."
         new = list(dict.fromkeys(t for t in texts if t not in self.tokens))
         if new:
             # verbose: it would warn of long texts, which are truncated here
-            self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"],
-                                   strict=True))
+            self.tokens.update(
+                zip(
+                    new,
+                    self.tokenizer(new, add_special_tokens=False, verbose=False)[
+                        "input_ids"
+                    ],
+                    strict=True,
+                )
+            )
+
     def rows(self, p: Pairs) -> list[dict]:
         "Convert all pairs to rows."
         expressions, options = self._prefixed(p)
@@ -221,15 +314,21 @@ class PairReader(Loaded):
         out = []
         for i, j in p.at.tolist():
             two = [self.tokens[expressions[i]], self.tokens[options[j]]]
-            if self.first == 0: two.reverse()
+            if self.first == 0:
+                two.reverse()
             out.append(_joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first))
         return out
-    def filled(self, rows: list[dict]): return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
+
+    def filled(self, rows: list[dict]):
+        return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #87a33de6
 class PairScores(PairReader):
     "A scorer of rows, with cached scores."
-    def sure(self, rows: list[dict]) -> list[float]: raise NotImplementedError
+
+    def sure(self, rows: list[dict]) -> list[float]:
+        raise NotImplementedError
+
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute a score for each pair."
         rows = self.rows(p)
@@ -245,27 +344,40 @@ def _new_head(size: int, units: int, dropout: float, seed: int = 0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(size, units)
-        torch.nn.init.normal_(layer.weight, std=.02)
+        torch.nn.init.normal_(layer.weight, std=0.02)
         torch.nn.init.zeros_(layer.bias)
     return torch.nn.Sequential(torch.nn.Dropout(dropout), layer)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #95ce5064
 class CrossEncoder(PairScores):
     "The cross-encoders BERT and BERT Joint."
+
     def __init__(self, model: Any, tokenizer: Any, m: PairModel, seed: int = 0):
         super().__init__(model, tokenizer, m, _form_of(tokenizer))
         c, torch = model.config, need("torch", "models")
-        self.head = _new_head(c.hidden_size, 2 if m.kind == "binary" else 1, getattr(c, "hidden_dropout_prob", .1),
-                              seed).to(model.device, model.dtype).eval()
+        self.head = (
+            _new_head(
+                c.hidden_size,
+                2 if m.kind == "binary" else 1,
+                getattr(c, "hidden_dropout_prob", 0.1),
+                seed,
+            )
+            .to(model.device, model.dtype)
+            .eval()
+        )
         self.net = torch.nn.ModuleDict({"base": model, "head": self.head})
+
     def outputs(self, rows: list[dict]):
         return self.head(self.model(**self.filled(rows)).last_hidden_state[:, 0]).float()
 
-    def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.):
+    def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.0):
         "Compute the cross entropy of each pair, or over the options of each question."
         torch, out = need("torch", "models"), self.outputs(self.rows(p))
-        if self.m.kind == "joint": return _choice_loss(out[:, 0], p.sizes, right)
-        return torch.nn.functional.cross_entropy(out, torch.tensor(list(right), device=out.device).long())
+        if self.m.kind == "joint":
+            return _choice_loss(out[:, 0], p.sizes, right)
+        return torch.nn.functional.cross_entropy(
+            out, torch.tensor(list(right), device=out.device).long()
+        )
 
     def sure(self, rows: list[dict]) -> list[float]:
         "Compute P(label 1), or the single output."
@@ -273,124 +385,182 @@ class CrossEncoder(PairScores):
         with torch.inference_mode():
             # double precision: probabilities near 1 would be equal in single precision
             out = self.outputs(rows).cpu().double()
-            return (out[:, 0] if self.m.kind == "joint" else torch.softmax(out, -1)[:, 1]).tolist()
+            return (
+                out[:, 0] if self.m.kind == "joint" else torch.softmax(out, -1)[:, 1]
+            ).tolist()
 
-    def save(self, folder: str|Path):
+    def save(self, folder: str | Path):
         "Save the model, its tokenizer and the head."
         from safetensors.torch import save_file
+
         super().save(folder)
-        save_file({k: v.contiguous() for k, v in self.head.state_dict().items()}, Path(folder)/"head.safetensors")
+        save_file(
+            {k: v.contiguous() for k, v in self.head.state_dict().items()},
+            Path(folder) / "head.safetensors",
+        )
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #837bf171
 class Writer(PairScores):
     "A model that writes 1 or 0."
+
     first = 1
+
     def __init__(self, model: Any, tokenizer: Any, m: PairModel):
-        super().__init__(model, tokenizer, m.changed(prefix=f"{m.prefix}expression: "), _one_after_the_other(tokenizer))
-        self.net, self.yes, self.no = model, *(tokenizer(x)["input_ids"] for x in ("1", "0"))
-        if self.yes == self.no: raise DataError("its tokenizer does not know 1 from 0", m.model)
+        super().__init__(
+            model,
+            tokenizer,
+            m.changed(prefix=f"{m.prefix}expression: "),
+            _one_after_the_other(tokenizer),
+        )
+        self.net, self.yes, self.no = (
+            model,
+            *(tokenizer(x)["input_ids"] for x in ("1", "0")),
+        )
+        if self.yes == self.no:
+            raise DataError("its tokenizer does not know 1 from 0", m.model)
+
     def _wanted(self, right: Sequence[bool]):
         "Return the output tokens of each row; -100: none."
         torch, n = need("torch", "models"), max(len(self.yes), len(self.no))
-        pad = lambda x: x + [-100]*(n - len(x))
+        pad = lambda x: x + [-100] * (n - len(x))
         return torch.tensor([pad(self.yes if r else self.no) for r in right])
+
     def told(self, rows: list[dict], right: Sequence[bool]):
         "Compute the log-probabilities of each wanted output token."
         torch = need("torch", "models")
         wanted = self._wanted(right).to(self.model.device)
         logits = self.model(**self.filled(rows), labels=wanted).logits
-        if torch.is_grad_enabled(): logits = logits.float()
-        else: logits, wanted = logits.cpu().double(), wanted.cpu()
+        if torch.is_grad_enabled():
+            logits = logits.float()
+        else:
+            logits, wanted = logits.cpu().double(), wanted.cpu()
         there = wanted != -100
-        return torch.log_softmax(logits, -1).gather(-1, wanted.clamp(min=0)[..., None])[..., 0], there
+        return torch.log_softmax(logits, -1).gather(-1, wanted.clamp(min=0)[..., None])[
+            ..., 0
+        ], there
 
-    def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.):
+    def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.0):
         "Compute the cross entropy of the tokens of 1 and 0, averaged over tokens."
         logp, there = self.told(self.rows(p), right)
-        return -(logp*there).sum()/there.sum()
+        return -(logp * there).sum() / there.sum()
 
     def sure(self, rows: list[dict]) -> list[float]:
         "Compute P(1)."
         with need("torch", "models").inference_mode():
-            logp, there = self.told(rows, [True]*len(rows))
-            return (logp*there).sum(-1).exp().tolist()
+            logp, there = self.told(rows, [True] * len(rows))
+            return (logp * there).sum(-1).exp().tolist()
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #b102cd22
 def _load_head(made: CrossEncoder, folder: Path):
     "Load the head of a cross-encoder."
     from safetensors import SafetensorError
     from safetensors.torch import load_file
-    try: made.head.load_state_dict(load_file(folder/"head.safetensors"))
+
+    try:
+        made.head.load_state_dict(load_file(folder / "head.safetensors"))
     except (OSError, SafetensorError, RuntimeError) as e:
-        raise DataError(f"its head cannot be read: {str(e).splitlines()[0]}", str(folder), "train it again") from None
+        raise DataError(
+            f"its head cannot be read: {str(e).splitlines()[0]}",
+            str(folder),
+            "train it again",
+        ) from None
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #3dda8640
-Head = BiEncoder|CrossEncoder|Writer
-_CLASSES = {"cosine": "AutoModel", "binary": "AutoModel", "joint": "AutoModel", "written": "AutoModelForSeq2SeqLM"}
+Head = BiEncoder | CrossEncoder | Writer
+_CLASSES = {
+    "cosine": "AutoModel",
+    "binary": "AutoModel",
+    "joint": "AutoModel",
+    "written": "AutoModelForSeq2SeqLM",
+}
+
 
 def _made(m: PairModel, model: Any, tokenizer: Any, seed: int = 0) -> Head:
     "Wrap a model as a head."
-    if m.kind == "written": return Writer(model, tokenizer, m)
-    return BiEncoder(model, tokenizer, m) if m.kind == "cosine" else CrossEncoder(model, tokenizer, m, seed)
+    if m.kind == "written":
+        return Writer(model, tokenizer, m)
+    return (
+        BiEncoder(model, tokenizer, m)
+        if m.kind == "cosine"
+        else CrossEncoder(model, tokenizer, m, seed)
+    )
+
 
 def new_model(m: PairModel, seed: int = 0, offline: bool = True) -> Head:
     "Load a model for training; `seed` initializes the head. If `offline`, nothing is downloaded."
     return _made(m, *load_with(_CLASSES[m.kind], m.changed(dtype="float32"), offline), seed)
 
-def trained_model(m: PairModel, folder: str|Path) -> Head:
+
+def trained_model(m: PairModel, folder: str | Path) -> Head:
     "Load a model from the folder of its training."
-    made = _made(m, *load_with(_CLASSES[m.kind], m.changed(model=str(folder), package="", revision="")))
-    if isinstance(made, CrossEncoder): _load_head(made, Path(folder))
+    made = _made(
+        m,
+        *load_with(_CLASSES[m.kind], m.changed(model=str(folder), package="", revision="")),
+    )
+    if isinstance(made, CrossEncoder):
+        _load_head(made, Path(folder))
     return made
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #cc5bb68f
 class Tried(Record):
     "A recipe and its results."
-    recipe: dict[str, Any]      # changes of the system's own recipe
-    held_out: list[float|None]  # held-out accuracy after each epoch
-    failed: str = ""            # error, if training failed
+
+    recipe: dict[str, Any]  # changes of the system's own recipe
+    held_out: list[float | None]  # held-out accuracy after each epoch
+    failed: str = ""  # error, if training failed
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #515ab5d1
 class TrainedSeal(Record, omit_defaults=False):
     "The final record of a complete training."
 
-    system: str               # the trained system
-    part: str                 # the requested training task
-    trained_on: list[str]     # tasks that it was trained on
-    told: str                 # description of the training data
-    questions: int            # number of training expressions
+    system: str  # the trained system
+    part: str  # the requested training task
+    trained_on: list[str]  # tasks that it was trained on
+    told: str  # description of the training data
+    questions: int  # number of training expressions
     settings: dict[str, Any]  # settings of the pair model
-    recipe: Recipe            # the selected recipe
-    epochs: int               # epochs of the final weights
-    held_out: float|None      # held-out accuracy
-    held_out_on: str          # held-out data
-    before: float|None        # held-out accuracy before training, if meaningful
-    tried: list[Tried]        # all recipes
-    losses: list[float]       # mean loss of each epoch of the final weights
-    data: dict[str, str]      # questions and files -> ids
-    base: str                 # id of the initial weights
-    weights: str              # id of the final weights
-    limit: int = 0            # first questions only; 0: all
-    schema: int = 1           # version of this format
+    recipe: Recipe  # the selected recipe
+    epochs: int  # epochs of the final weights
+    held_out: float | None  # held-out accuracy
+    held_out_on: str  # held-out data
+    before: float | None  # held-out accuracy before training, if meaningful
+    tried: list[Tried]  # all recipes
+    losses: list[float]  # mean loss of each epoch of the final weights
+    data: dict[str, str]  # questions and files -> ids
+    base: str  # id of the initial weights
+    weights: str  # id of the final weights
+    limit: int = 0  # first questions only; 0: all
+    schema: int = 1  # version of this format
+
 
 SEAL, WEIGHTS, _SCHEMA = "seal.json", "weights", 1
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #fe5dd08e
-def read_seal(folder: str|Path) -> TrainedSeal:
+def read_seal(folder: str | Path) -> TrainedSeal:
     "Read the record of a training from its folder."
-    path = Path(folder)/SEAL
+    path = Path(folder) / SEAL
     if not path.exists():
-        raise DataError("holds no complete training", str(folder),
-                        "train it with refnb train, which resumes")
+        raise DataError(
+            "holds no complete training",
+            str(folder),
+            "train it with refnb train, which resumes",
+        )
     return read_seal_at(path)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d92650df
 def read_seal_at(path: Path) -> TrainedSeal:
     "Read the record of a training from a file."
     try:
-        if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != _SCHEMA:
-            raise OtherVersion(f"written in schema {schema}, this refnb reads {_SCHEMA}", str(path),
-                               "use the version that wrote it, or train the system elsewhere")
+        if (
+            schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")
+        ) != _SCHEMA:
+            raise OtherVersion(
+                f"written in schema {schema}, this refnb reads {_SCHEMA}",
+                str(path),
+                "use the version that wrote it, or train the system elsewhere",
+            )
         return msgspec.json.decode(data, type=TrainedSeal)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
-        raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
+        raise FormatError(
+            str(e), str(path), "it is damaged; train the system again"
+        ) from None

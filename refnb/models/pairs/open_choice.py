@@ -18,22 +18,33 @@ def _check_open(questions: Sequence[Question]):
     "Refuse questions without the options neither and both."
     for q in questions:
         if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH):
-            raise DataError("has other options than two, neither and both", f"question {q.id}",
-                            "make it with open_questions")
+            raise DataError(
+                "has other options than two, neither and both",
+                f"question {q.id}",
+                "make it with open_questions",
+            )
 
 # %% ../../../nbs/models/pairs/07_open_choice.ipynb #2cd034c4
 class OpenScores(NamedTuple):
     "Scores of two options, and the right choices."
-    scores: np.ndarray # a row for each question
+
+    scores: np.ndarray  # a row for each question
     right: np.ndarray  # 0 or 1: an option; 2: neither; 3: both
-    kind: np.ndarray   # kind of question: one, neither, both
+    kind: np.ndarray  # kind of question: one, neither, both
+
 
 def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
     "Score the two options of questions that also offer neither and both."
     _check_open(questions)
-    scores = scorer(pairs_of([q.changed(options=q.options[:2], right=()) for q in questions]))
-    return OpenScores(np.asarray(scores, float).reshape(-1, 2), np.array([q.right[0] for q in questions], int),
-                      np.array([q.meta["kind"] for q in questions]))
+    scores = scorer(
+        pairs_of([q.changed(options=q.options[:2], right=()) for q in questions])
+    )
+    return OpenScores(
+        np.asarray(scores, float).reshape(-1, 2),
+        np.array([q.right[0] for q in questions], int),
+        np.array([q.meta["kind"] for q in questions]),
+    )
+
 
 def opened(scores: np.ndarray, threshold: float) -> np.ndarray:
     """Choose from rows of two scores by accepting options above a threshold.
@@ -47,14 +58,25 @@ def by_kind(s: OpenScores, threshold: float) -> dict[str, float]:
     good = opened(s.scores, threshold) == s.right
     return {k: float(good[s.kind == k].mean()) for k in OPEN if (s.kind == k).any()}
 
+
 def thresholds(s: OpenScores, most: int = 400) -> np.ndarray:
     "List at most `most` relevant thresholds, ascending: between scores, and outside of them."
     scores = np.unique(s.scores)
-    cuts = np.concatenate([[scores[0] - 1], (scores[1:] + scores[:-1])/2, [scores[-1] + 1]])
-    return cuts if len(cuts) <= most else cuts[np.unique(np.linspace(0, len(cuts) - 1, most).round().astype(int))]
+    cuts = np.concatenate(
+        [[scores[0] - 1], (scores[1:] + scores[:-1]) / 2, [scores[-1] + 1]]
+    )
+    return (
+        cuts
+        if len(cuts) <= most
+        else cuts[np.unique(np.linspace(0, len(cuts) - 1, most).round().astype(int))]
+    )
+
 
 def fitted_threshold(s: OpenScores) -> float:
     """Find the threshold with the best average accuracy over the kinds, on questions whose right answers may be
     seen; the lowest of equally good ones."""
-    if not len(s.right): raise DataError("there are no questions", "threshold")
-    return float(max(thresholds(s), key=lambda t: (np.mean(list(by_kind(s, t).values())), -t)))
+    if not len(s.right):
+        raise DataError("there are no questions", "threshold")
+    return float(
+        max(thresholds(s), key=lambda t: (np.mean(list(by_kind(s, t).values())), -t))
+    )

@@ -24,14 +24,20 @@ def expression_of(q: Question) -> str:
     "Return a question's expression: the marked text, or the whole text if nothing is marked."
     return q.text[slice(*q.chars)] if q.chars else q.text.strip()
 
+
 class Pairs(NamedTuple):
     "Pairs of texts to compare."
-    expressions: list[str] # expressions, each once
-    texts: list[str]       # texts of options, each once
-    at: np.ndarray         # a row for each option of each question: indices of an expression and a text
-    sizes: list[int]       # number of options of each question
 
-def pairs_of(questions: Sequence[Question], text: Callable[[Option], str] = choice_text) -> Pairs:
+    expressions: list[str]  # expressions, each once
+    texts: list[str]  # texts of options, each once
+    # a row for each option of each question: indices of an expression and a text
+    at: np.ndarray
+    sizes: list[int]  # number of options of each question
+
+
+def pairs_of(
+    questions: Sequence[Question], text: Callable[[Option], str] = choice_text
+) -> Pairs:
     "Convert questions, in their order, to pairs of texts; `text` returns an option's text."
     expressions: dict[str, int] = {}
     texts: dict[str, int] = {}
@@ -40,13 +46,19 @@ def pairs_of(questions: Sequence[Question], text: Callable[[Option], str] = choi
         for o in q.options:
             expression = expressions.setdefault(expression_of(q), len(expressions))
             at.append((expression, texts.setdefault(text(o), len(texts))))
-    return Pairs(list(expressions), list(texts), np.array(at, dtype=np.intp).reshape(-1, 2),
-                 [len(q.options) for q in questions])
+    return Pairs(
+        list(expressions),
+        list(texts),
+        np.array(at, dtype=np.intp).reshape(-1, 2),
+        [len(q.options) for q in questions],
+    )
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c0a875bc
-class NoScore(DataError): "A score is not a number."
+class NoScore(DataError):
+    "A score is not a number."
 
-Scorer = Callable[[Pairs], Sequence[float]|np.ndarray]
+
+Scorer = Callable[[Pairs], Sequence[float] | np.ndarray]
 BLOCK = 1000  # questions per call of the scorer: answers are on disk before the next call
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #5fb12568
@@ -54,15 +66,22 @@ def _check_finite(q: Question, scores: Iterable[float]):
     "Raise an error for a score that is not a number."
     for x in scores:
         if not math.isfinite(x):
-            raise NoScore(f"the score of an option is {x}", f"question {q.id}",
-                          "damaged weights or overflow; try dtype=float32")
+            raise NoScore(
+                f"the score of an option is {x}",
+                f"question {q.id}",
+                "damaged weights or overflow; try dtype=float32",
+            )
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #dc2067d9
-def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
-             text: Callable[[Option], str] = choice_text) -> Iterator[Answer]:
+def compared(
+    questions: Sequence[Question],
+    scorer: Scorer,
+    block: int = BLOCK,
+    text: Callable[[Option], str] = choice_text,
+) -> Iterator[Answer]:
     """Answer questions, in their order, by a scorer, a block of them at a time; `text` returns an option's text."""
     for k in range(0, len(questions), block):
-        batch = questions[k:k + block]
+        batch = questions[k : k + block]
         scores = iter(map(float, scorer(pairs_of(batch, text))))
         for q in batch:
             own = tuple(islice(scores, len(q.options)))
@@ -73,7 +92,8 @@ def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
 def _always_first(p: Pairs) -> list[float]:
     "Score the first option of each question 1, all others 0."
     out: list[float] = []
-    for n in p.sizes: out += [1.]*(n > 0) + [0.]*(n - 1)
+    for n in p.sizes:
+        out += [1.0] * (n > 0) + [0.0] * (n - 1)
     return out
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8220274d
@@ -81,26 +101,36 @@ def _always_first(p: Pairs) -> list[float]:
 def stop_words() -> frozenset[str]:
     "Read the list of stop words."
     lines = packaged("data/systems/stop_words.txt").read_text().splitlines()
-    return frozenset(chain.from_iterable(line.split() for line in lines if not line.startswith("#")))
+    return frozenset(
+        chain.from_iterable(line.split() for line in lines if not line.startswith("#"))
+    )
+
 
 def content_words(text: str) -> set[str]:
     "Collect the content words of a text, in lower case."
     return set(re.findall("[a-z0-9]+", text.lower())) - stop_words()
 
+
 def word_overlap(p: Pairs) -> list[int]:
     "Count the words of each expression that are in an option's text."
-    expressions, options = list(map(content_words, p.expressions)), list(map(content_words, p.texts))
+    expressions = list(map(content_words, p.expressions))
+    options = list(map(content_words, p.texts))
     return [len(expressions[i] & options[j]) for i, j in p.at.tolist()]
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #0e05e625
 def _fuzzy(name: str) -> Scorer:
     "Make a scorer of a ratio of rapidfuzz."
+
     def scores(p: Pairs) -> list[float]:
         from rapidfuzz import fuzz
+
         ratio = getattr(fuzz, name)
-        expressions, options = list(map(str.lower, p.expressions)), list(map(str.lower, p.texts))
+        expressions = list(map(str.lower, p.expressions))
+        options = list(map(str.lower, p.texts))
         return [ratio(expressions[i], options[j]) for i, j in p.at.tolist()]
+
     return scores
+
 
 token_set_ratio, partial_ratio = _fuzzy("token_set_ratio"), _fuzzy("partial_ratio")
 
@@ -109,31 +139,43 @@ def _words_of(text: str) -> Iterable[str]:
     "Yield the content words of at least two letters."
     return (w for w in re.findall(r"\b\w\w+\b", text.lower()) if w not in stop_words())
 
-def _spaced_words(text: str) -> list[str]: return text.lower().split()
+
+def _spaced_words(text: str) -> list[str]:
+    return text.lower().split()
+
 
 def _runs_in(word: str) -> list[str]:
     "List the character n-grams in a word padded with blanks."
     padded = f" {word} "
-    return [padded[i:i + n] for n in (3, 4, 5) for i in range(len(padded) - n + 1)]
+    return [padded[i : i + n] for n in (3, 4, 5) for i in range(len(padded) - n + 1)]
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #d005b070
 class Terms(NamedTuple):
     "A way to split a text into terms."
-    words: Callable[[str], Iterable[str]]        # splits a text into words
-    parts: Callable[[str], list[str]]|None = None # splits a word into terms; None: the word itself
+
+    words: Callable[[str], Iterable[str]]  # splits a text into words
+    # splits a word into terms; None: the word itself
+    parts: Callable[[str], list[str]] | None = None
+
 
 WORDS, CHARACTERS = Terms(_words_of), Terms(_spaced_words, _runs_in)
 
+
 class _Row(NamedTuple):
     "A row of a sparse table."
-    at: list[int]    # nonzero columns
-    counts: list[int] # their values
+
+    at: list[int]  # nonzero columns
+    counts: list[int]  # their values
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #22cf0f4e
 def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
     "Count terms; unknown terms become columns, or are omitted."
     counts = Counter(terms)
-    if grow: return _Row([columns.setdefault(name, len(columns)) for name in counts], list(counts.values()))
+    if grow:
+        return _Row(
+            [columns.setdefault(name, len(columns)) for name in counts],
+            list(counts.values()),
+        )
     at, known = list[int](), list[int]()
     for name, n in counts.items():
         if name in columns:
@@ -145,14 +187,23 @@ def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
 def _table(rows: Sequence[_Row], width: int) -> Any:
     "Make a sparse table of rows."
     from scipy.sparse import csr_matrix
+
     at = [row.at for row in rows]
     counts = np.array(list(chain.from_iterable(row.counts for row in rows)), float)
     ends = np.cumsum([0, *map(len, at)], dtype=np.int32)
-    return csr_matrix((counts, np.array(list(chain.from_iterable(at)), np.int32), ends), shape=(len(rows), width))
+    return csr_matrix(
+        (counts, np.array(list(chain.from_iterable(at)), np.int32), ends),
+        shape=(len(rows), width),
+    )
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8a4049e9
-def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], seen: dict[str, _Row],
-                 grow: bool = False) -> Any:
+def _term_counts(
+    texts: Sequence[str],
+    terms: Terms,
+    columns: dict[str, int],
+    seen: dict[str, _Row],
+    grow: bool = False,
+) -> Any:
     "Count the terms of each text; `seen` holds the rows of words met in fitting, as most recur."
     if not terms.parts:
         rows = [_row(terms.words(t), columns, grow) for t in texts]
@@ -160,34 +211,46 @@ def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], se
     own: dict[str, int] = {}
     words = [_row(terms.words(t), own, True) for t in texts]
     parts = [seen.get(w) or _row(terms.parts(w), columns, grow) for w in own]
-    if grow: seen.update(zip(own, parts, strict=True))
+    if grow:
+        seen.update(zip(own, parts, strict=True))
     return _table(words, len(own)) @ _table(parts, len(columns))
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c96be148
 class Tfidf:
     "A TF-IDF scorer fitted on texts."
+
     def __init__(self, texts: Iterable[str], terms: Terms = WORDS):
         "Fit weights of terms on texts of options, which do not reveal right answers; `terms` splits texts."
         self.terms = terms
-        self.columns: dict[str, int] = {} # term -> column
-        self.seen: dict[str, _Row] = {}   # word -> its terms
+        self.columns: dict[str, int] = {}  # term -> column
+        self.seen: dict[str, _Row] = {}  # word -> its terms
         counts = _term_counts(list(texts), terms, self.columns, self.seen, grow=True)
-        self.weights = 1 + np.log((1 + counts.shape[0])/(1 + np.bincount(counts.indices, minlength=counts.shape[1])))
+        self.weights = 1 + np.log(
+            (1 + counts.shape[0])
+            / (1 + np.bincount(counts.indices, minlength=counts.shape[1]))
+        )
+
     def vectors(self, texts: Sequence[str]) -> Any:
         "Return texts as a sparse table with rows of length one; all zero without known terms."
         m = _term_counts(texts, self.terms, self.columns, self.seen)
-        m.data = (1 + np.log(m.data))*self.weights[m.indices]
+        m.data = (1 + np.log(m.data)) * self.weights[m.indices]
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
         m.data /= np.repeat(np.where(length, length, 1), np.diff(m.indptr))
         return m
+
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the cosine of each pair."
         expressions, options = self.vectors(p.expressions), self.vectors(p.texts)
-        return np.asarray(expressions[p.at[:, 0]].multiply(options[p.at[:, 1]]).sum(axis=1)).ravel()
+        return np.asarray(
+            expressions[p.at[:, 0]].multiply(options[p.at[:, 1]]).sum(axis=1)
+        ).ravel()
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #13cb3576
-@lru_cache(maxsize=2)  # for a task's systems with the same texts: plain, with negation, and comparing
-def _fitted_tfidf(texts: tuple[str, ...], terms: Terms) -> Tfidf: return Tfidf(texts, terms)
+# for a task's systems with the same texts: plain, with negation, and comparing
+@lru_cache(maxsize=2)
+def _fitted_tfidf(texts: tuple[str, ...], terms: Terms) -> Tfidf:
+    return Tfidf(texts, terms)
+
 
 def fitted_tfidf(texts: Iterable[str], terms: Terms = WORDS) -> Tfidf:
     "Fit a TF-IDF scorer on texts, or return the cached one."
@@ -196,22 +259,33 @@ def fitted_tfidf(texts: Iterable[str], terms: Terms = WORDS) -> Tfidf:
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #97cb9f02
 def turning(scorer: Scorer) -> Scorer:
     "Flip the sign of a scorer for negated expressions: it then chooses the least similar option."
+
     def scores(p: Pairs) -> np.ndarray:
-        sign = np.array([-1. if NEGATION.search(e) else 1. for e in p.expressions])
-        return np.asarray(scorer(p), float)*sign[p.at[:, 0]]
+        sign = np.array([-1.0 if NEGATION.search(e) else 1.0 for e in p.expressions])
+        return np.asarray(scorer(p), float) * sign[p.at[:, 0]]
+
     return scores
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8f2ff4da
 class Weightless(NamedTuple):
     "A pair model without weights."
-    title: str                                 # title in tables
-    made: Callable[[Sequence[str]], Scorer]    # texts to fit on -> scorer
-    fitted: bool = False                       # whether it uses these texts
+
+    title: str  # title in tables
+    made: Callable[[Sequence[str]], Scorer]  # texts to fit on -> scorer
+    fitted: bool = False  # whether it uses these texts
+
 
 WEIGHTLESS: dict[str, Weightless] = {
     "always-first": Weightless("Always first", lambda texts: _always_first),
     "word-overlap": Weightless("Word overlap", lambda texts: word_overlap),
-    "token-set-ratio": Weightless("rapidfuzz token_set_ratio", lambda texts: token_set_ratio),
+    "token-set-ratio": Weightless(
+        "rapidfuzz token_set_ratio", lambda texts: token_set_ratio
+    ),
     "partial-ratio": Weightless("rapidfuzz partial_ratio", lambda texts: partial_ratio),
-    "tfidf-words": Weightless("TF-IDF, words", lambda texts: fitted_tfidf(texts, WORDS), fitted=True),
-    "tfidf-characters": Weightless("TF-IDF, characters", lambda texts: fitted_tfidf(texts, CHARACTERS), fitted=True)}
+    "tfidf-words": Weightless(
+        "TF-IDF, words", lambda texts: fitted_tfidf(texts, WORDS), fitted=True
+    ),
+    "tfidf-characters": Weightless(
+        "TF-IDF, characters", lambda texts: fitted_tfidf(texts, CHARACTERS), fitted=True
+    ),
+}

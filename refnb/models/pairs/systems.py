@@ -11,38 +11,83 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import msgspec
-from ...core.types import Answer, CallError, DataError, FormatError, Question, nearest, safe_path
+from refnb.core.types import (
+    Answer,
+    CallError,
+    DataError,
+    FormatError,
+    Question,
+    nearest,
+    safe_path,
+)
 from ...core.settings import Settings, packaged
 from ...core.runs import RunInfo, prompt_hash
 from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
 from ...benchmarks.tasks import Task, find_task, is_task, sample_of
 from ..systems import BaseSystem, Identity, System, variant_name
-from ..registry import TURNED, Entry, changed_record, differing, entries_of, record_of, refuse_asking
+from refnb.models.registry import (
+    TURNED,
+    Entry,
+    changed_record,
+    differing,
+    entries_of,
+    record_of,
+    refuse_asking,
+)
 from ..language.local import Weights, weights_id
-from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
-from .encoders import LITE, UNHASHED, Loaded, PairModel, _newest_first, check_pair_model, load_encoder
-from .encoders import pair_model_is_here
+from refnb.models.pairs.scorers import (
+    BLOCK,
+    WEIGHTLESS,
+    Scorer,
+    compared,
+    pairs_of,
+    turning,
+)
+from refnb.models.pairs.encoders import (
+    LITE,
+    UNHASHED,
+    Loaded,
+    PairModel,
+    _newest_first,
+    check_pair_model,
+    load_encoder,
+    pair_model_is_here,
+)
 from .entailment import load_entailment
 from .comparing import Comparing, weights_for
 from .use_lite import lite_id, load_lite
-from .heads import SEAL, WEIGHTS, Recipe, TrainedSystem, read_seal, text_for, trained_model
-from .heads import trained_systems
+from refnb.models.pairs.heads import (
+    SEAL,
+    WEIGHTS,
+    Recipe,
+    TrainedSystem,
+    read_seal,
+    text_for,
+    trained_model,
+    trained_systems,
+)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #f8554f4c
 COMPARING = "comparing"
-UNTURNED = ("always-first", COMPARING)  # a place has no sign to flip, and `comparing` handles negation itself
+# a place has no sign to flip, and `comparing` handles negation itself
+UNTURNED = ("always-first", COMPARING)
+
 
 def is_pair_system(name: str) -> bool:
     "Tell whether a name is that of a pair model."
     base = name.partition("[")[0]
     known = entries_of("pair-model")
-    return (base in known
-            or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED))
+    return base in known or (
+        base.endswith(TURNED)
+        and (plain := base.removesuffix(TURNED)) in known
+        and plain not in UNTURNED
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #f9d36c6f
-def _title_of(base: str, model: PairModel|None) -> str:
+def _title_of(base: str, model: PairModel | None) -> str:
     "Return the title of a pair model, without what is changed."
-    if model: return model.title
+    if model:
+        return model.title
     return "Negation and comparison" if base == COMPARING else WEIGHTLESS[base].title
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #3471dd53
@@ -53,74 +98,115 @@ def _hashed(m: PairModel) -> dict[str, Any]:
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2d81b633
 class PairSystem(BaseSystem):
     "A system that compares an expression with each option."
+
     whole = "it takes seconds: omit --ray"
 
-    def __init__(self, entry: Entry, changed: Mapping[str, Any]|None = None):
+    def __init__(self, entry: Entry, changed: Mapping[str, Any] | None = None):
         """Make a system of an entry, under the requested name, possibly with +negation.
         Settings of a model with weights can be changed."""
         changed, self.entry = dict(changed or {}), entry
         self.base = entry.name.removesuffix(TURNED)
         self.turned = self.base != entry.name
         if self.turned and self.base in UNTURNED:
-            raise CallError(f"{self.base} cannot be flipped by negation", do=f"ask {self.base}")
+            raise CallError(
+                f"{self.base} cannot be flipped by negation", do=f"ask {self.base}"
+            )
         self.trained = "pair" in entry.data
         usual = _usual_model(self.base, entry)
         self.model = _asked_model(self.base, usual, changed, self.trained)
-        other = differing(self.model, usual, frozenset(UNHASHED)) if self.model and usual else {}
+        other = (
+            differing(self.model, usual, frozenset(UNHASHED))
+            if self.model and usual
+            else {}
+        )
         self.name, self.old_name = variant_name(entry.name, other), entry.name
         title = _title_of(self.base, self.model)
-        self.title = (f"{title}, turned by negation" if self.turned else title) + self.name.removeprefix(entry.name)
+        self.title = (
+            f"{title}, turned by negation" if self.turned else title
+        ) + self.name.removeprefix(entry.name)
         self.free = not self.model
         self.changed = changed
-        self.loaded: Loaded|None = None
-        self.checked: dict[str, PairSystem] = {}  # task -> the system with its checkpoint for that task
+        self.loaded: Loaded | None = None
+        # task -> the system with its checkpoint for that task
+        self.checked: dict[str, PairSystem] = {}
 
     @property
     def answers(self) -> str:
-        return ("any task of questions"
-                + ("" if self.base in UNTURNED else "; append +negation to flip its choice for negated expressions"))
+        return "any task of questions" + (
+            ""
+            if self.base in UNTURNED
+            else "; append +negation to flip its choice for negated expressions"
+        )
+
     @property
     def about(self) -> str:
-        return f"{self.model.model}; {self.model.licence}" if self.model else "a pair model without weights"
+        return (
+            f"{self.model.model}; {self.model.licence}"
+            if self.model
+            else "a pair model without weights"
+        )
+
     @property
     def needs(self) -> str:
-        if not self.model: return "nothing"
-        return (f"{'training, from ' if self.trained else ''}{self.model.package or self.model.model} "
-                f"({'here' if pair_model_is_here(self.model) else 'not here'})")
+        if not self.model:
+            return "nothing"
+        return (
+            f"{'training, from ' if self.trained else ''}{self.model.package or self.model.model} "
+            f"({'here' if pair_model_is_here(self.model) else 'not here'})"
+        )
 
     def on(self, task: Task) -> "PairSystem":
         "Return the system with its checkpoint for a task; untrained systems are returned unchanged."
-        if not self.trained: return self
+        if not self.trained:
+            return self
         if task.name not in self.checked:
-            self.checked[task.name] = _with_checkpoint(self, task.name, task.settings, **self.changed)
+            self.checked[task.name] = _with_checkpoint(
+                self, task.name, task.settings, **self.changed
+            )
         return self.checked[task.name]
+
     def having(self, model: PairModel) -> "PairSystem":
         "Return a copy with another record."
         new = PairSystem(self.entry, self.changed)
         new.model = model
         return new
+
     def lacks(self, task: Task) -> str:
-        if why := super().lacks(task): return why
+        if why := super().lacks(task):
+            return why
         try:
             x = self.on(task)
-            if x.model and not x.model.checkpoint: check_pair_model(x.model, task.settings.offline)
-        except DataError as e: return str(e)  # errors of damage or wrong calls are raised
+            if x.model and not x.model.checkpoint:
+                check_pair_model(x.model, task.settings.offline)
+        except DataError as e:
+            return str(e)  # errors of damage or wrong calls are raised
         return ""
-    def identity(self, task: Task) -> Identity: return pair_identity(self.on(task), task.name, task.settings.offline)
+
+    def identity(self, task: Task) -> Identity:
+        return pair_identity(self.on(task), task.name, task.settings.offline)
+
     def is_it(self, info: RunInfo) -> bool:
-        if not self.model or self.trained: return True
-        return info.settings == msgspec.json.decode(msgspec.json.encode(_hashed(self.model)))
+        if not self.model or self.trained:
+            return True
+        return info.settings == msgspec.json.decode(
+            msgspec.json.encode(_hashed(self.model))
+        )
+
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         x = self.on(task)
         if x.model and items and not self.trained and self.loaded is None:
             self.loaded = _loaded_of(x, task.settings.offline)
-        yield from _pair_answers(x, task.name, items, task.questions, task.settings, self.loaded)
+        yield from _pair_answers(
+            x, task.name, items, task.questions, task.settings, self.loaded
+        )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #bb330729
-def _usual_model(base: str, entry: Entry) -> PairModel|None:
+def _usual_model(base: str, entry: Entry) -> PairModel | None:
     "Return the entry's record of a model with weights, or None."
-    if base in WEIGHTLESS or base == COMPARING: return None
-    if "pair" in entry.data: return record_of(entry, TrainedSystem).pair
+    if base in WEIGHTLESS or base == COMPARING:
+        return None
+    if "pair" in entry.data:
+        return record_of(entry, TrainedSystem).pair
     return record_of(entry, PairModel, title=entry.name, licence="unknown")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #34dd2152
@@ -130,18 +216,31 @@ def _refuse_training(base: str, changed: Mapping[str, Any]):
         if k in Recipe.__struct_fields__:
             raise CallError(f"{k} is a setting of training", base, "give it to refnb train")
     if fixed := {"kind", "model"} & set(changed):
-        raise CallError(f"{min(fixed)} is fixed when a system is trained", base,
-                        "give it to refnb train, or name another checkpoint")
+        raise CallError(
+            f"{min(fixed)} is fixed when a system is trained",
+            base,
+            "give it to refnb train, or name another checkpoint",
+        )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
-def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool) -> PairModel|None:
+def _asked_model(
+    base: str, usual: PairModel | None, changed: dict, trained: bool
+) -> PairModel | None:
     "Return the record with changed settings; raise an error for settings that cannot change."
     if usual is None:
-        if changed: raise CallError(f"{base} has no settings", do="settings are for models of encoders.yaml")
+        if changed:
+            raise CallError(
+                f"{base} has no settings", do="settings are for models of encoders.yaml"
+            )
         return None
     if not trained and "checkpoint" in changed:
-        raise CallError(f"{base} is not trained", "checkpoint", f"checkpoints are for {', '.join(trained_systems())}")
-    if trained: _refuse_training(base, changed)
+        raise CallError(
+            f"{base} is not trained",
+            "checkpoint",
+            f"checkpoints are for {', '.join(trained_systems())}",
+        )
+    if trained:
+        _refuse_training(base, changed)
     return changed_record(usual, changed, "a trained system" if trained else "an encoder")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #fb92883a
@@ -155,27 +254,36 @@ def the_pair_system(name: str, **changed) -> PairSystem:
     "Find a pair model by its name, such as word-overlap+negation, with some settings changed."
     known = entries_of("pair-model")
     if not is_pair_system(name):
-        raise CallError(f"unknown pair model {name!r}",
-                        do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]))
+        raise CallError(
+            f"unknown pair model {name!r}",
+            do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]),
+        )
     return PairSystem(known[name.removesuffix(TURNED)]._replace(name=name), changed)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2836f0c6
 def trained_for(task: str) -> list[str]:
     "List the tasks that a system must be trained on to answer a task, unless a checkpoint is named."
     whole = sample_of(task)[0]
-    if not whole.startswith("altentities/"): return []
+    if not whole.startswith("altentities/"):
+        return []
     return [f"{whole.rpartition('/')[0]}/{split}" for split in ("train", "dev")]
+
 
 def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List the folders with weights of a system (`base`) trained for a task, newest first."
     found: list[Path] = []
-    for x in trained_for(task): found += (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")
+    for x in trained_for(task):
+        found += (Path(s.runs) / "trained" / safe_path(base) / safe_path(x)).glob(
+            f"*/{SEAL}"
+        )
     return [p.parent for p in _newest_first(found)]
+
 
 def _same_questions(task: str) -> str:
     "Name a task's questions without its setting: in AltEntities, all settings share the same expressions."
     whole = sample_of(task)[0]
-    if not is_task(whole) or not whole.startswith("altentities/"): return whole
+    if not is_task(whole) or not whole.startswith("altentities/"):
+        return whole
     domain, _, split = read_altentities_task(whole)
     return f"altentities/{domain}/{split}"
 
@@ -183,88 +291,142 @@ def _same_questions(task: str) -> str:
 def _check_checkpoint(folder: Path, seal: Any, base: str, task: str):
     "Refuse a checkpoint of another system, and one that was trained on the questions it would answer."
     if seal.system != base:
-        raise CallError(f"holds the weights of {seal.system}", str(folder),
-                        f"ask {seal.system}, or name another checkpoint")
+        raise CallError(
+            f"holds the weights of {seal.system}",
+            str(folder),
+            f"ask {seal.system}, or name another checkpoint",
+        )
     if _same_questions(task) in map(_same_questions, seal.trained_on):
-        raise DataError(f"{base} was trained on its questions", task, f"its held-out accuracy is in {folder/SEAL}")
+        raise DataError(
+            f"{base} was trained on its questions",
+            task,
+            f"its held-out accuracy is in {folder / SEAL}",
+        )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #00f568a9
 def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
     "Return the named checkpoint of a system, or the newest one for a task."
-    if model.checkpoint: return Path(model.checkpoint)
-    if found := _checkpoints(base, task, s): return found[0]
-    raise DataError(f"{base} is not trained for it", task,
-                    f"refnb train {base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
-                    f"checkpoint=FOLDER")
+    if model.checkpoint:
+        return Path(model.checkpoint)
+    if found := _checkpoints(base, task, s):
+        return found[0]
+    raise DataError(
+        f"{base} is not trained for it",
+        task,
+        f"refnb train {base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
+        f"checkpoint=FOLDER",
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d2d7877a
 def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> PairModel:
     "Return a model with the settings of its training."
-    try: return msgspec.convert(msgspec.to_builtins(model) | settings, PairModel)
+    try:
+        return msgspec.convert(msgspec.to_builtins(model) | settings, PairModel)
     except (msgspec.ValidationError, ValueError) as e:
-        raise FormatError(f"field settings: {e}", str(folder/SEAL),
-                          "it was made by another version, or is damaged; train the system again") from None
+        raise FormatError(
+            f"field settings: {e}",
+            str(folder / SEAL),
+            "it was made by another version, or is damaged; train the system again",
+        ) from None
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
 def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
     "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
-    if not system.trained or system.model is None: return system
+    if not system.trained or system.model is None:
+        return system
     folder = _checkpoint_of(system.base, system.model, task, s)
     seal = read_seal(folder)
     _check_checkpoint(folder, seal, system.base, task)
     learnt = _learnt_model(system.model, seal.settings, folder)
-    return system.having(changed_record(learnt, changed | {"checkpoint": str(folder)}, "a trained system"))
+    return system.having(
+        changed_record(learnt, changed | {"checkpoint": str(folder)}, "a trained system")
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
 def _fitting_task(task: str) -> str:
     "Name the task whose options weigh the terms of TF-IDF; empty: its own."
     whole = sample_of(task)[0]
-    if not is_task(task) or not whole.startswith("altentities/"): return ""
+    if not is_task(task) or not whole.startswith("altentities/"):
+        return ""
     domain, setting, _ = read_altentities_task(whole)
     return altentities_task(domain, setting, "dev")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #81c1293b
 def _is_fitted(system: PairSystem) -> bool:
     "Tell whether a system's weights of terms are fitted on texts of options."
-    return system.base == COMPARING or system.base in WEIGHTLESS and WEIGHTLESS[system.base].fitted
+    return (
+        system.base == COMPARING
+        or system.base in WEIGHTLESS
+        and WEIGHTLESS[system.base].fitted
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
 def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
     "Load the model of a system with weights; if `offline`, nothing is downloaded."
     m = system.model
-    if m is None: raise CallError(f"{system.base} has no weights")
-    if m.checkpoint: return trained_model(m, Path(m.checkpoint)/WEIGHTS)
-    if system.trained: raise DataError(f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER")
-    return {"entailment": load_entailment, LITE: load_lite}.get(m.kind, load_encoder)(m, offline)
+    if m is None:
+        raise CallError(f"{system.base} has no weights")
+    if m.checkpoint:
+        return trained_model(m, Path(m.checkpoint) / WEIGHTS)
+    if system.trained:
+        raise DataError(
+            f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER"
+        )
+    return {"entailment": load_entailment, LITE: load_lite}.get(m.kind, load_encoder)(
+        m, offline
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #362f1683
-def _texts_to_fit(system: PairSystem, task: str, questions: Sequence[Question], s: Settings) -> list[str]:
+def _texts_to_fit(
+    system: PairSystem, task: str, questions: Sequence[Question], s: Settings
+) -> list[str]:
     "List the texts of options that a system without weights is fitted on; none if it needs none."
-    if not _is_fitted(system): return []
+    if not _is_fitted(system):
+        return []
     fitting = _fitting_task(task)
     return pairs_of(find_task(fitting, s).questions if fitting else questions).texts
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #078bf193
-def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: Settings,
-              loaded: Loaded|None = None) -> Scorer:
+def scorer_of(
+    system: PairSystem,
+    task: str,
+    questions: Sequence[Question],
+    s: Settings,
+    loaded: Loaded | None = None,
+) -> Scorer:
     """Make the scorer of a system for all questions of a task; `loaded` is a model loaded before."""
     scorer: Any
-    if system.model: scorer = loaded or _loaded_of(system, s.offline)
+    if system.model:
+        scorer = loaded or _loaded_of(system, s.offline)
     else:
         texts = _texts_to_fit(system, task, questions, s)
-        scorer = (Comparing(texts, weights_for(task, questions)) if system.base == COMPARING
-                  else WEIGHTLESS[system.base].made(texts))
+        scorer = (
+            Comparing(texts, weights_for(task, questions))
+            if system.base == COMPARING
+            else WEIGHTLESS[system.base].made(texts)
+        )
     return turning(scorer) if system.turned else scorer
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
-def _pair_answers(system: PairSystem, task: str, todo: Sequence[Question], questions: Sequence[Question], s: Settings,
-                 loaded: Loaded|None = None) -> Iterator[Answer]:
+def _pair_answers(
+    system: PairSystem,
+    task: str,
+    todo: Sequence[Question],
+    questions: Sequence[Question],
+    s: Settings,
+    loaded: Loaded | None = None,
+) -> Iterator[Answer]:
     """Yield a pair model's answers to `todo`, the remaining questions of a task, in order.
     `loaded` is a model loaded before."""
-    if not todo: return
+    if not todo:
+        return
     kind = system.model.kind if system.model else "cosine"
-    yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20,
-                        text_for(kind))
+    yield from compared(
+        todo,
+        scorer_of(system, task, questions, s, loaded),
+        BLOCK if kind == "cosine" else BLOCK // 20,
+        text_for(kind),
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e
 def _weights_hash(m: PairModel, offline: bool = True) -> str:
@@ -275,7 +437,8 @@ def _weights_hash(m: PairModel, offline: bool = True) -> str:
 # %% ../../../nbs/models/pairs/06_systems.ipynb #c7af7b12
 def _weightless_identity(system: PairSystem, task: str) -> Identity:
     "Return the identity of a model without weights: the texts that it is fitted on, and its lists of words."
-    if not _is_fitted(system): return Identity({}, data={})
+    if not _is_fitted(system):
+        return Identity({}, data={})
     on = _fitting_task(task)
     settings = {"fitted on": on or "the options of its questions"}
     if system.base == COMPARING:
@@ -286,8 +449,13 @@ def _weightless_identity(system: PairSystem, task: str) -> Identity:
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1273c7f9
 def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identity:
     "Return the identity of a pair model: all that can change its answers, including a checkpoint."
-    if (m := system.model) and m.checkpoint: return _trained_identity(m)
-    return Identity(_hashed(m), data={"weights": _weights_hash(m, offline)}) if m else _weightless_identity(system, task)
+    if (m := system.model) and m.checkpoint:
+        return _trained_identity(m)
+    return (
+        Identity(_hashed(m), data={"weights": _weights_hash(m, offline)})
+        if m
+        else _weightless_identity(system, task)
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2626d890
 def pair_settings(m: PairModel) -> dict:
@@ -300,7 +468,15 @@ def _trained_identity(m: PairModel) -> Identity:
     "Return the identity of a trained model."
     folder = Path(m.checkpoint)
     seal = read_seal(folder)
-    if weights_id(Weights(str(folder/WEIGHTS))) != seal.weights:
-        raise DataError("the weights are not those of the completed training", str(folder), "train the system again")
-    learnt = {"trained": seal.told, "recipe": msgspec.structs.asdict(seal.recipe), "epochs": seal.epochs}
+    if weights_id(Weights(str(folder / WEIGHTS))) != seal.weights:
+        raise DataError(
+            "the weights are not those of the completed training",
+            str(folder),
+            "train the system again",
+        )
+    learnt = {
+        "trained": seal.told,
+        "recipe": msgspec.structs.asdict(seal.recipe),
+        "epochs": seal.epochs,
+    }
     return Identity(pair_settings(m) | learnt, data={"weights": seal.weights})

@@ -19,22 +19,42 @@ from ...core.files import disk_fault, read_yaml, write_atomic
 from ...core.runs import OtherVersion, questions_id
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS, paper_domain
-from ...benchmarks.tasks import is_task, find_task, task_is_here, task_questions, sample_of, the_card
+from refnb.benchmarks.tasks import (
+    is_task,
+    find_task,
+    task_is_here,
+    task_questions,
+    sample_of,
+    the_card,
+)
 from ..language.local import Weights, weights_id
 from .scorers import BLOCK, NoScore, compared, pairs_of
 from .encoders import PairModel, check_pair_model
-from .heads import SEAL, WEIGHTS, Head, Recipe, TrainedSeal, TrainedSystem, Tried, new_model
-from .heads import read_seal, text_for, the_trained
+from refnb.models.pairs.heads import (
+    SEAL,
+    WEIGHTS,
+    Head,
+    Recipe,
+    TrainedSeal,
+    TrainedSystem,
+    Tried,
+    new_model,
+    read_seal,
+    text_for,
+    the_trained,
+)
 from .systems import pair_settings
 from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #49744db6
 class Source(NamedTuple):
     "The training and evaluation data of a system."
-    asked: str                # as requested
-    tasks: list[str]          # training tasks
-    judges: list[str]         # development tasks, which select recipe and epoch; []: cross-validation
-    told: str                 # description
+
+    asked: str  # as requested
+    tasks: list[str]  # training tasks
+    # development tasks, which select recipe and epoch; []: cross-validation
+    judges: list[str]
+    told: str  # description
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #a300f708
 def _mixed_tasks(name: str) -> list[str]:
@@ -44,18 +64,25 @@ def _mixed_tasks(name: str) -> list[str]:
         m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", x)
         out += [f"altentities/{d}/{m[1]}/{m[2]}" for d in DOMAINS] if m else [x]
     for task, n in sorted(Counter(out).items()):
-        if n > 1: raise CallError("appears twice", task)
+        if n > 1:
+            raise CallError("appears twice", task)
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d86452bb
 def _check_teaches(task: str):
     "Refuse a task that nothing is trained on."
     if the_card(task).shape != "choice":
-        raise CallError("has documents, not questions", task, "train on a task of questions")
+        raise CallError(
+            "has documents, not questions", task, "train on a task of questions"
+        )
     whole = sample_of(task)[0]
     if whole.endswith("/test"):
         stem = whole.removesuffix("test")
-        raise CallError("is a test task, which nothing is trained on", task, f"name {stem}train or {stem}dev")
+        raise CallError(
+            "is a test task, which nothing is trained on",
+            task,
+            f"name {stem}train or {stem}dev",
+        )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #755e1002
 def _away(tasks: Sequence[str], s: Settings) -> list[str]:
@@ -66,43 +93,63 @@ def _away(tasks: Sequence[str], s: Settings) -> list[str]:
 def _check_here(tasks: Sequence[str], s: Settings):
     "Raise an error for development files that are not here and cannot be fetched."
     if s.offline and (lacking := _away(tasks, s)):
-        raise DataError("neither the training file nor the development file is here", lacking[0],
-                        f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
+        raise DataError(
+            "neither the training file nor the development file is here",
+            lacking[0],
+            f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network",
+        )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
 def _source_of(name: str, s: Settings) -> Source:
     "Choose the training and development data for a task."
     tasks = _mixed_tasks(name)
-    for task in tasks: _check_teaches(task)
+    for task in tasks:
+        _check_teaches(task)
     dev, joined = [re.sub("/train$", "/dev", task) for task in tasks], "+".join(tasks)
     if dev == tasks or not all(task.endswith("/train") for task in tasks):
         return Source(name, tasks, [], f"trained on {joined}")
     _check_here(dev, s)
     away = _away(tasks, s)
-    if not away: return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
+    if not away:
+        return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
     are = "is" if len(away) == 1 else "are"
-    return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here")
+    return Source(
+        name,
+        dev,
+        [],
+        f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here",
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d5cb3fb2
 def _bound(questions: Sequence[Question]) -> list[list[Question]]:
     "Group questions that share a document or a target, directly or indirectly."
     root: dict[Any, Any] = {}
+
     def find(x):
-        while root.setdefault(x, x) != x: x = root[x]
+        while root.setdefault(x, x) != x:
+            x = root[x]
         return x
+
     for q in questions:
-        for i in q.right: root[find(("target", q.options[i].name))] = find(("document", q.doc_key))
+        for i in q.right:
+            root[find(("target", q.options[i].name))] = find(("document", q.doc_key))
     out: dict[Any, list[Question]] = {}
-    for q in questions: out.setdefault(find(("document", q.doc_key)), []).append(q)
+    for q in questions:
+        out.setdefault(find(("document", q.doc_key)), []).append(q)
     return list(out.values())
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #37335b3f
 def _check_folds(groups: int, k: int):
     "Refuse fewer than two folds, and more folds than groups of questions."
-    if k < 2: raise CallError(f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation")
+    if k < 2:
+        raise CallError(
+            f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation"
+        )
     if groups < k:
-        raise DataError(f"{groups} groups of questions that share no target make no {k} folds",
-                        do="ask for fewer folds, or train on more")
+        raise DataError(
+            f"{groups} groups of questions that share no target make no {k} folds",
+            do="ask for fewer folds, or train on more",
+        )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eb79bca5
 def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
@@ -111,7 +158,8 @@ def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list
     _check_folds(len(groups), k)
     random.Random(f"folds {seed}").shuffle(groups)
     out: list[list[Question]] = [[] for _ in range(k)]
-    for g in sorted(groups, key=len, reverse=True): min(out, key=len).extend(g)
+    for g in sorted(groups, key=len, reverse=True):
+        min(out, key=len).extend(g)
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #b9cf3b27
@@ -122,9 +170,14 @@ def _options_of(questions: Sequence[Question]) -> int:
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6140778d
 SINGLE = ("binary", "written")  # kinds trained on single pairs
 
+
 def _alone(q: Question) -> list[Question]:
     "Split a question into pairs, each right or wrong."
-    return [q.changed(options=(o,), right=(0,) if i in q.right else ()) for i, o in enumerate(q.options)]
+    return [
+        q.changed(options=(o,), right=(0,) if i in q.right else ())
+        for i, o in enumerate(q.options)
+    ]
+
 
 def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Question]]:
     "Group questions that must stay in one batch."
@@ -132,29 +185,39 @@ def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Que
         apart = chain.from_iterable(map(_alone, questions)) if kind in SINGLE else questions
         return [[q] for q in apart]
     out: dict[str, list[Question]] = {}
-    for q in questions: out.setdefault(q.doc_key, []).append(q)
+    for q in questions:
+        out.setdefault(q.doc_key, []).append(q)
     return list(out.values())
+
 
 def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
     "Return how much a unit counts in a batch."
-    if r.unit == "questions" and r.together: return 1
+    if r.unit == "questions" and r.together:
+        return 1
     return _options_of(unit) if kind in SINGLE else len(unit)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6fe236c8
 def _length(unit: list[Question]) -> int:
     "Return the length of the longest option of some questions."
-    return max(len(o.name) + len(o.description) for o in chain.from_iterable(q.options for q in unit))
+    return max(
+        len(o.name) + len(o.description)
+        for o in chain.from_iterable(q.options for q in unit)
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8cd00757
 def _sorted_in_windows(units: list, width: int) -> list:
     "Sort units by length within windows of `width` units."
-    if width <= 1: return units
+    if width <= 1:
+        return units
     out: list = []
-    for i in range(0, len(units), width): out += sorted(units[i:i + width], key=_length)
+    for i in range(0, len(units), width):
+        out += sorted(units[i : i + width], key=_length)
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #2a83acbc
-def _packed(units: Sequence[list[Question]], size: int, r: Recipe, kind: str) -> list[list[Question]]:
+def _packed(
+    units: Sequence[list[Question]], size: int, r: Recipe, kind: str
+) -> list[list[Question]]:
     "Fill batches with units one after the other; a batch has room for `size`, and one unit at least."
     out: list[list[Question]] = []
     room = 0
@@ -170,66 +233,95 @@ def _packed(units: Sequence[list[Question]], size: int, r: Recipe, kind: str) ->
 # %% ../../../nbs/models/pairs/08_trained.ipynb #0c54973d
 def _batch_size(questions: Sequence[Question], units: int, r: Recipe) -> int:
     "Return the size of a batch; of single units, as many as so many questions have on average."
-    if r.unit == "examples" or r.together: return r.batch
+    if r.unit == "examples" or r.together:
+        return r.batch
     targets = len({q.doc_key for q in questions})
-    return max(1, round(r.batch*units/targets))
+    return max(1, round(r.batch * units / targets))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #64c8ddbc
-def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
+def _batches_of(
+    questions: Sequence[Question], r: Recipe, kind: str
+) -> Callable[[int], list[list[Question]]]:
     "Make the function that returns the batches of an epoch."
     units = _units(questions, r, kind)
     size = _batch_size(questions, len(units), r)
+
     def batches(epoch: int) -> list[list[Question]]:
         rng, order = random.Random(f"batches {r.seed} {epoch}"), units.copy()
         rng.shuffle(order)
-        in_batch = max(1, size//max(1, _weight(order[0], r, kind)))
-        out = _packed(_sorted_in_windows(order, r.window*in_batch), size, r, kind)
-        if r.window: rng.shuffle(out)
+        in_batch = max(1, size // max(1, _weight(order[0], r, kind)))
+        out = _packed(_sorted_in_windows(order, r.window * in_batch), size, r, kind)
+        if r.window:
+            rng.shuffle(out)
         return out
+
     return batches
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #a093d253
 def _accuracy_of(head: Head, questions: Sequence[Question]) -> float:
     "Compute a head's accuracy."
     head.forget()
-    block = BLOCK if head.m.kind == "cosine" else BLOCK//20
+    block = BLOCK if head.m.kind == "cosine" else BLOCK // 20
     answers = compared(questions, head, block, text_for(head.m.kind))
-    return sum(credit(q, a) for q, a in zip(questions, answers, strict=True))/len(questions)
+    return sum(credit(q, a) for q, a in zip(questions, answers, strict=True)) / len(
+        questions
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #99d6a4f1
 def _right_of(questions: Sequence[Question]) -> list[bool]:
     "Tell for each option of some questions whether it is right."
     out: list[bool] = []
-    for q in questions: out += [i in q.right for i in range(len(q.options))]
+    for q in questions:
+        out += [i in q.right for i in range(len(q.options))]
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #363fcbf1
 def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
     "Make the loss function of a batch of questions."
     text = text_for(head.m.kind)
+
     def loss(batch: list[Question]):
         return head.loss(pairs_of(batch, text), _right_of(batch), r.temperature)
+
     return loss
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #5ae07077
 class Plan(NamedTuple):
     "A single training run."
+
     m: PairModel
     r: Recipe
-    learnt: list[Question]        # training questions
-    judges: list[Question]        # held-out questions; []: none
-    folder: Path                  # output folder
-    until: int = 0                # epochs after which to stop; 0: all
-    keep: bool = True             # save the weights
+    learnt: list[Question]  # training questions
+    judges: list[Question]  # held-out questions; []: none
+    folder: Path  # output folder
+    until: int = 0  # epochs after which to stop; 0: all
+    keep: bool = True  # save the weights
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #f41ea93f
-def _fit(plan: Plan, offline: bool = True, say: Callable[[Entry], None]|None = None, every: float = 60.) -> Fitted:
+def _fit(
+    plan: Plan,
+    offline: bool = True,
+    say: Callable[[Entry], None] | None = None,
+    every: float = 60.0,
+) -> Fitted:
     "Train a pair model once."
     head = new_model(plan.m, plan.r.seed, offline)
     held_out = (lambda: _accuracy_of(head, plan.judges)) if plan.judges else None
     size = _options_of if plan.m.kind in SINGLE else len
-    return train(head.net, _batches_of(plan.learnt, plan.r, plan.m.kind), _loss_of(head, plan.r), plan.r, plan.folder,
-                 held_out, bool(plan.judges) and plan.m.kind == "cosine", plan.until, every, plan.keep, say, size)
+    return train(
+        head.net,
+        _batches_of(plan.learnt, plan.r, plan.m.kind),
+        _loss_of(head, plan.r),
+        plan.r,
+        plan.folder,
+        held_out,
+        bool(plan.judges) and plan.m.kind == "cosine",
+        plan.until,
+        every,
+        plan.keep,
+        say,
+        size,
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #cbb82a9d
 def _printed_row(x: TrainedSystem, task: str) -> str:
@@ -240,7 +332,9 @@ def _printed_row(x: TrainedSystem, task: str) -> str:
 # %% ../../../nbs/models/pairs/08_trained.ipynb #72bbb4a7
 def _table_13() -> dict[str, dict[str, Any]]:
     "Return the rows of the paper's Table 13: the selected hyperparameters."
-    return read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
+    return read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"][
+        "table_13_hyperparameters"
+    ]["cells"]
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
@@ -248,8 +342,11 @@ def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     row = _printed_row(x, task)
     cells = _table_13()
     if not x.printed or row not in cells:
-        raise CallError("Table 13 prints no recipe for it", task,
-                        f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}")
+        raise CallError(
+            "Table 13 prints no recipe for it",
+            task,
+            f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}",
+        )
     names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
     return {names[k]: v for k, v in cells[row].items()}
 
@@ -259,25 +356,36 @@ def _one_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     first, *others = [_printed_recipe(x, one) for one in task.split("+")]
     for other in others:
         if other != first:
-            raise CallError("Table 13 prints another recipe for each of them, and none for all together", task,
-                            "name values, such as --grid lr=1e-5,1e-4, or full")
+            raise CallError(
+                "Table 13 prints another recipe for each of them, and none for all together",
+                task,
+                "name values, such as --grid lr=1e-5,1e-4, or full",
+            )
     return first
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #05a34b67
 def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]]:
     "List the recipes to try."
-    if not grid_text: return [{}]
-    if grid_text == "selected": return [_one_recipe(x, task)]
+    if not grid_text:
+        return [{}]
+    if grid_text == "selected":
+        return [_one_recipe(x, task)]
     if grid_text == "full" and not x.grid:
-        raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
+        raise CallError(
+            "the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4"
+        )
     grid = dict(x.grid) if grid_text == "full" else _parsed_grid(grid_text)
-    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    return [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #27517381
 def _values(name: str, text: str, kind: Any) -> list:
     "Parse the values of a field of the recipe."
-    try: return [msgspec.convert(v, kind, strict=False) for v in text.split(",")]
-    except msgspec.ValidationError: raise CallError(f"{name} cannot be {text!r}", "--grid") from None
+    try:
+        return [msgspec.convert(v, kind, strict=False) for v in text.split(",")]
+    except msgspec.ValidationError:
+        raise CallError(f"{name} cannot be {text!r}", "--grid") from None
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #001c17a5
 def _parsed_grid(text: str) -> dict[str, list]:
@@ -287,22 +395,29 @@ def _parsed_grid(text: str) -> dict[str, list]:
     for word in text.split():
         name, eq, values = word.partition("=")
         if name not in kinds:
-            raise CallError(f"a recipe has no field {name!r}", "--grid",
-                            f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
-        if not values: raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
-        if name in out: raise CallError(f"{name} appears twice", "--grid", f"say {name}=VALUE,VALUE")
+            raise CallError(
+                f"a recipe has no field {name!r}",
+                "--grid",
+                f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}",
+            )
+        if not values:
+            raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
+        if name in out:
+            raise CallError(f"{name} appears twice", "--grid", f"say {name}=VALUE,VALUE")
         out[name] = _values(name, values, kinds[name])
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6bac9b6b
 class Learnt(NamedTuple):
     "A trained system."
-    folder: Path      # folder with weights, journals and the final record
-    seal: TrainedSeal # the final record
+
+    folder: Path  # folder with weights, journals and the final record
+    seal: TrainedSeal  # the final record
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #5b1500da
 class _Work(NamedTuple):
     "The shared arguments of all training runs of one call."
+
     x: TrainedSystem
     recipes: list[Recipe]
     questions: list[Question]
@@ -316,87 +431,136 @@ class _Work(NamedTuple):
 # %% ../../../nbs/models/pairs/08_trained.ipynb #89eea98b
 def _reporter(w: _Work, name: str) -> Callable[[Entry], None]:
     "Make a function that reports the result of an epoch."
+
     def tell(e: Entry):
-        if not e.is_epoch: return
+        if not e.is_epoch:
+            return
         results: list[str] = []
-        if e.loss is not None: results.append(f"loss {e.loss:.3f}")
-        if e.held_out is not None: results.append(f"held out {100*e.held_out:.1f} %")
+        if e.loss is not None:
+            results.append(f"loss {e.loss:.3f}")
+        if e.held_out is not None:
+            results.append(f"held out {100 * e.held_out:.1f} %")
         w.say(f"{name}, {e.id}: {', '.join(results)}")
+
     return tell
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #f29fab9e
 class _Judged(NamedTuple):
     "The result of a recipe."
-    curve: list[float|None]      # accuracy by epoch
-    before: float|None = None    # accuracy before training
-    losses: Sequence[float] = () # losses by epoch, of a single training run
-    failed: str = ""             # error, if training failed
+
+    curve: list[float | None]  # accuracy by epoch
+    before: float | None = None  # accuracy before training
+    losses: Sequence[float] = ()  # losses by epoch, of a single training run
+    failed: str = ""  # error, if training failed
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #92f26b6b
 def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
     "Evaluate a recipe; if there are several, one may fail."
-    try: return _judged(w, k, r)
+    try:
+        return _judged(w, k, r)
     except (Diverged, NoScore) as e:
-        if len(w.recipes) == 1: raise
+        if len(w.recipes) == 1:
+            raise
         w.say(f"recipe {k + 1} of {len(w.recipes)} failed: {e}")
         return _Judged([], failed=str(e))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #70706599
-def _mean_of(values: Sequence, folds: Sequence[Sequence[Question]]) -> float|None:
+def _mean_of(values: Sequence, folds: Sequence[Sequence[Question]]) -> float | None:
     "Average the values of folds over all questions; None if a fold has none."
-    if None in values: return None
+    if None in values:
+        return None
     questions = sum(map(len, folds))
-    return sum(v*len(fold) for v, fold in zip(values, folds, strict=True))/questions
+    return sum(v * len(fold) for v, fold in zip(values, folds, strict=True)) / questions
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fcf70d1a
 def _cross_judged(w: _Work, r: Recipe, folder: Path, label: str) -> _Judged:
     "Evaluate a recipe on every fold after training on the others; the accuracy is over all questions."
     folds, fitted = _folds_of(w.questions, w.folds, r.seed), []
     for i, judges in enumerate(folds):
-        learnt = list(chain.from_iterable(folds[:i] + folds[i + 1:]))
-        plan = Plan(w.x.pair, r.changed(patience=0), learnt, judges, folder/f"fold-{i + 1}", keep=False)
-        fitted.append(_fit(plan, w.s.offline, _reporter(w, f"{label}, fold {i + 1} of {w.folds}"), w.every))
+        learnt = list(chain.from_iterable(folds[:i] + folds[i + 1 :]))
+        plan = Plan(
+            w.x.pair,
+            r.changed(patience=0),
+            learnt,
+            judges,
+            folder / f"fold-{i + 1}",
+            keep=False,
+        )
+        fitted.append(
+            _fit(
+                plan,
+                w.s.offline,
+                _reporter(w, f"{label}, fold {i + 1} of {w.folds}"),
+                w.every,
+            )
+        )
     curves = zip(*(f.curve for f in fitted), strict=False)
-    return _Judged([_mean_of(values, folds) for values in curves], _mean_of([f.before for f in fitted], folds))
+    return _Judged(
+        [_mean_of(values, folds) for values in curves],
+        _mean_of([f.before for f in fitted], folds),
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8afbe78a
 def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
     "Evaluate a recipe by held-out accuracy."
     label = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
-    folder = w.folder/f"recipe-{k + 1}"
-    if w.folds: return _cross_judged(w, r, folder, label)
-    f = _fit(Plan(w.x.pair, r, w.questions, w.judges, folder), w.s.offline, _reporter(w, label), w.every)
+    folder = w.folder / f"recipe-{k + 1}"
+    if w.folds:
+        return _cross_judged(w, r, folder, label)
+    f = _fit(
+        Plan(w.x.pair, r, w.questions, w.judges, folder),
+        w.s.offline,
+        _reporter(w, label),
+        w.every,
+    )
     return _Judged(f.curve, f.before, f.losses)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fcef9bf8
-def _best(tried: Sequence[Sequence[float|None]]) -> tuple[int, int]:
+def _best(tried: Sequence[Sequence[float | None]]) -> tuple[int, int]:
     "Find the best recipe and its best epoch, from 1; the first of equal ones."
-    if not any(tried): raise DataError("every recipe failed", do="try smaller learning rates, or bf16=false")
+    if not any(tried):
+        raise DataError(
+            "every recipe failed", do="try smaller learning rates, or bf16=false"
+        )
     best, top = (0, 0), -math.inf
     for k, curve in enumerate(tried):
         for epoch, score in enumerate(curve, 1):
-            if (score or 0.) > top: best, top = (k, epoch), score or 0.
+            if (score or 0.0) > top:
+                best, top = (k, epoch), score or 0.0
     return best
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eff47eeb
 def _final_run(w: _Work, k: int, epochs: int) -> tuple[Path, list[float]]:
     "Return the folder of the final weights, and the losses of their epochs."
     if not w.folds:
-        folder = w.folder/f"recipe-{k + 1}"
+        folder = w.folder / f"recipe-{k + 1}"
         return folder, []
-    f = _fit(Plan(w.x.pair, w.recipes[k].changed(patience=0), w.questions, [], w.folder/"all", until=epochs),
-             w.s.offline, _reporter(w, "all questions"), w.every)
+    f = _fit(
+        Plan(
+            w.x.pair,
+            w.recipes[k].changed(patience=0),
+            w.questions,
+            [],
+            w.folder / "all",
+            until=epochs,
+        ),
+        w.s.offline,
+        _reporter(w, "all questions"),
+        w.every,
+    )
     return f.folder, f.losses
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #ab39df11
 def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
     "Write weights as a checkpoint; return their id."
     import os, shutil
-    head, to = new_model(w.x.pair, r.seed, w.s.offline), w.folder/WEIGHTS
-    set_weights(head.net, load_tensors(best/"best.safetensors")[0])
+
+    head, to = new_model(w.x.pair, r.seed, w.s.offline), w.folder / WEIGHTS
+    set_weights(head.net, load_tensors(best / "best.safetensors")[0])
     aside = to.with_name(f".{WEIGHTS}.{os.getpid()}.part")
     with disk_fault(to):
-        for old in (to, aside): shutil.rmtree(old, ignore_errors=True)
+        for old in (to, aside):
+            shutil.rmtree(old, ignore_errors=True)
         head.save(aside)
         aside.rename(to)
     return weights_id(Weights(str(to)))
@@ -404,85 +568,135 @@ def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fac5d6d3
 _Data = tuple[Source, list[Question], list[Question], dict[str, str]]
 
+
 def _first_of(tasks: list[str], s: Settings, limit: int) -> list[Question]:
     "Collect the questions of tasks, the first ones of each if there is a limit."
     out: list[Question] = []
-    for task in tasks: out += task_questions(task, s)[:limit or None]
+    for task in tasks:
+        out += task_questions(task, s)[: limit or None]
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fb20b6ba
 def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
     "Return the source of a name, its questions, the held-out questions, and the ids of files."
     source, files = _source_of(name, s), dict[str, str]()
-    questions, judges = _first_of(source.tasks, s, limit), _first_of(source.judges, s, limit)
+    questions = _first_of(source.tasks, s, limit)
+    judges = _first_of(source.judges, s, limit)
     for task in [*source.tasks, *source.judges]:
-        for f in find_task(task).files: files[f.key] = f.blob
-    if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
+        for f in find_task(task).files:
+            files[f.key] = f.blob
+    if limit:
+        source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     return source, questions, judges, files
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #3e78771a
 def _at_hand(given: Sequence[Question], limit: int) -> _Data:
     "Return the same for given questions."
-    questions, name = list(given)[:limit or None], f"given/{questions_id(given)}"
-    return Source(name, [name], [], f"trained on {len(questions)} questions at hand"), questions, [], {}
+    questions, name = list(given)[: limit or None], f"given/{questions_id(given)}"
+    return (
+        Source(name, [name], [], f"trained on {len(questions)} questions at hand"),
+        questions,
+        [],
+        {},
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #993d8155
 def _check_questions(questions: Sequence[Question], asked: str):
     "Refuse questions that nothing can be learnt from."
-    if not questions: raise DataError("there is nothing to train on", asked)
+    if not questions:
+        raise DataError("there is nothing to train on", asked)
     for q in questions:
         if not q.right or len(q.options) < 2:
-            raise DataError("has nothing to choose: it needs two options, and a right one", f"question {q.id}")
+            raise DataError(
+                "has nothing to choose: it needs two options, and a right one",
+                f"question {q.id}",
+            )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8abf86b9
-def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> _Data:
+def _learnt_from(what: str | Sequence[Question], s: Settings, limit: int) -> _Data:
     "Return the source, its questions, the held-out questions, and the ids of all."
     found = _of_tasks(what, s, limit) if isinstance(what, str) else _at_hand(what, limit)
     source, questions, judges, files = found
     _check_questions(questions, source.asked)
-    return source, questions, judges, files | {"questions": questions_id([*questions, *judges])}
+    return (
+        source,
+        questions,
+        judges,
+        files | {"questions": questions_id([*questions, *judges])},
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #da0666e3
-def _folder(system: str, x: TrainedSystem, recipes: list[Recipe], source: Source, data: dict[str, str], base: str,
-            folds: int, s: Settings) -> Path:
+def _folder(
+    system: str,
+    x: TrainedSystem,
+    recipes: list[Recipe],
+    source: Source,
+    data: dict[str, str],
+    base: str,
+    folds: int,
+    s: Settings,
+) -> Path:
     "Name a folder by a hash of everything that can change the weights."
-    inputs = (system, pair_settings(x.pair), recipes, source.asked, source.tasks, source.judges, data, base, folds)
+    inputs = (
+        system,
+        pair_settings(x.pair),
+        recipes,
+        source.asked,
+        source.tasks,
+        source.judges,
+        data,
+        base,
+        folds,
+    )
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
-    return Path(s.runs)/"trained"/safe_path(system)/safe_path(source.asked)/digest
+    return Path(s.runs) / "trained" / safe_path(system) / safe_path(source.asked) / digest
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #651d4bfa
 def _check_call(folds: int, limit: int, x: TrainedSystem):
     "Refuse settings that no training can follow."
     if folds < 0 or folds == 1:
-        raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
-    if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
+        raise CallError(
+            f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation"
+        )
+    if limit < 0:
+        raise CallError(
+            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
+        )
     if x.pair.checkpoint:
-        raise CallError("a checkpoint cannot be trained", x.pair.checkpoint,
-                        "to start from other weights, name their folder with -p model=FOLDER")
+        raise CallError(
+            "a checkpoint cannot be trained",
+            x.pair.checkpoint,
+            "to start from other weights, name their folder with -p model=FOLDER",
+        )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #7c5c3489
 def _announced(told: str, folds: int, judged: bool) -> str:
     "Describe what a system is trained on, and what judges it."
-    if folds: return f"{told}; {folds} folds that share no target judge it"
+    if folds:
+        return f"{told}; {folds} folds that share no target judge it"
     return told if judged else f"{told}; nothing judges it"
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #ab79c359
 def _check_judged(folds: int, judges: Sequence[Question], recipes: Sequence[Recipe]):
     "Refuse several recipes if nothing judges them."
     if not folds and not judges and len(recipes) > 1:
-        raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
+        raise CallError(
+            "nothing judges which recipe is best",
+            "--folds",
+            "say 2 or more, or name one recipe",
+        )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #be976c88
 def train_system(
-    system: str,                       # a name of trained.yaml
-    what: str|Sequence[Question],      # a task, several joined by +, or questions
-    folds: int = 5,                    # folds of the cross-validation if there is no development set; 0: none
-    grid: str = "",                    # recipes to try: full, selected, or such as "lr=1e-5,1e-4"
-    limit: int = 0,                    # first questions of each task only; 0: all
-    s: Settings|None = None,           # settings with the folders of runs and files
-    say: Callable[[str], None] = lambda line: None, # called with progress messages
-    every: float = 60.,                # seconds between saved states
-    **changed: Any,                    # settings of the recipe or the pair model, such as epochs=3
+    system: str,  # a name of trained.yaml
+    what: str | Sequence[Question],  # a task, several joined by +, or questions
+    folds: int = 5,  # folds of the cross-validation if there is no development set; 0: none
+    grid: str = "",  # recipes to try: full, selected, or such as "lr=1e-5,1e-4"
+    limit: int = 0,  # first questions of each task only; 0: all
+    s: Settings | None = None,  # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None,  # called with progress messages
+    every: float = 60.0,  # seconds between saved states
+    **changed: Any,  # settings of the recipe or the pair model, such as epochs=3
 ) -> Learnt:
     "Train a system, or resume its training."
     s, x = s or load_settings(), the_trained(system, **changed)
@@ -492,43 +706,62 @@ def train_system(
     recipes = [the_trained(system, **changed | c).training for c in differ]
     _check_judged(folds, judges, recipes)
     base = weights_id(check_pair_model(x.pair, s.offline))
-    if judges: folds = 0
+    if judges:
+        folds = 0
     folder = _folder(system, x, recipes, source, data, base, folds, s)
     say(_announced(source.told, folds, bool(judges)))
     whole = _sealed(folder)
-    if whole: return Learnt(folder, whole)
+    if whole:
+        return Learnt(folder, whole)
     work = _Work(x, recipes, questions, judges, folds, folder, s, say, every)
     return _locked(work, system, source, data, base, limit, differ)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #140c7ef9
-def _sealed(folder: Path) -> TrainedSeal|None:
+def _sealed(folder: Path) -> TrainedSeal | None:
     "Return the final record of a complete and undamaged training, or None."
     try:
-        if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights:
+        if (folder / SEAL).exists() and weights_id(Weights(str(folder / WEIGHTS))) == (
+            seal := read_seal(folder)
+        ).weights:
             return seal
         return None
-    except OtherVersion: raise
-    except (FormatError, DataError): return None
+    except OtherVersion:
+        raise
+    except (FormatError, DataError):
+        return None
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #7a92217c
-def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
-            differ: list[dict]) -> Learnt:
+def _locked(
+    w: _Work,
+    system: str,
+    source: Source,
+    data: dict[str, str],
+    base: str,
+    limit: int,
+    differ: list[dict],
+) -> Learnt:
     "Train under a lock on the folder."
     from filelock import FileLock, Timeout
-    with disk_fault(w.folder): w.folder.mkdir(parents=True, exist_ok=True)
+
+    with disk_fault(w.folder):
+        w.folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(w.folder/".lock", timeout=0): seal = _all_of_it(w, system, source, data, base, limit, differ)
-    except Timeout: raise DataError("another process trains this", str(w.folder), "wait for it, or end it") from None
+        with FileLock(w.folder / ".lock", timeout=0):
+            seal = _all_of_it(w, system, source, data, base, limit, differ)
+    except Timeout:
+        raise DataError(
+            "another process trains this", str(w.folder), "wait for it, or end it"
+        ) from None
     return Learnt(w.folder, seal)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #a955fc47
 def _write_seal(w: _Work, system: str, source: Source, seal: TrainedSeal):
     "Write the final record into the folder, and into the reports if others have the tasks too."
     text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
-    write_atomic(w.folder/SEAL, text)
+    write_atomic(w.folder / SEAL, text)
     if all(map(is_task, source.tasks)):
         file = f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json"
-        write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/file, text)
+        write_atomic(Path(w.s.reports) / "trained" / safe_path(system) / file, text)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #33824781
 def _judged_on(w: _Work, source: Source) -> str:
@@ -536,19 +769,43 @@ def _judged_on(w: _Work, source: Source) -> str:
     return f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #5195f4ab
-def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
-               differ: list[dict]) -> TrainedSeal:
+def _all_of_it(
+    w: _Work,
+    system: str,
+    source: Source,
+    data: dict[str, str],
+    base: str,
+    limit: int,
+    differ: list[dict],
+) -> TrainedSeal:
     "Evaluate every recipe, train the final weights, and write the final record."
     judged = [_tried(w, k, r) for k, r in enumerate(w.recipes)]
     k, epochs = _best([j.curve for j in judged])
-    if not w.folds and not w.judges: epochs = len(judged[0].curve)
+    if not w.folds and not w.judges:
+        epochs = len(judged[0].curve)
     best, losses = _final_run(w, k, epochs)
     losses = losses or list(judged[k].losses[:epochs])
     tried = [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)]
     weights, mine = _write_weights(w, w.recipes[k], best), judged[k]
-    seal = TrainedSeal(system, source.asked, source.tasks, source.told, len(w.questions), pair_settings(w.x.pair),
-                       w.recipes[k], len(losses), mine.curve[epochs - 1], _judged_on(w, source), mine.before, tried, losses, data,
-                       base, weights, limit)
+    seal = TrainedSeal(
+        system,
+        source.asked,
+        source.tasks,
+        source.told,
+        len(w.questions),
+        pair_settings(w.x.pair),
+        w.recipes[k],
+        len(losses),
+        mine.curve[epochs - 1],
+        _judged_on(w, source),
+        mine.before,
+        tried,
+        losses,
+        data,
+        base,
+        weights,
+        limit,
+    )
     _write_seal(w, system, source, seal)
     _clear(w.folder)
     return seal
@@ -557,4 +814,5 @@ def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base
 def _clear(folder: Path):
     "Delete all files of weights except the final ones."
     for p in folder.rglob("*.safetensors"):
-        if WEIGHTS not in p.relative_to(folder).parts: p.unlink()
+        if WEIGHTS not in p.relative_to(folder).parts:
+            p.unlink()

@@ -20,48 +20,69 @@ from .encoders import Encoder, PairModel, check_pair_model
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #d8cd9032
 RESERVED, MARK = 6, "▁"  # the first numbers are not pieces; the mark represents a blank
 
+
 def _marked_words(text: str) -> list[str]:
     "Split a text into words as in the vocabulary."
     normal = unicodedata.normalize("NFKC", text)
-    return re.findall(f"{MARK}[^{MARK}]*", MARK + normal.replace(" ", MARK)) if normal else []
+    return (
+        re.findall(f"{MARK}[^{MARK}]*", MARK + normal.replace(" ", MARK)) if normal else []
+    )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #1aac7614
 class Pieces:
     "A tokenizer with a vocabulary of pieces, called like those of transformers."
-    def __init__(self, vocabulary: Sequence[tuple[str, float|None]], where: str = "vocab.json"):
+
+    def __init__(
+        self, vocabulary: Sequence[tuple[str, float | None]], where: str = "vocab.json"
+    ):
         # of equal pieces the last counts
-        self.numbers = {p: (s or 0., i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}
+        self.numbers = {
+            p: (s or 0.0, i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED
+        }
         self.longest, self.size = max(map(len, self.numbers), default=1), len(vocabulary)
         for piece in self.numbers:
             if not piece or MARK in piece[1:]:
-                raise FormatError(f"the piece {piece!r} is empty or extends beyond the end of a word", where)
-    def __repr__(self): return f"Pieces({self.size:,} of {self.longest} characters at most)"
-    def __call__(self, texts: Iterable[str], truncation: bool = True,
-                 max_length: int = 128) -> dict[str, list[list[int]]]:
+                raise FormatError(
+                    f"the piece {piece!r} is empty or extends beyond the end of a word",
+                    where,
+                )
+
+    def __repr__(self):
+        return f"Pieces({self.size:,} of {self.longest} characters at most)"
+
+    def __call__(
+        self, texts: Iterable[str], truncation: bool = True, max_length: int = 128
+    ) -> dict[str, list[list[int]]]:
         "Tokenize texts."
         return {"input_ids": [self.cut(t, max_length) for t in texts]}
 
     def cut(self, text: str, limit: int = 128) -> list[int]:
         "Return the first pieces of a text."
         ids: list[int] = []
-        score = 0.
+        score = 0.0
         for word in _marked_words(text):
             new, score = _best_pieces(word, self, score)
             for number in new:
-                if number or ids[-1:] != [0]: ids.append(number)
-            if len(ids) >= limit: break
+                if number or ids[-1:] != [0]:
+                    ids.append(number)
+            if len(ids) >= limit:
+                break
         return ids[:limit]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #a4dc69ef
-def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.) -> tuple[list[int], float]:
+def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.0) -> tuple[list[int], float]:
     "Find the best segmentation of a word."
     n, known = len(word), pieces.numbers
-    best, came = [sofar] + [0.]*n, [(0, end - 1) for end in range(n + 1)]
+    best, came = [sofar] + [0.0] * n, [(0, end - 1) for end in range(n + 1)]
     for i in range(n):
-        steps = [(end, *known[word[i:end]])
-                 for end in range(i + 1, min(n, i + pieces.longest) + 1) if word[i:end] in known]
-        for end, score, number in steps or [(i + 1, 0., 0)]:
-            if best[end] == 0 or score + best[i] >= best[end]: best[end], came[end] = score + best[i], (number, i)
+        steps = [
+            (end, *known[word[i:end]])
+            for end in range(i + 1, min(n, i + pieces.longest) + 1)
+            if word[i:end] in known
+        ]
+        for end, score, number in steps or [(i + 1, 0.0, 0)]:
+            if best[end] == 0 or score + best[i] >= best[end]:
+                best[end], came[end] = score + best[i], (number, i)
     ids: list[int] = []
     at = n
     while at:
@@ -74,15 +95,21 @@ class _Constant(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     shape: list[Annotated[int, msgspec.Meta(ge=1)]]
     dtype: Literal["float32", "int32"]
+
+
 class _Group(msgspec.Struct):
     paths: list[str]
     weights: list[_Constant]
-class _Graph(msgspec.Struct): weightsManifest: list[_Group]
+
+
+class _Graph(msgspec.Struct):
+    weightsManifest: list[_Group]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #c8594949
 def _decoded(path: Path, kind: type):
     "Decode a JSON file."
-    try: return msgspec.json.decode(read_bytes(path), type=kind)
+    try:
+        return msgspec.json.decode(read_bytes(path), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(f"has unexpected content ({e})", str(path)) from None
 
@@ -94,29 +121,37 @@ def _paths(groups: Sequence[_Group]) -> list[str]:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #fa92471f
 def _groups(folder: Path) -> list[_Group]:
     "Read the descriptions of a graph's constants."
-    groups = _decoded(folder/"model.json", _Graph).weightsManifest
+    groups = _decoded(folder / "model.json", _Graph).weightsManifest
     for path in _paths(groups):
         if Path(path).name != path or path == "..":
-            raise FormatError(f"{path!r} is not a file in its folder", str(folder/"model.json"))
+            raise FormatError(
+                f"{path!r} is not a file in its folder", str(folder / "model.json")
+            )
     return groups
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #0f95a83c
-def lite_id(folder: str|Path) -> str:
+def lite_id(folder: str | Path) -> str:
     "Hash all files that affect vectors, in a folder with model.json, to 16 hexadecimal digits."
     folder, h = Path(folder), hashlib.sha256()
     for name in ["model.json", "vocab.json", *_paths(_groups(folder))]:
-        h.update(hashlib.sha256(_raw(folder/name)).digest())
+        h.update(hashlib.sha256(_raw(folder / name)).digest())
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #9f11a377
 def _raw(path: Path) -> bytes:
     "Read a binary file."
-    try: return path.read_bytes()
+    try:
+        return path.read_bytes()
     except OSError as e:
-        raise DataError(f"cannot be read ({e.strerror})", str(path), "unpack the package again") from None
+        raise DataError(
+            f"cannot be read ({e.strerror})", str(path), "unpack the package again"
+        ) from None
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #dc9224b2
-_HISTORY = re.compile("module_apply_default/|module/|Encoder_en/|KonaTransformer/Encode/|TransformerStack/|TransformerLayer/|MultiheadAttention/|layer_prepostprocess/|layer_norm/|hidden_layers/|AddTimingSignal/|/ConcatPartitions/concat|/part_0")
+_HISTORY = re.compile(
+    "module_apply_default/|module/|Encoder_en/|KonaTransformer/Encode/|TransformerStack/|TransformerLayer/|MultiheadAttention/|layer_prepostprocess/|layer_norm/|hidden_layers/|AddTimingSignal/|/ConcatPartitions/concat|/part_0"
+)
+
 
 def _short_name(name: str) -> str:
     "Shorten the name of a constant to what tells it from others."
@@ -125,6 +160,7 @@ def _short_name(name: str) -> str:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #eacd35df
 Arrays = dict[str, np.ndarray]
 
+
 def _count(c: _Constant) -> int:
     "Return the number of numbers of a constant."
     return int(np.prod(c.shape, dtype=np.int64))
@@ -132,47 +168,67 @@ def _count(c: _Constant) -> int:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #034abd2d
 def _array(c: _Constant, data: bytes, at: int) -> np.ndarray:
     "Return a constant, whose numbers begin at a place of the data."
-    return np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at).reshape(c.shape)
+    return np.frombuffer(
+        data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at
+    ).reshape(c.shape)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
-def _read_constants(folder: str|Path) -> Arrays:
+def _read_constants(folder: str | Path) -> Arrays:
     "Read the constants of a graph."
     folder, found = Path(folder), {}
     for g in _groups(folder):
-        data, at = b"".join(_raw(folder/p) for p in g.paths), 0
-        if (there := len(data)) != (due := 4*sum(map(_count, g.weights))):
-            raise FormatError(f"{there:,} bytes of numbers, but model.json lists {due:,}", str(folder),
-                              "unpack the package again")
+        data, at = b"".join(_raw(folder / p) for p in g.paths), 0
+        if (there := len(data)) != (due := 4 * sum(map(_count, g.weights))):
+            raise FormatError(
+                f"{there:,} bytes of numbers, but model.json lists {due:,}",
+                str(folder),
+                "unpack the package again",
+            )
         for c in g.weights:
             found[_short_name(c.name)] = _array(c, data, at)
-            at += 4*_count(c)
+            at += 4 * _count(c)
     return found
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #2ba9498e
 def _layer_shapes(layer: str, n: int, size: int) -> dict[str, tuple[int, ...]]:
     "Return the shapes of the constants of a layer with an input of n numbers."
     shapes: dict[str, tuple[int, ...]] = {}
-    for name, a, b in (("qkv_transform_single", n, 3*n), ("output_transform_single", n, 2*size),
-                       ("FFN/conv1", 2*size, 6*size), ("FFN/conv2", 6*size, 2*size)):
+    for name, a, b in (
+        ("qkv_transform_single", n, 3 * n),
+        ("output_transform_single", n, 2 * size),
+        ("FFN/conv1", 2 * size, 6 * size),
+        ("FFN/conv2", 6 * size, 2 * size),
+    ):
         shapes |= {f"{layer}/{name}/kernel": (a, b), f"{layer}/{name}/bias": (b,)}
-    for at, k in (("", n), ("FFN/", 2*size)):
-        for part in ("scale", "bias"): shapes[f"{layer}/{at}layer_norm_{part}"] = (k,)
+    for at, k in (("", n), ("FFN/", 2 * size)):
+        for part in ("scale", "bias"):
+            shapes[f"{layer}/{at}layer_norm_{part}"] = (k,)
     return shapes
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
 def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ...]]:
     "Return the shapes of the constants that affect vectors."
-    shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2),
-              "Layer_0/dense/kernel": (size, 2*size), "Layer_0/dense/bias": (2*size,),
-              "tanh_layer_0/kernel": (2*size, 2*size), "tanh_layer_0/bias": (2*size,)}
-    return shapes | _layer_shapes("Layer_0", size, size) | _layer_shapes("Layer_1", 2*size, size)
+    shapes = {
+        "Embeddings_en": (pieces, size),
+        "Layer_0/TimingSignal/ExpandDims_1": (1, size // 2),
+        "Layer_0/dense/kernel": (size, 2 * size),
+        "Layer_0/dense/bias": (2 * size,),
+        "tanh_layer_0/kernel": (2 * size, 2 * size),
+        "tanh_layer_0/bias": (2 * size,),
+    }
+    return (
+        shapes
+        | _layer_shapes("Layer_0", size, size)
+        | _layer_shapes("Layer_1", 2 * size, size)
+    )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #09e03b60
 def _toy_pieces(words: Sequence[str]) -> list[tuple[str, float]]:
     "Make a vocabulary of words and their characters, with scores."
     known = sorted({*words, *"".join(words), MARK})
-    out: list[tuple[str, float]] = [("", 0)]*RESERVED
-    for i, p in enumerate(known): out.append((p, -float(i % 9) - 2 + len(p)/4))
+    out: list[tuple[str, float]] = [("", 0)] * RESERVED
+    for i, p in enumerate(known):
+        out.append((p, -float(i % 9) - 2 + len(p) / 4))
     return out
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #3df1efff
@@ -182,47 +238,70 @@ def _manifest(arrays: Arrays) -> dict:
     return {"weightsManifest": [{"paths": ["group1-shard1of1"], "weights": weights}]}
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
-def tiny_lite(folder: str|Path, texts: Iterable[str], size: int = 8, seed: int = 0) -> Path:
+def tiny_lite(
+    folder: str | Path, texts: Iterable[str], size: int = 8, seed: int = 0
+) -> Path:
     """Write random constants of a graph, and a vocabulary of the characters and words of texts.
     `size` is the width of the first layer's input."""
     folder, rng = Path(folder), np.random.default_rng(seed)
     vocabulary = _toy_pieces(list(chain.from_iterable(map(_marked_words, texts))))
-    arrays = {n: rng.normal(0, .5, s).astype("<f4") for n, s in _lite_shapes(len(vocabulary), size).items()}
-    write_atomic(folder/"group1-shard1of1", b"".join(map(np.ndarray.tobytes, arrays.values())))
-    write_atomic(folder/"vocab.json", msgspec.json.encode(vocabulary))
-    write_atomic(folder/"model.json", msgspec.json.encode(_manifest(arrays)))
+    arrays = {
+        n: rng.normal(0, 0.5, s).astype("<f4")
+        for n, s in _lite_shapes(len(vocabulary), size).items()
+    }
+    write_atomic(
+        folder / "group1-shard1of1", b"".join(map(np.ndarray.tobytes, arrays.values()))
+    )
+    write_atomic(folder / "vocab.json", msgspec.json.encode(vocabulary))
+    write_atomic(folder / "model.json", msgspec.json.encode(_manifest(arrays)))
     return folder
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #46273e13
 def _placed(ids: np.ndarray, c: Arrays) -> np.ndarray:
     "Compute the first layer's input."
-    turns = np.arange(ids.shape[1], dtype=np.float32)[:, None]*c["Layer_0/TimingSignal/ExpandDims_1"]
-    return 2*c["Embeddings_en"][ids] + np.concatenate([np.sin(turns), np.cos(turns)], axis=1)
+    turns = (
+        np.arange(ids.shape[1], dtype=np.float32)[:, None]
+        * c["Layer_0/TimingSignal/ExpandDims_1"]
+    )
+    return 2 * c["Embeddings_en"][ids] + np.concatenate(
+        [np.sin(turns), np.cos(turns)], axis=1
+    )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #dcd2cf81
 def _dense(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
     "Apply a dense layer."
     kernel = c[f"{name}/kernel"].reshape(c[f"{name}/kernel"].shape[-2:])
-    return (x.reshape(-1, len(kernel)) @ kernel + c[f"{name}/bias"]).reshape(*x.shape[:-1], -1)
+    return (x.reshape(-1, len(kernel)) @ kernel + c[f"{name}/bias"]).reshape(
+        *x.shape[:-1], -1
+    )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #7d692f4f
 def _levelled(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
     "Normalize to mean 0 and variance 1, then apply the learned scale and bias."
     x = x - x.mean(-1, keepdims=True)
-    return x/np.sqrt((x*x).mean(-1, keepdims=True) + 1e-6)*c[f"{name}layer_norm_scale"] + c[f"{name}layer_norm_bias"]
+    return (
+        x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * c[f"{name}layer_norm_scale"]
+        + c[f"{name}layer_norm_bias"]
+    )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #057a9c56
 HEADS = 4
 
+
 def _attended(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndarray:
     "Compute the attention among the pieces of a text."
-    asks, keys, values = (part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
-                          for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1))
-    match = ((asks*asks.shape[-1]**-.5) @ keys.swapaxes(2, 3)
-             + np.where(seen, np.float32(0), np.float32(-1e9))[:, None, None])
+    asks, keys, values = (
+        part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
+        for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1)
+    )
+    match = (asks * asks.shape[-1] ** -0.5) @ keys.swapaxes(2, 3) + np.where(
+        seen, np.float32(0), np.float32(-1e9)
+    )[:, None, None]
     share = np.exp(match - match.max(-1, keepdims=True))
-    mixed = (share/share.sum(-1, keepdims=True)) @ values
-    return _dense(mixed.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single")
+    mixed = (share / share.sum(-1, keepdims=True)) @ values
+    return _dense(
+        mixed.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single"
+    )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #f9d23a30
 def _layer_of(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndarray:
@@ -237,19 +316,24 @@ def _lite_vectors(ids: np.ndarray, c: Arrays) -> np.ndarray:
     "Compute the vectors of texts."
     seen = ids >= 0
     x = _placed(ids, c)
-    for layer in ("Layer_0", "Layer_1"): x = _layer_of(x, seen, c, layer)
-    mean = (x*seen[..., None]).sum(1)/np.maximum(seen.sum(1, dtype=np.float32), 1)[:, None]
+    for layer in ("Layer_0", "Layer_1"):
+        x = _layer_of(x, seen, c, layer)
+    mean = (x * seen[..., None]).sum(1) / np.maximum(seen.sum(1, dtype=np.float32), 1)[
+        :, None
+    ]
     v = np.tanh(_dense(mean, c, "tanh_layer_0"))
-    return v/np.sqrt(np.maximum((v*v).sum(1, keepdims=True), 1e-12))
+    return v / np.sqrt(np.maximum((v * v).sum(1, keepdims=True), 1e-12))
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #f26f8f8a
 class UseLite(Encoder):
     "The Universal Sentence Encoder Lite as a scorer, with cached vectors."
+
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "Compute the vectors of a batch."
         pieces = [r["input_ids"] for r in rows]
         ids = np.full((len(rows), max(1, *map(len, pieces))), -1)
-        for row, own in zip(ids, pieces, strict=True): row[:len(own)] = own
+        for row, own in zip(ids, pieces, strict=True):
+            row[: len(own)] = own
         return _lite_vectors(ids, self.model)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #1fb5ae4e
@@ -260,25 +344,35 @@ def _axes(shape: Sequence[int]) -> list[int]:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #e3593a71
 def _misshapen(c: Arrays) -> list[str]:
     "List the constants that are missing or do not fit the others; axes of length 1 do not count."
-    shapes = _lite_shapes(*(_axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
+    shapes = _lite_shapes(
+        *(_axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ())
+    )
     return [n for n, s in shapes.items() if n not in c or _axes(c[n].shape) != _axes(s)]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #d967c285
 def _check_graph(c: Arrays, pieces: Pieces, folder: Path):
     "Refuse constants that do not fit each other, and a vocabulary without embeddings."
     if bad := _misshapen(c):
-        raise FormatError(f"the constant {bad[0]} is missing, or has another shape", str(folder/"model.json"))
+        raise FormatError(
+            f"the constant {bad[0]} is missing, or has another shape",
+            str(folder / "model.json"),
+        )
     if pieces.size > len(c["Embeddings_en"]):
-        raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
-                          str(folder/"vocab.json"))
+        raise FormatError(
+            f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
+            str(folder / "vocab.json"),
+        )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #963e03bd
 def load_lite(m: PairModel, offline: bool = True) -> UseLite:
     "Load the Universal Sentence Encoder Lite; `offline` makes no difference, as refnb never downloads it."
     if m.tokens > 128:
-        raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
+        raise CallError(
+            f"{m.title} reads 128 pieces at most, not {m.tokens}",
+            do="say tokens=128 or less",
+        )
     folder = Path(check_pair_model(m, offline).place)
-    c, file = _read_constants(folder), folder/"vocab.json"
-    pieces = Pieces(_decoded(file, list[tuple[str, float|None]]), str(file))
+    c, file = _read_constants(folder), folder / "vocab.json"
+    pieces = Pieces(_decoded(file, list[tuple[str, float | None]]), str(file))
     _check_graph(c, pieces, folder)
     return UseLite(c, pieces, m)

@@ -19,18 +19,21 @@ from ..language.identifyme_prompts import read_answer
 # %% ../../../nbs/models/published/00_choice.ipynb #93fb515c
 class Published(Record):
     "The entry of a system with released answers."
-    title: str      # title in tables
-    task: str       # the answered task
-    form: str       # prompt form
-    file: str       # owner/repo/path of its answers
+
+    title: str  # title in tables
+    task: str  # the answered task
+    form: str  # prompt form
+    file: str  # owner/repo/path of its answers
     drop: str = ""  # characters removed from a reply before reading
+
 
 def _published(entry: Entry) -> Published:
     "Read an entry; `part` is the name of `task` in 0.1."
     data = {"task" if k == "part" else k: v for k, v in entry.data.items()}
     return record_of(entry._replace(data=data), Published)
 
-def published(s: Settings|None = None) -> dict[str, Published]:
+
+def published(s: Settings | None = None) -> dict[str, Published]:
     "List all published systems by name; the settings name the folder of your own."
     return {n: _published(e) for n, e in entries_of("published", s).items()}
 
@@ -42,27 +45,46 @@ def _replayed(q: Question, reply: str, drop: str = "") -> Answer:
 # %% ../../../nbs/models/published/00_choice.ipynb #add40257
 class PublishedSystem(BaseSystem):
     "A system that replays released answers."
+
     partial = free = True
+
     def __init__(self, name: str, record: Published):
         self.name, self.record, self.title = name, record, record.title
+
     @property
-    def about(self) -> str: return "answers that the authors released"
+    def about(self) -> str:
+        return "answers that the authors released"
+
     @property
-    def answers(self) -> str: return self.record.task
+    def answers(self) -> str:
+        return self.record.task
+
     @property
     def needs(self) -> str:
         task = find_task(self.record.task)
         return f"{', '.join(task.card.inputs)} ({'here' if task.here else 'not here'})"
+
     def identity(self, task: Task) -> Identity:
-        return Identity({"form": self.record.form, "drop": self.record.drop, "file": self.record.file})
+        return Identity(
+            {"form": self.record.form, "drop": self.record.drop, "file": self.record.file}
+        )
+
     def lacks(self, task: Task) -> str:
-        return f"answered {self.record.task}, not {task.name}" if task.name != self.record.task else super().lacks(task)
+        return (
+            f"answered {self.record.task}, not {task.name}"
+            if task.name != self.record.task
+            else super().lacks(task)
+        )
+
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         questions, known = {q.id: q for q in items}, set(task.ids)
         for row in answer_rows(self.record.file, task.settings):
             if (i := row_id(row)) not in known:
-                raise DataError(f"answers {i}, which {task.name} does not ask", self.record.file)
-            if (q := questions.get(i)) is not None: yield _replayed(q, row["output"], self.record.drop)
+                raise DataError(
+                    f"answers {i}, which {task.name} does not ask", self.record.file
+                )
+            if (q := questions.get(i)) is not None:
+                yield _replayed(q, row["output"], self.record.drop)
 
 # %% ../../../nbs/models/published/00_choice.ipynb #4dfe4b09
 def make_published(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:

@@ -25,47 +25,67 @@ from ..running import run
 # %% ../../../nbs/models/published/01_clusters.ipynb #3c06fc96
 class PublishedClusters(Record):
     "The entry of a system with released clusters."
-    title: str             # title in tables
+
+    title: str  # title in tables
     files: dict[str, str]  # task -> owner/repo/path of its clusters
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #1a7b4e02
 class PublishedClusterSystem(BaseSystem):
     "A system that replays released clusters."
+
     shapes, free = CLUSTERS, True
+
     def __init__(self, name: str, record: PublishedClusters):
         self.name, self.record, self.title = name, record, record.title
+
     @property
-    def about(self) -> str: return "clusters that the authors released"
+    def about(self) -> str:
+        return "clusters that the authors released"
+
     @property
-    def answers(self) -> str: return ", ".join(self.record.files)
+    def answers(self) -> str:
+        return ", ".join(self.record.files)
+
     @property
     def needs(self) -> str:
         away = any(self.lacks(find_task(name)) for name in self.record.files)
         sets = dict.fromkeys(map(_set_of, self.record.files.values()))
         return f"{', '.join(sets)} ({'not here' if away else 'here'})"
+
     def identity(self, task: Task) -> Identity:
         file = self.record.files[task.name]
         return Identity({"file": file, "blob": upstream_files()[file].blob})
+
     def lacks(self, task: Task) -> str:
         if task.name not in self.record.files:
             return f"the released systems answered bookcoref/gold and bookcoref/split, not {task.name}"
         file = self.record.files[task.name]
-        if where(upstream_files()[file], task.settings) in ("cache", "local"): return ""
+        if where(upstream_files()[file], task.settings) in ("cache", "local"):
+            return ""
         return f"its released predictions are not here: refnb fetch {_set_of(file)}"
+
     def answer(self, task: Task, items: Sequence[Document]) -> Iterator[ClusterAnswer]:
         file = self.record.files[task.name]
-        for _, p in pair(list(items), parse_jsonlines(get(file, task.settings), Path(file).name)):
+        for _, p in pair(
+            list(items), parse_jsonlines(get(file, task.settings), Path(file).name)
+        ):
             yield ClusterAnswer(p.doc_key, p.clusters)
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
 def _set_of(file: str) -> str:
     "Return the name of the set of upstream files, for `refnb fetch`."
-    return next(n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n))
+    return next(
+        n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n)
+    )
 
-def make_published_clusters(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
+
+def make_published_clusters(
+    entry: Entry, changed: Mapping[str, Any], s: Settings
+) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
     return PublishedClusterSystem(entry.name, record_of(entry, PublishedClusters))
+
 
 def lacks_file(system: str, task: str, s: Settings) -> str:
     """Return why a released system cannot be replayed on a task, or "". Other systems need no file."""
@@ -77,10 +97,16 @@ def lacks_file(system: str, task: str, s: Settings) -> str:
 # %% ../../../nbs/models/published/01_clusters.ipynb #df002e51
 ALONE = "bookcoref/animal-farm"  # the only book whose characters' names need no hub
 
+
 def _quick(systems: list[str], task: str, s: Settings) -> list[str]:
     "List the systems, without hashes, that answer a task in seconds: any system on the sample."
     names = dict.fromkeys(split_hash(x)[0] for x in systems)
-    return [x for x in names if task.startswith("sample/") or getattr(find_system(x, s), "free", False)]
+    return [
+        x
+        for x in names
+        if task.startswith("sample/") or getattr(find_system(x, s), "free", False)
+    ]
+
 
 def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str]:
     """Run a table's systems on the task of whole books and on the task of their windows; return the reasons for
@@ -90,10 +116,17 @@ def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str
     for name in [task, *([SPLIT[task]] if task in SPLIT else [])]:
         books = find_task(name, s)
         for system in names:
-            if why := find_system(system, s).lacks(books): lacking[f"{system} on {name}"] = why
-            else: run(books, system, s=s)
+            if why := find_system(system, s).lacks(books):
+                lacking[f"{system} on {name}"] = why
+            else:
+                run(books, system, s=s)
     for system in names:
-        if system.startswith("published/"): continue
-        for of_all, of_one in (("bookcoref/gold", ALONE), ("bookcoref/split", SPLIT[ALONE])):
-            if f"{system} on {of_all}" in lacking: run(of_one, system, s=s)
+        if system.startswith("published/"):
+            continue
+        for of_all, of_one in (
+            ("bookcoref/gold", ALONE),
+            ("bookcoref/split", SPLIT[ALONE]),
+        ):
+            if f"{system} on {of_all}" in lacking:
+                run(of_one, system, s=s)
     return lacking

@@ -27,73 +27,105 @@ from ..registry import Entry, find_system, numbered, refuse_settings
 # %% ../../../nbs/models/published/02_kitmus.ipynb #72733a67
 class Predicted(NamedTuple):
     "A file of predictions."
-    model: str         # name in the release's folders
-    run: int           # number of the run, from 1
-    variant: str       # variant of the texts
-    n: int             # number of entities
-    split: str         # test, or train: a trained model on its training texts
-    file: UpstreamFile # the file
+
+    model: str  # name in the release's folders
+    run: int  # number of the run, from 1
+    variant: str  # variant of the texts
+    n: int  # number of entities
+    split: str  # test, or train: a trained model on its training texts
+    file: UpstreamFile  # the file
 
     @property
-    def task(self) -> str: return task_name(self.variant, self.n, self.split)
+    def task(self) -> str:
+        return task_name(self.variant, self.n, self.split)
+
     @property
-    def system(self) -> str: return f"published/{self.model}/run-{self.run}"
+    def system(self) -> str:
+        return f"published/{self.model}/run-{self.run}"
+
 
 @cache
 def predicted_files() -> list[Predicted]:
     "List all files of predictions of the release, downloaded or not."
-    shape = re.compile(r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)")
+    shape = re.compile(
+        r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)"
+    )
     found = []
     for f in files_of("kitmus-predictions"):
-        if m := shape.fullmatch(f.path): found.append(Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f))
+        if m := shape.fullmatch(f.path):
+            found.append(Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f))
     return found
+
 
 def runs_of(model: str, task: str) -> list[Predicted]:
     "List the files of a system, by its name in the release's folders, on a task: one per run, downloaded or not."
     known = {p.model for p in predicted_files()}
-    if model not in known: raise CallError(f"unknown system {model!r}", do=nearest(model, known))
+    if model not in known:
+        raise CallError(f"unknown system {model!r}", do=nearest(model, known))
     return sorted(p for p in predicted_files() if (p.model, p.task) == (model, task))
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #64cff4c3
-def _is_here(p: Predicted, s: Settings) -> bool: return where(p.file, s) in ("cache", "local")
+def _is_here(p: Predicted, s: Settings) -> bool:
+    return where(p.file, s) in ("cache", "local")
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #60078132
 class PublishedLinks(BaseSystem):
     "A system that replays released predictions of a run; in the list of systems it represents all runs."
+
     free, whole = True, "its file of predictions is read at once"
+
     def __init__(self, name: str, title: str, s: Settings):
         self.name, self.title, self.settings = name, title, s
+
     @property
-    def about(self) -> str: return "predictions that the authors released"
+    def about(self) -> str:
+        return "predictions that the authors released"
+
     @cached_property
     def files(self) -> list[Predicted]:
         "List its files of predictions on test texts, downloaded or not."
         names = set(numbered(self.name))
         return [p for p in predicted_files() if p.system in names and p.split == "test"]
+
     def file(self, task: Task) -> UpstreamFile:
         "Return the file of its predictions on a task."
         return next(p.file for p in self.files if p.task == task.name)
+
     @property
-    def answers(self) -> str: return f"{len({p.task for p in self.files})} tasks of kitmus"
+    def answers(self) -> str:
+        return f"{len({p.task for p in self.files})} tasks of kitmus"
+
     @property
     def needs(self) -> str:
         here = sum(_is_here(p, self.settings) for p in self.files)
         return f"kitmus-predictions ({here} of {len(self.files)} files here)"
+
     def identity(self, task: Task) -> Identity:
         file = self.file(task)
-        return Identity({"file": file.key}, data={file.key: file.blob, "questions": texts_id()}, alone=True)
+        return Identity(
+            {"file": file.key},
+            data={file.key: file.blob, "questions": texts_id()},
+            alone=True,
+        )
+
     def lacks(self, task: Task) -> str:
         if (runs := numbered(self.name)) != [self.name]:
             return f"covers {len(runs)} systems; name one of them: {runs[0]}"
         found = [p for p in self.files if p.task == task.name]
-        if not found: return f"the release has no predictions of {self.name} on {task.name}"
-        if _is_here(found[0], task.settings): return ""
+        if not found:
+            return f"the release has no predictions of {self.name} on {task.name}"
+        if _is_here(found[0], task.settings):
+            return ""
         return "its released predictions are not here: refnb fetch kitmus-predictions"
+
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         file = self.file(task)
         predicted = predictions(get(file, task.settings), texts_of(task), file.path)
-        for q in items: yield Answer(q.id, predicted.said[q.id])
-    def write_summary(self, run: Run, task: Task) -> Path: return write_link_summary(run, task)
+        for q in items:
+            yield Answer(q.id, predicted.said[q.id])
+
+    def write_summary(self, run: Run, task: Task) -> Path:
+        return write_link_summary(run, task)
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #aa473c99
 def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -104,30 +136,40 @@ def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings)
 # %% ../../../nbs/models/published/02_kitmus.ipynb #5c868b4f
 class Scored(NamedTuple):
     "The runs of a system on a task."
-    runs: list[dict[str, dict[str, Links]]] # for each run: field -> label -> counts
-    names: list[str]                        # system@hash of each run
-    listed: int                             # number of runs in the release
 
-def counted_links(counts: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> dict[str, dict[str, Links]]:
+    runs: list[dict[str, dict[str, Links]]]  # for each run: field -> label -> counts
+    names: list[str]  # system@hash of each run
+    listed: int  # number of runs in the release
+
+
+def counted_links(
+    counts: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
+) -> dict[str, dict[str, Links]]:
     "Convert the counts of a summary: field -> label -> links."
     out = {}
-    for field, of in counts.items(): out[field] = {label: Links(*map(int, c["links"])) for label, c in of.items()}
+    for field, of in counts.items():
+        out[field] = {label: Links(*map(int, c["links"])) for label, c in of.items()}
     return out
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #50144d74
-def _summary_of(name: str, task: str, s: Settings) -> Path|None:
+def _summary_of(name: str, task: str, s: Settings) -> Path | None:
     "Find the summary of a run, system@hash, on a task; None if there is none."
     for place in places_of_summaries(s):
-        for path in find_summaries(place, task, name): return path
+        for path in find_summaries(place, task, name):
+            return path
     return None
 
-def kitmus_scores(model: str, task: str, s: Settings|None = None) -> Scored:
+
+def kitmus_scores(model: str, task: str, s: Settings | None = None) -> Scored:
     "Read the scores of a system, by its name in the release's folders, on a task from committed summaries, run by run."
     s, files = s or load_settings(), runs_of(model, task)
     scored = Scored([], [], len(files))
     for p in files:
-        name = f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
-        if not (path := _summary_of(name, task, s)): continue
+        name = (
+            f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
+        )
+        if not (path := _summary_of(name, task, s)):
+            continue
         scored.runs.append(counted_links(read_summary(path).counts))
         scored.names.append(name)
     return scored

@@ -13,7 +13,15 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ...core.types import Answer, DataError, FormatError, Question, Record, Usage, repeated
+from refnb.core.types import (
+    Answer,
+    DataError,
+    FormatError,
+    Question,
+    Record,
+    Usage,
+    repeated,
+)
 from ...core.settings import Settings
 from ...core.files import read_bytes
 from ...benchmarks.tasks import Task
@@ -25,106 +33,148 @@ from ..language.other_harnesses import inspect_finish, option_means
 # %% ../../../nbs/models/published/03_logs.ipynb #c63e44b7
 class Asked(Record):
     "An exported question in a log."
-    options: tuple[str, ...]      # their names, as shown
-    right: tuple[int, ...]        # indices of the right options, as shown
-    form: str                     # prompt form, which defines how a reply is read
-    reading: Mode                 # tolerant or released
-    drop: str                     # characters removed from a reply before reading
-    sizes: tuple[int, ...] = ()   # number of tokens of each option, if options were scored
+
+    options: tuple[str, ...]  # their names, as shown
+    right: tuple[int, ...]  # indices of the right options, as shown
+    form: str  # prompt form, which defines how a reply is read
+    reading: Mode  # tolerant or released
+    drop: str  # characters removed from a reply before reading
+    sizes: tuple[int, ...] = ()  # number of tokens of each option, if options were scored
 
 # %% ../../../nbs/models/published/03_logs.ipynb #f2f804e2
 class Sample(NamedTuple):
     "A question's line in a log."
-    id: str               # refnb's id
-    asked: Asked          # the question
-    reply: str = ""       # the reply
+
+    id: str  # refnb's id
+    asked: Asked  # the question
+    reply: str = ""  # the reply
     finish: str = "stop"  # finish reason
-    results: tuple = ()   # sums of log-probabilities, if options were scored
-    usage: Usage|None = None
-    error: str = ""       # why there is no answer
+    results: tuple = ()  # sums of log-probabilities, if options were scored
+    usage: Usage | None = None
+    error: str = ""  # why there is no answer
 
 # %% ../../../nbs/models/published/03_logs.ipynb #644218d4
 class Log(NamedTuple):
     "The log of another tool."
-    tool: str             # name and version of the tool
-    model: str            # the tool's name of the model
+
+    tool: str  # name and version of the tool
+    model: str  # the tool's name of the model
     samples: list[Sample]
 
 # %% ../../../nbs/models/published/03_logs.ipynb #6ce6cf5e
 def _asked(found: Mapping[str, Any], where: str) -> Asked:
     "Read the exported question of a sample."
-    try: return msgspec.convert({k: found[k] for k in Asked.__struct_fields__ if k in found}, Asked)
+    try:
+        return msgspec.convert(
+            {k: found[k] for k in Asked.__struct_fields__ if k in found}, Asked
+        )
     except msgspec.ValidationError as e:
-        raise FormatError(f"is not a question exported by refnb ({e})", where,
-                          "export the task with refnb export, and run the export") from None
+        raise FormatError(
+            f"is not a question exported by refnb ({e})",
+            where,
+            "export the task with refnb export, and run the export",
+        ) from None
 
 # %% ../../../nbs/models/published/03_logs.ipynb #2acc08bf
 def _plain(content: Any) -> str:
     "Return the text of a message: a string, or its text parts."
-    if isinstance(content, str): return content
+    if isinstance(content, str):
+        return content
     return "".join(part.get("text", "") for part in content if part.get("type") == "text")
 
 # %% ../../../nbs/models/published/03_logs.ipynb #0d02a993
-def _used(out: Mapping[str, Any]) -> Usage|None:
+def _used(out: Mapping[str, Any]) -> Usage | None:
     "Read tokens and time of a reply; cached tokens count as input."
-    if not (u := out.get("usage")): return None
+    if not (u := out.get("usage")):
+        return None
     written = u.get("output_tokens", 0)
-    return Usage(max(u.get("input_tokens", 0), u.get("total_tokens", 0) - written), written,
-                 seconds=out.get("time") or 0., model=out.get("model", ""),
-                 tokens_reasoning=u.get("reasoning_tokens") or 0)
+    return Usage(
+        max(u.get("input_tokens", 0), u.get("total_tokens", 0) - written),
+        written,
+        seconds=out.get("time") or 0.0,
+        model=out.get("model", ""),
+        tokens_reasoning=u.get("reasoning_tokens") or 0,
+    )
+
 
 def _inspect_sample(x: Mapping[str, Any], where: str) -> Sample:
     "Read a sample of inspect_ai."
     out, id_ = x.get("output") or {}, str(x["id"])
-    asked, choice = _asked(x.get("metadata") or {}, f"{where}, {id_}"), next(iter(out.get("choices") or []), None)
+    asked = _asked(x.get("metadata") or {}, f"{where}, {id_}")
+    choice = next(iter(out.get("choices") or []), None)
     error = (x.get("error") or {}).get("message") or out.get("error")
-    if error or not choice: return Sample(id_, asked, error=str(error or "it has no reply").split("\n")[0][:200])
-    return Sample(id_, asked, _plain(choice["message"]["content"]), inspect_finish(choice.get("stop_reason", "stop")),
-                  usage=_used(out))
+    if error or not choice:
+        return Sample(
+            id_, asked, error=str(error or "it has no reply").split("\n")[0][:200]
+        )
+    return Sample(
+        id_,
+        asked,
+        _plain(choice["message"]["content"]),
+        inspect_finish(choice.get("stop_reason", "stop")),
+        usage=_used(out),
+    )
 
 # %% ../../../nbs/models/published/03_logs.ipynb #3ebe240d
 _MOST = 2_000_000_000  # size limit of an unpacked archive in bytes
 
+
 def _unzipped(path: Path) -> dict[str, Any]:
     "Read an .eval log in the format of a .json log; a truncated one as far as it goes."
-    try: import zipfile_zstd  # noqa: F401
-    except ImportError: pass
+    try:
+        import zipfile_zstd  # noqa: F401
+    except ImportError:
+        pass
     with zipfile.ZipFile(path) as z:
         if sum(map(attrgetter("file_size"), z.infolist())) > _MOST:
             raise FormatError(f"unpacks to over {_MOST:,} bytes", str(path))
         names = z.namelist()
         try:
-            about = json.loads(z.read("header.json" if "header.json" in names else "_journal/start.json"))
+            about = json.loads(
+                z.read("header.json" if "header.json" in names else "_journal/start.json")
+            )
             samples = []
             for n in names:
-                if re.fullmatch(r"samples/.+\.json", n): samples.append(json.loads(z.read(n)))
+                if re.fullmatch(r"samples/.+\.json", n):
+                    samples.append(json.loads(z.read(n)))
             return about | {"samples": samples}
         except NotImplementedError:
-            raise DataError("is packed with Zstandard, which this Python cannot read", str(path),
-                            "run this where inspect_ai is installed, or: inspect log convert FILE --to json") from None
+            raise DataError(
+                "is packed with Zstandard, which this Python cannot read",
+                str(path),
+                "run this where inspect_ai is installed, or: inspect log convert FILE --to json",
+            ) from None
 
 # %% ../../../nbs/models/published/03_logs.ipynb #24391413
 def read_inspect(path: Path) -> Log:
     "Read a log of inspect_ai, .json or .eval."
     found = _unzipped(path) if zipfile.is_zipfile(path) else json.loads(read_bytes(path))
     about = found["eval"]
-    return Log(f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(), about["model"],
-               [_inspect_sample(x, str(path)) for x in found.get("samples") or []])
+    return Log(
+        f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
+        about["model"],
+        [_inspect_sample(x, str(path)) for x in found.get("samples") or []],
+    )
 
 # %% ../../../nbs/models/published/03_logs.ipynb #e1da8db5
 def _harness_sample(x: Mapping[str, Any], where: str) -> Sample:
     "Read a sample of the harness."
     doc, replies = x["doc"], x["filtered_resps"]
     asked = _asked(doc, f"{where}, {doc.get('id')}")
-    if None in replies or not replies: return Sample(doc["id"], asked, error="it has no reply")
-    if asked.sizes: return Sample(doc["id"], asked, results=tuple(map(itemgetter(0), replies)))
+    if None in replies or not replies:
+        return Sample(doc["id"], asked, error="it has no reply")
+    if asked.sizes:
+        return Sample(doc["id"], asked, results=tuple(map(itemgetter(0), replies)))
     return Sample(doc["id"], asked, str(replies[0]))
 
 # %% ../../../nbs/models/published/03_logs.ipynb #05b97cc9
 def _results_beside(path: Path) -> dict[str, Any]:
     "Read the file of results beside a file of samples, if there is one."
-    beside = path.with_name(f"results_{path.name.removesuffix('.gz').removesuffix('.jsonl').rpartition('_')[2]}.json")
+    beside = path.with_name(
+        f"results_{path.name.removesuffix('.gz').removesuffix('.jsonl').rpartition('_')[2]}.json"
+    )
     return json.loads(read_bytes(beside)) if beside.exists() else {}
+
 
 def read_harness(path: Path) -> Log:
     "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
@@ -139,68 +189,129 @@ def read_harness(path: Path) -> Log:
 # %% ../../../nbs/models/published/03_logs.ipynb #9137625e
 READERS = {"inspect": read_inspect, "harness": read_harness}
 
+
 def read_log(tool: str, path: Path) -> Log:
     "Read a log of a tool, inspect or harness."
-    try: return READERS[tool](path)
-    except (ValueError, LookupError, TypeError, AttributeError, RuntimeError, EOFError, zipfile.BadZipFile) as e:
-        if isinstance(e, (DataError, FormatError)): raise
-        what = "samples_*.jsonl of --log_samples" if tool == "harness" else "a log of inspect_ai, .json or .eval"
-        raise FormatError(f"cannot be read ({type(e).__name__}: {e})", str(path), f"it should be {what}") from None
+    try:
+        return READERS[tool](path)
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        EOFError,
+        zipfile.BadZipFile,
+    ) as e:
+        if isinstance(e, (DataError, FormatError)):
+            raise
+        what = (
+            "samples_*.jsonl of --log_samples"
+            if tool == "harness"
+            else "a log of inspect_ai, .json or .eval"
+        )
+        raise FormatError(
+            f"cannot be read ({type(e).__name__}: {e})", str(path), f"it should be {what}"
+        ) from None
 
+# %% ../../../nbs/models/published/03_logs.ipynb #61db92db
 def shown_order(q: Question, asked: Asked) -> Order:
     "Return the order in which a question's options were shown; raise an error for other options."
     for order in ("given", "reversed"):
         shown, _ = in_order(q, order)
-        if (tuple(o.name for o in shown.options), shown.right) == (asked.options, asked.right): return order
-    raise DataError("was logged with other options than the task's", q.id, "export the task again, and run the export")
+        if (tuple(o.name for o in shown.options), shown.right) == (
+            asked.options,
+            asked.right,
+        ):
+            return order
+    raise DataError(
+        "was logged with other options than the task's",
+        q.id,
+        "export the task again, and run the export",
+    )
 
+# %% ../../../nbs/models/published/03_logs.ipynb #5373c8d4
 def answer_in(x: Sample, q: Question) -> Answer:
     "Read a sample as the answer to a question, in the original order of options."
     shown, perm = in_order(q, shown_order(q, x.asked))
-    if x.results: a = Answer(q.id, scores=option_means(x.asked.sizes, x.results))
-    else: a = read(shown, x.asked.form, x.reply, x.finish, x.asked.reading, x.asked.drop)
+    if x.results:
+        a = Answer(q.id, scores=option_means(x.asked.sizes, x.results))
+    else:
+        a = read(shown, x.asked.form, x.reply, x.finish, x.asked.reading, x.asked.drop)
     return turned_back(a.changed(raw=x.reply, usage=x.usage), perm)
 
 # %% ../../../nbs/models/published/03_logs.ipynb #5587119b
 class LogSystem(BaseSystem):
     "A system that replays the answers in a log."
+
     def __init__(self, tool: str, path: Path):
         "Read the log of a tool, inspect or harness; if there is no such file, the path is only a name."
         self.tool, self.path, self.name = tool, path, f"{tool}/{path}"
-        if not path.is_file(): return
+        if not path.is_file():
+            return
         self.log = read_log(tool, path)
-        self.title = self.name = f"{tool}/{re.sub(r'[^A-Za-z0-9._:/+-]+', '_', self.log.model).strip('/') or 'model'}"
+        self.title = self.name = (
+            f"{tool}/{re.sub(r'[^A-Za-z0-9._:/+-]+', '_', self.log.model).strip('/') or 'model'}"
+        )
+
     @property
-    def about(self) -> str: return "answers in a log of another tool"
+    def about(self) -> str:
+        return "answers in a log of another tool"
+
     def identity(self, task: Task) -> Identity:
         first = self.log.samples[0].asked if self.log.samples else None
-        how = {"form": first.form, "reading": first.reading, "order": self._order(task)} if first else {}
+        how = (
+            {"form": first.form, "reading": first.reading, "order": self._order(task)}
+            if first
+            else {}
+        )
         log = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
-        return Identity({"tool": self.log.tool, "model": self.log.model} | how, data={"log": log})
+        return Identity(
+            {"tool": self.log.tool, "model": self.log.model} | how, data={"log": log}
+        )
+
     def lacks(self, task: Task) -> str:
-        return super().lacks(task) or ("" if self.path.is_file() else f"no log of this name here: {self.path}")
-    def _samples(self) -> dict[str, Sample]: return {x.id: x for x in self.log.samples}
+        return super().lacks(task) or (
+            "" if self.path.is_file() else f"no log of this name here: {self.path}"
+        )
+
+    def _samples(self) -> dict[str, Sample]:
+        return {x.id: x for x in self.log.samples}
+
     def _order(self, task: Task) -> str:
         samples = self._samples()
         for q in task.questions:
-            if q.id in samples: return shown_order(q, samples[q.id].asked)
+            if q.id in samples:
+                return shown_order(q, samples[q.id].asked)
         return "given"
+
     def _check(self, task: Task, samples: Mapping[str, Sample]):
         "Refuse questions that the task does not have, and questions that appear twice."
         if strange := sorted(samples.keys() - set(task.ids)):
-            raise DataError(f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
-                            f"{strange[0]}", str(self.path), "name the exported task")
+            raise DataError(
+                f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
+                f"{strange[0]}",
+                str(self.path),
+                "name the exported task",
+            )
         if twice := repeated(map(attrgetter("id"), self.log.samples)):
-            raise DataError(f"{len(twice)} questions appear twice, one is {twice[0]}", str(self.path),
-                            "run one epoch, with one filter")
-    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer|Failure]:
+            raise DataError(
+                f"{len(twice)} questions appear twice, one is {twice[0]}",
+                str(self.path),
+                "run one epoch, with one filter",
+            )
+
+    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer | Failure]:
         samples = self._samples()
         self._check(task, samples)
         do = "run the missing questions with the other tool, and name the new log"
         for q in items:
-            if (x := samples.get(q.id)) is None: yield Failure(q.id, "missing", "is not in the log", do)
-            elif x.error: yield Failure(q.id, "without answer", x.error, do)
-            else: yield answer_in(x, q)
+            if (x := samples.get(q.id)) is None:
+                yield Failure(q.id, "missing", "is not in the log", do)
+            elif x.error:
+                yield Failure(q.id, "without answer", x.error, do)
+            else:
+                yield answer_in(x, q)
 
 # %% ../../../nbs/models/published/03_logs.ipynb #0dcf77ac
 def named_log(name: str, changed: Mapping[str, Any], s: Settings) -> System:

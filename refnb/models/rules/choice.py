@@ -13,24 +13,33 @@ from ...benchmarks.identifyme.builder import NONE, RULES_OF_THUMB
 # %% ../../../nbs/models/rules/00_choice.ipynb #35270b6f
 def random(q: Question) -> Answer:
     "Give all options the same score: the expected value of choosing uniformly at random."
-    return Answer(q.id, scores=(0.,)*len(q.options))
+    return Answer(q.id, scores=(0.0,) * len(q.options))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #be4c3f17
 def always_none(q: Question) -> Answer:
     "Choose None of the Above, which must be an option."
     at = [i for i, o in enumerate(q.options) if o.name == NONE]
-    if not at: raise DataError(f"has no option {NONE!r}", f"question {q.id}")
+    if not at:
+        raise DataError(f"has no option {NONE!r}", f"question {q.id}")
     return Answer(q.id, (at[-1],))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #a8ecf3da
 def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
     "Make the system that follows a rule."
+
     def answer(q: Question) -> Answer:
         at = q.meta.get(field)
         if at is None:
-            raise DataError(f"has no field {field!r}, which the rule needs", f"question {q.id}",
-                            "questions of refnb.build have it, such as those of identifyme/litbank/test")
+            raise DataError(
+                f"has no field {field!r}, which the rule needs",
+                f"question {q.id}",
+                "questions of refnb.build have it, such as those of identifyme/litbank/test",
+            )
         return Answer(q.id, (int(at),))
+
     return answer
 
-most_frequent, nearest_mention, preceding_mention, preceding_same_class = map(_rule_of_thumb, RULES_OF_THUMB)
+
+most_frequent, nearest_mention, preceding_mention, preceding_same_class = map(
+    _rule_of_thumb, RULES_OF_THUMB
+)

@@ -17,20 +17,28 @@ def _plain(text: str, fold: bool) -> str:
     text = "".join(text.split())
     return text.casefold() if fold else text
 
-def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> dict[str, list[Span]]:
+
+def occurrences(
+    tokens: list[str], names: Iterable[str], fold: bool = False
+) -> dict[str, list[Span]]:
     "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
     keys = {key: n for n in names if (key := _plain(n, fold))}
-    if fold: tokens = list(map(str.casefold, tokens))
+    if fold:
+        tokens = list(map(str.casefold, tokens))
     beginnings = set(chain.from_iterable(map(accumulate, keys)))
     out: dict[str, list[Span]] = {n: [] for n in names}
     i = 0
     while i < len(tokens):
-        text, name, last = "", "", i  # the longest name that begins here, and its last token
+        # the longest name that begins here, and its last token
+        text, name, last = "", "", i
         for j in range(i, len(tokens)):
             text += tokens[j].strip()
-            if text not in beginnings: break
-            if text in keys: name, last = keys[text], j
-        if name: out[name].append(Span(i, last))
+            if text not in beginnings:
+                break
+            if text in keys:
+                name, last = keys[text], j
+        if name:
+            out[name].append(Span(i, last))
         i = last + 1
     return out
 
@@ -38,7 +46,15 @@ def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> 
 def pattern_matching(d: Document, fold: bool = False) -> Document:
     """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
     possibly empty; `fold` ignores case."""
-    if not d.sentences: raise DataError("has no text", f"document {d.doc_key!r}")
-    if not d.names: raise DataError("has no names to look for", f"document {d.doc_key!r}")
+    if not d.sentences:
+        raise DataError("has no text", f"document {d.doc_key!r}")
+    if not d.names:
+        raise DataError("has no names to look for", f"document {d.doc_key!r}")
     found = occurrences(d.tokens, d.names, fold)
-    return Document(d.doc_key, d.sentences, tuple(tuple(found[n]) for n in d.names), d.names, meta=d.meta)
+    return Document(
+        d.doc_key,
+        d.sentences,
+        tuple(tuple(found[n]) for n in d.names),
+        d.names,
+        meta=d.meta,
+    )

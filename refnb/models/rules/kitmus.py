@@ -16,13 +16,18 @@ def _sentences(q: Question) -> list[tuple[int, str]]:
     "List the sentences of a text with their offsets."
     out, start = [], 0
     for m in re.finditer(r"[.!?](?= |$)", q.text):
-        out.append((start, q.text[start:m.end()]))
+        out.append((start, q.text[start : m.end()]))
         start = m.end() + 1
     return out
 
-def _words(text: str) -> set[str]: return set(re.findall(r"[^\W_]+", text.lower()))
 
-def _names(q: Question) -> list[str]: return [o.name for o in q.options]
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", text.lower()))
+
+
+def _names(q: Question) -> list[str]:
+    return [o.name for o in q.options]
+
 
 def _chosen(q: Question, scores: Sequence[float]) -> Answer:
     "Choose the best options; equal ones share the credit."
@@ -31,40 +36,59 @@ def _chosen(q: Question, scores: Sequence[float]) -> Answer:
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #9794e811
 def _pronoun(q: Question) -> tuple[int, int]:
     "Return the place of the pronoun."
-    if q.chars is None: raise DataError("marks no pronoun", f"question {q.id}")
+    if q.chars is None:
+        raise DataError("marks no pronoun", f"question {q.id}")
     return q.chars
+
 
 def _starts(name: str, text: str) -> list[int]:
     "List the positions of a name in a text, as a word."
     return list(map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)))
 
+
 def _at(q: Question, name: str, last: bool = False) -> int:
     "Return the position of a name in the text before the pronoun, first or last; -1 if missing."
-    found = _starts(name, q.text[:_pronoun(q)[0]])
+    found = _starts(name, q.text[: _pronoun(q)[0]])
     return -1 if not found else found[-1] if last else found[0]
 
-def _places(q: Question, last: bool = False) -> list[int]: return [_at(q, n, last) for n in _names(q)]
 
-def first_mention(q: Question) -> Answer: return _chosen(q, list(map(neg, _places(q))))
-def last_mention(q: Question) -> Answer: return _chosen(q, _places(q))
-def most_recent(q: Question) -> Answer: return _chosen(q, _places(q, last=True))
+def _places(q: Question, last: bool = False) -> list[int]:
+    return [_at(q, n, last) for n in _names(q)]
+
+
+def first_mention(q: Question) -> Answer:
+    return _chosen(q, list(map(neg, _places(q))))
+
+
+def last_mention(q: Question) -> Answer:
+    return _chosen(q, _places(q))
+
+
+def most_recent(q: Question) -> Answer:
+    return _chosen(q, _places(q, last=True))
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #f77526c6
 def _own_words(q: Question, name: str) -> set[str]:
     "Return the words of the first sentence with a name, without the name."
     for _, text in _sentences(q):
-        if _starts(name, text): return _words(text) - {name.lower()}
+        if _starts(name, text):
+            return _words(text) - {name.lower()}
     return set()
 
-def _names_one(q: Question, text: str) -> bool: return any(_starts(name, text) for name in _names(q))
+
+def _names_one(q: Question, text: str) -> bool:
+    return any(_starts(name, text) for name in _names(q))
+
 
 def _free_sentences(q: Question) -> list[set[str]]:
     "List the words of each sentence without a name or the pronoun."
     start, end = _pronoun(q)
     out = []
     for _, text in _sentences(q):
-        if q.text[start:end] not in text.split() and not _names_one(q, text): out.append(_words(text))
+        if q.text[start:end] not in text.split() and not _names_one(q, text):
+            out.append(_words(text))
     return out
+
 
 def _pronoun_sentence(q: Question) -> set[str]:
     "Return the words of the pronoun's sentence."
@@ -74,7 +98,8 @@ def _pronoun_sentence(q: Question) -> set[str]:
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #a98566a5
 def _alone(sets: Sequence[set[str]]) -> list[set[str]]:
     "Return the words of each set that are in no other."
-    return [words.difference(*sets[:i], *sets[i + 1:]) for i, words in enumerate(sets)]
+    return [words.difference(*sets[:i], *sets[i + 1 :]) for i, words in enumerate(sets)]
+
 
 def overlap(q: Question) -> Answer:
     "Choose the name whose occupation's sentence shares most words with the pronoun's sentence."
@@ -85,4 +110,5 @@ def overlap(q: Question) -> Answer:
     return _chosen(q, [len(words & pronoun_words) for words in _alone(about)])
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #01bf6f9b
-def answer_key(q: Question) -> Answer: return Answer(q.id, q.right)
+def answer_key(q: Question) -> Answer:
+    return Answer(q.id, q.right)

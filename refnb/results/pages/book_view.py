@@ -30,77 +30,94 @@ from .viewer import Frame, View, _named_run, _without_secrets, view
 # %% ../../../nbs/results/pages/02_book_view.ipynb #fe032884
 def shared_mentions(m: Matched) -> Counter[tuple[int, int]]:
     "Count what each predicted and gold cluster have in common: (predicted, gold) -> mentions."
-    return Counter((p, g) for s, g in m.gold.items() if (p := m.predicted.get(s)) is not None)
+    return Counter(
+        (p, g) for s, g in m.gold.items() if (p := m.predicted.get(s)) is not None
+    )
+
 
 def aligned(
-    shared: Mapping[tuple[int, int], int], # of `shared_mentions`
-) -> dict[int, int]:                       # predicted cluster -> gold cluster; one that shares nothing is left out
+    shared: Mapping[tuple[int, int], int],  # of `shared_mentions`
+) -> dict[int, int]:  # predicted cluster -> gold cluster, if they share a mention
     "Find for each predicted cluster the gold cluster that it shares most mentions with; of equals the first."
     best: dict[int, int] = {}
     for p, g in sorted(shared):
-        if p not in best or shared[p, g] > shared[p, best[p]]: best[p] = g
+        if p not in best or shared[p, g] > shared[p, best[p]]:
+            best[p] = g
     return best
 
+
 def largest_pieces(
-    shared: Mapping[tuple[int, int], int], # of `shared_mentions`
-    character: Mapping[int, int],          # of `aligned`
-) -> dict[int, int]:                       # gold cluster -> predicted cluster
+    shared: Mapping[tuple[int, int], int],  # of `shared_mentions`
+    character: Mapping[int, int],  # of `aligned`
+) -> dict[int, int]:  # gold cluster -> predicted cluster
     "Find for each gold cluster which of the predicted clusters that are aligned with it holds most of it."
     best: dict[int, int] = {}
     for p, g in sorted(character.items()):
-        if g not in best or shared[p, g] > shared[best[g], g]: best[g] = p
+        if g not in best or shared[p, g] > shared[best[g], g]:
+            best[g] = p
     return best
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #bbe462b3
 STATES = ("right", "in a piece apart", "another character", "missed", "spurious")
 
+
 def state_of(
-    s: Span,                       # the mention
-    m: Matched,                    # of `matched`
+    s: Span,  # the mention
+    m: Matched,  # of `matched`
     character: Mapping[int, int],  # of `aligned`
-    largest: Mapping[int, int],    # of `largest_pieces`
-) -> int:                          # an index into STATES
+    largest: Mapping[int, int],  # of `largest_pieces`
+) -> int:  # an index into STATES
     "Say what became of a mention."
     g, p = m.gold.get(s), m.predicted.get(s)
-    if g is None or p is None: return 4 if g is None else 3
-    if character[p] != g: return 2
+    if g is None or p is None:
+        return 4 if g is None else 3
+    if character[p] != g:
+        return 2
     return 0 if largest[g] == p else 1
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a13e4459
 class Cast(NamedTuple):
     "The characters of a page, the most mentioned first."
-    names: list[str]        # what they are called
-    rows: list[list[int]]   # by side: the character of each cluster; -1: it has no mention
+
+    names: list[str]  # what they are called
+    rows: list[list[int]]  # by side: the character of each cluster; -1: it has no mention
     sizes: list[list[int]]  # by side: mentions of each character
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a4f033b1
 _Owner = tuple[int, int]  # a side, and a cluster of it
 
+
 def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[list[_Owner]]:
     "Name for each cluster of each side the cluster whose character it is."
     out = [[(0, i) for i in range(len(sides[0].clusters))]]
-    def owner(p: int) -> _Owner: return (0, character[p]) if p in character else (1, p)
-    for d in sides[1:]: out.append(list(map(owner, range(len(d.clusters)))))
+
+    def owner(p: int) -> _Owner:
+        return (0, character[p]) if p in character else (1, p)
+
+    for d in sides[1:]:
+        out.append(list(map(owner, range(len(d.clusters)))))
     return out
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #3ae4dbd6
 def _sizes(d: Document, owner: Sequence[_Owner]) -> Counter[_Owner]:
     "Count the mentions of each character on one side."
     out: Counter[_Owner] = Counter()
-    for o, c in zip(owner, d.clusters, strict=True): out[o] += len(c)
+    for o, c in zip(owner, d.clusters, strict=True):
+        out[o] += len(c)
     return out
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #26766acc
 def _order(sizes: Sequence[Counter[_Owner]]) -> list[_Owner]:
     "List the characters that are mentioned, those with most mentions on the first side first."
     seen: set[_Owner] = set()
-    for size in sizes: seen.update(+size)  # those with a mention
+    for size in sizes:
+        seen.update(+size)  # those with a mention
     return sorted(seen, key=lambda o: ([-size[o] for size in sizes], o))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #863a62b6
 def cast_of(
-    sides: Sequence[Document],         # gold, and perhaps what was predicted; with their text
-    character: Mapping[int, int] = {}, # of `aligned`
+    sides: Sequence[Document],  # gold, and perhaps what was predicted; with their text
+    character: Mapping[int, int] = {},  # of `aligned`
 ) -> Cast:
     "Number the characters of one or two sides."
     names, owners = [named(d).names for d in sides], _owners(sides, character)
@@ -117,14 +134,16 @@ def cast_of(
 BINS = 240
 Place = tuple[int, int]  # a character, and a token where it is mentioned
 
+
 def timeline(
-    places: Iterable[Place], # of all mentions
-    size: int,               # tokens of the text
-    bins: int = BINS,        # parts of the text
-) -> dict[int, Counter[int]]: # character -> part -> mentions; without zeros
+    places: Iterable[Place],  # of all mentions
+    size: int,  # tokens of the text
+    bins: int = BINS,  # parts of the text
+) -> dict[int, Counter[int]]:  # character -> part -> mentions; without zeros
     "Count each character's mentions along a text."
     out: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for who, token in places: out[who][token*bins//size] += 1
+    for who, token in places:
+        out[who][token * bins // size] += 1
     return dict(out)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #cbf6cd7f
@@ -135,16 +154,18 @@ def _places(d: Document, rows: Sequence[int]) -> list[Place]:
 # %% ../../../nbs/results/pages/02_book_view.ipynb #26e0f18c
 BEFORE, NODES = 2, 20
 
+
 def meetings(
     places: Iterable[Place],  # of all mentions
-    starts: list[int],        # of `sentence_starts`
-    among: Collection[int],   # the characters that count
-    before: int = BEFORE,     # sentences before one's own
-) -> Counter[tuple[int, int]]: # two characters, the smaller number first -> sentences
+    starts: list[int],  # of `sentence_starts`
+    among: Collection[int],  # the characters that count
+    before: int = BEFORE,  # sentences before one's own
+) -> Counter[tuple[int, int]]:  # two characters, the smaller number first -> sentences
     "Count the sentences where two characters are mentioned near each other."
     here: defaultdict[int, set[int]] = defaultdict(set)
     for who, token in places:
-        if who in among: here[sentence_of(starts, token)].add(who)
+        if who in among:
+            here[sentence_of(starts, token)].add(who)
     out: Counter[tuple[int, int]] = Counter()
     for i, present in here.items():
         near = present.union(*(here.get(i - k, ()) for k in range(1, before + 1)))
@@ -154,51 +175,56 @@ def meetings(
 # %% ../../../nbs/results/pages/02_book_view.ipynb #9949c367
 def _moved(at: np.ndarray, pull: np.ndarray, most: float) -> np.ndarray:
     "Move all nodes a little: apart, towards those they belong with, and to the middle, or strangers would leave."
-    near = 1.6/np.sqrt(len(at))  # how far apart nodes come to be
+    near = 1.6 / np.sqrt(len(at))  # how far apart nodes come to be
     apart = at[:, None] - at[None]
     distance = np.maximum(np.hypot(apart[..., 0], apart[..., 1]), 1e-3)
-    push = ((near/distance)**2 - pull*distance/near)[..., None]*apart
-    move = push.sum(1) - .3*at
+    push = ((near / distance) ** 2 - pull * distance / near)[..., None] * apart
+    move = push.sum(1) - 0.3 * at
     length = np.maximum(np.hypot(move[:, 0], move[:, 1]), 1e-9)[:, None]
-    return at + move/length*np.minimum(length, most)
+    return at + move / length * np.minimum(length, most)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #9a2cbab2
 def _in_square(at: np.ndarray) -> np.ndarray:
     "Fit places into a square of side 1; half of a place is its rank, which pulls a crowd apart."
-    ranks = at.argsort(0).argsort(0)/(len(at) - 1)
+    ranks = at.argsort(0).argsort(0) / (len(at) - 1)
     low, high = at.min(0), at.max(0)
-    return (ranks + (at - low)/np.maximum(high - low, 1e-9))/2
+    return (ranks + (at - low) / np.maximum(high - low, 1e-9)) / 2
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #dee0ed27
 def _circle(n: int) -> np.ndarray:
     "Place nodes on a circle of radius 1."
-    angle = 2*np.pi*np.arange(n)/n
+    angle = 2 * np.pi * np.arange(n) / n
     return np.stack([np.cos(angle), np.sin(angle)], 1)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #ef6f985e
 def _pull(n: int, weights: Mapping[tuple[int, int], int]) -> np.ndarray:
     "Say how much each two of the nodes belong together, from 0 to 1."
     most, pull = max(weights.values(), default=0), np.zeros((n, n))
-    for (a, b), w in weights.items(): pull[a, b] = pull[b, a] = np.sqrt(w/most)
+    for (a, b), w in weights.items():
+        pull[a, b] = pull[b, a] = np.sqrt(w / most)
     return pull
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #d287a059
 def layout(
-    n: int,                                 # nodes
-    weights: Mapping[tuple[int, int], int], # how much two nodes belong together
-    steps: int = 300,                       # of moving all nodes a little
-) -> list[tuple[float, float]]:             # places in a square of side 1
+    n: int,  # nodes
+    weights: Mapping[tuple[int, int], int],  # how much two nodes belong together
+    steps: int = 300,  # of moving all nodes a little
+) -> list[tuple[float, float]]:  # places in a square of side 1
     "Place the nodes of a network, always in the same way."
-    if n < 2: return [(.5, .5)]*n
+    if n < 2:
+        return [(0.5, 0.5)] * n
     pull, at = _pull(n, weights), _circle(n)
-    for step in range(steps): at = _moved(at, pull, .1*(1 - step/steps))
+    for step in range(steps):
+        at = _moved(at, pull, 0.1 * (1 - step / steps))
     return [(round(float(x), 3), round(float(y), 3)) for x, y in _in_square(at)]
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #9ba7c350
 def _shown(token: str) -> str:
     "Write a token without blanks; a line end is an empty one."
-    if not token.strip() and "\n" in token: return ""
+    if not token.strip() and "\n" in token:
+        return ""
     return plain(token, 200).replace(" ", "\u00a0")
+
 
 def _packed(d: Document, states: Mapping[Span, int]) -> list[int]:
     "Mentions in the order of the text, four numbers each: step, width, cluster, state."
@@ -207,6 +233,7 @@ def _packed(d: Document, states: Mapping[Span, int]) -> list[int]:
         out += [start - last, end - start, i, states.get(Span(start, end), 0)]
         last = start
     return out
+
 
 def _steps(counted: Mapping[int, int]) -> list[int]:
     "Numbers along the text, two numbers each: step, how many."
@@ -227,7 +254,9 @@ def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     shared = shared_mentions(m)
     character = aligned(shared)
     largest = largest_pieces(shared, character)
-    return character, {s: state_of(s, m, character, largest) for s in m.gold.keys() | m.predicted.keys()}
+    return character, {
+        s: state_of(s, m, character, largest) for s in m.gold.keys() | m.predicted.keys()
+    }
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #1690ce6b
 def _nodes(cast: Cast) -> list[int]:
@@ -248,10 +277,15 @@ def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict
     return {"nodes": nodes, "places": layout(len(nodes), met), "edges": edges}
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #ecfd92e3
-def _stage(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> list[list[list[int]]]:
+def _stage(
+    places: Sequence[Sequence[Place]], d: Document, cast: Cast
+) -> list[list[list[int]]]:
     "Collect the timeline: by side and character."
     lanes = [timeline(p, d.size) for p in places]
-    def steps(lane: Mapping[int, Any]) -> list[list[int]]: return [_steps(lane.get(row, {})) for row in range(len(cast.names))]
+
+    def steps(lane: Mapping[int, Any]) -> list[list[int]]:
+        return [_steps(lane.get(row, {})) for row in range(len(cast.names))]
+
     return list(map(steps, lanes))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #641785a9
@@ -262,78 +296,111 @@ def _faults(states: Mapping[Span, int], size: int) -> list[int]:
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #4213bf96
 def book_data(
-    d: Document,                     # with its text
-    predicted: Document|None = None, # on the same text, which it may lack
-    labels: Sequence[str] = ("gold", "predicted"), # what the two are called
-) -> dict[str, Any]:                 # as JSON
+    d: Document,  # with its text
+    predicted: Document | None = None,  # on the same text, which it may lack
+    labels: Sequence[str] = ("gold", "predicted"),  # what the two are called
+) -> dict[str, Any]:  # as JSON
     "Collect all that a page shows of a document."
-    if not d.size: raise DataError("has no text", f"document {plain(d.doc_key)!r}", "give one that has")
+    if not d.size:
+        raise DataError(
+            "has no text", f"document {plain(d.doc_key)!r}", "give one that has"
+        )
     character, states = _all_states(matched(d, predicted)) if predicted else ({}, {})
     sides = [d, predicted.changed(sentences=d.sentences)] if predicted else [d]
     cast = cast_of(sides, character)
     places = list(map(_places, sides, cast.rows))
-    return {"title": plain(str(d.meta.get("title") or d.doc_key), 120),
-            "labels": [plain(x, 40) for x in labels[:len(sides)]], "text": _lines(d),
-            "mentions": [_packed(x, states) for x in sides], **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
-            "faults": _faults(states, d.size)}
+    return {
+        "title": plain(str(d.meta.get("title") or d.doc_key), 120),
+        "labels": [plain(x, 40) for x in labels[: len(sides)]],
+        "text": _lines(d),
+        "mentions": [_packed(x, states) for x in sides],
+        **cast._asdict(),
+        **_network(places, d, cast),
+        "bins": BINS,
+        "lanes": _stage(places, d, cast),
+        "faults": _faults(states, d.size),
+    }
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a55cb86d
 def _script(id: str, data: Mapping[str, Any]) -> str:
     "Write data for the page's script, which reads it when it is needed."
     return f'<script type="application/json" id="{id}">{_without_secrets(page_data(data), os.environ)}</script>'
 
+
 def _book_page(books: Sequence[Mapping[str, Any]]) -> str:
     "Books as one file."
     about = {"books": list(map(itemgetter("title"), books)), "first": 0, "before": BEFORE}
     data = [_script("about", about)]
-    for i, book in enumerate(books): data.append(_script(f"d{i}", book))
+    for i, book in enumerate(books):
+        data.append(_script(f"d{i}", book))
     title = books[0]["title"] if len(books) == 1 else f"{len(books)} documents"
     return data_page("book", title, "\n".join(data))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #77718816
 class BookView:
     "Documents to look at: `.write(path)`, `.frame()`, `.page()`."
+
     def __init__(self, books: Sequence[Mapping[str, Any]]):
         "Keep the data of `book_data`, a page's documents in order."
-        if not books: raise DataError("there are no documents")
+        if not books:
+            raise DataError("there are no documents")
         self.books = books
+
     @property
-    def counts(self) -> dict[str, int]: return {"documents": len(self.books)}
+    def counts(self) -> dict[str, int]:
+        return {"documents": len(self.books)}
+
     def __repr__(self):
-        titles = [b["title"] for b in self.books[:3]] + ["…"]*(len(self.books) > 3)
+        titles = [b["title"] for b in self.books[:3]] + ["…"] * (len(self.books) > 3)
         return f"BookView({', '.join(titles)})"
-    def _repr_html_(self): return self.frame()._repr_html_()
-    def page(self) -> str: return _book_page(self.books)
-    def write(self,
-        path: str|Path, # the file to make or replace
-    ) -> Path: return write_atomic(path, self.page())
-    def frame(self,
-        height: int = 800, # in pixels
-    ) -> Frame: return Frame(self.page(), height, "A book")
+
+    def _repr_html_(self):
+        return self.frame()._repr_html_()
+
+    def page(self) -> str:
+        return _book_page(self.books)
+
+    def write(
+        self,
+        path: str | Path,  # the file to make or replace
+    ) -> Path:
+        return write_atomic(path, self.page())
+
+    def frame(
+        self,
+        height: int = 800,  # in pixels
+    ) -> Frame:
+        return Frame(self.page(), height, "A book")
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #2a3ce642
-def _several(documents: Document|Iterable[Document]) -> list[Document]:
+def _several(documents: Document | Iterable[Document]) -> list[Document]:
     return [documents] if isinstance(documents, Document) else list(documents)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #5e84daa8
 def view_book(
-    documents: Document|Iterable[Document],                # with their text, and with clusters
-    predicted: Document|Iterable[Document]|None = None,    # on the same texts; found by key where there are several
-    labels: Sequence[str] = ("gold", "predicted"),         # what the two are called
-) -> BookView:                                             # shows itself in a notebook; .write(path)
+    documents: Document | Iterable[Document],  # with their text, and with clusters
+    predicted: Document | Iterable[Document] | None = None,  # on the same texts;
+    # found by key where there are several
+    labels: Sequence[str] = ("gold", "predicted"),  # what the two are called
+) -> BookView:  # shows itself in a notebook; .write(path)
     """Look at a book, or at several: text and clusters, timeline and network; gold beside predicted.
 
     >>> refnb.view_book(refnb.load("sample")[0])
     """
     golds = _several(documents)
-    if predicted is None: return BookView(list(map(book_data, golds)))
+    if predicted is None:
+        return BookView(list(map(book_data, golds)))
     if isinstance(documents, Document) and isinstance(predicted, Document):
         return BookView([book_data(documents, predicted, labels)])
-    return BookView([book_data(d, p, labels) for d, p in pair(golds, _several(predicted)).pairs])
+    return BookView(
+        [book_data(d, p, labels) for d, p in pair(golds, _several(predicted)).pairs]
+    )
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #dc06389e
 def _is_of_documents(r: Run) -> bool:
-    return r.kind is ClusterAnswer or (is_task(r.info.task) and the_card(r.info.task).shape == "clusters")
+    return r.kind is ClusterAnswer or (
+        is_task(r.info.task) and the_card(r.info.task).shape == "clusters"
+    )
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #3b6b87c2
 def _run_documents(r: Run, s: Settings) -> list[Document]:
@@ -342,10 +409,12 @@ def _run_documents(r: Run, s: Settings) -> list[Document]:
         do = "name their file in its place: refnb view FILE --other PREDICTED"
         raise DataError("a run does not keep documents of your own", r.info.task, do)
     documents = find_task(r.info.task, s).documents
-    if r.sealed: return predicted_documents(r, documents)
+    if r.sealed:
+        return predicted_documents(r, documents)
     so_far, found = r.answered(), []
     for d in documents:
-        if answer := so_far.get(d.doc_key): found.append(d.changed(clusters=answer.clusters, names=answer.names))
+        if answer := so_far.get(d.doc_key):
+            found.append(d.changed(clusters=answer.clusters, names=answer.names))
     return found
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #0b11e21d
@@ -355,47 +424,65 @@ def _gold_of(r: Run, s: Settings) -> dict[str, Document]:
     return task.annotated if task.card.annotated else {}
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a9009990
-def _view_of_run(r: Run, other: Run|str|Path|None, s: Settings) -> BookView:
+def _view_of_run(r: Run, other: Run | str | Path | None, s: Settings) -> BookView:
     "Look at a run of clusters beside gold, or beside another run."
     mine = _run_documents(r, s)
-    if not mine: raise DataError("no document is answered yet", repr(r))
+    if not mine:
+        raise DataError("no document is answered yet", repr(r))
     if other:
         second = _named_run(other, s)
-        return view_book(mine, _run_documents(second, s), (r.info.system, second.info.system))
+        return view_book(
+            mine, _run_documents(second, s), (r.info.system, second.info.system)
+        )
     gold = _gold_of(r, s)
+
     def shown(d: Document) -> dict[str, Any]:
-        if d.doc_key not in gold: return book_data(d, labels=(r.info.system,))
+        if d.doc_key not in gold:
+            return book_data(d, labels=(r.info.system,))
         return book_data(gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system))
+
     return BookView(list(map(shown, mine)))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #75f9e8b4
-def _view_of_file(path: Path, other: str|Path|None) -> BookView:
+def _view_of_file(path: Path, other: str | Path | None) -> BookView:
     "Look at a file of documents, alone or beside another."
-    if not other: return view_book(read_documents(path))
-    labels = (path.name, Path(other).name) if path.name != Path(other).name else ("first", "second")
+    if not other:
+        return view_book(read_documents(path))
+    labels = (
+        (path.name, Path(other).name)
+        if path.name != Path(other).name
+        else ("first", "second")
+    )
     return view_book(read_documents(path), read_documents(other), labels)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #48e4e0ae
-def _view_of(what: Run|str|Path, other: Run|str|Path|None, questions: Any, s: Settings) -> View|BookView:
+def _view_of(
+    what: Run | str | Path, other: Run | str | Path | None, questions: Any, s: Settings
+) -> View | BookView:
     "Find out what is to be shown."
     if not isinstance(what, Run) and Path(what).is_file():
         return _view_of_file(Path(what), other.folder if isinstance(other, Run) else other)
     run = _named_run(what, s)
-    if _is_of_documents(run): return _view_of_run(run, other, s)
+    if _is_of_documents(run):
+        return _view_of_run(run, other, s)
     return view(run, other, questions=questions, s=s)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #eaf2c49c
 def view_any(
-    what: Run|str|Path,              # a run's folder, or task:system, or task:system@hash; or a file of documents
-    other: Run|str|Path|None = None, # a second run, or a second file, shown beside the first
-    out: str|Path = "",              # the page to write; empty: none
-    questions: Any = None,           # of a run of answers: the questions, or their file; found by themselves as a rule
-    s: Settings|None = None,         # where runs and upstream files are
-) -> View|BookView:                  # shows itself in a notebook; .write(path), .frame()
+    what: Run | str | Path,  # a run's folder, or task:system, or task:system@hash;
+    # or a file of documents
+    other: Run | str | Path | None = None,  # a second run, or a second file,
+    # shown beside the first
+    out: str | Path = "",  # the page to write; empty: none
+    questions: Any = None,  # of a run of answers: the questions, or their file;
+    # found by themselves as a rule
+    s: Settings | None = None,  # where runs and upstream files are
+) -> View | BookView:  # shows itself in a notebook; .write(path), .frame()
     """Look at a run: questions and answers, or whole texts with their clusters; or at a file of documents.
 
     >>> refnb.view("sample/identifyme:random")
     """
     made = _view_of(what, other, questions, s or load_settings())
-    if out: made.write(out)
+    if out:
+        made.write(out)
     return made

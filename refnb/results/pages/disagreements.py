@@ -13,24 +13,47 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 from ...core.types import Span
-from ...core.documents import PALE, Box, Document, boxed, colors, name_of, named, plain, window_tokens
+from refnb.core.documents import (
+    PALE,
+    Box,
+    Document,
+    boxed,
+    colors,
+    name_of,
+    named,
+    plain,
+    window_tokens,
+)
 from ...core.pages import page_policy
-from ...metrics.chain_agreement import MEASURES, ChainAgreement, PairAgreement, Tie, Versions
+from refnb.metrics.chain_agreement import (
+    MEASURES,
+    ChainAgreement,
+    PairAgreement,
+    Tie,
+    Versions,
+)
 from ...metrics.differences import _BORDERS, SIGNS, State, matched
 from ...metrics.uncertainty import Interval
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #ebeee3aa
 class Readings(NamedTuple):
     "Several readings of one text."
+
     docs: list[Document]
     owners: list[dict[Span, int]]  # chain of each mention
-    first: list[dict[int, int]]    # by reading: the first reading's chain for each of its own
-    states: dict[Span, State]      # of each mention: right where all agree; missed: somebody has none
+    first: list[dict[int, int]]  # by reading: the first reading's chain for each of its own
+    # of each mention: right where all agree; missed: somebody has none
+    states: dict[Span, State]
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #9e87361f
-def _state_of(s: Span, owners: Sequence[dict[Span, int]], first: Sequence[dict[int, int]]) -> State:
+def _state_of(
+    s: Span, owners: Sequence[dict[Span, int]], first: Sequence[dict[int, int]]
+) -> State:
     "Tell whether all have a mention, and in the same chain."
-    chains = {f.get(o[s], -1 - k) if s in o else None for k, (o, f) in enumerate(zip(owners, first))}
+    chains = {
+        f.get(o[s], -1 - k) if s in o else None
+        for k, (o, f) in enumerate(zip(owners, first))
+    }
     return "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #1d15489d
@@ -47,13 +70,16 @@ def readings(docs: Sequence[Document]) -> Readings:
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #37ce10cf
 _WIDE = 80  # tokens of a row, at most
 
+
 def _rows(d: Document) -> list[int]:
     "Where rows begin: with sentences, and inside of long ones."
     starts, at = list[int](), 0
     for s in d.sentences:
         starts += range(at, at + len(s), _WIDE)
         at += len(s)
-    return starts or list(range(0, 1 + max((s.end for c in d.clusters for s in c), default=0), _WIDE))
+    return starts or list(
+        range(0, 1 + max((s.end for c in d.clusters for s in c), default=0), _WIDE)
+    )
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #8aeae82a
 def _name_in(r: Readings, k: int, chain: int) -> str:
@@ -68,13 +94,26 @@ def _boxes(r: Readings, k: int, starts: list[int]) -> dict[int, list[Box]]:
     for s, i in r.owners[k].items():
         g, name, state = r.first[k].get(i), _name_in(r, k, i), r.states[s]
         out[bisect_right(starts, s.start) - 1].append(
-            Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state], f"{name[:30]} {[*s]}"))
+            Box(
+                *s,
+                SIGNS[state] + name,
+                PALE if g is None else tint[g],
+                _BORDERS[state],
+                f"{name[:30]} {[*s]}",
+            )
+        )
     return out
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #d9088fea
 def _differing_rows(r: Readings, starts: list[int]) -> list[int]:
     "List the rows with a mention that not all read alike."
-    return sorted({bisect_right(starts, s.start) - 1 for s, state in r.states.items() if state != "right"})
+    return sorted(
+        {
+            bisect_right(starts, s.start) - 1
+            for s, state in r.states.items()
+            if state != "right"
+        }
+    )
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #e4981da2
 def _grid(r: Readings, most: int) -> tuple[str, int]:
@@ -83,10 +122,12 @@ def _grid(r: Readings, most: int) -> tuple[str, int]:
     starts = _rows(text)
     rows = _differing_rows(r, starts)
     boxes = [_boxes(r, k, starts) for k in range(len(r.docs))]
-    ends, cells = [*starts[1:], text.size or 1 + max(map(attrgetter("end"), r.states), default=-1)], ""
+    ends = [*starts[1:], text.size or 1 + max(map(attrgetter("end"), r.states), default=-1)]
+    cells = ""
     for n in rows[:most]:
         tokens = window_tokens(text, starts[n], ends[n])
-        for b in boxes: cells += f"<div>{boxed(tokens, starts[n], b[n])}</div>"
+        for b in boxes:
+            cells += f"<div>{boxed(tokens, starts[n], b[n])}</div>"
     return cells, len(rows)
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #9b78e3a5
@@ -94,55 +135,100 @@ _CSS = """body{margin:1rem auto;max-width:90rem;padding:0 1rem;background:#fff;c
 .grid{display:grid;gap:.4rem 1.6rem;border-top:1px solid #bbb;margin:.6rem 0;padding:.6rem 0;overflow-wrap:anywhere}
 table{border-collapse:collapse}td,th{padding:.1rem .9rem .1rem 0;text-align:left}h2{font-size:1.1rem;margin:1.6rem 0 .2rem}"""
 
-def _percent(x: Interval) -> str:
-    if x.value is None: return "–"
-    return f"{100*x.value:.1f}" + (f" [{100*x.low:.1f}, {100*x.high:.1f}]" if x.low is not None and x.high is not None else "")
 
+def _percent(x: Interval) -> str:
+    if x.value is None:
+        return "–"
+    return f"{100 * x.value:.1f}" + (
+        f" [{100 * x.low:.1f}, {100 * x.high:.1f}]"
+        if x.low is not None and x.high is not None
+        else ""
+    )
+
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #d50f883d
 def agreement_rows(a: ChainAgreement) -> list[dict[str, str]]:
     "Write agreement as rows of text: percent, with intervals where there are any."
-    def row(p: PairAgreement) -> dict[str, str]:
-        return {"annotators": f"{p.first} – {p.second}"} | {m: _percent(p.scores[m]) for m in MEASURES} | {"alpha": ""}
-    return [*map(row, a.pairs), {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}]
 
+    def row(p: PairAgreement) -> dict[str, str]:
+        return (
+            {"annotators": f"{p.first} – {p.second}"}
+            | {m: _percent(p.scores[m]) for m in MEASURES}
+            | {"alpha": ""}
+        )
+
+    return [
+        *map(row, a.pairs),
+        {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)},
+    ]
+
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #56cab46a
 def _line(cells: Iterable[str], tag: str) -> str:
     "Write a line of a table."
     line = "<tr>"
-    for c in cells: line += f"<{tag}>{html.escape(plain(c, 80)) if c else ''}</{tag}>"
+    for c in cells:
+        line += f"<{tag}>{html.escape(plain(c, 80)) if c else ''}</{tag}>"
     return f"{line}</tr>"
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #2ddd1c36
 def _table(rows: list[dict[str, str]]) -> str:
-    if not rows: return ""
+    if not rows:
+        return ""
     table = f"<table>{_line(rows[0], 'th')}"
-    for row in rows: table += _line(row.values(), "td")
+    for row in rows:
+        table += _line(row.values(), "td")
     return f"{table}</table>"
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #665a0b5f
 def _tie_rows(ties: list[Tie], key: str, most: int) -> list[dict[str, str]]:
-    return [{"tie": t.words, "at": str([*t.at]), "linked to": str([*t.antecedent]) if t.antecedent else "a mention?",
-             "said": ", ".join(t.said), "merged": "kept" if t.kept else "left out"} for t in ties if t.document == key][:most]
+    return [
+        {
+            "tie": t.words,
+            "at": str([*t.at]),
+            "linked to": str([*t.antecedent]) if t.antecedent else "a mention?",
+            "said": ", ".join(t.said),
+            "merged": "kept" if t.kept else "left out",
+        }
+        for t in ties
+        if t.document == key
+    ][:most]
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #86d2a1f5
 def _document_part(key: str, by: dict[str, Document], ties: list[Tie], most: int) -> str:
     "Write a document's part of the page: the sentences that annotators read differently, side by side, and its ties."
     cells, n = _grid(readings(list(by.values())), most)
     heads = "".join(f"<b>{html.escape(plain(who, 60))}</b>" for who in by)
-    said = "all agree" if not n else f"{n:,} sentences differ" + (f", the first {most:,} are shown" if n > most else "")
-    grid = f'<div class="grid" style="grid-template-columns:repeat({len(by)},1fr)">{heads}{cells}</div>' if n else ""
+    said = (
+        "all agree"
+        if not n
+        else f"{n:,} sentences differ"
+        + (f", the first {most:,} are shown" if n > most else "")
+    )
+    grid = (
+        f'<div class="grid" style="grid-template-columns:repeat({len(by)},1fr)">{heads}{cells}</div>'
+        if n
+        else ""
+    )
     return f"<h2>{html.escape(plain(key, 80))}</h2><p>{said}</p>{grid}{_table(_tie_rows(ties, key, most))}"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #113a204d
 def disagreement_page(
-    versions: Versions,       # of `aligned_versions`
-    agreement: ChainAgreement, # of `chain_agreement`
-    ties: list[Tie] = [],     # of `merge_annotations`
-    most: int = 300,          # sentences of a document, and ties
-) -> str:                     # HTML, one file
+    versions: Versions,  # of `aligned_versions`
+    agreement: ChainAgreement,  # of `chain_agreement`
+    ties: list[Tie] = [],  # of `merge_annotations`
+    most: int = 300,  # sentences of a document, and ties
+) -> str:  # HTML, one file
     "Make a page of what annotators read differently."
     parts = [_table(agreement_rows(agreement))]
     for key, by in versions.items():
-        if len(by) > 1: parts.append(_document_part(key, by, ties, most))
+        if len(by) > 1:
+            parts.append(_document_part(key, by, ties, most))
     policy = page_policy(style=_CSS) + "; style-src-attr 'unsafe-inline'"
-    head = (f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
-            f'<meta name="referrer" content="no-referrer"><title>Disagreements</title><style>{_CSS}</style>')
+    head = (
+        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<meta name="referrer" content="no-referrer"><title>Disagreements</title><style>{_CSS}</style>'
+    )
     legend = "solid: all agree; ≠ double: linked elsewhere by somebody; − dashed: not marked by everybody"
-    return (f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body><h1>Disagreements</h1><p>{legend}</p>'
-            f"{''.join(parts)}</body></html>\n")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body><h1>Disagreements</h1><p>{legend}</p>'
+        f"{''.join(parts)}</body></html>\n"
+    )

@@ -21,8 +21,18 @@ from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.documents import plain
 from ...core.pages import data_page, page_data
-from ...core.runs import Card, ClusterAnswer, Run, RunInfo, SIGNS, Summary, load_run, read_card, read_summary
-from ...core.runs import run_hash
+from refnb.core.runs import (
+    SIGNS,
+    Card,
+    ClusterAnswer,
+    Run,
+    RunInfo,
+    Summary,
+    load_run,
+    read_card,
+    read_summary,
+    run_hash,
+)
 from ...metrics.choice import outcomes, outcomes_of_summary
 from ...metrics.rankings import Credits, Ranked, Tau, compare_rankings, rank_systems
 from ...benchmarks.tasks import find_task
@@ -34,32 +44,47 @@ from .viewer import Frame, _without_secrets
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10005
 class Entry(NamedTuple):
     "A complete run, as a report needs it."
-    task: str                        # what was answered
-    system: str                      # who answered
-    hash: str                        # names the run
-    data: str                        # id of what was asked
-    metric: str                      # accuracy, or F1 of documents
-    credit: dict[str, float]         # by question or document
-    clusters: dict[str, str]         # its document
-    reasons: dict[str, str]          # why nothing was chosen, or missing
-    chosen: dict[str, int]           # the first chosen option
-    usd: float|None = None           # None: unknown
-    seconds: float = 0.              # of answering, added up
+
+    task: str  # what was answered
+    system: str  # who answered
+    hash: str  # names the run
+    data: str  # id of what was asked
+    metric: str  # accuracy, or F1 of documents
+    credit: dict[str, float]  # by question or document
+    clusters: dict[str, str]  # its document
+    reasons: dict[str, str]  # why nothing was chosen, or missing
+    chosen: dict[str, int]  # the first chosen option
+    usd: float | None = None  # None: unknown
+    seconds: float = 0.0  # of answering, added up
 
 # %% ../../../nbs/results/pages/03_report.ipynb #cde718b1
 class LeftOut(NamedTuple):
     "A run that is not ranked."
+
     task: str
     system: str
     why: str
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10006
-def _of_outcomes(info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float|None, seconds: float) -> Entry:
+def _of_outcomes(
+    info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float | None, seconds: float
+) -> Entry:
     "Make an entry of a table of outcomes."
     reasons = {i: r for i, r in zip(o.id, o.reason, strict=True) if isinstance(r, str)}
     chosen = {i: a.chosen[0] for i, a in answers.items() if a.chosen}
-    return Entry(info.task, info.system, run_hash(info), info.data.get("questions", ""), "accuracy",
-                 dict(zip(o.id, o.credit, strict=True)), dict(zip(o.id, o.doc_key, strict=True)), reasons, chosen, usd, seconds)
+    return Entry(
+        info.task,
+        info.system,
+        run_hash(info),
+        info.data.get("questions", ""),
+        "accuracy",
+        dict(zip(o.id, o.credit, strict=True)),
+        dict(zip(o.id, o.doc_key, strict=True)),
+        reasons,
+        chosen,
+        usd,
+        seconds,
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #16e1499e
 def _f1_by_document(counts: dict[str, Any], setting: str) -> dict[str, float]:
@@ -67,44 +92,61 @@ def _f1_by_document(counts: dict[str, Any], setting: str) -> dict[str, float]:
     out: dict[str, float] = {}
     for d, by_setting in counts.items():
         f1 = pooled(counts, setting, [d]).get("conll") if setting in by_setting else None
-        if f1: out[d] = f1.f1
+        if f1:
+            out[d] = f1.f1
     return out
 
 # %% ../../../nbs/results/pages/03_report.ipynb #c3bdfec0
-def _of_counts(summary: Summary) -> Entry|None:
+def _of_counts(summary: Summary) -> Entry | None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
     setting = next(chain.from_iterable(summary.counts.values()), "")
-    if not (credit := _f1_by_document(summary.counts, setting)): return None
-    info, cost = summary.info, summary.cost.get("cpu_seconds", 0.)
-    return Entry(info.task, info.system, run_hash(info), info.data.get("questions", ""), f"CoNLL F1, {setting}", credit,
-                 dict(zip(credit, credit)), {}, {}, 0., float(cost))
+    if not (credit := _f1_by_document(summary.counts, setting)):
+        return None
+    info, cost = summary.info, summary.cost.get("cpu_seconds", 0.0)
+    return Entry(
+        info.task,
+        info.system,
+        run_hash(info),
+        info.data.get("questions", ""),
+        f"CoNLL F1, {setting}",
+        credit,
+        dict(zip(credit, credit)),
+        {},
+        {},
+        0.0,
+        float(cost),
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10007
 def _outcomes(run: Run, s: Settings) -> Any:
     "A run's outcomes, from its summary if there is one, else from its questions."
-    try: return as_outcomes(run, s)
-    except RefnbError: return outcomes(questions_of(run, s), run.answers(), str(run.folder))
+    try:
+        return as_outcomes(run, s)
+    except RefnbError:
+        return outcomes(questions_of(run, s), run.answers(), str(run.folder))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #59a2d82f
 def _entry_of_clusters(run: Run, s: Settings) -> Entry:
     "Read a complete run on documents."
     summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
-    if not summary or not (found := _of_counts(summary)): raise DataError("there are no gold clusters here to score it")
+    if not summary or not (found := _of_counts(summary)):
+        raise DataError("there are no gold clusters here to score it")
     return found
 
 # %% ../../../nbs/results/pages/03_report.ipynb #98865bbd
-def _entry(folder: str, usd: float|None, s: Settings) -> Entry:
+def _entry(folder: str, usd: float | None, s: Settings) -> Entry:
     "Read a complete run."
     run = load_run(folder)
-    if run.kind is ClusterAnswer: return _entry_of_clusters(run, s)
+    if run.kind is ClusterAnswer:
+        return _entry_of_clusters(run, s)
     answers = run.answers()
     seconds = math.fsum(a.usage.seconds for a in answers.values() if a.usage)
     return _of_outcomes(run.info, _outcomes(run, s), answers, usd, seconds)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #dd0e3cd7
 def read_entries(
-    task: str = "",          # a task, the beginning of its name, or a pattern; all if not given
-    s: Settings|None = None, # where runs are
+    task: str = "",  # a task, the beginning of its name, or a pattern; all if not given
+    s: Settings | None = None,  # where runs are
 ) -> tuple[list[Entry], list[LeftOut]]:
     "Read the runs of the runs folder: the complete ones, and those that cannot be ranked."
     s, found, left = s or load_settings(), [], []
@@ -112,41 +154,52 @@ def read_entries(
         if line.state != "complete":
             left.append(LeftOut(line.task, line.system, line.row()["state"]))
             continue
-        try: found.append(_entry(line.folder, line.usd, s))
-        except RefnbError as e: left.append(LeftOut(line.task, line.system, getattr(e, "what", str(e))))
+        try:
+            found.append(_entry(line.folder, line.usd, s))
+        except RefnbError as e:
+            left.append(LeftOut(line.task, line.system, getattr(e, "what", str(e))))
     return found, left
 
 # %% ../../../nbs/results/pages/03_report.ipynb #1096de70
-def _of_summary(card: Card, summary: Summary) -> Entry|None:
+def _of_summary(card: Card, summary: Summary) -> Entry | None:
     "Make an entry of a committed summary; None: it holds neither credits nor counts of documents."
-    if summary.counts: return _of_counts(summary)
-    if not summary.credit: return None
-    seconds = float(summary.cost.get("cpu_seconds", 0.))
-    return _of_outcomes(summary.info, outcomes_of_summary(card, summary), {}, summary.seal.usd, seconds)
+    if summary.counts:
+        return _of_counts(summary)
+    if not summary.credit:
+        return None
+    seconds = float(summary.cost.get("cpu_seconds", 0.0))
+    return _of_outcomes(
+        summary.info, outcomes_of_summary(card, summary), {}, summary.seal.usd, seconds
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10009
-def read_summaries(tasks: Iterable[str], reports: str|Path) -> list[Entry]:
+def read_summaries(tasks: Iterable[str], reports: str | Path) -> list[Entry]:
     "Read the committed summaries of tasks; one that holds neither credits nor counts of documents is passed over."
     found = []
     for task in tasks:
-        folder = Path(reports)/"runs"/task
-        card = read_card(folder/"part.json")
+        folder = Path(reports) / "runs" / task
+        card = read_card(folder / "part.json")
         for path in sorted(folder.rglob("*-*.json")):
-            try: summary = read_summary(path, card)
-            except (DataError, KeyError): continue
-            if summary.info.task != task: continue
-            if entry := _of_summary(card, summary): found.append(entry)
+            try:
+                summary = read_summary(path, card)
+            except (DataError, KeyError):
+                continue
+            if summary.info.task != task:
+                continue
+            if entry := _of_summary(card, summary):
+                found.append(entry)
     return found
 
 # %% ../../../nbs/results/pages/03_report.ipynb #02cda5e5
 class Board(NamedTuple):
     "Systems that answered the same questions of a task."
+
     task: str
     metric: str
-    ids: list[str]                   # of questions or documents
-    entries: dict[str, Entry]        # by the name that is shown
+    ids: list[str]  # of questions or documents
+    entries: dict[str, Entry]  # by the name that is shown
     credits: Credits
-    ranked: list[Ranked]             # the best first
+    ranked: list[Ranked]  # the best first
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ef4ab397
 def _names(entries: Sequence[Entry]) -> list[str]:
@@ -167,15 +220,16 @@ def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
 def _same_items(entries: Iterable[Entry]) -> dict[tuple, list[Entry]]:
     "Group runs over the same questions or documents."
     groups: dict[tuple, list[Entry]] = {}
-    for x in entries: groups.setdefault((x.task, x.data, x.metric, frozenset(x.credit)), []).append(x)
+    for x in entries:
+        groups.setdefault((x.task, x.data, x.metric, frozenset(x.credit)), []).append(x)
     return groups
 
 # %% ../../../nbs/results/pages/03_report.ipynb #3d4a6a8a
 def make_boards(
-    entries: Iterable[Entry], # complete runs
+    entries: Iterable[Entry],  # complete runs
     resamples: int = 10_000,  # of bootstrap and permutation
-    seed: int = 0,            # of both
-) -> list[Board]:             # by task, the sample's last
+    seed: int = 0,  # of both
+) -> list[Board]:  # by task, the sample's last
     "Rank the runs of each task over the same questions."
     groups, made = _same_items(entries), []
     for key in sorted(groups, key=lambda k: (k[0].startswith("sample/"), *k[:3])):
@@ -186,10 +240,12 @@ def make_boards(
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1000c
 def split_items(b: Board) -> tuple[list[str], list[str]]:
     "List the items that every system has right, and those that none has; one that only shares ties does not count."
-    if b.metric != "accuracy": return [], []  # F1 of documents is neither right nor wrong
+    if b.metric != "accuracy":
+        return [], []  # F1 of documents is neither right nor wrong
     v = b.credits.values
     chose = v[((v >= 1) | (v <= 0)).any(1)]
-    if not len(chose): return [], []
+    if not len(chose):
+        return [], []
     full, none = chose.min(0) >= 1, chose.max(0) <= 0
     return list(compress(b.ids, full)), list(compress(b.ids, none))
 
@@ -197,14 +253,21 @@ def split_items(b: Board) -> tuple[list[str], list[str]]:
 def benchmark_of(b: Board) -> str:
     "Name the benchmark that a board belongs to."
     first, _, rest = b.task.partition("/")
-    name = f"{re.split('[/-]', rest)[0]} (sample)" if first == "sample" else "your files" if first == "given" else first
+    name = (
+        f"{re.split('[/-]', rest)[0]} (sample)"
+        if first == "sample"
+        else "your files"
+        if first == "given"
+        else first
+    )
     return name if b.metric == "accuracy" else f"{name}, F1"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #58fab10c
 def by_benchmark(boards: Iterable[Board]) -> dict[str, list[Board]]:
     "Group boards by benchmark."
     found: dict[str, list[Board]] = {}
-    for b in boards: found.setdefault(benchmark_of(b), []).append(b)
+    for b in boards:
+        found.setdefault(benchmark_of(b), []).append(b)
     return found
 
 # %% ../../../nbs/results/pages/03_report.ipynb #326a8b57
@@ -216,8 +279,10 @@ def _widest(boards: Iterable[Board]) -> set[str]:
 def _tau(a: list[Board], b: list[Board], seed: int) -> Tau:
     "Compare the rankings of two benchmarks on the tasks that all systems of both answered."
     both = _widest(a) & _widest(b)
+
     def with_both(boards: list[Board]) -> list[Credits]:
         return [x.credits for x in boards if both <= set(x.credits.systems)]
+
     return compare_rankings(with_both(a), with_both(b), seed=seed)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1000f
@@ -227,79 +292,134 @@ def rank_alike(boards: Iterable[Board], seed: int = 0) -> dict[tuple[str, str], 
     return {(a, b): _tau(found[a], found[b], seed) for a, b in combinations(found, 2)}
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10012
-def _e(text: str, limit: int = 120) -> str: return html.escape(plain(text, limit))
+def _e(text: str, limit: int = 120) -> str:
+    return html.escape(plain(text, limit))
 
+# %% ../../../nbs/results/pages/03_report.ipynb #d7d4d1c0
 def _line(tag: str, cells: Sequence[str], right: set[int]) -> str:
     "Write a line of a table; the cells at these places are aligned to the right."
     line = "<tr>"
-    for k, x in enumerate(cells): line += f"<{tag}{' class=number' if k in right else ''}>{x}</{tag}>"
+    for k, x in enumerate(cells):
+        line += f"<{tag}{' class=number' if k in right else ''}>{x}</{tag}>"
     return f"{line}</tr>"
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
+# %% ../../../nbs/results/pages/03_report.ipynb #f8b60b7c
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()
+) -> str:
     "Write a table; cells are HTML already, and the columns of `numbers` are aligned to the right."
     right, body = set(numbers), ""
-    for r in rows: body += _line("td", r, right)
+    for r in rows:
+        body += _line("td", r, right)
     return f"<div class=scroll><table><thead>{_line('th', heads, right)}</thead><tbody>{body}</tbody></table></div>"
 
-def _counted(n: int, thing: str) -> str: return f"{n:,} {thing}{'' if n == 1 else 's'}"
-def _percent(x: float|None) -> str: return "" if x is None else f"{100*x:.1f}"
-def _ends(low: float|None, high: float|None) -> str: return "no interval" if low is None or high is None else f"[{100*low:.1f}, {100*high:.1f}]"
+# %% ../../../nbs/results/pages/03_report.ipynb #9cb1e67c
+def _counted(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
+# %% ../../../nbs/results/pages/03_report.ipynb #fb42b01a
+def _percent(x: float | None) -> str:
+    return "" if x is None else f"{100 * x:.1f}"
+
+# %% ../../../nbs/results/pages/03_report.ipynb #f9a982d8
+def _ends(low: float | None, high: float | None) -> str:
+    return (
+        "no interval"
+        if low is None or high is None
+        else f"[{100 * low:.1f}, {100 * high:.1f}]"
+    )
+
+# %% ../../../nbs/results/pages/03_report.ipynb #dbc39e90
 def _whisker(r: Ranked) -> str:
     "Draw a score and its interval on a line from 0 to 100 %."
-    x = 100*(r.score.value or 0)
-    low, high = (x if v is None else 100*v for v in (r.score.low, r.score.high))
-    return ('<svg class=whisker viewBox="0 0 100 10" preserveAspectRatio="none" width="120" height="14" aria-hidden="true">'
-            '<line x1="0" x2="100" y1="5" y2="5" stroke="currentColor" stroke-opacity=".2"/>'
-            f'<line x1="{low:.1f}" x2="{high:.1f}" y1="5" y2="5" stroke="currentColor" stroke-width="2"/>'
-            f'<rect x="{x - 1:.1f}" y="1" width="2" height="8" fill="currentColor"/></svg>')
+    x = 100 * (r.score.value or 0)
+    low, high = (x if v is None else 100 * v for v in (r.score.low, r.score.high))
+    return (
+        '<svg class=whisker viewBox="0 0 100 10" preserveAspectRatio="none" width="120" height="14" aria-hidden="true">'
+        '<line x1="0" x2="100" y1="5" y2="5" stroke="currentColor" stroke-opacity=".2"/>'
+        f'<line x1="{low:.1f}" x2="{high:.1f}" y1="5" y2="5" stroke="currentColor" stroke-width="2"/>'
+        f'<rect x="{x - 1:.1f}" y="1" width="2" height="8" fill="currentColor"/></svg>'
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ab16462e
-def _usd(x: float|None) -> str: return "unknown" if x is None else f"{x:.4g}"
+def _usd(x: float | None) -> str:
+    return "unknown" if x is None else f"{x:.4g}"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #991d662a
 def _ranking_row(r: Ranked, x: Entry) -> list[str]:
     "Write the cells of a system; those without a value are empty."
     usd = "" if x.usd == 0 else _usd(x.usd)
     seconds = f"{x.seconds:,.0f}" if x.seconds else ""
-    return [str(r.place), _e(r.system), _percent(r.score.value), _ends(r.score.low, r.score.high), _whisker(r),
-            r.letters, str(len(x.reasons) or ""), usd, seconds, f"<code>{x.hash}</code>"]
+    return [
+        str(r.place),
+        _e(r.system),
+        _percent(r.score.value),
+        _ends(r.score.low, r.score.high),
+        _whisker(r),
+        r.letters,
+        str(len(x.reasons) or ""),
+        usd,
+        seconds,
+        f"<code>{x.hash}</code>",
+    ]
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10013
 def ranking_table(b: Board) -> str:
     "Write a board as a table."
     rows = [_ranking_row(r, b.entries[r.system]) for r in b.ranked]
-    heads = ["", "system", f"{_e(b.metric)} (%)", "95 % interval", "", "ties", "no choice", "USD", "seconds", "run"]
+    heads = [
+        "",
+        "system",
+        f"{_e(b.metric)} (%)",
+        "95 % interval",
+        "",
+        "ties",
+        "no choice",
+        "USD",
+        "seconds",
+        "run",
+    ]
     columns, numbers = list[tuple[str, ...]](), list[int]()
     for k, column in enumerate(zip(heads, *rows, strict=True)):
-        if k in (6, 7, 8) and not any(column[1:]): continue
-        if k in (0, 2, 3, 6, 7, 8): numbers.append(len(columns))
+        if k in (6, 7, 8) and not any(column[1:]):
+            continue
+        if k in (0, 2, 3, 6, 7, 8):
+            numbers.append(len(columns))
         columns.append(column)
     heads_shown, *rows_shown = zip(*columns, strict=True)
     return _table(heads_shown, rows_shown, numbers)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #94f9e65a
-def _costs(b: Board) -> tuple[str, dict[str, float|None]]:
+def _costs(b: Board) -> tuple[str, dict[str, float | None]]:
     "The cost of each system for a thousand items, and its unit; no unit where nothing is known."
-    n = len(b.ids)/1000
-    usd: dict[str, float|None] = {}
-    seconds: dict[str, float|None] = {}
+    n = len(b.ids) / 1000
+    usd: dict[str, float | None] = {}
+    seconds: dict[str, float | None] = {}
     for name, e in b.entries.items():
-        usd[name] = None if e.usd is None else e.usd/n
-        seconds[name] = e.seconds/n
-    if any(usd.values()): return "USD for 1,000 items", usd
+        usd[name] = None if e.usd is None else e.usd / n
+        seconds[name] = e.seconds / n
+    if any(usd.values()):
+        return "USD for 1,000 items", usd
     return ("seconds for 1,000 items" if any(seconds.values()) else ""), seconds
 
 # %% ../../../nbs/results/pages/03_report.ipynb #a8fe63c8
 class _Axes(NamedTuple):
     "Where values are in a picture of 640 by 300."
-    low: float     # score at the bottom
-    high: float    # and at the top
-    first: float   # decimal logarithm of the cost at the left
-    last: float    # and at the right
-    def y(self, score: float) -> float: return 255 - 240*(score - self.low)/(self.high - self.low)
+
+    low: float  # score at the bottom
+    high: float  # and at the top
+    first: float  # decimal logarithm of the cost at the left
+    last: float  # and at the right
+
+    def y(self, score: float) -> float:
+        return 255 - 240 * (score - self.low) / (self.high - self.low)
+
     def x(self, cost: float) -> float:
-        return 75. if cost <= 0 else 115 + 505*(math.log10(cost) - self.first)/(self.last - self.first)
+        return (
+            75.0
+            if cost <= 0
+            else 115 + 505 * (math.log10(cost) - self.first) / (self.last - self.first)
+        )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #b7b5ee26
 def _ends_of(b: Board) -> list[float]:
@@ -312,131 +432,185 @@ def _axes(b: Board, costs: Iterable[float]) -> _Axes:
     "Fit the axes to scores, their intervals and costs."
     ends = _ends_of(b)
     logs = [math.log10(c) for c in costs if c > 0]
-    low, high = math.floor(20*min(ends)), math.ceil(20*max(ends))
+    low, high = math.floor(20 * min(ends)), math.ceil(20 * max(ends))
     first, last = math.floor(min(logs)), math.ceil(max(logs))
-    return _Axes(low/20, max(high, low + 1)/20, first, max(last, first + 1))
+    return _Axes(low / 20, max(high, low + 1) / 20, first, max(last, first + 1))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #1c3440d4
 _INK = 'stroke="currentColor" stroke-opacity=".25"'
 
+
 def _across(a: _Axes, score: float) -> str:
     "Draw the line of a score, with its number."
     y = a.y(score)
-    return (f'<line x1="50" x2="630" y1="{y:.1f}" y2="{y:.1f}" {_INK}/>'
-            f'<text x="44" y="{y + 4:.1f}" text-anchor="end">{100*score:.0f}</text>')
+    return (
+        f'<line x1="50" x2="630" y1="{y:.1f}" y2="{y:.1f}" {_INK}/>'
+        f'<text x="44" y="{y + 4:.1f}" text-anchor="end">{100 * score:.0f}</text>'
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ee9fad18
 def _down(a: _Axes, cost: float) -> str:
     "Draw the line of a cost, with its number."
     x = a.x(cost)
-    return (f'<line x1="{x:.1f}" x2="{x:.1f}" y1="15" y2="255" {_INK}/>'
-            f'<text x="{x:.1f}" y="272" text-anchor="middle">{cost:g}</text>')
+    return (
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="15" y2="255" {_INK}/>'
+        f'<text x="{x:.1f}" y="272" text-anchor="middle">{cost:g}</text>'
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #9108c8fd
 def _upright(a: _Axes, r: Ranked, x: float) -> str:
     "Draw the interval of a score, if it has one, at a place."
-    if r.score.low is None or r.score.high is None: return ""
+    if r.score.low is None or r.score.high is None:
+        return ""
     low, high = a.y(r.score.low), a.y(r.score.high)
     return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="currentColor"/>'
 
 # %% ../../../nbs/results/pages/03_report.ipynb #2ac443d9
 def _grid(a: _Axes, unit: str, metric: str) -> str:
     "Draw the lines and numbers of a picture."
-    step = max(.05, math.ceil((a.high - a.low)/.3)*.05)
+    step = max(0.05, math.ceil((a.high - a.low) / 0.3) * 0.05)
     lines = ""
-    for k in range(int((a.high - a.low)/step + 1.001)): lines += _across(a, a.low + k*step)
-    for k in range(int(a.first), int(a.last) + 1): lines += _down(a, 10.**k)
-    return (lines + '<text x="75" y="272" text-anchor="middle">none</text>'
-            f'<text x="345" y="293" text-anchor="middle">{unit}</text><text x="50" y="10">{_e(metric)} (%)</text>')
+    for k in range(int((a.high - a.low) / step + 1.001)):
+        lines += _across(a, a.low + k * step)
+    for k in range(int(a.first), int(a.last) + 1):
+        lines += _down(a, 10.0**k)
+    return (
+        lines + '<text x="75" y="272" text-anchor="middle">none</text>'
+        f'<text x="345" y="293" text-anchor="middle">{unit}</text><text x="50" y="10">{_e(metric)} (%)</text>'
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #f56a9dae
 def _dot(a: _Axes, r: Ranked, cost: float, unit: str) -> str:
     "Draw a system at its cost and score, with a line for its interval."
     x, y = a.x(cost), a.y(r.score.value or 0)
-    return (f'{_upright(a, r, x)}<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {cost:.4g} {unit}</title>'
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
-            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
+    return (
+        f"{_upright(a, r, x)}<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {cost:.4g} {unit}</title>"
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
+        f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>'
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #d82a9cd9
 def _dots(a: _Axes, b: Board, known: Mapping[str, float], unit: str) -> str:
     "Draw all systems with a known cost, the best last, above the others."
-    return "".join(_dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known)
+    return "".join(
+        _dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
 def cost_picture(b: Board) -> str:
     "Draw cost against score as SVG; a sentence where no run has a known cost."
     unit, costs = _costs(b)
-    if not unit: return "<p class=soft>No run of this task has a recorded cost.</p>"
+    if not unit:
+        return "<p class=soft>No run of this task has a recorded cost.</p>"
     known: dict[str, float] = {}
     lost = []
     for x, c in costs.items():
-        if c is None: lost.append(_e(x))
-        else: known[x] = c
+        if c is None:
+            lost.append(_e(x))
+        else:
+            known[x] = c
     a = _axes(b, known.values())
     note = f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
-    return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
-            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{_dots(a, b, known, unit)}</svg>{note}')
+    return (
+        f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
+        f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{_dots(a, b, known, unit)}</svg>{note}'
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10019
 def _sentence(a: str, b: str, t: Tau) -> list[str]:
     "A row of the table of rankings."
     value = f"{t.value:.2f}" if t.value is not None else ""
     ends = f"[{t.low:.2f}, {t.high:.2f}]" if t.low is not None else ""
-    note = "" if t.value is not None else "at least three systems must have answered both" if t.systems < 3 else "one of the two ties them all"
+    note = (
+        ""
+        if t.value is not None
+        else "at least three systems must have answered both"
+        if t.systems < 3
+        else "one of the two ties them all"
+    )
     return [_e(a), _e(b), value, ends, str(t.systems), note]
 
+# %% ../../../nbs/results/pages/03_report.ipynb #ce89722d
 def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
     "Write Kendall's tau of every pair of benchmarks as a table."
     rows = [_sentence(a, b, t) for (a, b), t in taus.items() if t.systems]
-    if not rows: return "<p>No two benchmarks have a system in common.</p>"
-    return _table(["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4))
+    if not rows:
+        return "<p>No two benchmarks have a system in common.</p>"
+    return _table(
+        ["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4)
+    )
 
+# %% ../../../nbs/results/pages/03_report.ipynb #ca8a50a6
 def _button(id: str, board: int, item: int) -> str:
     "Write an id as a button that leads to the comparison."
     return f'<button type="button" data-board="{board}" data-item="{item}">{_e(id, 60)}</button>'
 
+# %% ../../../nbs/results/pages/03_report.ipynb #0e92b46c
 def items_list(b: Board, ids: Sequence[str], title: str, at: int, most: int = 100) -> str:
     "Write ids as buttons that lead to the comparison, question by question."
-    if not ids: return f"<p>{title}: none</p>"
+    if not ids:
+        return f"<p>{title}: none</p>"
     place = {i: k for k, i in enumerate(b.ids)}
     links = [_button(i, at, place[i]) for i in ids[:most]]
     more = f", and {len(ids) - most:,} more" if len(ids) > most else ""
-    return (f"<details><summary>{title}: {len(ids):,} of {len(b.ids):,}</summary>"
-            f"<p class=ids>{', '.join(links)}{more}</p></details>")
+    return (
+        f"<details><summary>{title}: {len(ids):,} of {len(b.ids):,}</summary>"
+        f"<p class=ids>{', '.join(links)}{more}</p></details>"
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #142e5278
 def _both_lists(b: Board, at: int) -> str:
     "List what every system, and what no system has right."
-    if b.metric != "accuracy": return ""
+    if b.metric != "accuracy":
+        return ""
     everyone, nobody = split_items(b)
-    return items_list(b, everyone, "Every system is right", at) + items_list(b, nobody, "No system is right", at)
+    return items_list(b, everyone, "Every system is right", at) + items_list(
+        b, nobody, "No system is right", at
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001c
 _OF_REASON = {v: k for k, v in SIGNS.items() if isinstance(v, str)} | {"missing": "m"}
 
-def _signs(x: Entry, ids: Sequence[str]) -> str|list[float]:
+
+def _signs(x: Entry, ids: Sequence[str]) -> str | list[float]:
     "What a system earned on each item: a sign, or a share that has none."
-    if x.metric != "accuracy": return [round(x.credit[i], 4) for i in ids]
+    if x.metric != "accuracy":
+        return [round(x.credit[i], 4) for i in ids]
+
     def sign(i: str) -> str:
-        if reason := x.reasons.get(i): return _OF_REASON.get(reason, "m")
+        if reason := x.reasons.get(i):
+            return _OF_REASON.get(reason, "m")
         c = x.credit[i]
-        return "0" if c <= 0 else str(min(9, round(1/c)))
+        return "0" if c <= 0 else str(min(9, round(1 / c)))
+
     return "".join(map(sign, ids))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #19f766d9
-def _letter(k: int|None) -> str: return "-" if k is None else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[k] if k < 26 else "+"
+def _letter(k: int | None) -> str:
+    return "-" if k is None else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[k] if k < 26 else "+"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #af600be4
 def _excerpt(q: Question, room: int = 110) -> list[Any]:
     "The words before the mention, the mention, those behind it, the options, and which of them are right."
     a, b = q.chars or (0, 0)
-    return [plain(q.text[max(0, a - room):a] or " ", room), plain(q.text[a:b] or " ", room), plain(q.text[b:b + room] or " ", room),
-            [plain(o.name, 60) for o in q.options], list(q.right)]
+    return [
+        plain(q.text[max(0, a - room) : a] or " ", room),
+        plain(q.text[a:b] or " ", room),
+        plain(q.text[b : b + room] or " ", room),
+        [plain(o.name, 60) for o in q.options],
+        list(q.right),
+    ]
+
 
 def _texts(b: Board) -> dict[str, list[Any]]:
     "Excerpts by id, of refnb's own sample alone."
-    if not b.task.startswith("sample/") or b.metric != "accuracy": return {}
-    return {q.id: _excerpt(q) for q in find_task(b.task, load_settings()).questions if q.id in b.entries[b.ranked[0].system].credit}
+    if not b.task.startswith("sample/") or b.metric != "accuracy":
+        return {}
+    return {
+        q.id: _excerpt(q)
+        for q in find_task(b.task, load_settings()).questions
+        if q.id in b.entries[b.ranked[0].system].credit
+    }
 
 # %% ../../../nbs/results/pages/03_report.ipynb #6ae20c7a
 def _choices(x: Entry, ids: Sequence[str]) -> str:
@@ -452,75 +626,133 @@ def _data(b: Board) -> dict[str, Any]:
         systems.append(plain(r.system, 120))
         signs.append(_signs(x, b.ids))
         chosen.append(_choices(x, b.ids))
-    return {"task": plain(b.task, 120), "systems": systems, "ids": b.ids, "signs": signs, "texts": _texts(b),
-            "chosen": chosen}
+    return {
+        "task": plain(b.task, 120),
+        "systems": systems,
+        "ids": b.ids,
+        "signs": signs,
+        "texts": _texts(b),
+        "chosen": chosen,
+    }
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001d
 def _section(b: Board, at: int) -> str:
     "A task's part of the page."
     groups = len(set(b.credits.clusters))
     head = f"<h3>{_e(b.task)}</h3><p>{_counted(len(b.ids), 'item')} in {_counted(groups, 'document')}, {_counted(len(b.ranked), 'run')}.</p>"
-    if len(b.ranked) < 2: return head + ranking_table(b)
+    if len(b.ranked) < 2:
+        return head + ranking_table(b)
     return head + ranking_table(b) + cost_picture(b) + _both_lists(b, at)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #a933074d
 def _left_out(left: Sequence[LeftOut]) -> str:
     "The runs that are not ranked."
-    if not left: return ""
+    if not left:
+        return ""
     rows = [[_e(x.task), _e(x.system), _e(x.why, 200)] for x in left]
     return f"<h2>Not ranked</h2><p>These runs are incomplete, damaged, or cannot be scored here.</p>{_table(['task', 'system', 'state'], rows)}"
 
-_NOTE = ("Scores are in percent, with 95 % intervals over documents; a missing answer is wrong. Two systems share a letter where a paired "
-         "permutation test, corrected by Holm over all pairs of the table, does not tell them apart at 0.05. USD and seconds are of the whole run.")
+
+_NOTE = (
+    "Scores are in percent, with 95 % intervals over documents; a missing answer is wrong. Two systems share a letter where a paired "
+    "permutation test, corrected by Holm over all pairs of the table, does not tell them apart at 0.05. USD and seconds are of the whole run."
+)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001e
 class Report:
     "Rankings of a folder of runs: `.boards`, `.taus`, `.left`, `.write(path)`, `.frame()`."
+
     def __init__(self, boards: list[Board], left: Sequence[LeftOut] = (), seed: int = 0):
         self.boards, self.left, self.taus = boards, list(left), rank_alike(boards, seed)
+
     def __repr__(self):
         runs = sum(map(len, map(attrgetter("ranked"), self.boards)))
-        return f"{_counted(runs, 'run')} of {_counted(len(self.boards), 'task')}" + (f", {len(self.left)} not ranked" if self.left else "")
+        return f"{_counted(runs, 'run')} of {_counted(len(self.boards), 'task')}" + (
+            f", {len(self.left)} not ranked" if self.left else ""
+        )
+
     def summary(self) -> dict[str, Any]:
         "Write the rankings as JSON."
+
         def row(r: Ranked) -> dict[str, Any]:
-            return {"place": r.place, "system": r.system, "score": r.score.value, "low": r.score.low, "high": r.score.high, "ties": r.letters}
+            return {
+                "place": r.place,
+                "system": r.system,
+                "score": r.score.value,
+                "low": r.score.low,
+                "high": r.score.high,
+                "ties": r.letters,
+            }
+
         tasks = []
         for b in self.boards:
-            tasks.append({"task": b.task, "metric": b.metric, "items": len(b.ids), "ranking": list(map(row, b.ranked))})
-        alike = [{"first": a, "second": b, **t._asdict()} for (a, b), t in self.taus.items() if t.systems]
-        return {"tasks": tasks, "kendall_tau": alike, "not_ranked": [x._asdict() for x in self.left]}
+            tasks.append(
+                {
+                    "task": b.task,
+                    "metric": b.metric,
+                    "items": len(b.ids),
+                    "ranking": list(map(row, b.ranked)),
+                }
+            )
+        alike = [
+            {"first": a, "second": b, **t._asdict()}
+            for (a, b), t in self.taus.items()
+            if t.systems
+        ]
+        return {
+            "tasks": tasks,
+            "kendall_tau": alike,
+            "not_ranked": [x._asdict() for x in self.left],
+        }
+
     def main(self) -> str:
         "Write what the page shows without its script."
         order = {id(b): k for k, b in enumerate(self.boards)}
         page = f"<p class=soft>{_NOTE}</p>"
         for name, boards in by_benchmark(self.boards).items():
             page += f"<section><h2>{_e(name)}</h2>"
-            for b in boards: page += _section(b, order[id(b)])
+            for b in boards:
+                page += _section(b, order[id(b)])
             page += "</section>"
         alike = f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(self.taus)}</section>"
         return f"{page}{alike}{_left_out(self.left)}"
-    def _repr_html_(self) -> str: return _without_secrets(self.main(), os.environ)
+
+    def _repr_html_(self) -> str:
+        return _without_secrets(self.main(), os.environ)
+
     def page(self, title: str = "Systems ranked") -> str:
         "Write the page as one HTML file."
         data = page_data(list(map(_data, self.boards)))
-        return _without_secrets(data_page("report", title, data, main=self.main()), os.environ)
-    def write(self, path: str|Path) -> Path: return write_atomic(path, self.page())
-    def frame(self, height: int = 720) -> Frame: return Frame(self.page(), height, "systems ranked")
+        return _without_secrets(
+            data_page("report", title, data, main=self.main()), os.environ
+        )
+
+    def write(self, path: str | Path) -> Path:
+        return write_atomic(path, self.page())
+
+    def frame(self, height: int = 720) -> Frame:
+        return Frame(self.page(), height, "systems ranked")
 
 # %% ../../../nbs/results/pages/03_report.ipynb #9d7a3851
 def report(
-    runs: str|Path = "",     # a folder of runs; the settings' if not given
-    task: str = "",          # a task, the beginning of its name, or a pattern; all if not given
-    out: str|Path = "",      # the page to write; empty: none
-    s: Settings|None = None, # where runs and reports are
-    seed: int = 0,           # of bootstrap and permutation
-) -> Report:                 # shows itself in a notebook
+    runs: str | Path = "",  # a folder of runs; the settings' if not given
+    task: str = "",  # a task, the beginning of its name, or a pattern; all if not given
+    out: str | Path = "",  # the page to write; empty: none
+    s: Settings | None = None,  # where runs and reports are
+    seed: int = 0,  # of bootstrap and permutation
+) -> Report:  # shows itself in a notebook
     "Rank the systems of a folder of runs, task by task, and make a page of it."
     s = s or load_settings()
-    if runs and not Path(runs).is_dir(): raise DataError("there is no such folder", str(runs), "name a folder of runs")
+    if runs and not Path(runs).is_dir():
+        raise DataError("there is no such folder", str(runs), "name a folder of runs")
     entries, left = read_entries(task, s.changed(runs=str(runs)) if runs else s)
-    if not entries and not left: raise DataError("there are no runs" + (f" of {task}" if task else ""), str(runs or s.runs), "refnb run makes one")
+    if not entries and not left:
+        raise DataError(
+            "there are no runs" + (f" of {task}" if task else ""),
+            str(runs or s.runs),
+            "refnb run makes one",
+        )
     made = Report(make_boards(entries, seed=seed), left, seed)
-    if out: made.write(out)
+    if out:
+        made.write(out)
     return made

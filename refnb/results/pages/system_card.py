@@ -28,12 +28,17 @@ from ...models.running import run
 # %% ../../../nbs/results/pages/01_system_card.ipynb #225dc1e3
 _SAMPLE_BOARD = "sample"
 
+
 def _board_tasks(sample: bool = False) -> dict[str, list[str]]:
     "List by benchmark the tasks of a system that is asked everything; `sample`: refnb's own questions in their place."
-    return {n: b.board for n, b in benchmarks().items() if b.board and (n == _SAMPLE_BOARD) == sample}
+    return {
+        n: b.board
+        for n, b in benchmarks().items()
+        if b.board and (n == _SAMPLE_BOARD) == sample
+    }
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #35bbe225
-def _some(task: str, n: int|float, s: Settings) -> Task:
+def _some(task: str, n: int | float, s: Settings) -> Task:
     "A task, or a sample of it where it has more than so many questions."
     whole = find_task(task, s)
     return find_task(sample_name(task, n), s) if n and len(whole.items) > n else whole
@@ -41,118 +46,180 @@ def _some(task: str, n: int|float, s: Settings) -> Task:
 # %% ../../../nbs/results/pages/01_system_card.ipynb #ea471a85
 class Line(Record, omit_defaults=False, rename={"task": "part"}):
     "A system on one task."
-    task: str                    # what was asked
-    n: int = 0                   # questions
-    accuracy: float|None = None  # a fraction
-    low: float|None = None       # of its 95 % interval
-    high: float|None = None      # of its 95 % interval
-    chance: float|None = None    # accuracy of guessing
-    no_choice: int = 0           # questions without a choice, wrong
-    tokens_in: int = 0           # read
-    tokens_out: int = 0          # written
-    usd: float|None = 0.         # None: the price is unknown
-    minutes: float = 0.          # of answering, added up
-    run: str = ""                # its hash
-    reason: str = ""             # why there is no number, or what to know of it
+
+    task: str  # what was asked
+    n: int = 0  # questions
+    accuracy: float | None = None  # a fraction
+    low: float | None = None  # of its 95 % interval
+    high: float | None = None  # of its 95 % interval
+    chance: float | None = None  # accuracy of guessing
+    no_choice: int = 0  # questions without a choice, wrong
+    tokens_in: int = 0  # read
+    tokens_out: int = 0  # written
+    usd: float | None = 0.0  # None: the price is unknown
+    minutes: float = 0.0  # of answering, added up
+    run: str = ""  # its hash
+    reason: str = ""  # why there is no number, or what to know of it
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #db0dc85d
-def _spent_on(used: list[Usage]) -> tuple[int, int, float|None, float]:
+def _spent_on(used: list[Usage]) -> tuple[int, int, float | None, float]:
     "Add up tokens read and written, USD (None: of some answer it is not known), and minutes."
     costs = list(map(attrgetter("usd"), used))
-    def total(field: str) -> Any: return sum(map(attrgetter(field), used))
-    return (total("tokens_in"), total("tokens_out"), None if None in costs else sum(costs), total("seconds")/60)
+
+    def total(field: str) -> Any:
+        return sum(map(attrgetter(field), used))
+
+    return (
+        total("tokens_in"),
+        total("tokens_out"),
+        None if None in costs else sum(costs),
+        total("seconds") / 60,
+    )
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #19e1edb2
-def _line_of(r: Run, s: Settings|None = None) -> Line:
+def _line_of(r: Run, s: Settings | None = None) -> Line:
     "State what a sealed run comes to."
-    o, used = as_outcomes(r, s), list(filter(None, map(attrgetter("usage"), r.answers().values())))
+    o = as_outcomes(r, s)
+    used = list(filter(None, map(attrgetter("usage"), r.answers().values())))
     scores = score(o)
     iv, several = scores.interval(), sampled_of(r, s)
-    known = "; ".join(filter(None, (scores.warning, sampled_words(several) if several else "")))
-    return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()),
-                *_spent_on(used), run_hash(r.info), known)
+    known = "; ".join(
+        filter(None, (scores.warning, sampled_words(several) if several else ""))
+    )
+    return Line(
+        r.info.task,
+        iv.n,
+        iv.value,
+        iv.low,
+        iv.high,
+        float((1 / o.options).mean()),
+        int(o.reason.notna().sum()),
+        *_spent_on(used),
+        run_hash(r.info),
+        known,
+    )
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
     "A system on the boards."
-    system: str                   # its name
-    title: str                    # what a table calls it
-    about: str                    # provider, model, licence
-    boards: dict[str, list[Line]] # benchmark -> a line for each task
+
+    system: str  # its name
+    title: str  # what a table calls it
+    about: str  # provider, model, licence
+    boards: dict[str, list[Line]]  # benchmark -> a line for each task
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #af7b6f3b
-def _asked(system: Any, task: str, n: int|float, s: Settings, came: Callable[[Any], None],
-           progress: Callable[[int, int], None]|None) -> Line:
+def _asked(
+    system: Any,
+    task: str,
+    n: int | float,
+    s: Settings,
+    came: Callable[[Any], None],
+    progress: Callable[[int, int], None] | None,
+) -> Line:
     "One task, answered or with a reason why not."
-    if lacks := find_task(task, s).lacks: return Line(task, reason=lacks)
+    if lacks := find_task(task, s).lacks:
+        return Line(task, reason=lacks)
     try:
         r = run(_some(task, n, s), system, s=s, on_summary=came, progress=progress)
-        return _line_of(r, s) if r.sealed else Line(task, n=len(r.answered()), run=run_hash(r.info),
-                                                    reason="it stopped before the end; the same command goes on")
-    except DataError as e: return Line(task, reason=str(e))
+        return (
+            _line_of(r, s)
+            if r.sealed
+            else Line(
+                task,
+                n=len(r.answered()),
+                run=run_hash(r.info),
+                reason="it stopped before the end; the same command goes on",
+            )
+        )
+    except DataError as e:
+        return Line(task, reason=str(e))
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #694ddbe5
 def _who_is_asked(system: str, s: Settings, settings: dict[str, Any]) -> Any:
     "Find a system that can be asked everything; a file of released answers cannot."
     who: Any = find_system(system, s, **settings)
     if getattr(who, "partial", False):
-        raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
+        raise CallError(
+            f"{system} is a file of released answers", do=f"it answers {who.answers} alone"
+        )
     return who
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d0742c67
 def run_all(
-    system: str,             # its name
-    n: int|float = 0,        # questions of each task; below 1: such a share of them; 0: all
-    s: Settings|None = None, # where runs and reports are
-    sample: bool = False,    # refnb's own questions in place of the benchmarks'
-    budget: float|None = None, # maximum API spend in USD for all of it, over all calls; None: no limit
-    say: Callable[[str], None] = lambda line: None, # told of each task
-    progress: Callable[[int, int], None]|None = None, # called with how many of a task are answered, and how many there are
-    **settings,              # single settings of the system
-) -> SystemCard:             # written to reports/systems as well
+    system: str,  # its name
+    n: int | float = 0,  # questions of each task; below 1: such a share of them; 0: all
+    s: Settings | None = None,  # where runs and reports are
+    sample: bool = False,  # refnb's own questions in place of the benchmarks'
+    budget: float | None = None,  # maximum API spend in USD for all of it, over all calls;
+    # None: no limit
+    say: Callable[[str], None] = lambda line: None,  # told of each task
+    progress: Callable[[int, int], None] | None = None,  # called with how many of a task
+    # are answered, and how many there are
+    **settings,  # single settings of the system
+) -> SystemCard:  # written to reports/systems as well
     """Ask a system everything.
 
     >>> refnb.run_all("random", sample=True)
     """
     s = s or load_settings()
-    spent = 0.
+    spent = 0.0
     boards: dict[str, list[Line]] = {}
-    if budget is not None: settings["budget"] = budget
-    who = _who_is_asked(system, s, settings)  # one object for all tasks: a local model is loaded once
+    if budget is not None:
+        settings["budget"] = budget
+    # one object for all tasks: a local model is loaded once
+    who = _who_is_asked(system, s, settings)
     for name, tasks in _board_tasks(sample).items():
         for task in tasks:
             came: list[Any] = []
-            if budget is not None: who.budget, who.spent_before = max(0., budget - spent), 0.
+            if budget is not None:
+                who.budget, who.spent_before = max(0.0, budget - spent), 0.0
             line = _asked(who, task, n, s, came.append, progress)
             boards.setdefault(name, []).append(line)
             spent += _spent(who, line, came)
             say(told(line))
     card = SystemCard(who.name, who.title, getattr(who, "about", ""), boards)
-    _write_system_card(card, Path(s.reports)/("sample" if sample else ""))
+    _write_system_card(card, Path(s.reports) / ("sample" if sample else ""))
     return card
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #8b5946d1
 def _spent(system: Any, line: Line, came: list[Any]) -> float:
     "USD that a task's run cost, over all calls; `came` is what asking came to now, nothing where all was answered."
-    if not came: return line.usd or 0.
-    return getattr(system, "spent_before", 0.) + sum(x.usd or 0. for x in came)
+    if not came:
+        return line.usd or 0.0
+    return getattr(system, "spent_before", 0.0) + sum(x.usd or 0.0 for x in came)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #f772d4ae
 def told(line: Line) -> str:
     "Write a card's line for people."
-    if line.accuracy is None or line.chance is None: return f"{line.task}: {line.reason}"
-    interval = "" if line.low is None or line.high is None else f" [{100*line.low:.1f}, {100*line.high:.1f}]"
-    return f"{line.task}: {100*line.accuracy:.1f} %{interval} of {line.n:,}, guessing {100*line.chance:.1f} %"
+    if line.accuracy is None or line.chance is None:
+        return f"{line.task}: {line.reason}"
+    interval = (
+        ""
+        if line.low is None or line.high is None
+        else f" [{100 * line.low:.1f}, {100 * line.high:.1f}]"
+    )
+    return f"{line.task}: {100 * line.accuracy:.1f} %{interval} of {line.n:,}, guessing {100 * line.chance:.1f} %"
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #e42e28bd
 def _card_row(x: Line) -> dict[str, Any]:
     "Make a line of a card a row of its table."
-    shown = lambda v: "" if v is None else f"{100*v:.1f}"
-    return {"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high),
-            "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
-            "tokens read": x.tokens_in or "", "written": x.tokens_out or "",
-            "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "",
-            "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason}
+    shown = lambda v: "" if v is None else f"{100 * v:.1f}"
+    return {
+        "task": x.task,
+        "accuracy (%)": shown(x.accuracy),
+        "low": shown(x.low),
+        "high": shown(x.high),
+        "guessing": shown(x.chance),
+        "n": x.n or "",
+        "no choice": x.no_choice if x.n else "",
+        "tokens read": x.tokens_in or "",
+        "written": x.tokens_out or "",
+        "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "",
+        "minutes": f"{x.minutes:.1f}" if x.n else "",
+        "run": x.run,
+        "note": x.reason,
+    }
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d337f4d6
 def _card_frame(card: SystemCard) -> pd.DataFrame:
@@ -163,36 +230,56 @@ def _card_frame(card: SystemCard) -> pd.DataFrame:
 def _card_figure(card: SystemCard):
     "Draw a card with matplotlib: accuracy with intervals, and guessing."
     from refnb.results.plots import dots
+
     tasks, scores, chances = [], [], []
     for x in chain.from_iterable(card.boards.values()):
-        if x.accuracy is None: continue
+        if x.accuracy is None:
+            continue
         tasks.append(x.task)
         scores.append(Interval(x.accuracy, x.low, x.high, x.n, 0))
         chances.append(Interval(x.chance, None, None, x.n, 0))
     return dots({card.title: {card.title: scores, "guessing": chances}}, tasks)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #ef8ae4a1
-_HOW = ("Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those "
-        "of answering, added up over questions.")
+_HOW = (
+    "Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those "
+    "of answering, added up over questions."
+)
+
 
 def _card_table(rows: pd.DataFrame) -> list[str]:
     "Write the lines of a card as a table of Markdown."
-    def line(row: Iterable) -> str: return f"| {' | '.join(to_md(str(v)) for v in row)} |"
-    rule = "|" + "---|"*len(rows.columns)
+
+    def line(row: Iterable) -> str:
+        return f"| {' | '.join(to_md(str(v)) for v in row)} |"
+
+    rule = "|" + "---|" * len(rows.columns)
     return [line(rows.columns), rule, *map(line, rows.itertuples(index=False))]
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d743213f
 def _picture(card: SystemCard, path: Path) -> list[str]:
     "Draw a card that has a number into a file; return the lines of the page that show it."
-    if not any(x.accuracy is not None for x in chain.from_iterable(card.boards.values())): return []
+    if not any(x.accuracy is not None for x in chain.from_iterable(card.boards.values())):
+        return []
     write_atomic(path, png(_card_figure(card), 110))
     return [f"![accuracy by task]({path.name})", ""]
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #e3597c4e
-def _write_system_card(card: SystemCard, reports: str|Path) -> Path:
+def _write_system_card(card: SystemCard, reports: str | Path) -> Path:
     "Write a card as a page, a picture and JSON below the reports, and return the page's path."
-    path = Path(reports)/"systems"/f"{safe_path(card.system)}.md"
-    write_atomic(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
-    page = [f"# {to_md(card.title)}", "", to_md(card.about), "", _HOW, "", *_picture(card, path.with_suffix(".png"))]
+    path = Path(reports) / "systems" / f"{safe_path(card.system)}.md"
+    write_atomic(
+        path.with_suffix(".json"),
+        msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n",
+    )
+    page = [
+        f"# {to_md(card.title)}",
+        "",
+        to_md(card.about),
+        "",
+        _HOW,
+        "",
+        *_picture(card, path.with_suffix(".png")),
+    ]
     write_atomic(path, "\n".join([*page, *_card_table(_card_frame(card)), ""]))
     return path

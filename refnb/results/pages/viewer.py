@@ -38,30 +38,50 @@ def _name_and_hash(named: str) -> tuple[str, str]:
 def _newest_run(task: str, named: str, s: Settings) -> Run:
     "Find the newest run of a system, or system@hash, on a task; complete ones go first."
     system, hash_ = _name_and_hash(named)
-    folder = Path(s.runs)/safe_path(task)/safe_path(system)
-    found = [load_run(p.parent) for p in folder.glob("*/run.json") if p.parent.name.startswith(hash_)]
-    if not found: raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
-    return max(found, key=lambda r: (r.sealed, (r.folder/"run.json").stat().st_mtime_ns))
+    folder = Path(s.runs) / safe_path(task) / safe_path(system)
+    found = [
+        load_run(p.parent)
+        for p in folder.glob("*/run.json")
+        if p.parent.name.startswith(hash_)
+    ]
+    if not found:
+        raise DataError(
+            f"there is no run of {named} on {task}", str(folder), "refnb run makes one"
+        )
+    return max(found, key=lambda r: (r.sealed, (r.folder / "run.json").stat().st_mtime_ns))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #309b47c0
-def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
+def _named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
     "A run by whatever names it."
-    if isinstance(x, Run): return Run(x.folder.resolve(), x.info, x.kind)
-    if os.path.isfile(os.path.join(x, "run.json")): return load_run(Path(x).resolve())
+    if isinstance(x, Run):
+        return Run(x.folder.resolve(), x.info, x.kind)
+    if os.path.isfile(os.path.join(x, "run.json")):
+        return load_run(Path(x).resolve())
     task, named = split_name(str(x), s)
     if not _name_and_hash(named)[0]:
-        raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
+        raise DataError(
+            "is not a run: it has no run.json",
+            str(x),
+            "give a run's folder, or name it as task:system",
+        )
     return _newest_run(task, named, s or load_settings())
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #826e2cf2
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
-    if (found := _beside(run)) is not None: return found
+    if (found := _beside(run)) is not None:
+        return found
     if not is_task(task):
-        raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
+        raise DataError(
+            "the run's questions are not here",
+            str(run.questions_path),
+            "give them as questions=",
+        )
     if the_card(task).shape == "choice" and not task_is_here(task, s):
-        raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
+        raise DataError(
+            "its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}"
+        )
     return task_questions(task, s)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8fdc637e
@@ -69,102 +89,142 @@ def _check_asked(run: Run, questions: list[Question]):
     "Refuse other questions than a run was made of."
     made_of, got = run.info.data.get("questions"), questions_id(questions)
     if made_of and got != made_of:
-        raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task,
-                        "give the questions of this run")
+        raise DataError(
+            f"the run was made of questions {made_of}, these are {got}",
+            run.info.task,
+            "give the questions of this run",
+        )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
-def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
-                   s: Settings|None = None) -> list[Question]:
+def _run_questions(
+    run: Run,
+    questions: Iterable[Question] | str | Path | None = None,
+    s: Settings | None = None,
+) -> list[Question]:
     "The questions that a run was made of."
-    if questions is None: questions = _found(run, s or load_settings())
-    questions = list(read_questions(questions) if isinstance(questions, (str, Path)) else questions)
-    if not questions: raise DataError("there are no questions", run.info.task)
+    if questions is None:
+        questions = _found(run, s or load_settings())
+    questions = list(
+        read_questions(questions) if isinstance(questions, (str, Path)) else questions
+    )
+    if not questions:
+        raise DataError("there are no questions", run.info.task)
     _check_asked(run, questions)
     return questions
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e6225695
 class Said(Record):
     "What a run said to a question."
-    verdict: str                       # right, wrong, tie, a reason, missing, open or absent
-    credit: float|None = None          # 0 to 1; None: it does not count
-    picked: tuple[int, ...] = ()       # chosen options, or those with the best score
-    scores: tuple[float|str, ...] = () # one per option; infinite ones as text
-    raw: str = ""                      # the reply as it came
-    reasoning: str = ""                # what the model thought before it
-    usage: Usage|None = None           # what it cost
+
+    verdict: str  # right, wrong, tie, a reason, missing, open or absent
+    credit: float | None = None  # 0 to 1; None: it does not count
+    picked: tuple[int, ...] = ()  # chosen options, or those with the best score
+    scores: tuple[float | str, ...] = ()  # one per option; infinite ones as text
+    raw: str = ""  # the reply as it came
+    reasoning: str = ""  # what the model thought before it
+    usage: Usage | None = None  # what it cost
+
 
 def _picked(a: Answer) -> tuple[int, ...]:
     "What an answer comes down to: the chosen options, or those with the best score."
-    if a.chosen or a.reason or not a.scores: return a.chosen
+    if a.chosen or a.reason or not a.scores:
+        return a.chosen
     best = max(a.scores)
     return tuple(i for i, x in enumerate(a.scores) if x == best)
 
+
 def _exact(x: Any) -> Any:
     "A value as JSON and JavaScript can hold it; what they cannot hold becomes text."
-    if isinstance(x, float) and not math.isfinite(x): return str(x)
-    return str(x) if isinstance(x, int) and not isinstance(x, bool) and abs(x) > 2**53 else x
+    if isinstance(x, float) and not math.isfinite(x):
+        return str(x)
+    return (
+        str(x) if isinstance(x, int) and not isinstance(x, bool) and abs(x) > 2**53 else x
+    )
 
-def _said(q: Question, a: Answer|None, sealed: bool) -> Said:
+
+def _said(q: Question, a: Answer | None, sealed: bool) -> Said:
     "The verdict on an answer, and the answer."
-    if a is None: return Said("missing", 0.) if sealed else Said("open")
+    if a is None:
+        return Said("missing", 0.0) if sealed else Said("open")
     c = credit(q, a)
-    usage = a.usage and a.usage.changed(seconds=_exact(a.usage.seconds), usd=_exact(a.usage.usd))
-    return Said(a.reason or ("right" if c == 1 else "tie" if c else "wrong"), c, _picked(a),
-                tuple(map(_exact, a.scores or ())), a.raw, a.reasoning, usage)
+    usage = a.usage and a.usage.changed(
+        seconds=_exact(a.usage.seconds), usd=_exact(a.usage.usd)
+    )
+    return Said(
+        a.reason or ("right" if c == 1 else "tie" if c else "wrong"),
+        c,
+        _picked(a),
+        tuple(map(_exact, a.scores or ())),
+        a.raw,
+        a.reasoning,
+        usage,
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #62b43212
 class Field(Record, omit_defaults=False):
     "What questions can be filtered by."
-    name: str                        # as in meta
-    kind: Literal["value", "number"] # values to tick, or a range
-    own: bool = False                # not from meta
+
+    name: str  # as in meta
+    kind: Literal["value", "number"]  # values to tick, or a range
+    own: bool = False  # not from meta
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #04b1f084
 class Shown(Record):
     "A question, and what the runs said to it."
-    id: str                          # unique
-    doc: str                         # its document
-    text: int                        # index among the texts; -1: the release has none
-    options: tuple[Option, ...]      # what could be chosen
-    right: tuple[int, ...]           # indices of the right options
-    said: tuple[Said, ...]           # by each run
-    values: tuple                    # of the fields
-    chars: tuple[int, int]|None = None # the mention in the text, in units of UTF-16
+
+    id: str  # unique
+    doc: str  # its document
+    text: int  # index among the texts; -1: the release has none
+    options: tuple[Option, ...]  # what could be chosen
+    right: tuple[int, ...]  # indices of the right options
+    said: tuple[Said, ...]  # by each run
+    values: tuple  # of the fields
+    chars: tuple[int, int] | None = None  # the mention in the text, in units of UTF-16
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #75cecc0b
 class Ran(Record, omit_defaults=False):
     "What a run is, and how it did."
-    task: str             # what is answered
-    system: str           # who answers
-    hash: str             # names the run
-    sealed: bool          # complete
-    questions: int        # asked
-    answers: int          # there are so far
-    accuracy: Interval    # strict; of an open run: of what is answered
-    usd: float|None       # what is known of the cost; None: nothing was recorded
-    unpriced: int         # answers whose price is unknown
-    tokens: tuple[int, int] # read and written
-    about: tuple[tuple[str, str], ...] # everything else, as text
+
+    task: str  # what is answered
+    system: str  # who answers
+    hash: str  # names the run
+    sealed: bool  # complete
+    questions: int  # asked
+    answers: int  # there are so far
+    accuracy: Interval  # strict; of an open run: of what is answered
+    usd: float | None  # what is known of the cost; None: nothing was recorded
+    unpriced: int  # answers whose price is unknown
+    tokens: tuple[int, int]  # read and written
+    about: tuple[tuple[str, str], ...]  # everything else, as text
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8952a60a
 class ViewData(Record, omit_defaults=False):
     "All that a page shows."
-    runs: tuple[Ran, ...]             # one or two
-    questions: tuple[Shown, ...]      # of the first run, in order
-    texts: tuple[str, ...]            # each once
-    fields: tuple[Field, ...]         # in the order of the questions' values
-    only: tuple[int, int] = (0, 0)    # questions that only the first, only the second run has
-    unlike: int = 0                   # ids that both have, with other options or another text
-    difference: Difference|None = None # of accuracy, first minus second, on what both answered
+
+    runs: tuple[Ran, ...]  # one or two
+    questions: tuple[Shown, ...]  # of the first run, in order
+    texts: tuple[str, ...]  # each once
+    fields: tuple[Field, ...]  # in the order of the questions' values
+    only: tuple[int, int] = (0, 0)  # questions that only the first, only the second run has
+    unlike: int = 0  # ids that both have, with other options or another text
+    # of accuracy, first minus second, on what both answered
+    difference: Difference | None = None
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #bc2acb93
 class _Texts(dict):
     "Texts, each once, with the places of what is two characters in a browser."
+
     def add(self, text: str) -> int:
         "The number of a text."
-        if text not in self: self[text] = (len(self), [m.start() for m in re.finditer("[\U00010000-\U0010ffff]", text)])
+        if text not in self:
+            self[text] = (
+                len(self),
+                [m.start() for m in re.finditer("[\U00010000-\U0010ffff]", text)],
+            )
         return self[text][0]
-    def place(self, text: str, at: int) -> int: return at + bisect_left(self[text][1], at)
+
+    def place(self, text: str, at: int) -> int:
+        return at + bisect_left(self[text][1], at)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #32331cec
 def _kind_of(values: list) -> Literal["value", "number"]:
@@ -177,21 +237,33 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
     "Every field of meta, and what kind it is."
     seen: dict[str, list] = {}
     for q in questions:
-        for k, v in q.meta.items(): seen.setdefault(k, []).append(_exact(v))
+        for k, v in q.meta.items():
+            seen.setdefault(k, []).append(_exact(v))
     out = [Field("document", "value", True), Field("options", "number", True)]
-    for k, values in seen.items(): out.append(Field(k, _kind_of(values)))
+    for k, values in seen.items():
+        out.append(Field(k, _kind_of(values)))
     return tuple(out)
+
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
     return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #d532799b
-def _told(x: Any) -> str: return x if isinstance(x, str) else json.dumps(x, indent=1, ensure_ascii=False, default=str)
+def _told(x: Any) -> str:
+    return (
+        x
+        if isinstance(x, str)
+        else json.dumps(x, indent=1, ensure_ascii=False, default=str)
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #bd601362
 def _prompt_hash(prompt: str) -> str:
     "Hash a prompt, whatever its letters."
-    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if prompt else "none"
+    return (
+        hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        if prompt
+        else "none"
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #6bb8647c
 def _silent(answers: Mapping[str, Answer]) -> str:
@@ -203,19 +275,29 @@ def _silent(answers: Mapping[str, Answer]) -> str:
 def _about(run: Run, answers: Mapping[str, Answer]) -> tuple[tuple[str, str], ...]:
     "What a run is, as rows of text."
     i = run.info
-    return (("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
-            ("settings", _told(i.settings) if i.settings else "none"),
-            ("prompt", i.prompt or "none"), ("hash of the prompt", _prompt_hash(i.prompt)),
-            ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())),
-            ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
-            ("without choice", _silent(answers) or "none"), ("made by", f"refnb {i.refnb}".strip()))
+    return (
+        ("task", i.task),
+        ("system", i.system),
+        ("hash", run_hash(i)),
+        ("mode", i.mode),
+        ("settings", _told(i.settings) if i.settings else "none"),
+        ("prompt", i.prompt or "none"),
+        ("hash of the prompt", _prompt_hash(i.prompt)),
+        ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())),
+        ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
+        ("without choice", _silent(answers) or "none"),
+        ("made by", f"refnb {i.refnb}".strip()),
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #34f2158d
 _Numbers = TypeVar("_Numbers", Interval, Difference)
 
+
 def _rounded(x: _Numbers) -> _Numbers:
     "Round to six digits, so that a page is the same wherever it is made."
-    rounded: dict[str, Any] = {k: round(v, 6) for k, v in x._asdict().items() if isinstance(v, float)}
+    rounded: dict[str, Any] = {
+        k: round(v, 6) for k, v in x._asdict().items() if isinstance(v, float)
+    }
     return x._replace(**rounded)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #f193535a
@@ -225,64 +307,114 @@ def _accuracy(o: pd.DataFrame, sealed: bool) -> Interval:
     return _rounded(score(o).interval()) if len(o) else Interval(None, None, None, 0, 0)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #c4d4c574
-def _charged(usages: list[Usage]) -> tuple[float|None, int]:
+def _charged(usages: list[Usage]) -> tuple[float | None, int]:
     "What is known of the cost of answers, and how many have no price."
     known = [u.usd for u in usages if u.usd is not None]
     return _exact(math.fsum(known)) if known else None, len(usages) - len(known)
 
+
 def _tokens(usages: list[Usage]) -> tuple[int, int]:
     "The tokens that were read and written."
-    return sum(map(attrgetter("tokens_in"), usages)), sum(map(attrgetter("tokens_out"), usages))
+    return sum(map(attrgetter("tokens_in"), usages)), sum(
+        map(attrgetter("tokens_out"), usages)
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #3514f090
 class _Side(NamedTuple):
     "A run with all that belongs to it."
+
     run: Run
     questions: dict[str, Question]
     answers: dict[str, Answer]
     outcomes: pd.DataFrame
 
-def _side(x: Run|str|Path, questions: Iterable[Question]|str|Path|None, s: Settings) -> _Side:
+
+def _side(
+    x: Run | str | Path, questions: Iterable[Question] | str | Path | None, s: Settings
+) -> _Side:
     run = _named_run(x, s)
     qs = _run_questions(run, questions, s)
     answers = run.answers() if run.sealed else run.answered()
-    return _Side(run, {q.id: q for q in qs}, answers,
-                 outcomes(qs, answers, f"run {run.info.system} on {run.info.task}"))
+    return _Side(
+        run,
+        {q.id: q for q in qs},
+        answers,
+        outcomes(qs, answers, f"run {run.info.system} on {run.info.task}"),
+    )
+
 
 def _ran(x: _Side) -> Ran:
     "How a run did."
     usages = list(filter(None, map(attrgetter("usage"), x.answers.values())))
-    return Ran(x.run.info.task, x.run.info.system, run_hash(x.run.info), x.run.sealed, len(x.questions), len(x.answers),
-               _accuracy(x.outcomes, x.run.sealed), *_charged(usages), _tokens(usages), _about(x.run, x.answers))
+    return Ran(
+        x.run.info.task,
+        x.run.info.system,
+        run_hash(x.run.info),
+        x.run.sealed,
+        len(x.questions),
+        len(x.answers),
+        _accuracy(x.outcomes, x.run.sealed),
+        *_charged(usages),
+        _tokens(usages),
+        _about(x.run, x.answers),
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #843a4fc6
-def _asked_alike(a: Question, b: Question|None) -> bool:
-    return b is not None and (a.text, a.chars, a.options, a.right) == (b.text, b.chars, b.options, b.right)
+def _asked_alike(a: Question, b: Question | None) -> bool:
+    return b is not None and (a.text, a.chars, a.options, a.right) == (
+        b.text,
+        b.chars,
+        b.options,
+        b.right,
+    )
+
 
 def _shared(a: _Side, b: _Side) -> set[str]:
     "The ids under which both runs were asked the same."
     both = {i for i, q in a.questions.items() if _asked_alike(q, b.questions.get(i))}
     if not both:
-        raise DataError("the two runs have no question in common", f"{a.run.info.task} and {b.run.info.task}",
-                        "give two runs on the same questions")
+        raise DataError(
+            "the two runs have no question in common",
+            f"{a.run.info.task} and {b.run.info.task}",
+            "give two runs on the same questions",
+        )
     return both
 
-def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
+
+def _difference(a: _Side, b: _Side, both: set[str]) -> Difference | None:
     "First minus second, on what counts for both."
     ids = both
     for x in (a, b):
-        if not x.run.sealed: ids = ids & x.answers.keys()
-    if not ids: return None
-    return _rounded(compare(a.outcomes[a.outcomes.id.isin(ids)], b.outcomes[b.outcomes.id.isin(ids)]).difference)
+        if not x.run.sealed:
+            ids = ids & x.answers.keys()
+    if not ids:
+        return None
+    return _rounded(
+        compare(
+            a.outcomes[a.outcomes.id.isin(ids)], b.outcomes[b.outcomes.id.isin(ids)]
+        ).difference
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #915314a1
-def _shown(q: Question, sides: list[_Side], both: set[str], fields: tuple[Field, ...], texts: _Texts) -> Shown:
+def _shown(
+    q: Question,
+    sides: list[_Side],
+    both: set[str],
+    fields: tuple[Field, ...],
+    texts: _Texts,
+) -> Shown:
     "A question as it is shown; its text joins the texts."
-    told = [_said(q, x.answers.get(q.id), x.run.sealed) if k == 0 or q.id in both else Said("absent")
-            for k, x in enumerate(sides)]
+    told = [
+        _said(q, x.answers.get(q.id), x.run.sealed)
+        if k == 0 or q.id in both
+        else Said("absent")
+        for k, x in enumerate(sides)
+    ]
     text = texts.add(q.text) if q.text else -1
     chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
-    return Shown(q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars)
+    return Shown(
+        q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e260e4a0
 def _overlap(a: _Side, b: _Side, both: set[str]) -> tuple[tuple[int, int], int]:
@@ -291,61 +423,105 @@ def _overlap(a: _Side, b: _Side, both: set[str]) -> tuple[tuple[int, int], int]:
     return (len(a.questions) - common, len(b.questions) - common), common - len(both)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #64235ed7
-def _view_data(run: Run|str|Path, questions: Iterable[Question]|str|Path|None = None, other: Run|str|Path|None = None,
-        s: Settings|None = None) -> ViewData:
+def _view_data(
+    run: Run | str | Path,
+    questions: Iterable[Question] | str | Path | None = None,
+    other: Run | str | Path | None = None,
+    s: Settings | None = None,
+) -> ViewData:
     "All that is shown of a run, or of two."
     s = s or load_settings()
-    questions = list(questions) if questions is not None and not isinstance(questions, (str, Path)) else questions
+    questions = (
+        list(questions)
+        if questions is not None and not isinstance(questions, (str, Path))
+        else questions
+    )
     sides = [_side(x, questions, s) for x in (run, other) if x is not None and x != ""]
     first, second, texts = sides[0], sides[-1], _Texts()
     both, fields = _shared(first, second), _fields(list(first.questions.values()))
     shown = tuple(_shown(q, sides, both, fields, texts) for q in first.questions.values())
-    return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields, *_overlap(first, second, both),
-                    _difference(first, second, both) if len(sides) > 1 else None)
+    return ViewData(
+        tuple(map(_ran, sides)),
+        shown,
+        tuple(texts),
+        fields,
+        *_overlap(first, second, both),
+        _difference(first, second, both) if len(sides) > 1 else None,
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #c3118163
 _SECRETS = r"(KEY|TOKEN|SECRET|PASSWORD)$"
 
+
 def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     "Refuse what holds a key."
     for name, value in env.items():
-        if len(value) < 12 or not re.search(_SECRETS, name, re.I): continue
-        if json.dumps(value)[1:-1].replace("<", "\\u003c") in told or html.escape(value) in told:
-            raise DataError(f"the run holds the value of the environment variable {name}", "view",
-                            "take it out of the settings or the prompt, and get a new key")
+        if len(value) < 12 or not re.search(_SECRETS, name, re.I):
+            continue
+        if (
+            json.dumps(value)[1:-1].replace("<", "\\u003c") in told
+            or html.escape(value) in told
+        ):
+            raise DataError(
+                f"the run holds the value of the environment variable {name}",
+                "view",
+                "take it out of the settings or the prompt, and get a new key",
+            )
     return told
 
+
 def _title(data: ViewData) -> str:
-    return plain(" against ".join(dict.fromkeys(r.system for r in data.runs)) + f" on {data.runs[0].task}", 160)
+    return plain(
+        " against ".join(dict.fromkeys(r.system for r in data.runs))
+        + f" on {data.runs[0].task}",
+        160,
+    )
+
 
 def _page(data: ViewData) -> str:
     "Runs as one file."
-    return data_page("viewer", _title(data), _without_secrets(page_data(msgspec.to_builtins(data)), os.environ))
+    return data_page(
+        "viewer",
+        _title(data),
+        _without_secrets(page_data(msgspec.to_builtins(data)), os.environ),
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #81007607
-SIGNS = {"right": "✓", "wrong": "✗", "tie": "≈", "open": "…", "absent": "·"}  # whatever else is a reason: –
+# whatever else is a reason: –
+SIGNS = {"right": "✓", "wrong": "✗", "tie": "≈", "open": "…", "absent": "·"}
 ROWS, ROOM = 20, 60_000
 
-def _e(text: str, limit: int = 80) -> str: return html.escape(plain(" ".join(text.split()), limit))
+
+def _e(text: str, limit: int = 80) -> str:
+    return html.escape(plain(" ".join(text.split()), limit))
+
 
 def _units(text: bytes, start: int, end: int) -> str:
     "Cut out a piece of a text of UTF-16, by its units, as a browser does."
-    return text[2*max(0, start):2*end].decode("utf-16-le", "replace")
+    return text[2 * max(0, start) : 2 * end].decode("utf-16-le", "replace")
+
 
 def _names(q: Shown, at: Iterable[int]) -> str:
     return ", ".join(f"{_e(q.options[i].name, 60)}" for i in list(at)[:4]) or "none"
 
+
 def _around(q: Shown, texts: tuple[str, ...], width: int = 200) -> tuple[str, str, str]:
     "Some of the text before the mention, the mention, and some after it."
-    if q.text < 0: return "", "", ""
+    if q.text < 0:
+        return "", "", ""
     units = texts[q.text].encode("utf-16-le", "surrogatepass")
-    cut = lambda a, b: _e(_units(units, a, b), 2*width)
+    cut = lambda a, b: _e(_units(units, a, b), 2 * width)
     start, end = q.chars or (0, 0)
-    return cut(start - width, start), cut(start, min(end, start + width)), cut(end, end + width)
+    return (
+        cut(start - width, start),
+        cut(start, min(end, start + width)),
+        cut(end, end + width),
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #78b4c163
 def _verdict(x: Said) -> str:
-    if x.verdict == "tie": return f"≈ tie, {x.credit:.2f}"
+    if x.verdict == "tie":
+        return f"≈ tie, {x.credit:.2f}"
     return f"{SIGNS.get(x.verdict, '–')} {html.escape(x.verdict)}"
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #054bd910
@@ -353,7 +529,8 @@ def _replies(q: Shown) -> str:
     "Write what runs replied to a question, and what they thought before."
     replies, reasoning = "", ""
     for x in q.said:
-        if x.raw: replies += f"<p>reply: <code>{_e(x.raw, 300)}</code></p>"
+        if x.raw:
+            replies += f"<p>reply: <code>{_e(x.raw, 300)}</code></p>"
         if x.reasoning:
             reasoning += f"<details><summary>reasoning</summary><code>{_e(x.reasoning, 3000)}</code></details>"
     return replies + reasoning
@@ -362,38 +539,58 @@ def _replies(q: Shown) -> str:
 def _unfolding(q: Shown, texts: tuple[str, ...]) -> str:
     "Write the mention of a question, which unfolds to its text, its options and the replies."
     before, mention, after = _around(q, texts)
-    text = (f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>" if q.text >= 0
-            else "<p><i>the release has no text for this question</i></p>")
-    return (f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: "
-            f"{', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{_replies(q)}</details>")
+    text = (
+        f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>"
+        if q.text >= 0
+        else "<p><i>the release has no text for this question</i></p>"
+    )
+    return (
+        f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: "
+        f"{', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{_replies(q)}</details>"
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #3ec2859d
 def _row(q: Shown, texts: tuple[str, ...]) -> str:
     "A question as a row that unfolds."
-    row = (f"<tr><td><code>{_e(q.id, 60)}</code></td><td "
-           f"style='text-align:left;max-width:32rem'>{_unfolding(q, texts)}</td><td>{_names(q, q.right)}</td>")
-    for x in q.said: row += f"<td>{_verdict(x)}</td><td>{_names(q, x.picked)}</td>"
+    row = (
+        f"<tr><td><code>{_e(q.id, 60)}</code></td><td "
+        f"style='text-align:left;max-width:32rem'>{_unfolding(q, texts)}</td><td>{_names(q, q.right)}</td>"
+    )
+    for x in q.said:
+        row += f"<td>{_verdict(x)}</td><td>{_names(q, x.picked)}</td>"
     return f"{row}</tr>"
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #9e970035
 def _unlike(a: Said, b: Said) -> bool:
     "Tell whether two runs chose differently, where both were asked."
-    return "absent" not in (a.verdict, b.verdict) and (a.picked, a.verdict) != (b.picked, b.verdict)
+    return "absent" not in (a.verdict, b.verdict) and (a.picked, a.verdict) != (
+        b.picked,
+        b.verdict,
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #7a9846ee
 def _worth_reading(data: ViewData) -> list[Shown]:
     "Questions that are not right; of two runs, those where they chose differently."
-    if len(data.runs) > 1: return [q for q in data.questions if _unlike(*q.said[:2])]
-    return [q for q in data.questions if q.said[0].credit is not None and q.said[0].credit < 1]
+    if len(data.runs) > 1:
+        return [q for q in data.questions if _unlike(*q.said[:2])]
+    return [
+        q for q in data.questions if q.said[0].credit is not None and q.said[0].credit < 1
+    ]
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8094cf89
 def _head(r: Ran) -> str:
     "A run in one line."
     a = r.accuracy
-    value = ("nothing to score yet" if a.value is None
-             else f"accuracy {a.value:.3f}" + (f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else ""))
-    return (f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, "
-            f"{'sealed' if r.sealed else 'open'}")
+    value = (
+        "nothing to score yet"
+        if a.value is None
+        else f"accuracy {a.value:.3f}"
+        + (f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else "")
+    )
+    return (
+        f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, "
+        f"{'sealed' if r.sealed else 'open'}"
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #6c2c42b6
 def _fitting(questions: list[Shown], texts: tuple[str, ...], room: int) -> list[str]:
@@ -402,7 +599,8 @@ def _fitting(questions: list[Shown], texts: tuple[str, ...], room: int) -> list[
     for q in questions[:ROWS]:
         row = _row(q, texts)
         room -= len(row)
-        if room < 0: break
+        if room < 0:
+            break
         rows.append(row)
     return rows
 
@@ -411,8 +609,10 @@ def _table(data: ViewData) -> str:
     "Some of the questions, as a small table."
     want, several, top = _worth_reading(data), len(data.runs) > 1, ""
     heads = "<th>verdict</th><th>chosen</th>"
-    if several: heads = "<th>first: verdict</th><th>first: chosen</th><th>second: verdict</th><th>second: chosen</th>"
-    for r in data.runs: top += f"<p>{_head(r)}</p>"
+    if several:
+        heads = "<th>first: verdict</th><th>first: chosen</th><th>second: verdict</th><th>second: chosen</th>"
+    for r in data.runs:
+        top += f"<p>{_head(r)}</p>"
     top += f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{heads}</tr></thead><tbody>"
     rows = _fitting(want, data.texts, ROOM - len(top) - 200)
     what = "where they differ" if several else "that are not right"
@@ -421,40 +621,66 @@ def _table(data: ViewData) -> str:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #f058dd51
 class Frame:
     "A page inside a notebook."
+
     def __init__(self, page: str, height: int = 720, title: str = "questions and answers"):
         "Keep a page's HTML, the height in pixels of its frame, and what a screen reader calls it."
         self.page, self.height, self.title = page, height, title
-    def __repr__(self): return f"Frame({len(self.page)/1000:,.0f} kB)"
+
+    def __repr__(self):
+        return f"Frame({len(self.page) / 1000:,.0f} kB)"
+
     def _repr_html_(self):
         inside = html.escape(self.page, quote=False).replace("'", "&#39;")
-        return (f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' "
-                f"style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>")
+        return (
+            f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' "
+            f"style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>"
+        )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #dfeb7db9
 class View:
     "A run, or two, to look at: `.write(path)`, `.frame()`, `.data`."
-    def __init__(self, data: ViewData): self.data = data
+
+    def __init__(self, data: ViewData):
+        self.data = data
+
     @property
-    def counts(self) -> dict[str, int]: return {"questions": len(self.data.questions)}
-    def __repr__(self): return f"View({_title(self.data)!r}, {len(self.data.questions)} questions)"
-    def _repr_html_(self): return _without_secrets(_table(self.data), os.environ)
-    def page(self) -> str: return _page(self.data)
-    def write(self,
-        path: str|Path, # the file to make or replace
-    ) -> Path: return write_atomic(path, self.page())
-    def frame(self,
-        height: int = 720, # in pixels
-    ) -> Frame: return Frame(self.page(), height)
+    def counts(self) -> dict[str, int]:
+        return {"questions": len(self.data.questions)}
+
+    def __repr__(self):
+        return f"View({_title(self.data)!r}, {len(self.data.questions)} questions)"
+
+    def _repr_html_(self):
+        return _without_secrets(_table(self.data), os.environ)
+
+    def page(self) -> str:
+        return _page(self.data)
+
+    def write(
+        self,
+        path: str | Path,  # the file to make or replace
+    ) -> Path:
+        return write_atomic(path, self.page())
+
+    def frame(
+        self,
+        height: int = 720,  # in pixels
+    ) -> Frame:
+        return Frame(self.page(), height)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #37b936ab
 def view(
-    run: Run|str|Path,               # a run's folder, or task:system (newest run), or task:system@hash
-    other: Run|str|Path|None = None, # a second run on the same questions, shown beside the first
-    out: str|Path = "",              # the page to write; empty: none
-    questions: Iterable[Question]|str|Path|None = None, # the questions, or their file; found by themselves as a rule
-    s: Settings|None = None,         # where runs and upstream files are
-) -> View:                           # shows itself in a notebook; .write(path), .frame()
+    run: Run | str | Path,  # a run's folder, or task:system (newest run),
+    # or task:system@hash
+    other: Run | str | Path | None = None,  # a second run on the same questions,
+    # shown beside the first
+    out: str | Path = "",  # the page to write; empty: none
+    questions: Iterable[Question] | str | Path | None = None,  # the questions,
+    # or their file; found by themselves as a rule
+    s: Settings | None = None,  # where runs and upstream files are
+) -> View:  # shows itself in a notebook; .write(path), .frame()
     "Look at the questions and answers of a run, or of two."
     v = View(_view_data(run, questions, other, s))
-    if out: v.write(out)
+    if out:
+        v.write(out)
     return v

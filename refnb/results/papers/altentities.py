@@ -19,16 +19,38 @@ import pandas as pd
 from matplotlib.figure import Figure
 from ...core.types import CallError, Question, nearest, safe_path
 from ...core.settings import Settings, packaged
-from ...core.runs import RunInfo, find_runs, find_summaries, places_of_summaries, run_hash
+from refnb.core.runs import (
+    RunInfo,
+    find_runs,
+    find_summaries,
+    places_of_summaries,
+    run_hash,
+)
 from ...metrics.calibration import Scored, scored
 from ...metrics.comparisons import paired_t
 from ...metrics.uncertainty import Interval, bootstrap_weights
-from ...benchmarks.altentities.questions import DOMAINS, SPLITS, AltQuestion, Setting, altentities, altentities_task
-from ...benchmarks.altentities.questions import paper_domain, questions_of, read_altentities, settings_of
-from ...benchmarks.altentities.questions import the_setting
+from refnb.benchmarks.altentities.questions import (
+    DOMAINS,
+    SPLITS,
+    AltQuestion,
+    Setting,
+    altentities,
+    altentities_task,
+    paper_domain,
+    questions_of,
+    read_altentities,
+    settings_of,
+    the_setting,
+)
 from ...benchmarks.tasks import find_task, task_is_here, task_questions
 from ..scores import run_outcomes
-from ...models.pairs.heads import SEAL, TrainedSeal, read_seal_at, text_for, trained_systems
+from refnb.models.pairs.heads import (
+    SEAL,
+    TrainedSeal,
+    read_seal_at,
+    text_for,
+    trained_systems,
+)
 from ...models.pairs.scorers import Scorer, pairs_of
 from ...models.pairs.systems import scorer_of, the_pair_system, trained_for
 from ...models.registry import system_title
@@ -38,29 +60,43 @@ from ..tables import Report, as_printed
 # %% ../../../nbs/results/papers/02_altentities.ipynb #408aec8b
 SAMPLE_TASK = "sample/altentities"
 
+
 def _columns_of_split(split: str) -> dict[str, tuple[str, str]]:
     "List the columns of a split: each domain in each of its settings."
     columns: dict[str, tuple[str, str]] = {}
     for domain in DOMAINS:
         for setting in settings_of(domain):
-            columns[f"{paper_domain(domain)} / {setting}"] = (altentities_task(domain, setting, split), "")
+            columns[f"{paper_domain(domain)} / {setting}"] = (
+                altentities_task(domain, setting, split),
+                "",
+            )
     return columns
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #119195d8
 def columns_of(task: str) -> dict[str, tuple[str, str]]:
     """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
     sample/altentities; each has a task, and the domain if the task has several."""
-    if task == SAMPLE_TASK: return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
+    if task == SAMPLE_TASK:
+        return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
     known = list(map("altentities/{}".format, SPLITS))
-    if task not in known: raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+    if task not in known:
+        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
     return _columns_of_split(task.rpartition("/")[2])
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #89572004
 def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
     """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, in which
     systems can answer: each domain, in the paper's words, has a task, and the domain if the task has several."""
     the_setting(setting, "books")
-    if task == SAMPLE_TASK: return {paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)}
-    return {c.split(" / ")[0]: at for c, at in columns_of(task).items() if c.endswith(f" / {setting}")}
+    if task == SAMPLE_TASK:
+        return {paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)}
+    return {
+        c.split(" / ")[0]: at
+        for c, at in columns_of(task).items()
+        if c.endswith(f" / {setting}")
+    }
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #115704cf
 def row_title(system: str) -> str:
     "Return the title of a system's row in a table."
     name = system.partition("@")[0]
@@ -72,49 +108,72 @@ def _learnt_from(info: RunInfo) -> list[str]:
     m = re.match("trained on (?:dev: )?([^,]+)", info.settings.get("trained", ""))
     return m[1].split("+") if m else []
 
+
 def _hashed(system: str, task: str, s: Settings) -> list[str]:
     "List all runs and summaries of a system on a task, as system@hash, runs first."
     hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)]
-    for place in places_of_summaries(s): hashes += [p.stem[-12:] for p in find_summaries(place, task, system)]
+    for place in places_of_summaries(s):
+        hashes += [p.stem[-12:] for p in find_summaries(place, task, system)]
     return [f"{system}@{hash}" for hash in dict.fromkeys(hashes)]
+
 
 def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
     "List all runs (system@hash) of a trained system on a task, newest first, with the tasks of each one's training."
     out: dict[str, list[str]] = {}
     for name in _hashed(system, task, s):
-        if found := run_outcomes(name, task, s): out[name] = _learnt_from(found[1])
+        if found := run_outcomes(name, task, s):
+            out[name] = _learnt_from(found[1])
     return out
 
-def the_run(system: str, task: str, s: Settings) -> str|None:
+
+def the_run(system: str, task: str, s: Settings) -> str | None:
     """Choose which run of a system, or system@hash, on a task is in a table: with a hash where there is a choice;
     None: it was not trained for this task."""
-    if system.removesuffix("+negation") not in trained_systems() or not (wanted := set(trained_for(task))):
+    if system.removesuffix("+negation") not in trained_systems() or not (
+        wanted := set(trained_for(task))
+    ):
         return system
     for name, learnt in trained_runs(system, task, s).items():
-        if learnt and set(learnt) <= wanted: return name
+        if learnt and set(learnt) <= wanted:
+            return name
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e12
-def run_learnt_on(system: str, domains: Iterable[str], setting: Setting, task: str, s: Settings) -> str|None:
+def run_learnt_on(
+    system: str, domains: Iterable[str], setting: Setting, task: str, s: Settings
+) -> str | None:
     "Find the newest run of a trained system on a task whose weights learned from these domains, in the paper's words."
     folders, wanted = dict(zip(map(paper_domain, DOMAINS), DOMAINS)), []
     for domain in domains:
-        wanted.append({altentities_task(folders[domain], setting, split) for split in ("train", "dev")})
+        wanted.append(
+            {
+                altentities_task(folders[domain], setting, split)
+                for split in ("train", "dev")
+            }
+        )
     for name, learnt in trained_runs(system, task, s).items():
-        if len(learnt) == len(wanted) and all(map(set(learnt).intersection, wanted)): return name
+        if len(learnt) == len(wanted) and all(map(set(learnt).intersection, wanted)):
+            return name
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
-def cells_answered(systems: Iterable[str], task: str, s: Settings,
-                   report: Report) -> dict[str, dict[str, tuple[pd.DataFrame, str]]]:
+def cells_answered(
+    systems: Iterable[str], task: str, s: Settings, report: Report
+) -> dict[str, dict[str, tuple[pd.DataFrame, str]]]:
     """Collect for systems, in the order of rows, and the columns of altentities/test, altentities/dev, or
     sample/altentities what was answered: outcomes, and the run, which the report notes as an input."""
     out: dict = {}
     for name in systems:
         for column, (where, domain) in columns_of(task).items():
-            if (run := the_run(name, where, s)) is None or (found := run_outcomes(run, where, s)) is None: continue
+            if (run := the_run(name, where, s)) is None or (
+                found := run_outcomes(run, where, s)
+            ) is None:
+                continue
             o = found[0][found[0].domain == domain] if domain else found[0]
-            out.setdefault(name, {})[column] = (o.reset_index(drop=True), report.use(found[1], o))
+            out.setdefault(name, {})[column] = (
+                o.reset_index(drop=True),
+                report.use(found[1], o),
+            )
     return out
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #b7f79025
@@ -125,45 +184,64 @@ def lacks_run(system: str, task: str) -> str:
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e14
 class PaperModel(NamedTuple):
     "A model of the paper."
+
     system: str  # refnb's, whose runs are in its row
-    needs: str   # the requirements of such a run
+    needs: str  # the requirements of such a run
+
 
 _TRAIN = "needs the training files, {} and a GPU: refnb reproduce --plan lists the commands"
 PAPER_MODELS = {
-    "USE": PaperModel("use", "the paper does not name the version of its encoder; a system of yours named `use` is "
-                             "shown here, and USE Lite, MiniLM and mpnet below are of its kind"),
-    "Entailment": PaperModel("roberta-mnli", "needs weights of a model trained on MNLI from a hub: "
-                                             "refnb run TASK roberta-mnli"),
+    "USE": PaperModel(
+        "use",
+        "the paper does not name the version of its encoder; a system of yours named `use` is "
+        "shown here, and USE Lite, MiniLM and mpnet below are of its kind",
+    ),
+    "Entailment": PaperModel(
+        "roberta-mnli",
+        "needs weights of a model trained on MNLI from a hub: refnb run TASK roberta-mnli",
+    ),
     "BERT": PaperModel("bert", _TRAIN.format("BERT-large")),
     "BERT Joint": PaperModel("bert-joint", _TRAIN.format("BERT-large")),
-    "T5": PaperModel("t5", _TRAIN.format("T5-XL (3B)"))}
+    "T5": PaperModel("t5", _TRAIN.format("T5-XL (3B)")),
+}
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #f642111a
 def other_weights(run: str, task: str, s: Settings) -> str:
     "Name the initial weights of a run (system@hash) of a paper's model, if they are not the paper's; empty: they are."
     known, found = trained_systems(), run_outcomes(run, task, s)
     name = run.partition("@")[0].partition("[")[0]
-    if name not in known or found is None: return ""
+    if name not in known or found is None:
+        return ""
     model, usual = found[1].settings.get("model", ""), known[name].pair.model
     return f"{name} was trained from {model}, not from {usual}" if model != usual else ""
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #53276d5b
 def _seals(system: str, task: str, s: Settings) -> list[Path]:
     "List the seals of a system's trainings on a task, the newest first: those here, and those beside the reports."
-    here = (Path(s.runs)/"trained"/safe_path(system)/safe_path(task)).glob(f"*/{SEAL}")
-    committed = (Path(s.reports)/"trained"/safe_path(system)).glob(f"{safe_path(task).replace('/', '-')}-*.json")
+    here = (Path(s.runs) / "trained" / safe_path(system) / safe_path(task)).glob(
+        f"*/{SEAL}"
+    )
+    committed = (Path(s.reports) / "trained" / safe_path(system)).glob(
+        f"{safe_path(task).replace('/', '-')}-*.json"
+    )
     return sorted([*here, *committed], key=lambda p: -p.stat().st_mtime_ns)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e16
-def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal|None:
+def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal | None:
     "Find the newest training of a system on a task that chose among recipes; None: there is none here."
     for seal in map(read_seal_at, _seals(system, task, s)):
-        if len(seal.tried) > 1: return seal
+        if len(seal.tried) > 1:
+            return seal
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3e6e0fd9
-def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings,
-              scorer: Scorer|None = None) -> Scored:
+def scores_on(
+    system: str,
+    task: str,
+    questions: Sequence[Question],
+    s: Settings,
+    scorer: Scorer | None = None,
+) -> Scored:
     """Score each option of a task's questions, or of some made from it, by a pair model; the task's files tell how rare
     words are. `scorer` is the system's, if it was made before."""
     who = the_pair_system(system)
@@ -179,6 +257,7 @@ def lacks_files(tasks: Iterable[str], s: Settings) -> str:
             return f"its files are not here: refnb fetch altentities{'-train' if task.endswith('/train') else ''}"
     return ""
 
+
 def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
     their choices can be changed."""
@@ -188,24 +267,33 @@ def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     _, folder, _, split = task.split("/")
     return altentities(folder, split, s)
 
+
 def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
     """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
     sample. The setting is the task's, or what is told of the sample."""
-    if task != SAMPLE_TASK: return task_questions(task, s)
+    if task != SAMPLE_TASK:
+        return task_questions(task, s)
     out: list[Question] = []
-    for q in as_written(domain, task, s): out += questions_of(q, setting)
+    for q in as_written(domain, task, s):
+        out += questions_of(q, setting)
     return out
+
 
 def note_files(report: Report, tasks: Iterable[str]):
     "Note the files of tasks as inputs of a table that was computed from questions."
     for task in tasks:
-        for f in find_task(task).files: report.inputs[f.key] = f.blob
+        for f in find_task(task).files:
+            report.inputs[f.key] = f.blob
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #03cdcf38
 def right_behind(share: float, n: int, decimals: int = 2) -> list[int]:
     "List the numbers of right answers, of `n`, that would be printed as a share in percent with so many decimals."
-    near = round(share*n/100)
-    return [k for k in range(max(0, near - 2), min(n, near + 2) + 1) if float(as_printed(100*k/n, decimals)) == share]
+    near = round(share * n / 100)
+    return [
+        k
+        for k in range(max(0, near - 2), min(n, near + 2) + 1)
+        if float(as_printed(100 * k / n, decimals)) == share
+    ]
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #84830046
 def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[str] = ()):
@@ -213,68 +301,97 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
     column."""
     for row in rows or report.printed.cells:
         for column, n in sizes.items():
-            if (share := report.printed_in(column).get(row)) is None: continue
+            if (share := report.printed_in(column).get(row)) is None:
+                continue
             k = right_behind(share, n)
-            some = f"{k[0]} or {k[-1]}" if k else f"no whole number of {n:,} answers is printed as {share}"
-            report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count",
-                       run="the printed share", reason="" if len(k) == 1 else some)
+            some = (
+                f"{k[0]} or {k[-1]}"
+                if k
+                else f"no whole number of {n:,} answers is printed as {share}"
+            )
+            report.add(
+                f"{row}, right answers",
+                column,
+                k[0] if len(k) == 1 else None,
+                n=n,
+                unit="count",
+                run="the printed share",
+                reason="" if len(k) == 1 else some,
+            )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #358ed5b1
-def _drawn_means(by_question: pd.DataFrame, share: float, resamples: int, seed: int) -> np.ndarray:
+def _drawn_means(
+    by_question: pd.DataFrame, share: float, resamples: int, seed: int
+) -> np.ndarray:
     "Compute the mean of resampled questions, times a share; the columns are sum and size of each one's credits."
     w = bootstrap_weights(len(by_question), resamples, seed)
-    return share*(w @ by_question["sum"].to_numpy())/(w @ by_question["size"].to_numpy())
+    return (
+        share * (w @ by_question["sum"].to_numpy()) / (w @ by_question["size"].to_numpy())
+    )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7d840f20
 def _by_domain(cells: Mapping[str, pd.DataFrame]) -> dict[str, list[pd.DataFrame]]:
     "Group the outcomes of columns, named domain / setting, by their domain: the settings have questions in common."
     out: dict[str, list[pd.DataFrame]] = {}
-    for column, o in cells.items(): out.setdefault(column.split(" / ")[0], []).append(o)
+    for column, o in cells.items():
+        out.setdefault(column.split(" / ")[0], []).append(o)
     return out
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #79424c30
-def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, seed: int = 0) -> Interval:
+def mean_of_cells(
+    cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, seed: int = 0
+) -> Interval:
     "Compute the mean of columns' outcomes, as fractions, with an interval from resampling questions."
     value = float(np.mean([o.credit.mean() for o in cells.values()]))
     drawn, clusters = np.zeros(resamples), 0
     for k, parts in enumerate(_by_domain(cells).values()):
         by_question = pd.concat(parts).groupby("doc_key").credit.agg(["sum", "size"])
-        share = len(parts)/len(cells)
+        share = len(parts) / len(cells)
         drawn += _drawn_means(by_question, share, resamples, seed + k)
         clusters += len(by_question)
-    low, high = np.quantile(drawn, [.025, .975])
+    low, high = np.quantile(drawn, [0.025, 0.975])
     return Interval(value, float(low), float(high), sum(map(len, cells.values())), clusters)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7af45fb4
-def best_of(credits: Mapping[str, pd.Series], level: float = .05) -> dict[str, str]:
+def best_of(credits: Mapping[str, pd.Series], level: float = 0.05) -> dict[str, str]:
     """Mark the best row of one column, and those that are not significantly (below the level, a difference counts)
     below it: best, or tied. `credits` are each row's, by id."""
-    if len(credits) < 2: return {}
+    if len(credits) < 2:
+        return {}
     best = max(credits, key=lambda r: credits[r].mean())
     a, marks = credits[best], {best: "best"}
     for row, c in credits.items():
-        if row == best: continue
+        if row == best:
+            continue
         p = paired_t(a, c.reindex(a.index)).p
-        if p is None or p >= level: marks[row] = "tied"
+        if p is None or p >= level:
+            marks[row] = "tied"
     return marks
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #764c7085
 KINDS = ("plain", "negated", "comparative")
 
+
 def expression_kinds(o: pd.DataFrame) -> pd.Series:
     "Classify the expression of each outcome: one of KINDS."
-    return pd.Series(np.where(o.negated, "negated", np.where(o.comparative, "comparative", "plain")), index=o.index)
+    return pd.Series(
+        np.where(o.negated, "negated", np.where(o.comparative, "comparative", "plain")),
+        index=o.index,
+    )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3a8511f9
-def by_setting(rows: Mapping[str, Mapping[str, Interval]], columns: Sequence[str], title: str = "") -> Figure:
+def by_setting(
+    rows: Mapping[str, Mapping[str, Interval]], columns: Sequence[str], title: str = ""
+) -> Figure:
     """Draw a panel for each domain, a row for each system, a shape for each setting. A row has an interval of fractions
     for each column, named domain / setting."""
-    panels: dict[str, dict[str, list[Interval|None]]] = {}
+    panels: dict[str, dict[str, list[Interval | None]]] = {}
     for c in columns:
         domain, setting = c.split(" / ")
         panels.setdefault(domain, {})[setting] = [r.get(c) for r in rows.values()]
-    fig = dots(panels, list(rows), title, height=.4, xlim=(18, 102))
-    for ax in fig.axes: ax.axvline(50, color=INK, linewidth=.8)
+    fig = dots(panels, list(rows), title, height=0.4, xlim=(18, 102))
+    for ax in fig.axes:
+        ax.axvline(50, color=INK, linewidth=0.8)
     return fig
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #93ac40b2
@@ -286,22 +403,30 @@ def _range_of(xs: np.ndarray) -> str:
 def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]:
     """Put about as many values (how alike the options of each expression's question are) in each of `n` bins, equal
     values together: the number of a bin for each, and what a bin holds."""
-    if n < 1: raise CallError(f"{n} bins", "bins", "say 1 or more")
+    if n < 1:
+        raise CallError(f"{n} bins", "bins", "say 1 or more")
     xs = np.asarray(values, float)
     edges = np.unique(np.quantile(xs, np.linspace(0, 1, n + 1)[1:-1]))
     at = np.searchsorted(edges, xs, side="right")
     return at, [_range_of(xs[at == k]) for k in range(len(edges) + 1)]
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7a3253f5
-def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bins: Mapping[str, Sequence[str]],
-                  title: str = "", xlabel: str = "how alike the two options are (cosine)",
-                  chance: float|Sequence[float] = 50) -> Figure:
+def by_similarity(
+    systems: Mapping[str, Mapping[str, Sequence[float | None]]],
+    bins: Mapping[str, Sequence[str]],
+    title: str = "",
+    xlabel: str = "how alike the two options are (cosine)",
+    chance: float | Sequence[float] = 50,
+) -> Figure:
     """Draw a panel for each domain, a line for each system: panel -> system -> a percentage per bin, and panel -> names
     of the bins; `chance` is a percentage, or one for each bin."""
-    by_series = {name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}
+    by_series = {
+        name: {s: (range(len(ys)), ys) for s, ys in by.items()}
+        for name, by in systems.items()
+    }
     fig = lines(by_series, title, xlabel)
     for ax, name in zip(fig.axes, systems, strict=True):
         at = range(len(bins[name]))
-        ax.plot(at, np.broadcast_to(chance, len(at)), color=INK, linewidth=.8)
+        ax.plot(at, np.broadcast_to(chance, len(at)), color=INK, linewidth=0.8)
         ax.set_xticks(at, [b.replace(" to ", "–") for b in bins[name]], fontsize=7)
     return fig

@@ -18,9 +18,21 @@ from ...core.types import CallError, Record, nearest
 from ...core.settings import Settings, packaged
 from ...core.files import read_yaml
 from ...core.upstream import data_ids
-from ...benchmarks.altentities.questions import DOMAINS, NEGATION, SPLITS, Alternative, AltQuestion, Setting
-from ...benchmarks.altentities.questions import altentities, altentities_file, bare_title, names_target, option
-from ...benchmarks.altentities.questions import read_altentities, words_in
+from refnb.benchmarks.altentities.questions import (
+    DOMAINS,
+    NEGATION,
+    SPLITS,
+    AltQuestion,
+    Alternative,
+    Setting,
+    altentities,
+    altentities_file,
+    bare_title,
+    names_target,
+    option,
+    read_altentities,
+    words_in,
+)
 from ...benchmarks.altentities.builder import says_place
 from ...models.pairs.comparing import plain, stems, word_lists
 from ...models.pairs.scorers import choice_text
@@ -30,73 +42,104 @@ from ..plots import figure, mark, name_rows
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #beda2b5b
 class Corpus(NamedTuple):
     "The questions that are here."
-    questions: dict[str, dict[str, list[AltQuestion]]] # domain -> split -> questions
-    ids: dict[str, str]                                # files that were read -> their ids
-    sample: bool                                       # refnb's own
 
-    def of(self, domain: str) -> list[AltQuestion]: return list(chain.from_iterable(self.questions[domain].values()))
-    def splits(self, domain: str) -> str: return ", ".join(self.questions[domain])
+    questions: dict[str, dict[str, list[AltQuestion]]]  # domain -> split -> questions
+    ids: dict[str, str]  # files that were read -> their ids
+    sample: bool  # refnb's own
+
+    def of(self, domain: str) -> list[AltQuestion]:
+        return list(chain.from_iterable(self.questions[domain].values()))
+
+    def splits(self, domain: str) -> str:
+        return ", ".join(self.questions[domain])
+
     def lacks(self, domain: str) -> str:
-        return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
+        return (
+            ""
+            if self.questions[domain]
+            else "its files are not here: refnb fetch altentities"
+        )
+
 
 def _sample_corpus() -> Corpus:
     "Read refnb's own sample."
     domains: dict[str, dict[str, list[AltQuestion]]] = {d: {"sample": []} for d in DOMAINS}
-    for q in read_altentities(packaged("data/sample/altentities.json"), "sample"): domains[q.topic]["sample"].append(q)
+    for q in read_altentities(packaged("data/sample/altentities.json"), "sample"):
+        domains[q.topic]["sample"].append(q)
     return Corpus(domains, {}, True)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #bc0241b3
 def _splits_of(task: str) -> tuple[str, ...]:
     "Name the splits whose files altentities/all, altentities/dev or altentities/test is made of."
     wanted = {f"altentities/{x}": (x,) for x in SPLITS} | {"altentities/all": SPLITS}
-    if task not in wanted: raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
+    if task not in wanted:
+        raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
     return wanted[task]
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #e258ba98
-def corpus_here(task: str, s: Settings|None = None) -> Corpus:
+def corpus_here(task: str, s: Settings | None = None) -> Corpus:
     "Read the files that are here of altentities/all, altentities/dev, altentities/test, or sample/altentities."
-    if task == SAMPLE_TASK: return _sample_corpus()
+    if task == SAMPLE_TASK:
+        return _sample_corpus()
     splits = _splits_of(task)
     files = list(starmap(altentities_file, product(DOMAINS, splits)))
     ids = {k: v for k, v in data_ids(files, s).items() if v != "absent"}
     domains: dict[str, dict[str, list[AltQuestion]]] = {}
-    for d in DOMAINS: domains[d] = {x: altentities(d, x, s) for x in splits if altentities_file(d, x) in ids}
+    for d in DOMAINS:
+        domains[d] = {
+            x: altentities(d, x, s) for x in splits if altentities_file(d, x) in ids
+        }
     return Corpus(domains, ids, False)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #0add006c
 class Advice(Record):
     "A piece of advice."
+
     rule: Literal["do", "don't"]
-    said: str                  # in our words
-    measured: list[str] = []   # names of measures
-    unmeasured: str = ""       # the part that cannot be counted
+    said: str  # in our words
+    measured: list[str] = []  # names of measures
+    unmeasured: str = ""  # the part that cannot be counted
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         for m in self.measured:
-            if m not in MEASURES: return f"field measured: unknown measure {m!r}; {nearest(m, MEASURES)}"
+            if m not in MEASURES:
+                return f"field measured: unknown measure {m!r}; {nearest(m, MEASURES)}"
         return ""
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #c61070c2
 @cache
 def advice() -> tuple[Advice, ...]:
     "Read the paper's advice."
-    return tuple(read_yaml(packaged("data/annotation/altentities_advice.yaml"), list[Advice]))
+    return tuple(
+        read_yaml(packaged("data/annotation/altentities_advice.yaml"), list[Advice])
+    )
 
-_SPOKEN = re.compile(r"\b(?:i|my|me|we|our|us|you|your)\b|\w['’](?:s|m|re|ve|ll|d|t)\b", re.I)
-_SUGGESTED = re.compile(r"\b(?:the (?:book|song|recipe|dish|one) about|i meant? the|was thinking of|"
-                        r"wasn['’]?t referring to)\b", re.I)
+
+_SPOKEN = re.compile(
+    r"\b(?:i|my|me|we|our|us|you|your)\b|\w['’](?:s|m|re|ve|ll|d|t)\b", re.I
+)
+_SUGGESTED = re.compile(
+    r"\b(?:the (?:book|song|recipe|dish|one) about|i meant? the|was thinking of|"
+    r"wasn['’]?t referring to)\b",
+    re.I,
+)
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
-_WHOLE_DATE = re.compile(rf"\b(?:{_MONTH} \d{{1,2}}(?:[a-z]{{2}})?,? \d{{4}}|"
-                         rf"\d{{1,2}}(?:[a-z]{{2}})?(?: of)? {_MONTH},? \d{{4}}|"
-                         rf"\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{2,4}})\b", re.I)
+_WHOLE_DATE = re.compile(
+    rf"\b(?:{_MONTH} \d{{1,2}}(?:[a-z]{{2}})?,? \d{{4}}|"
+    rf"\d{{1,2}}(?:[a-z]{{2}})?(?: of)? {_MONTH},? \d{{4}}|"
+    rf"\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{2,4}})\b",
+    re.I,
+)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #99d8752a
 def _in_a_row(expression: str, text: str, n: int) -> bool:
     "Tell whether a text contains n words of an expression in sequence; 0: all of them."
     words, searched = words_in(expression.lower()), f" {' '.join(words_in(text.lower()))} "
     n = n or len(words)
-    return any(f" {' '.join(words[i:i + n])} " in searched for i in range(len(words) - n + 1))
+    return any(
+        f" {' '.join(words[i : i + n])} " in searched for i in range(len(words) - n + 1)
+    )
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ef4b5e83
 def _own_words(expression: str, text: str) -> bool:
@@ -104,24 +147,34 @@ def _own_words(expression: str, text: str) -> bool:
     return not set(stems(plain(expression))) - word_lists().empty <= set(stems(plain(text)))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ffde6c78
-Measure = Callable[[AltQuestion], list[bool]|None]  # a yes or no for each expression; None: the files cannot tell
+# a yes or no for each expression; None: the files cannot tell
+Measure = Callable[[AltQuestion], list[bool] | None]
 
-def _each(holds: Callable[[AltQuestion, str], bool]) -> Measure: return lambda q: [holds(q, e) for e in q.expressions]
+
+def _each(holds: Callable[[AltQuestion, str], bool]) -> Measure:
+    return lambda q: [holds(q, e) for e in q.expressions]
+
 
 def _shown(holds: Callable[[str, list[str]], bool]) -> Measure:
     "Make a measure that compares each expression with the texts that annotators saw."
-    def measure(q: AltQuestion) -> list[bool]|None:
-        if q.domain == "SONGS": return None
+
+    def measure(q: AltQuestion) -> list[bool] | None:
+        if q.domain == "SONGS":
+            return None
         shown = [c.description for c in q.choices]
         return [holds(e, shown) for e in q.expressions]
+
     return measure
+
 
 def _others(q: AltQuestion) -> list[Alternative]:
     "List the choices of a question that are not meant."
     return [c for i, c in enumerate(q.choices) if i != q.target_index]
 
+
 def _names_other(q: AltQuestion, expression: str) -> bool:
     return any(bare_title(c.name).lower() in expression.lower() for c in _others(q))
+
 
 def begins_otherwise(q: AltQuestion) -> list[bool]:
     "Tell, by expression, whether no other of the question begins with the same two words."
@@ -130,72 +183,110 @@ def begins_otherwise(q: AltQuestion) -> list[bool]:
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #b403ba4f
 MEASURES: dict[str, tuple[str, Measure]] = {  # name -> title, measure
-    "spoken": ("has I, we, you or a contraction", _each(lambda q, e: bool(_SPOKEN.search(e)))),
-    "begins otherwise": ("its first two words begin no other of its question", begins_otherwise),
-    "own words": ("has a telling word that no shown text has", _shown(lambda e, ts: _own_words(e, " ".join(ts)))),
-    "suggested phrase": ("has one of the suggested phrases", _each(lambda q, e: bool(_SUGGESTED.search(e)))),
+    "spoken": (
+        "has I, we, you or a contraction",
+        _each(lambda q, e: bool(_SPOKEN.search(e))),
+    ),
+    "begins otherwise": (
+        "its first two words begin no other of its question",
+        begins_otherwise,
+    ),
+    "own words": (
+        "has a telling word that no shown text has",
+        _shown(lambda e, ts: _own_words(e, " ".join(ts))),
+    ),
+    "suggested phrase": (
+        "has one of the suggested phrases",
+        _each(lambda q, e: bool(_SUGGESTED.search(e))),
+    ),
     "names the target": ("names the target", _each(names_target)),
     "names the other": ("names the other thing", _each(_names_other)),
     "says the place": ("says its place", _each(lambda q, e: says_place(e))),
-    "whole date": ("has a day, a month and a year", _each(lambda q, e: bool(_WHOLE_DATE.search(e)))),
-    "copied whole": ("is word for word in a shown text", _shown(lambda e, ts: any(_in_a_row(e, t, 0) for t in ts))),
-    "copied six words": ("has six words in a row from a shown text",
-                         _shown(lambda e, ts: any(_in_a_row(e, t, 6) for t in ts)))}
+    "whole date": (
+        "has a day, a month and a year",
+        _each(lambda q, e: bool(_WHOLE_DATE.search(e))),
+    ),
+    "copied whole": (
+        "is word for word in a shown text",
+        _shown(lambda e, ts: any(_in_a_row(e, t, 0) for t in ts)),
+    ),
+    "copied six words": (
+        "has six words in a row from a shown text",
+        _shown(lambda e, ts: any(_in_a_row(e, t, 6) for t in ts)),
+    ),
+}
+
 
 class Share(NamedTuple):
     "How many of how many."
+
     held: list[bool]  # one for each
-    keys: list[str]   # what each belongs to, for intervals
+    keys: list[str]  # what each belongs to, for intervals
+
     @property
-    def n(self) -> int: return len(self.held)
+    def n(self) -> int:
+        return len(self.held)
+
     @property
-    def number(self) -> int: return sum(self.held)
+    def number(self) -> int:
+        return sum(self.held)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #0a2c7c63
-def measured(questions: Iterable[AltQuestion], name: str) -> Share|None:
+def measured(questions: Iterable[AltQuestion], name: str) -> Share | None:
     "Compute a measure, by name, over the expressions of a domain; None: the files lack what it needs."
-    if name not in MEASURES: raise CallError(f"unknown measure {name!r}", do=nearest(name, MEASURES))
+    if name not in MEASURES:
+        raise CallError(f"unknown measure {name!r}", do=nearest(name, MEASURES))
     share, known = Share([], []), False
     for q in questions:
-        if (held := MEASURES[name][1](q)) is None: continue
+        if (held := MEASURES[name][1](q)) is None:
+            continue
         share.held.extend(held)
-        share.keys.extend([q.key]*len(held))
+        share.keys.extend([q.key] * len(held))
         known = True
     return share if known else None
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #206d2fa6
 class Filter(Record):
     "A rule by which articles were left out."
-    key: str               # a short name
-    said: str              # in our words
-    domains: list[str]     # where it holds
-    limit: int|None = None # its constant
-    checked: str = ""      # what can be counted
-    untold: str = ""       # why nothing can
+
+    key: str  # a short name
+    said: str  # in our words
+    domains: list[str]  # where it holds
+    limit: int | None = None  # its constant
+    checked: str = ""  # what can be counted
+    untold: str = ""  # why nothing can
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         if self.checked and self.checked not in _BREAKS:
             return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
-        if bool(self.checked) != bool(self.untold): return ""
+        if bool(self.checked) != bool(self.untold):
+            return ""
         return "field checked: name a check, or give in field untold the reason why there is none"
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #85381ed9
 @cache
 def filters() -> tuple[Filter, ...]:
     "Read the paper's filters."
-    return tuple(read_yaml(packaged("data/annotation/altentities_filters.yaml"), list[Filter]))
+    return tuple(
+        read_yaml(packaged("data/annotation/altentities_filters.yaml"), list[Filter])
+    )
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #57027bd2
-_BREAKS: dict[str, Callable[[Alternative, int|None], bool]] = {
+_BREAKS: dict[str, Callable[[Alternative, int | None], bool]] = {
     "short": lambda c, limit: len(c.description) <= (limit or 0),
     "no genre": lambda c, limit: not re.search(r"(?:^|\. )genre: \S", c.infobox),
-    "other template": lambda c, limit: not c.infobox.lower().startswith(": infobox prepared food"),
-    "no image": lambda c, limit: not c.image_url}
+    "other template": lambda c, limit: (
+        not c.infobox.lower().startswith(": infobox prepared food")
+    ),
+    "no image": lambda c, limit: not c.image_url,
+}
+
 
 def broken(questions: Iterable[AltQuestion], f: Filter) -> Share:
     "Count the choices of a domain that a filter that can be checked would have left out."
-    if not f.checked: raise CallError(f"{f.key} cannot be checked: {f.untold}")
+    if not f.checked:
+        raise CallError(f"{f.key} cannot be checked: {f.untold}")
     share = Share([], [])
     for q in questions:
         for choice in q.choices:
@@ -204,10 +295,15 @@ def broken(questions: Iterable[AltQuestion], f: Filter) -> Share:
     return share
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6a24c28d
-BEGINNINGS = {"not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b",
-              "the one …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the ones?\b",
-              "the song, the dish …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the\b", "I …": r"i\b|i['’]\w",
-              "it …": r"(?:it|that|this|they|these)(?:['’]\w+)?\b|is\b|has\b|was\b", "other": r""}
+BEGINNINGS = {
+    "not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b",
+    "the one …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the ones?\b",
+    "the song, the dish …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the\b",
+    "I …": r"i\b|i['’]\w",
+    "it …": r"(?:it|that|this|they|these)(?:['’]\w+)?\b|is\b|has\b|was\b",
+    "other": r"",
+}
+
 
 def beginning(expression: str) -> str:
     "Tell how an expression begins: a key of BEGINNINGS."
@@ -217,10 +313,14 @@ def beginning(expression: str) -> str:
 @cache
 def _category_patterns() -> dict[str, re.Pattern]:
     "Compile the words of each category into a pattern."
-    raw = read_yaml(packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]])
+    raw = read_yaml(
+        packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]]
+    )
     patterns: dict[str, re.Pattern] = {}
     for category, words in raw.items():
-        pattern = rf"\b(?:{'|'.join(words)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*")
+        pattern = rf"\b(?:{'|'.join(words)})\b".replace(" ", r"\s+").replace(
+            r"\s+?", r"\s*"
+        )
         patterns[category] = re.compile(pattern, re.I)
     return patterns | {"negation": NEGATION}
 
@@ -231,17 +331,21 @@ def categories_by_rule(expression: str) -> set[str]:
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #349b35f9
 @cache
-def _stems_of(text: str) -> frozenset[str]: return frozenset(stems(plain(text)))
+def _stems_of(text: str) -> frozenset[str]:
+    return frozenset(stems(plain(text)))
+
 
 def _in_common(q: AltQuestion, expression: str, setting: Setting = "unshown") -> list[int]:
     "Count the words that an expression shares with each choice."
     telling = _stems_of(expression) - word_lists().empty
     return [len(telling & _stems_of(choice_text(option(c, setting)))) for c in q.choices]
 
+
 def _more_with_other(q: AltQuestion, e: str) -> bool:
     "Tell whether an expression shares more words with another choice than with the target."
     common = _in_common(q, e)
     return max(common) > common[q.target_index]
+
 
 ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "no word in common with the target": lambda q, e: not _in_common(q, e)[q.target_index],
@@ -249,16 +353,19 @@ ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "more in common with the other": _more_with_other,
     "compares": lambda q, e: "comparison" in categories_by_rule(e),
     "negates": lambda q, e: "negation" in categories_by_rule(e),
-    "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e)}
+    "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e),
+}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #03256940
-_Rows = Mapping[str, Mapping[str, float|None]]  # row -> series -> share
+_Rows = Mapping[str, Mapping[str, float | None]]  # row -> series -> share
+
 
 def _series_of(panels: Mapping[str, _Rows]) -> list[str]:
     "List the series of all rows of all panels, in their order."
     series: dict[str, None] = {}
     for rows in panels.values():
-        for row in rows.values(): series |= dict.fromkeys(row)
+        for row in rows.values():
+            series |= dict.fromkeys(row)
     return list(series)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #7bbce170
@@ -272,19 +379,40 @@ def _draw_shares(ax: Axes, rows: _Rows, series: Sequence[str]):
     name_rows(ax, list(rows))
     for k, s in enumerate(series):
         known = _by_row(rows, s)
-        ax.plot(list(known.values()), list(known), linestyle="", zorder=3, label=s, clip_on=False, **mark(k, 6))
+        ax.plot(
+            list(known.values()),
+            list(known),
+            linestyle="",
+            zorder=3,
+            label=s,
+            clip_on=False,
+            **mark(k, 6),
+        )
     ax.set_xlim(left=0)
     ax.tick_params(labelbottom=True)
     ax.tick_params(axis="y", pad=8)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #505ff897
-def share_dots(panels: Mapping[str, Mapping[str, Mapping[str, float|None]]], title: str = "",
-               xlabel: str = "expressions (%)", same: bool = False) -> Figure:
+def share_dots(
+    panels: Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    title: str = "",
+    xlabel: str = "expressions (%)",
+    same: bool = False,
+) -> Figure:
     """Draw shares, in percent, as dots, a row for each kind, a shape for each series: panel -> row -> series -> share.
     `same`: one scale for all panels."""
     series = _series_of(panels)
     sizes = [len(rows) + 2.2 for rows in panels.values()]
-    shape: dict[str, Any] = {"ncols": 1, "nrows": len(panels), "height_ratios": sizes, "sharex": same, "sharey": False}
-    with figure(8.2, .28*sum(sizes) + .9, title, list(panels), xlabel=xlabel, grid="x", **shape) as (fig, axes):
-        for ax, rows in zip(axes, panels.values(), strict=True): _draw_shares(ax, rows, series)
+    shape: dict[str, Any] = {
+        "ncols": 1,
+        "nrows": len(panels),
+        "height_ratios": sizes,
+        "sharex": same,
+        "sharey": False,
+    }
+    with figure(
+        8.2, 0.28 * sum(sizes) + 0.9, title, list(panels), xlabel=xlabel, grid="x", **shape
+    ) as (fig, axes):
+        for ax, rows in zip(axes, panels.values(), strict=True):
+            _draw_shares(ax, rows, series)
     return fig

@@ -26,45 +26,76 @@ from .altentities_rules import ERROR_RULES, _others, categories_by_rule
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #224aac1b
 class Labelling(NamedTuple):
     "A sheet for labelling answers by hand."
-    about: str                # the question about an answer
-    labels: dict[str, str]    # the labels, and the meaning of each
-    several: bool             # an answer may have several labels
-    credit: float             # of the answers that are drawn: 0 wrong, 1 right
-    n: int                    # answers of each domain
+
+    about: str  # the question about an answer
+    labels: dict[str, str]  # the labels, and the meaning of each
+    several: bool  # an answer may have several labels
+    credit: float  # of the answers that are drawn: 0 wrong, 1 right
+    n: int  # answers of each domain
     domains: tuple[str, ...]  # where the table has numbers
 
+
 LABELLINGS = {
-    "errors": Labelling("Why is the answer wrong?", {
-        "no textual overlap": "what the expression says is not in the target's text",
-        "poor reasoning": "it is there in other words, or follows from what is there, as in a comparison",
-        "multi-modality": "it is about looks or sound",
-        "wrong annotation": "the expression fits both things, or the other one"},
-        False, 0., 40, ("books", "recipes", "songs")),
-    "right": Labelling("What is the expression about?", {
-        "date": "when the song was released or made", "content": "what its words are about",
-        "singer or band": "who sings or plays it", "genre": "its kind of music",
-        "further song information": "anything else that is known of it",
-        "comparison": "more or less of something than the other has", "negation": "what the song is not",
-        "instrument or sound": "what one hears", "album": "where it came out"}, True, 1., 100, ("songs",))}
+    "errors": Labelling(
+        "Why is the answer wrong?",
+        {
+            "no textual overlap": "what the expression says is not in the target's text",
+            "poor reasoning": "it is there in other words, or follows from what is there, as in a comparison",
+            "multi-modality": "it is about looks or sound",
+            "wrong annotation": "the expression fits both things, or the other one",
+        },
+        False,
+        0.0,
+        40,
+        ("books", "recipes", "songs"),
+    ),
+    "right": Labelling(
+        "What is the expression about?",
+        {
+            "date": "when the song was released or made",
+            "content": "what its words are about",
+            "singer or band": "who sings or plays it",
+            "genre": "its kind of music",
+            "further song information": "anything else that is known of it",
+            "comparison": "more or less of something than the other has",
+            "negation": "what the song is not",
+            "instrument or sound": "what one hears",
+            "album": "where it came out",
+        },
+        True,
+        1.0,
+        100,
+        ("songs",),
+    ),
+}
 HEADS = ("id", "question", "target", "other", "expression", "by rule", "label")
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #73ff49bf
 def _the_labelling(kind: str) -> Labelling:
     "Find a sheet by its kind."
-    if kind not in LABELLINGS: raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, LABELLINGS))
+    if kind not in LABELLINGS:
+        raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, LABELLINGS))
     return LABELLINGS[kind]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #2b71b128
 class Drawn(NamedTuple):
     "One answer on a sheet."
+
     question: AltQuestion
     number: int  # of its expression
-    @property
-    def expression(self) -> str: return self.question.expressions[self.number]
-    @property
-    def id(self) -> str: return f"{self.question.key}-{self.number}"
 
-def answers_that_earned(questions: Iterable[AltQuestion], outcomes: pd.DataFrame, credit: float) -> list[Drawn]:
+    @property
+    def expression(self) -> str:
+        return self.question.expressions[self.number]
+
+    @property
+    def id(self) -> str:
+        return f"{self.question.key}-{self.number}"
+
+
+def answers_that_earned(
+    questions: Iterable[AltQuestion], outcomes: pd.DataFrame, credit: float
+) -> list[Drawn]:
     """Collect, in the order of a domain's questions, all answers that earned so much (0 wrong, 1 right) by a system's
     outcomes on them: id, credit."""
     earned = dict(zip(outcomes.id, outcomes.credit, strict=True))
@@ -72,22 +103,31 @@ def answers_that_earned(questions: Iterable[AltQuestion], outcomes: pd.DataFrame
     for q in questions:
         for i in range(len(q.expressions)):
             answer = Drawn(q, i)
-            if answer.id not in earned: lost.append(answer.id)
-            elif earned[answer.id] == credit: found.append(answer)
+            if answer.id not in earned:
+                lost.append(answer.id)
+            elif earned[answer.id] == credit:
+                found.append(answer)
     if lost:
-        raise DataError(f"{len(lost)} expressions have no outcome, the first is {lost[0]}",
-                        do="take the questions that the system answered")
+        raise DataError(
+            f"{len(lost)} expressions have no outcome, the first is {lost[0]}",
+            do="take the questions that the system answered",
+        )
     return found
+
 
 def _drawn_answers(answers: Sequence[Drawn], kind: str, seed: int = 0) -> list[Drawn]:
     "Draw the answers of a sheet."
-    return random.Random(f"{seed}:{kind}").sample(list(answers), min(_the_labelling(kind).n, len(answers)))
+    return random.Random(f"{seed}:{kind}").sample(
+        list(answers), min(_the_labelling(kind).n, len(answers))
+    )
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #b860ea3e
 def _guessed(kind: str, d: Drawn) -> list[str]:
     "Suggest labels of an answer by rules."
-    if kind == "errors": return [k for k, holds in ERROR_RULES.items() if holds(d.question, d.expression)]
+    if kind == "errors":
+        return [k for k, holds in ERROR_RULES.items() if holds(d.question, d.expression)]
     return [k for k in _the_labelling(kind).labels if k in categories_by_rule(d.expression)]
+
 
 def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
     "Write a sheet to be filled in."
@@ -95,24 +135,35 @@ def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
     for d in drawn:
         q, guess = d.question, "; ".join(_guessed(kind, d))
         others = " / ".join(map(attrgetter("name"), _others(q)))
-        lines.append(csv_line([d.id, q.question, q.meant.name, others, d.expression.strip(), guess, ""]))
+        lines.append(
+            csv_line(
+                [d.id, q.question, q.meant.name, others, d.expression.strip(), guess, ""]
+            )
+        )
     return "".join(lines)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #76b9fe1c
-def labelling_path(folder: str|Path, kind: str, domain: str) -> Path:
+def labelling_path(folder: str | Path, kind: str, domain: str) -> Path:
     "Name the file of a domain's sheet (books, recipes, songs) of a kind: errors, right."
     if domain not in (known := _the_labelling(kind).domains):
-        raise CallError(f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}")
-    return Path(folder)/f"{kind}-{domain}.csv"
+        raise CallError(
+            f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}"
+        )
+    return Path(folder) / f"{kind}-{domain}.csv"
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #ae620753
-def write_labellings(folder: str|Path, kind: str, answers: Mapping[str, Sequence[Drawn]], seed: int = 0) -> list[Path]:
+def write_labellings(
+    folder: str | Path, kind: str, answers: Mapping[str, Sequence[Drawn]], seed: int = 0
+) -> list[Path]:
     """Write a sheet of a kind (errors, right) for each domain that has such answers, drawn by the seed, and return the
     files; none that is there is touched."""
     wanted: dict[Path, str] = {}
     for domain in filter(answers.get, _the_labelling(kind).domains):
         path = labelling_path(folder, kind, domain)
-        if path.exists(): raise CallError("is there already", str(path), "it may hold labels: name another folder")
+        if path.exists():
+            raise CallError(
+                "is there already", str(path), "it may hold labels: name another folder"
+            )
         wanted[path] = _labelling_text(kind, _drawn_answers(answers[domain], kind, seed))
     return [write_atomic(path, text) for path, text in wanted.items()]
 
@@ -122,46 +173,67 @@ def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
     k = _the_labelling(kind)
     labels: dict[str, None] = {}  # each once, in their order
     for piece in text.split(";"):
-        if not (label := " ".join(piece.split()).lower()): continue
-        if label not in k.labels: raise FormatError(f"unknown label {label!r}", where, nearest(label, k.labels))
+        if not (label := " ".join(piece.split()).lower()):
+            continue
+        if label not in k.labels:
+            raise FormatError(f"unknown label {label!r}", where, nearest(label, k.labels))
         labels[label] = None
     if len(labels) > 1 and not k.several:
-        raise FormatError(f"{len(labels)} labels, {' and '.join(labels)}", where,
-                          "an error has one type: keep the first that fits")
+        raise FormatError(
+            f"{len(labels)} labels, {' and '.join(labels)}",
+            where,
+            "an error has one type: keep the first that fits",
+        )
     return tuple(labels)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #a05312db
-def read_labels(path: str|Path, kind: str) -> dict[str, tuple[str, ...]]:
+def read_labels(path: str | Path, kind: str) -> dict[str, tuple[str, ...]]:
     "Read the labels, by id, of a filled sheet of a kind (errors, right); () where there are none yet."
-    return {id: _labels_in(text, kind, where) for id, text, where in filled_lines(path, "label")}
+    return {
+        id: _labels_in(text, kind, where) for id, text, where in filled_lines(path, "label")
+    }
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #77345a9f
 class Labelled(NamedTuple):
     "A whole sheet in numbers."
-    counts: dict[str, int] # label -> answers
-    n: int                 # answers
 
-def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labelled|None, str]:
+    counts: dict[str, int]  # label -> answers
+    n: int  # answers
+
+
+def count_labels(
+    labels: Mapping[str, tuple[str, ...]], kind: str
+) -> tuple[Labelled | None, str]:
     """Count how many answers of one sheet (errors, right) have each label; labels go by id. If they cannot be counted,
     return None and the reason."""
-    if not labels: return None, "the sheet has no lines"
+    if not labels:
+        return None, "the sheet has no lines"
     if empty := list(labels.values()).count(()):
-        return None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label"
+        return (
+            None,
+            f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label",
+        )
     n = Counter(chain.from_iterable(labels.values()))
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #f9c02872
 _Labels = Mapping[str, tuple[str, ...]]  # id -> labels
 
+
 def _check_sheets(a: _Labels, b: _Labels):
     "Refuse sheets with different answers, and those that are not filled in."
     if a.keys() != b.keys():
-        raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
-                        do="let both people label the same file")
-    if () in (*a.values(), *b.values()): raise DataError("a line has no label", do="fill in both sheets")
+        raise DataError(
+            f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
+            do="let both people label the same file",
+        )
+    if () in (*a.values(), *b.values()):
+        raise DataError("a line has no label", do="fill in both sheets")
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #8985d48a
-def _kappa_of(label: str, a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
+def _kappa_of(
+    label: str, a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]
+) -> float:
     "Compute how far two people agree on which answers have a label."
     return cohen_kappa([label in x for x in a], [label in x for x in b])
 
@@ -172,11 +244,16 @@ def label_agreement(a: _Labels, b: _Labels, kind: str) -> dict[str, float]:
     _check_sheets(a, b)
     k, first, second = _the_labelling(kind), list(a.values()), list(map(b.__getitem__, a))
     each = {label: _kappa_of(label, first, second) for label in k.labels}
-    if k.several: return each | {"all": sum(each.values())/len(each)}
-    return each | {"all": cohen_kappa(list(map(itemgetter(0), first)), list(map(itemgetter(0), second)))}
+    if k.several:
+        return each | {"all": sum(each.values()) / len(each)}
+    return each | {
+        "all": cohen_kappa(
+            list(map(itemgetter(0), first)), list(map(itemgetter(0), second))
+        )
+    }
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #70a57d7e
 def examples_behind(share: float, n: int = 40) -> list[int]:
     """List the numbers of examples, of `n`, that a share in percent, printed without decimals, may mean, however
     halves were rounded."""
-    return [k for k in range(n + 1) if abs(100*k/n - share) <= .5 + 1e-9]
+    return [k for k in range(n + 1) if abs(100 * k / n - share) <= 0.5 + 1e-9]

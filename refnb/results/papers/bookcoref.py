@@ -25,79 +25,141 @@ from ..tables import Report
 def _run_reason(system: str, task: str, s: Settings) -> str:
     "Explain why a system has no run on a task here."
     name = system.partition("@")[0]
-    if why := lacks_file(name, task, s): return why
+    if why := lacks_file(name, task, s):
+        return why
     if name == "pattern-matching" and not task.startswith("sample/"):
-        return ("it needs the names of the characters; those of Animal Farm are here, those of the other books come "
-                "with bookcoref-gold")
+        return (
+            "it needs the names of the characters; those of Animal Farm are here, those of the other books come "
+            "with bookcoref-gold"
+        )
     return f"there is no run of {name} on {task} here, nor a summary of one: refnb run {task} {name}"
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
 class BookRows:
     "The counts of several systems, and reasons for cells whose counts are missing."
+
     def __init__(self, systems: Sequence[str], task: str, s: Settings):
         "Find the counts of systems, or of system@hash, on whole books, the task."
         self.task, self.s = task, s
         self.found = {x: self._counts(x) for x in systems}
-    def _counts(self, system: str) -> dict[str, Summary|None]:
+
+    def _counts(self, system: str) -> dict[str, Summary | None]:
         "Find the counts of a system on whole books and on windows; of Animal Farm alone, if there are no others."
         found = {self.task: run_counts(system, self.task, self.s)}
-        if self.task in SPLIT: found[SPLIT[self.task]] = run_counts(system, SPLIT[self.task], self.s)
-        if system.startswith("published/") or self.task != "bookcoref/gold": return found
+        if self.task in SPLIT:
+            found[SPLIT[self.task]] = run_counts(system, SPLIT[self.task], self.s)
+        if system.startswith("published/") or self.task != "bookcoref/gold":
+            return found
         for of_all, of_one in ((self.task, ALONE), (SPLIT[self.task], SPLIT[ALONE])):
-            if found[of_all] is None: found[of_all] = run_counts(system, of_one, self.s)
+            if found[of_all] is None:
+                found[of_all] = run_counts(system, of_one, self.s)
         return found
-    def summary(self, system: str, setting: str) -> Summary|None:
+
+    def summary(self, system: str, setting: str) -> Summary | None:
         "Return the run of a system that a setting is scored on."
         return self.found[system][SPLIT[self.task] if setting == "split" else self.task]
-    def scores(self, system: str, setting: str, books: Sequence[str]) -> tuple[dict[str, Prf], str]:
+
+    def scores(
+        self, system: str, setting: str, books: Sequence[str]
+    ) -> tuple[dict[str, Prf], str]:
         "Compute scores over some books, or explain why there are none: never over fewer books than asked."
-        task, found = SPLIT[self.task] if setting == "split" else self.task, self.summary(system, setting)
-        if found is None: return {}, _run_reason(system, task, self.s)
+        task = SPLIT[self.task] if setting == "split" else self.task
+        found = self.summary(system, setting)
+        if found is None:
+            return {}, _run_reason(system, task, self.s)
         if set(books) - set(found.counts):
-            return {}, _run_reason(system, task, self.s) if system == "pattern-matching" else lacks("bookcoref-gold")
+            return {}, _run_reason(
+                system, task, self.s
+            ) if system == "pattern-matching" else lacks("bookcoref-gold")
         return pooled(found.counts, setting, books), ""
-    def add(self, report: Report, system: str, column: str, setting: str, books: Sequence[str], metric: str,
-            mode: str = ""):
+
+    def add(
+        self,
+        report: Report,
+        system: str,
+        column: str,
+        setting: str,
+        books: Sequence[str],
+        metric: str,
+        mode: str = "",
+    ):
         "Add one cell to a report: the F1 of a metric in percent."
         scores, reason = self.scores(system, setting, books)
         found = self.summary(system, setting) if scores else None
         run = report.use(found.info) if found else ""
-        report.add(system_title(system), column, 100*scores[metric].f1 if scores else None, run=run, reason=reason,
-                   mode=mode)
+        report.add(
+            system_title(system),
+            column,
+            100 * scores[metric].f1 if scores else None,
+            run=run,
+            reason=reason,
+            mode=mode,
+        )
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #fa0b2d12
 def _stroke(ax: Axes, x: float, half: float, score: float):
     "Draw a published score as a stroke over a bar."
-    ax.plot([x - half, x + half], [score]*2, color=RED, linewidth=1.8, zorder=4, label="published, three books")
+    ax.plot(
+        [x - half, x + half],
+        [score] * 2,
+        color=RED,
+        linewidth=1.8,
+        zorder=4,
+        label="published, three books",
+    )
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #971849ca
-def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[str],
-           printed: Mapping[str, Mapping[str, float]]):
+def _panel(
+    ax: Axes,
+    rows: Mapping[str, Mapping[str, float]],
+    names: Sequence[str],
+    printed: Mapping[str, Mapping[str, float]],
+):
     "Draw one setting: a group of bars per metric, a bar per system."
-    width = .8/max(len(rows), 1)
+    width = 0.8 / max(len(rows), 1)
     for k, (row, values) in enumerate(rows.items()):
         # a system without this setting leaves its place empty
-        at = [i - .4 + width*(k + .5) for i in range(len(names))]
-        ax.bar(at, [values.get(n, 0) for n in names], width*.92, label=row, zorder=2, **fill(k))
+        at = [i - 0.4 + width * (k + 0.5) for i in range(len(names))]
+        ax.bar(
+            at,
+            [values.get(n, 0) for n in names],
+            width * 0.92,
+            label=row,
+            zorder=2,
+            **fill(k),
+        )
         for x, n in zip(at, names, strict=True):
-            if n in printed.get(row, {}): _stroke(ax, x, width*.45, printed[row][n])
+            if n in printed.get(row, {}):
+                _stroke(ax, x, width * 0.45, printed[row][n])
     ax.set_xticks(range(len(names)), names)
     ax.set_ylim(0, 100)
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #d33faa91
 _Scores = Mapping[str, float]  # metric -> percent
 
-def _in_setting(scores: Mapping[str, Mapping[str, _Scores]], setting: str) -> dict[str, _Scores]:
+
+def _in_setting(
+    scores: Mapping[str, Mapping[str, _Scores]], setting: str
+) -> dict[str, _Scores]:
     "Pick the scores of one setting, by system; a system without it has none."
     return {system: by_setting.get(setting, {}) for system, by_setting in scores.items()}
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #bf1ba3a7
-def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequence[str], title: str = "",
-         printed: Mapping[str, Mapping[str, Mapping[str, float]]]|None = None) -> Figure:
+def bars(
+    scores: Mapping[str, Mapping[str, Mapping[str, float]]],
+    names: Sequence[str],
+    title: str = "",
+    printed: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
+) -> Figure:
     """Draw scores of several systems, a panel per setting: system -> setting -> metric -> percent, and the same for the
     paper in `printed`. `names` are those of the metrics."""
     settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
-    with figure(3.9*len(settings) + .6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
+    with figure(3.9 * len(settings) + 0.6, 3.7, title, settings, ylabel="F1 (%)") as (
+        fig,
+        axes,
+    ):
         for ax, setting in zip(axes, settings, strict=True):
-            _panel(ax, _in_setting(scores, setting), names, _in_setting(printed or {}, setting))
+            _panel(
+                ax, _in_setting(scores, setting), names, _in_setting(printed or {}, setting)
+            )
     return fig

@@ -25,86 +25,137 @@ def _last(d: Document, e: Document) -> int:
     spans = chain.from_iterable(chain(d.clusters, e.clusters))
     return max(d.size, e.size) or 1 + max(map(itemgetter(1), spans), default=0)
 
+
 def _stretch(n: int) -> int:
     "Divide a length by sixty, rounded up to two digits."
-    w = max(1, -(-n//60))
-    unit = 10**max(0, len(str(w)) - 2)
-    return -(-w//unit)*unit
+    w = max(1, -(-n // 60))
+    unit = 10 ** max(0, len(str(w)) - 2)
+    return -(-w // unit) * unit
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #731f5fc0
 def _state_counts(gold: Document, predicted: Document, n: int, width: int) -> pd.DataFrame:
     "Count the states of mentions in each stretch of `width` of `n` tokens."
     states = mention_states(gold, predicted)
-    return pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES,
-                                                                        fill_value=0)
+    return pd.crosstab(states.start // width * width, states.state).reindex(
+        index=range(0, n, width), columns=STATES, fill_value=0
+    )
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #4191cc07
 def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
     """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
     text) with counts of states, recall, precision; its index is the first token."""
     if width < 0:
-        raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
+        raise CallError(
+            f"a stretch of {width} tokens",
+            do="say 1 or more, or 0 for about a sixtieth of the text",
+        )
     n = _last(gold, predicted)
     counts = _state_counts(gold, predicted, n, width or _stretch(n))
-    predicted_n, gold_n = (counts[["right", "wrong entity", x]].sum(axis=1) for x in ("spurious", "missed"))
-    recall, precision = counts.right/gold_n.where(gold_n > 0), counts.right/predicted_n.where(predicted_n > 0)
-    return counts.assign(recall=recall, precision=precision).rename_axis(index="token", columns=None)
+    predicted_n, gold_n = (
+        counts[["right", "wrong entity", x]].sum(axis=1) for x in ("spurious", "missed")
+    )
+    recall = counts.right / gold_n.where(gold_n > 0)
+    precision = counts.right / predicted_n.where(predicted_n > 0)
+    return counts.assign(recall=recall, precision=precision).rename_axis(
+        index="token", columns=None
+    )
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #d86b0062
-_FILLS = {"right": ("#c4c4c4", ""), "wrong entity": (INK, ""), "missed": ("#ffffff", "//////")}
+_FILLS = {
+    "right": ("#c4c4c4", ""),
+    "wrong entity": (INK, ""),
+    "missed": ("#ffffff", "//////"),
+}
+
 
 def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]]):
     "Draw one row: stacked steps, scaled to the row."
     top = max(map(sum, zip(*counts.values(), strict=True)), default=0) or 1
-    base = [y]*(len(edges) - 1)
+    base = [y] * (len(edges) - 1)
     for state, values in counts.items():
-        high, (color, hatch) = [b + .82*v/top for b, v in zip(base, values, strict=True)], _FILLS[state]
+        high, (color, hatch) = (
+            [b + 0.82 * v / top for b, v in zip(base, values, strict=True)],
+            _FILLS[state],
+        )
         if any(values):
-            ax.stairs(high, edges, baseline=base, fill=True, facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.3)
+            ax.stairs(
+                high,
+                edges,
+                baseline=base,
+                fill=True,
+                facecolor=color,
+                hatch=hatch,
+                edgecolor=INK,
+                linewidth=0.3,
+            )
         base = high
-    ax.axhline(y, color=GREY, linewidth=.6)
+    ax.axhline(y, color=GREY, linewidth=0.6)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #b2bd0c32
 def _strip(ax: Axes, along: pd.DataFrame, edges: list[float]):
     "Draw recall and precision above the rows."
-    for column, color, style in (("recall", COLORS[0], "-"), ("precision", COLORS[1], "--")):
-        values = (100*along[column]).tolist()
-        ax.step(edges, [*values, values[-1]], where="post", color=color, linestyle=style, label=column)
+    for column, color, style in (
+        ("recall", COLORS[0], "-"),
+        ("precision", COLORS[1], "--"),
+    ):
+        values = (100 * along[column]).tolist()
+        ax.step(
+            edges,
+            [*values, values[-1]],
+            where="post",
+            color=color,
+            linestyle=style,
+            label=column,
+        )
     ax.set(ylim=(0, 103), yticks=[0, 50, 100], ylabel="percent")
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #fdc57a4b
 def _row(ax: Axes, states: pd.DataFrame, edges: list[float], y: int, width: int):
     "Draw the skyline of an entity from the states of its mentions."
-    counts = pd.crosstab(states.start//width, states.state)
+    counts = pd.crosstab(states.start // width, states.state)
     counts = counts.reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
     _skyline(ax, edges, y, {s: counts[s].tolist() for s in _FILLS})
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #4e97784d
 def _row_names(table: pd.DataFrame) -> list[str]:
     "Name the rows: an entity, and the number of its mentions."
-    return [f"{plain(name, 24)}  {m:,}" for name, m in zip(table.name, table.mentions, strict=True)]
+    return [
+        f"{plain(name, 24)}  {m:,}"
+        for name, m in zip(table.name, table.mentions, strict=True)
+    ]
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #1fc426bf
 def _key(ax: Axes):
     "Let the legend show what each fill means."
     for state, (color, hatch) in _FILLS.items():
-        ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
+        ax.fill_between(
+            [], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=0.5, label=state
+        )
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #aadee408
-def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float], width: int):
+def _rows(
+    ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float], width: int
+):
     "Draw the skylines, their names and verdicts."
     n = len(table)
     for y, (g, entity) in enumerate(table.iterrows()):
         _row(ax, states[states.gold == g], edges, n - 1 - y, width)
-        ax.annotate(entity.verdict, (1.01, n - .7 - y), xycoords=("axes fraction", "data"), va="center")
-    ax.set_yticks(n - .7 - np.arange(n), _row_names(table))
-    ax.set_ylim(-.15, max(n, 1))
+        ax.annotate(
+            entity.verdict,
+            (1.01, n - 0.7 - y),
+            xycoords=("axes fraction", "data"),
+            va="center",
+        )
+    ax.set_yticks(n - 0.7 - np.arange(n), _row_names(table))
+    ax.set_ylim(-0.15, max(n, 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     _key(ax)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #285d5ba5
-def along_the_book(gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = "") -> Figure:
+def along_the_book(
+    gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = ""
+) -> Figure:
     """Draw what became of the mentions of the most frequent entities, so many rows, along the text, in stretches of
     `width` tokens; 0: a sixtieth of the text."""
     along = by_position(gold, predicted, width)
@@ -112,9 +163,15 @@ def along_the_book(gold: Document, predicted: Document, entities: int = 12, widt
     states = mention_states(gold, predicted)
     width = int(along.index[1]) if len(along) > 1 else width or _last(gold, predicted)
     edges = [*along.index, _last(gold, predicted)]
-    tall = .36*len(table)
-    shape: dict[str, Any] = {"nrows": 2, "ncols": 1, "sharex": True, "sharey": False, "dpi": 64,
-                             "height_ratios": [1, max(tall, .5)]}
+    tall = 0.36 * len(table)
+    shape: dict[str, Any] = {
+        "nrows": 2,
+        "ncols": 1,
+        "sharex": True,
+        "sharey": False,
+        "dpi": 64,
+        "height_ratios": [1, max(tall, 0.5)],
+    }
     with figure(9, tall + 2.3, title, ["", ""], grid="x", **shape) as (fig, (top, ax)):
         _strip(top, along, edges)
         _rows(ax, table, states, edges, width)
@@ -129,7 +186,9 @@ def _shown_first(counts: pd.DataFrame, partner: Mapping[int, int]) -> list[int]:
     return list(dict.fromkeys([*partners, *frequent]))
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #84310dca
-def _who_went_where(gold: Document, predicted: Document, entities: int = 12, columns: int = 16) -> pd.DataFrame:
+def _who_went_where(
+    gold: Document, predicted: Document, entities: int = 12, columns: int = 16
+) -> pd.DataFrame:
     "Count mentions of each entity, by the predicted cluster that they are in."
     m, states = matched(gold, predicted), mention_states(gold, predicted)
     top = differences(gold, predicted).index[:entities]
@@ -142,29 +201,54 @@ def _who_went_where(gold: Document, predicted: Document, entities: int = 12, col
     return table.rename_axis(index="gold", columns=None)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #5e90985d
-def _below(column: str|int, predicted: Document) -> str:
+def _below(column: str | int, predicted: Document) -> str:
     "Name a column: a predicted cluster by its name, if it has one, or by its index."
-    if isinstance(column, str): return column
+    if isinstance(column, str):
+        return column
     name = predicted.names[column] if predicted.names else ""
     return plain(name, 16) if name else f"#{column}"
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
-def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns: int = 16, title: str = "") -> Figure:
+def pieces_plot(
+    gold: Document,
+    predicted: Document,
+    entities: int = 12,
+    columns: int = 16,
+    title: str = "",
+) -> Figure:
     """Draw the mentions that entities and predicted clusters share, as a grid of shades; `entities` rows, and at most
     `columns` columns, with the clusters' names, if any, below."""
     import seaborn as sns
+
     counts = _who_went_where(gold, predicted, entities, columns)
     below = [_below(c, predicted) for c in counts.columns]
     beside = [plain(name_of(gold, g), 24) for g in counts.index]
-    with figure(.52*counts.shape[1] + 2.2, .36*max(len(counts), 1) + 1.6, title, dpi=64) as (fig, (ax,)):
+    with figure(
+        0.52 * counts.shape[1] + 2.2, 0.36 * max(len(counts), 1) + 1.6, title, dpi=64
+    ) as (fig, (ax,)):
         ax.grid(False)
         shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()
         if len(counts):
             shares = counts.div(counts.sum(axis=1), axis=0)
-            sns.heatmap(shares, annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25, cbar=False, ax=ax,
-                        annot_kws={"size": 8})
-        ax.set_xticks(np.arange(len(below)) + .5, below, rotation=40, ha="right", rotation_mode="anchor")
-        ax.set_yticks(np.arange(len(beside)) + .5, beside, rotation=0)
+            sns.heatmap(
+                shares,
+                annot=shown,
+                fmt="",
+                cmap="Greys",
+                vmin=0,
+                vmax=1.25,
+                cbar=False,
+                ax=ax,
+                annot_kws={"size": 8},
+            )
+        ax.set_xticks(
+            np.arange(len(below)) + 0.5,
+            below,
+            rotation=40,
+            ha="right",
+            rotation_mode="anchor",
+        )
+        ax.set_yticks(np.arange(len(beside)) + 0.5, beside, rotation=0)
         ax.set(xlabel="", ylabel="")
-        ax.axvline(counts.shape[1] - 2, color=GREY, linewidth=.8)
+        ax.axvline(counts.shape[1] - 2, color=GREY, linewidth=0.8)
     return fig

@@ -19,11 +19,13 @@ from ..tables import Report
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #d17c188b
 class Answered(NamedTuple):
     "A system's row: its answers."
-    system: str              # its name
-    title: str               # of the row; says so where only a half was answered
-    outcomes: pd.DataFrame   # one row per question
-    run: str                 # system@hash, of each run
-    half: str                # the corpus, where only one was answered
+
+    system: str  # its name
+    title: str  # of the row; says so where only a half was answered
+    outcomes: pd.DataFrame  # one row per question
+    run: str  # system@hash, of each run
+    half: str  # the corpus, where only one was answered
+
 
 def _half_of(o: pd.DataFrame) -> str:
     "Name the corpus of outcomes, if they are all of one."
@@ -31,16 +33,21 @@ def _half_of(o: pd.DataFrame) -> str:
     return corpora.pop() if len(corpora) == 1 else ""
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #bcb9e423
-def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> dict[str, Answered]:
+def answered(
+    systems: Iterable[str], task: str, s: Settings, report: Report
+) -> dict[str, Answered]:
     """Collect what systems answered of a task (identifyme/test, or another), in the order of rows: those that have
     answered something. The report notes the runs as inputs."""
     out = {}
     for name in systems:
-        if (found := outcomes_on(name, task, s)) is None: continue
+        if (found := outcomes_on(name, task, s)) is None:
+            continue
         o, infos = found
         half = _half_of(o) if infos[0].task != task else ""
         title = f"{system_title(name)} ({half} half)" if half else system_title(name)
-        out[name] = Answered(name, title, o, " ".join(report.use(i, o) for i in infos), half)
+        out[name] = Answered(
+            name, title, o, " ".join(report.use(i, o) for i in infos), half
+        )
     return out
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #916fe126

@@ -19,10 +19,20 @@ from ...models.systems import split_name
 from ...models.language.systems import LanguageModelSystem
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #7383f2cb
-_WAYS = {"likelihood": "likelihood of the options", "logprobs": "log-probabilities of the server", "reply": "a reply"}
+_WAYS = {
+    "likelihood": "likelihood of the options",
+    "logprobs": "log-probabilities of the server",
+    "reply": "a reply",
+}
 _TURNED = {"reversed": ", options reversed", "rotations": ", options in all rotations"}
-_HELD = {"none": "", "regex": " held to a pattern", "choice": " held to the options", "json": " held to JSON"}
+_HELD = {
+    "none": "",
+    "regex": " held to a pattern",
+    "choice": " held to the options",
+    "json": " held to JSON",
+}
 _ROUNDED = ", weights of eight bits"
+
 
 def _way_name(settings: dict[str, Any]) -> str:
     "Name a way of asking: prompt form, kind of reply, and the order of options and the weights if they are changed."
@@ -34,9 +44,11 @@ def _way_name(settings: dict[str, Any]) -> str:
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #15ac2e16
 class Way(NamedTuple):
     "One way of asking, and what came of it."
-    name: str               # in words
-    info: RunInfo           # of the run
+
+    name: str  # in words
+    info: RunInfo  # of the run
     outcomes: pd.DataFrame  # one row per question
+
 
 def _with_summaries(system: str, task: str, s: Settings) -> dict[str, str]:
     "Find by hash the names of a system, with its settings, of which there are summaries on a task."
@@ -49,7 +61,10 @@ def _with_summaries(system: str, task: str, s: Settings) -> dict[str, str]:
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #b29d686f
 def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
     "Find all runs of a system on a task that have a summary."
-    runs = [run_outcomes(f"{name}@{h}", task, s) for h, name in _with_summaries(system, task, s).items()]
+    runs = [
+        run_outcomes(f"{name}@{h}", task, s)
+        for h, name in _with_summaries(system, task, s).items()
+    ]
     return [x for x in runs if x is not None]
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #ed7d3690
@@ -64,7 +79,9 @@ def _drawn_from(task: str, system: str, s: Settings) -> list[tuple[pd.DataFrame,
     whole, n = sample_of(task)
     out = []
     for o, info in _summaries(system, whole, s) if n else ():
-        out.append((o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), info))
+        out.append(
+            (o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), info)
+        )
     return out
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #447ea63b
@@ -81,7 +98,11 @@ def asked_ways(system: str, task: str, s: Settings) -> list[Way]:
 def rounded_pairs(ways: Sequence[Way]) -> list[tuple[Way, Way]]:
     "Pair each variant that has weights of eight bits with the same one without."
     named = {w.name: w for w in ways}
-    return [(named[name], w) for w in ways if (name := w.name.removesuffix(_ROUNDED)) != w.name and name in named]
+    return [
+        (named[name], w)
+        for w in ways
+        if (name := w.name.removesuffix(_ROUNDED)) != w.name and name in named
+    ]
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #1763139c
 def is_rounded(way: Way) -> bool:

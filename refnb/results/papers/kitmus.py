@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.settings import Settings
 from ...core.upstream import where
-from ...core.runs import find_summaries, places_of_summaries, read_summary, the_summary, run_hash
+from refnb.core.runs import (
+    find_summaries,
+    places_of_summaries,
+    read_summary,
+    the_summary,
+    run_hash,
+)
 from ...metrics.antecedents import Links, Together, together
 from ...models.published.kitmus import Scored, counted_links, kitmus_scores, runs_of
 from ...models.systems import split_name
@@ -23,31 +29,38 @@ from ..tables import Report
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #5212443c
 def model_of(title: str) -> str:
     "Return the name of a system in the release's folders from its title in a table."
-    return next(name.split("/")[1]
-                for name, e in entries_of("published-kitmus").items() if e.data.get("title") == title)
+    return next(
+        name.split("/")[1]
+        for name, e in entries_of("published-kitmus").items()
+        if e.data.get("title") == title
+    )
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #a9f542d1
 def why_not(model: str, task: str, got: Scored, s: Settings) -> str:
     """Explain, for a cell, why a system, as the release's folders name it, lacks scores on a task here; "" if all runs
     are here."""
-    if not got.listed: return "the release has no predictions of this system on these texts"
-    if got.runs and len(got.runs) == got.listed: return ""
+    if not got.listed:
+        return "the release has no predictions of this system on these texts"
+    if got.runs and len(got.runs) == got.listed:
+        return ""
     here = sum(where(p.file, s) in ("cache", "local") for p in runs_of(model, task))
     return f"{max(here, len(got.runs))} of {got.listed} released files are here: refnb fetch kitmus-predictions"
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #3d6d7d72
 class Runs(NamedTuple):
     "The runs of a system on a task, or why there is no score."
-    counts: Sequence[dict[str, Links]] = () # of each run: template pair -> counts
-    names: Sequence[str] = ()               # system@hash of each
-    why: str = ""                           # why there is no score
+
+    counts: Sequence[dict[str, Links]] = ()  # of each run: template pair -> counts
+    names: Sequence[str] = ()  # system@hash of each
+    why: str = ""  # why there is no score
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #ff07d628
 def published_runs(title: str, task: str, s: Settings) -> Runs:
     "Find the released runs of a system by its title in a table."
     model = model_of(title)
     scored = kitmus_scores(model, task, s)
-    if why := why_not(model, task, scored, s): return Runs(why=why)
+    if why := why_not(model, task, scored, s):
+        return Runs(why=why)
     return Runs(list(map(itemgetter("template pair"), scored.runs)), scored.names)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #ea85d49c
@@ -71,10 +84,13 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
     places = places_of_summaries(s)
     counts, names = [], []
     for name in _with_any_seed(system, task, places):
-        if not (found := the_summary(task, name, s.runs, places, the_usual(name))): continue
+        if not (found := the_summary(task, name, s.runs, places, the_usual(name))):
+            continue
         counts.append(counted_links(found[1].counts)["template pair"])
         names.append(f"{found[1].info.system}@{run_hash(found[1].info)}")
-    return Runs(counts, names, "" if names else f"no run of it: refnb run {task} '{system}'")
+    return Runs(
+        counts, names, "" if names else f"no run of it: refnb run {task} '{system}'"
+    )
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #b3710fcb
 def _note_runs(report: Report, task: str, names: Sequence[str]):
@@ -86,48 +102,55 @@ def _note_runs(report: Report, task: str, names: Sequence[str]):
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #41c9913b
 def add_cell(
     report: Report,  # a Report
-    row: str,        # of the table
-    column: str,     # of the table
-    task: str,       # such as kitmus/background-train/2/test
-    runs: Runs,      # of a system
-    score: str = "accuracy", # or lenient, or f1
-) -> Together|None:          # the mean, or None
+    row: str,  # of the table
+    column: str,  # of the table
+    task: str,  # such as kitmus/background-train/2/test
+    runs: Runs,  # of a system
+    score: str = "accuracy",  # or lenient, or f1
+) -> Together | None:  # the mean, or None
     "Add the mean over all runs of a system, or the reason why there are none."
     if runs.why:
         report.add(row, column, reason=runs.why)
         return None
     t = together(runs.counts, score)
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
-    cell = report.add(row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values()))
+    cell = report.add(
+        row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values())
+    )
     report.cells[row, column] = cell.changed(low=t.low, high=t.high)
     _note_runs(report, task, runs.names)
     return t
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #f3b7ac92
-def _add_naive(report: Report, row: str, column: str, t: Together|None):
+def _add_naive(report: Report, row: str, column: str, t: Together | None):
     "Add the interval that counts runs as all that varies."
-    if t is None or t.naive_low is None: return
+    if t is None or t.naive_low is None:
+        return
     cell = report.cells[row, column]
-    naive = report.add(f"{row}, as if only runs varied", column, t.mean, run=cell.run, n=cell.n)
+    naive = report.add(
+        f"{row}, as if only runs varied", column, t.mean, run=cell.run, n=cell.n
+    )
     report.cells[naive.row, column] = naive.changed(low=t.naive_low, high=t.naive_high)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #85212b90
 OURS = "ours / "  # begins the row of a system of this package
 _NOT_ASKED = "these systems answered the release's texts, not the sample"
 
+
 def _runs_of_title(title: str, task: str, s: Settings, before: str = "") -> Runs:
     "Find the runs of a system of this package, or of a published one, whose title has `before` before it."
-    if title.startswith(OURS): return own_runs(title.removeprefix(OURS), task, s)
+    if title.startswith(OURS):
+        return own_runs(title.removeprefix(OURS), task, s)
     return published_runs(f"{before}{title}", task, s)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #7e504b9a
 def add_systems(
-    report: Report,       # a Report, whose columns are numbers of entities
-    titles: Sequence[str], # of published systems
+    report: Report,  # a Report, whose columns are numbers of entities
+    titles: Sequence[str],  # of published systems
     ours: Sequence[str],  # systems of this package
-    variant: str,         # of the texts
-    s: Settings,          # where reports are
-    score: str = "accuracy", # or lenient, or f1
+    variant: str,  # of the texts
+    s: Settings,  # where reports are
+    score: str = "accuracy",  # or lenient, or f1
 ):
     "Add rows of systems, and of chance, with two, three and four entities."
     for row in (*titles, *(OURS + x for x in ours)):
@@ -137,36 +160,62 @@ def add_systems(
                 report.add(row, column, reason=_NOT_ASKED)
                 continue
             runs = _runs_of_title(row, task, s)
-            _add_naive(report, row, column, add_cell(report, row, column, task, runs, score))
-    for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n, run="chance")
+            _add_naive(
+                report, row, column, add_cell(report, row, column, task, runs, score)
+            )
+    for n in (2, 3, 4):
+        report.add("random", f"{n} entities", 1 / n, run="chance")
     for row, column in report.forgotten():
-        report.add(row, column, reason="the release has no predictions of this system on these texts")
+        report.add(
+            row,
+            column,
+            reason="the release has no predictions of this system on these texts",
+        )
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #4b020560
 def add_variants(
-    report: Report,       # a Report, whose rows are variants
-    variants: Sequence[str], # of the texts
-    entities: int,        # names in a text
-    titles: Sequence[str], # of published systems that were trained on KITMUS, as the columns name them
+    report: Report,  # a Report, whose rows are variants
+    variants: Sequence[str],  # of the texts
+    entities: int,  # names in a text
+    titles: Sequence[str],  # of published systems that were trained on KITMUS,
+    # as the columns name them
     ours: Sequence[str],  # systems of this package
-    s: Settings,          # where reports are
-    score: str = "accuracy", # or lenient, or f1
-    fewer: Sequence[int] = (), # other numbers of names, with rows of their own where somebody answered such texts
+    s: Settings,  # where reports are
+    score: str = "accuracy",  # or lenient, or f1
+    fewer: Sequence[int] = (),  # other numbers of names, with rows of their own where
+    # somebody answered such texts
 ):
     "Add columns of systems, and chance, for some variants."
     for variant in variants:
         task = f"kitmus/{variant}/{entities}/test"
         for column in (*titles, *(OURS + x for x in ours)):
-            if report.sample: report.add(variant, column, reason=_NOT_ASKED)
-            else: add_cell(report, variant, column, task, _runs_of_title(column, task, s, "kitmus-trained / "), score)
-    report.add("all variants", "random", 1/entities, run="chance")
+            if report.sample:
+                report.add(variant, column, reason=_NOT_ASKED)
+            else:
+                add_cell(
+                    report,
+                    variant,
+                    column,
+                    task,
+                    _runs_of_title(column, task, s, "kitmus-trained / "),
+                    score,
+                )
+    report.add("all variants", "random", 1 / entities, run="chance")
     for n in fewer if not report.sample else ():
-        for variant in variants: _add_fewer(report, variant, n, [*titles, "GREP"], ours, s, score)
-        report.add(f"all variants, {n} entities", "random", 1/n, run="chance")
+        for variant in variants:
+            _add_fewer(report, variant, n, [*titles, "GREP"], ours, s, score)
+        report.add(f"all variants, {n} entities", "random", 1 / n, run="chance")
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #54b41b0d
-def _add_fewer(report: Report, variant: str, n: int, titles: Sequence[str], ours: Sequence[str], s: Settings,
-               score: str):
+def _add_fewer(
+    report: Report,
+    variant: str,
+    n: int,
+    titles: Sequence[str],
+    ours: Sequence[str],
+    s: Settings,
+    score: str,
+):
     "Add a row of a variant with `n` names: released predictions that are here, and runs of this package's systems."
     row, task = f"{variant}, {n} entities", f"kitmus/{variant}/{n}/test"
     for title in titles:
@@ -174,4 +223,5 @@ def _add_fewer(report: Report, variant: str, n: int, titles: Sequence[str], ours
         if kitmus_scores(model_of(f"kitmus-trained / {title}"), task, s).listed:
             add_cell(report, row, title, task, runs, score)
     for system in ours:
-        if (own := own_runs(system, task, s)).counts: add_cell(report, row, OURS + system, task, own, score)
+        if (own := own_runs(system, task, s)).counts:
+            add_cell(report, row, OURS + system, task, own, score)
