@@ -251,7 +251,7 @@ class Quick:
         self.ran.append(name)
         report = Report(name, "strict", {k: v for k, v in parameters.items() if k != "out"}, sample=True)
         self.change(report)
-        made = Path(folder)/f"run-{len(self.ran)}"
+        made = Path(folder)/f"run-{name.replace('/', '-')}"  # two may run at once
         told = report.write(made)
         files = {p.relative_to(made).as_posix(): p.read_bytes() for p in sorted(told.parent.glob(f"{told.stem}.*"))}
         shutil.rmtree(made)

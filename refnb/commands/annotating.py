@@ -52,8 +52,8 @@ def _report_annotation(done: Any, out: str, characters: int, json: bool):
 
 # %% ../../nbs/commands/07_annotating.ipynb #e4d6575e
 def annotate_(
-    book: str,
-    /,  # .txt, .html, .epub, a file with one document, or animal-farm
+    book: str,  # .txt, .html, .epub, a file with one document, or animal-farm
+    /,
     characters: str = "",  # a YAML file of names, or liscu:TITLE,
     # TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default: propose a list for you to edit
     out: str = "",  # output folder, with the files of each stage
@@ -148,8 +148,8 @@ def _make_page(book: Any, name: str, window: int, length: int, out: str, json: b
 def correct_(
     book: str,  # one document with clusters: annotation.jsonl of `refnb annotate`,
     # or any readable file
-    files: list[str] = [],
-    /,  # files that annotators returned; without any, a page is made
+    files: list[str] = [],  # files that annotators returned; without any, a page is made
+    /,
     window: int = 1,  # for the page: number of the window, from 1
     length: int = 1500,  # for the page: approximate length of a window in words
     out: str = "",  # the page to make (.html); with FILES:

@@ -287,8 +287,8 @@ def _show_tables(result: dict[str, Any], names: list[str]):
 
 # %% ../../nbs/commands/03_building.ipynb #af419697
 def build_altentities_(
-    table: str,
-    /,  # a table of entities (JSONL or CSV)
+    table: str,  # a table of entities (JSONL or CSV)
+    /,
     out: str = "",  # output folder (new) for questions and annotation pages
     seed: int = 0,  # random seed
     set_: list[str] = [],  # change a rule: questions=100, apart=entities, denylist=FILE,
@@ -348,8 +348,8 @@ def _refuse_short(joined: Any, folder: str, least: int):
 # %% ../../nbs/commands/03_building.ipynb #0fdbed21
 def collect_(
     folder: str,  # folder made by `refnb build altentities`
-    files: list[str],
-    /,  # files that annotators returned
+    files: list[str],  # files that annotators returned
+    /,
     out: str = "",  # output folder; default: FOLDER/data
     keep: bool = False,  # keep expressions that name the target or its position, repeat,
     # or copy, as the release does

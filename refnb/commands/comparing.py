@@ -16,8 +16,9 @@ from .scoring import check_name, outcomes_of
 
 # %% ../../nbs/commands/08_comparing.ipynb #5f45cd49
 def view_(
-    run: str,
-    /,  # a run (folder, task:system or file:system), or a file of documents with clusters
+    run: str,  # a run (folder, task:system or file:system),
+    # or a file of documents with clusters
+    /,
     other: str = "",  # a second run or file on the same questions or documents,
     # side by side
     out: str = "",  # output file; default: view.html
@@ -46,8 +47,8 @@ def _show_boards(made: Any):
 
 # %% ../../nbs/commands/08_comparing.ipynb #8865bd0d
 def report_(
-    runs: str = "",
-    /,  # a folder of runs; default: the configured one
+    runs: str = "",  # a folder of runs; default: the configured one
+    /,
     out: str = "",  # output file; default: report.html
     task: str = "",  # a task, a prefix, or a pattern such as 'altentities/*'; default: all
     seed: int = 0,  # random seed of bootstrap and permutation
@@ -94,8 +95,8 @@ def _compared(c: Any) -> dict[str, Any]:
 # %% ../../nbs/commands/08_comparing.ipynb #85b9c2f4
 def compare_(
     first: str,  # a run (folder, task:system or file:system), or a file of answers
-    second: str,
-    /,  # another run on the same task
+    second: str,  # another run on the same task
+    /,
     gold: str = "",  # the questions (a file or a task) of files of answers
     mode: str = "strict",  # strict: a missing answer is wrong; released:
     # missing answers are excluded, as in the authors' code
@@ -192,8 +193,8 @@ def _show_power(task: str, system: list[str], found: Any):
 
 
 def power_(
-    task: str,
-    /,  # a task (`refnb list benchmarks`)
+    task: str,  # a task (`refnb list benchmarks`)
+    /,
     system: list[str] = [],  # a system that answered the task, or its run's folder:
     # give two; default: assume typical answers
     mode: str = "strict",  # strict: a missing answer is wrong; released:

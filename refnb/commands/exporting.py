@@ -28,10 +28,10 @@ def _check_tool(to: str, known: list[str], out: str):
 
 # %% ../../nbs/commands/10_exporting.ipynb #e37ebd35
 def export_(
-    task: str,
-    /,  # a task (`refnb list benchmarks`) or a file of questions (JSONL);
+    task: str,  # a task (`refnb list benchmarks`) or a file of questions (JSONL);
     # for records a run (folder or task:system); for a crate a table (identifyme/table_3) or
     # a paper; for documents a corpus or any readable file
+    /,
     to: str = "",  # inspect (a task of inspect_ai), harness (of lm_eval),
     # every-eval-ever (records of a run), ro-crate (reports and their provenance), documents
     # (clusters in another format), or gap (a run's answers for GAP's scorer)

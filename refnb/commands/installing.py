@@ -110,9 +110,9 @@ def _report_faults(faults: Sequence[Exception], files: int, check: bool):
 
 # %% ../../nbs/commands/02_installing.ipynb #f6e8bed8
 def fetch(
-    names: list[str] = [],
-    /,  # sets, repositories or files (`refnb list upstream`); default:
+    names: list[str] = [],  # sets, repositories or files (`refnb list upstream`); default:
     # all that are not marked "by name only"
+    /,
     check: bool = False,  # only verify local files; download nothing
     json: bool = False,  # print one JSON object
 ):
@@ -142,8 +142,8 @@ def fetch(
 
 # %% ../../nbs/commands/02_installing.ipynb #72aa446d
 def setup(
-    names: list[str] = [],
-    /,  # environments, or systems that need one; default: list them
+    names: list[str] = [],  # environments, or systems that need one; default: list them
+    /,
     wheels: str = "",  # install from this folder of wheels instead of an index
     json: bool = False,  # print one JSON object
 ):

@@ -193,9 +193,9 @@ LISTS = {
 def list_(
     what: str = "",  # tables, systems, benchmarks, corpora, upstream, runs,
     # or elsewhere (scores that other papers report); default: all but the last two
-    task: str = "",
-    /,  # for runs and elsewhere: a task, a prefix, or a pattern such as 'altentities/*';
-    # default: all
+    task: str = "",  # for runs and elsewhere: a task, a prefix,
+    # or a pattern such as 'altentities/*'; default: all
+    /,
     json: bool = False,  # print one JSON object
 ):
     "List tables, systems, benchmarks, corpora, upstream files and runs, and what each still needs."

@@ -29,9 +29,9 @@ def _refuse_failed(steps: Sequence[Any], failed: Sequence[Any]):
 
 # %% ../../nbs/commands/09_reproducing.ipynb #b1954a6d
 def reproduce_(
-    tables: list[str] = [],
-    /,  # papers or tables, such as identifyme or identifyme/table_3,
+    tables: list[str] = [],  # papers or tables, such as identifyme or identifyme/table_3,
     # or a notebook of yours; default: all
+    /,
     jobs: int = 0,  # parallel notebooks; default: as configured
     ray: str = "",  # address of a Ray cluster, or `local`
     sample: bool = False,  # use refnb's own sample; reports go to reports/sample

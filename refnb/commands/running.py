@@ -268,10 +268,10 @@ def run_(
     task: str,  # a task (`refnb list benchmarks`) or a pattern such as 'kitmus/*';
     # a file of questions (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or documents;
     # or all: the four benchmarks, with a card of the system
-    system: str,
-    /,  # a system (`refnb list systems`), or several, comma-separated;
+    system: str,  # a system (`refnb list systems`), or several, comma-separated;
     # also NAME[setting=value], openai/MODEL, vllm/MODEL@URL, local/FOLDER, command/PROGRAM;
     # inspect/LOG or harness/SAMPLES read answers from a log of inspect_ai or lm_eval
+    /,
     limit: int = 0,  # answer only the first questions; a later call continues. With all:
     # questions per task, the same for all systems
     fraction: float = 0.0,  # answer a fixed share of the questions, such as 0.1,

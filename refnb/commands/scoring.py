@@ -175,9 +175,9 @@ def _by_group(
 
 # %% ../../nbs/commands/04_scoring.ipynb #673a6fa7
 def score_choice(
-    run: str,
-    /,  # a run (folder, task:system or file:system), or a file of answers: JSONL,
+    run: str,  # a run (folder, task:system or file:system), or a file of answers: JSONL,
     # CSV with columns id and answer, or GAP predictions
+    /,
     gold: str = "",  # the questions (a file or a task) of a file of answers
     by: str = "",  # fields of the questions, comma-separated: accuracy by each
     mode: str = "strict",  # strict: a missing answer is wrong; released:
@@ -368,8 +368,9 @@ def _print_coref(c: Any, result: dict[str, Any], by: str):
 def score_coref_(
     gold: str,  # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank,
     # BookNLP, brat, or an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
-    predicted: str,
-    /,  # documents with predicted clusters, in any of these formats; matched by doc_key
+    predicted: str,  # documents with predicted clusters, in any of these formats;
+    # matched by doc_key
+    /,
     metrics: str = _COREF,  # comma-separated; lea_released is LEA as BookCoref's code
     # computes it; also blanc_corefud, mor, zeros
     match: str = "exact",  # matching of mentions: exact, head or partial (head and partial
@@ -421,9 +422,10 @@ def _say_notes(versions: dict[str, dict[str, Any]], lone: list[str]):
 
 # %% ../../nbs/commands/04_scoring.ipynb #0d8793c4
 def score_agreement(
-    files: list[str],
-    /,  # annotations by two or more people: files or folders in any readable format,
-    # or one file with several annotators (Label Studio, INCEpTION)
+    files: list[str],  # annotations by two or more people:
+    # files or folders in any readable format, or one file with several annotators (Label
+    # Studio, INCEpTION)
+    /,
     unmarked: str = "alone",  # how alpha counts a mention that an annotator did not mark:
     # alone (a cluster of its own) or missing
     out: str = "",  # output page of the sentences that they read differently (.html)
@@ -516,8 +518,8 @@ def _say_set_aside(got: Any):
 def score_kitmus(
     gold: str,  # texts with gold clusters: CoNLL-2012, JSON lines or GAP's table;
     # plain or .gz
-    predicted: str,
-    /,  # predictions in any of these formats, matched by id
+    predicted: str,  # predictions in any of these formats, matched by id
+    /,
     by: str = "",  # pronoun, position or entities: scores by each
     json: bool = False,  # print one JSON object
 ):
@@ -578,8 +580,8 @@ def _show_study(got: Any):
 # %% ../../nbs/commands/04_scoring.ipynb #e2f50002
 def score_study_(
     folder: str,  # folder made by `refnb build study`
-    files: list[str],
-    /,  # files that participants returned
+    files: list[str],  # files that participants returned
+    /,
     json: bool = False,  # print one JSON object
 ):
     "Score KITMUS' human study: Fleiss' kappa and the accuracy of participants."

@@ -101,9 +101,9 @@ def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
 def train_(
     system: str,  # a trainable system (`refnb list systems`),
     # such as bi-encoder or coref-minilm
-    task: str,
-    /,  # training data: a task such as altentities/books/oracle/train,
+    task: str,  # training data: a task such as altentities/books/oracle/train,
     # or a corpus such as litbank; several joined by +
+    /,
     fold: str = "0",  # fold of LitBank for a coreference system, 0 to 9, or all
     out: str = "",  # output folder of a coreference system; default:
     # a new one in runs/trained
