@@ -44,7 +44,7 @@ reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated h
 	@$(BIN)/refnb reproduce
 
 test: check notebooks tables pytest ## all checks: what CI runs
-check: $(VENV)/.$(EXTRAS)    ## export, clean, order of imports, notebooks' form, keys, typos, ruff, types
+check: $(VENV)/.$(EXTRAS)    ## format, export, clean, order of imports, notebooks' form, keys, typos, ruff, types
 	@$(BIN)/python .ci/check.py
 style: $(VENV)/.$(EXTRAS)    ## how plain code and notebooks are, beside the goals and fastcore; `.ci/style.py NAME=FOLDER` measures another package
 	@$(BIN)/python .ci/style.py
