@@ -132,6 +132,11 @@ def _doubled(docs: Iterable[Document]) -> list[str]:
             out.append(d.doc_key)
     return out
 
+# %% ../../nbs/metrics/03_coref_scores.ipynb #b58d4bdc
+def _of_document(e: DataError, key: str) -> DataError:
+    "Make an error name the document that it is about."
+    return DataError(e.what, f"document {key!r}", e.do)
+
 # %% ../../nbs/metrics/03_coref_scores.ipynb #b442448c
 def _counted(
     name: str,
@@ -145,7 +150,7 @@ def _counted(
     try:
         t = table(gold, predicted, singletons, duplicates)
     except DataError as e:
-        raise DataError(e.what, f"document {name!r}", e.do) from None
+        raise _of_document(e, name) from None
     return {m: f(t) for m, f in functions.items()}
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #1ada8243
@@ -181,38 +186,58 @@ def score_coref(
         dict.fromkeys(doubled),
     )
 
+# %% ../../nbs/metrics/03_coref_scores.ipynb #80186957
+def _predicted_whole(
+    gold: list[Document], predicted: list[Document], length: int
+) -> list[Document]:
+    "List the gold documents whose predictions are no windows."
+    books = {d.doc_key for d in predicted if not _is_window(d, length)}
+    return [d for d in gold if d.doc_key in books]
+
+
+def _check_no_books(docs: list[Document], length: int):
+    "Refuse predictions on whole books: on documents of more than one window."
+    if any(len(split_gold([d], length)) > 1 for d in docs):
+        raise DataError(
+            "the predictions are on whole books",
+            f"document {min(d.doc_key for d in docs)!r}",
+            "setting split scores predictions that were made on windows; setting window cuts predictions "
+            "on books",
+        )
+
 # %% ../../nbs/metrics/03_coref_scores.ipynb #b93f1d0e
 def _for_split(
     gold: list[Document], predicted: list[Document], length: int
 ) -> list[Document]:
     "Return gold windows; refuse predictions on whole books."
-    books = {d.doc_key for d in predicted if not _is_window(d, length)}
-    both = [d for d in gold if d.doc_key in books]
-    if any(len(split_gold([d], length)) > 1 for d in both):
-        raise DataError(
-            "the predictions are on whole books",
-            f"document {min(d.doc_key for d in both)!r}",
-            "setting split scores predictions that were made on windows; setting window cuts predictions "
-            "on books",
-        )
+    _check_no_books(_predicted_whole(gold, predicted, length), length)
     return split_gold(gold, length)
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #e473be17
+def _noted(keys: list[str], note: str) -> str:
+    "Count some documents and describe them, with a semicolon before; nothing without any."
+    return f"; {len(keys)} {note}" if keys else ""
+
+
 def _oddities(c: CorefScores) -> str:
     "Describe the documents that are missing, extra or odd, each kind with a semicolon before it."
-    notes = (
-        (c.missing, "without a prediction, counted as empty"),
-        (c.extra, "predicted without gold, set aside"),
-        (c.doubled, "with a mention that appears twice"),
-        (c.lone, "with empty nodes on one side only"),
+    return (
+        _noted(c.missing, "without a prediction, counted as empty")
+        + _noted(c.extra, "predicted without gold, set aside")
+        + _noted(c.doubled, "with a mention that appears twice")
+        + _noted(c.lone, "with empty nodes on one side only")
     )
-    return "".join(f"; {len(x)} {note}" for x, note in notes if x)
+
+# %% ../../nbs/metrics/03_coref_scores.ipynb #858647e3
+def _windows(c: CorefScores) -> str:
+    "Describe the windows that books were cut into, with a comma before; nothing where they were not."
+    if c.setting != "window":
+        return ""
+    return f", {len(c.counts):,} windows ({c.mode})"
 
 
 def _title(self: CorefScores) -> str:
     "Describe the documents that were scored, and how."
     n = f"{self.documents:,} document{'s' if self.documents != 1 else ''}"
-    windows = (
-        f", {len(self.counts):,} windows ({self.mode})" if self.setting == "window" else ""
-    )
-    return f"{self.setting}: {n}{windows}{_oddities(self)}{'; ' if self.note else ''}{self.note}"
+    note = f"; {self.note}" if self.note else ""
+    return f"{self.setting}: {n}{_windows(self)}{_oddities(self)}{note}"
