@@ -210,9 +210,14 @@ def _fields_of(o: "pd.DataFrame", by: str | Iterable[str]) -> list[str]:
     return fields
 
 
+def _written(o: "pd.DataFrame", field: str) -> list[str]:
+    "Write a field's values for readers, row by row."
+    return list(map(_label, o[field].astype(object)))
+
+
 def _joined(o: "pd.DataFrame", fields: Iterable[str]) -> "pd.Series":
     "Join the values of some fields, row by row."
-    columns = [map(_label, o[f].astype(object)) for f in fields]
+    columns = [_written(o, f) for f in fields]
     joined = list(map(" / ".join, zip(*columns, strict=True)))
     return pd.Series(joined, index=o.index, dtype="str")
 

@@ -42,8 +42,8 @@ Members = dict[int, list[Span]]  # the mentions of each cluster
 class Matched(NamedTuple):
     "Two sets of clusters, joined."
 
-    gold: Owners
-    predicted: Owners
+    gold: Owners  # gold cluster of each mention
+    predicted: Owners  # predicted cluster of each mention
     partner: dict[int, int]  # gold cluster -> predicted cluster
 
 

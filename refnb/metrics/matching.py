@@ -34,7 +34,8 @@ from refnb.metrics.coref import (
     blanc,
     metric,
 )
-from .coref_scores import CorefScores, _as_list, _of_document
+from .coref_scores import ByMetric, CorefScores, Functions
+from .coref_scores import _as_list, _count_all, _of_document
 from .coref_scores import score_coref as _by_spans
 from .windows import LENGTH, Setting, WindowMode, _same_text, pair
 
@@ -49,7 +50,7 @@ class Words(NamedTuple):
     # of each token: ascending, and comparable between gold and prediction
     place: np.ndarray
     sentence: np.ndarray  # of each token
-    empty: Empty
+    empty: Empty  # ID and DEPS of the tokens that are empty nodes
     # of each token in the dependency tree, -1 for none; no numbers without a tree
     parents: np.ndarray
 
@@ -808,20 +809,20 @@ def score_coref(
 class _Scored(NamedTuple):
     "The counts of one document, and what a note says of them."
 
-    counts: dict[str, Counts | LinkCounts]
+    counts: ByMetric
     by_rule: int  # heads that the rule found
     doubled: bool  # whether a mention appears twice
 
 # %% ../../nbs/metrics/13_matching.ipynb #7433473f
 def _scored_document(
-    gold: Document, predicted: Document, functions: dict[str, Callable], *how: Any
+    gold: Document, predicted: Document, functions: Functions, *how: Any
 ) -> _Scored:
     "Match and score one document; `how` goes to `matched`."
     try:
         m = matched(gold, predicted, *how)
     except DataError as e:
         raise _of_document(e, gold.doc_key) from None
-    return _Scored({name: f(m) for name, f in functions.items()}, m.by_rule, m.doubled)
+    return _Scored(_count_all(functions, m), m.by_rule, m.doubled)
 
 # %% ../../nbs/metrics/13_matching.ipynb #c7979960
 def _one_has_zeros(gold: Document, predicted: Document) -> bool:

@@ -294,6 +294,11 @@ def _check_some(g: ByKey, p: ByKey):
         do=_how_to_join(g, p),
     )
 
+# %% ../../nbs/metrics/02_windows.ipynb #2e63f3d7
+def _lacking(docs: ByKey, others: ByKey) -> list[str]:
+    "List the keys that the other side does not have."
+    return list(filterfalse(others.__contains__, docs))
+
 # %% ../../nbs/metrics/02_windows.ipynb #81c364e5
 def pair(
     gold: Iterable[Document],
@@ -308,9 +313,7 @@ def pair(
     for k in g.keys() & p.keys():
         same(g[k], p[k])
     pairs = [(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()]
-    return Pairs(
-        pairs, list(filterfalse(p.__contains__, g)), list(filterfalse(g.__contains__, p))
-    )
+    return Pairs(pairs, _lacking(g, p), _lacking(p, g))
 
 # %% ../../nbs/metrics/02_windows.ipynb #437133df
 def _is_window(d: Document, length: int) -> bool:
@@ -351,6 +354,13 @@ def _cut_pair(g: Document, p: Document, mode: WindowMode, length: int) -> Iterat
         yield f"{g.doc_key}, window {i}", a, b
 
 # %% ../../nbs/metrics/02_windows.ipynb #5c29a944
+def _check_setting(setting: str):
+    "Refuse an unknown setting."
+    known = ["full", "split", "window"]
+    if setting not in known:
+        raise CallError(f"unknown setting {setting!r}", do=nearest(setting, known))
+
+
 def units(
     pairs: Pairs,
     setting: Setting = "full",
@@ -359,10 +369,7 @@ def units(
 ) -> Iterable[Unit]:
     """Yield what counts as a document, one by one; for split, the pairs must be windows.
     `mode` says how window cuts; a window has `length` tokens, nominally."""
-    if setting not in ("full", "split", "window"):
-        raise CallError(
-            f"unknown setting {setting!r}", do=nearest(setting, ["full", "split", "window"])
-        )
+    _check_setting(setting)
     for g, p in pairs:
         if setting == "window":
             yield from _cut_pair(g, p, mode, length)
