@@ -19,21 +19,30 @@ def _beyond_chance(seen: np.ndarray) -> float:
     expected = (differ * np.outer(seen.sum(1), seen.sum(0))).sum()
     return float(1 - (differ * seen).sum() / expected) if expected else 1.0
 
-# %% ../../nbs/metrics/09_agreement.ipynb #bd9ec32a
-def cohen_kappa(a: Iterable[Hashable], b: Iterable[Hashable]) -> float:
-    "Compute the agreement of two raters beyond chance (Cohen 1960): 1 perfect or one category, 0 as by chance."
-    a, b = _as_list(a), _as_list(b)
+# %% ../../nbs/metrics/09_agreement.ipynb #8cb99674
+def _check_pairs(a: Sequence[Hashable], b: Sequence[Hashable]):
+    "Refuse two raters who rated different numbers of items, or none."
     _same_length("cohen_kappa", a=a, b=b)
     if not a:
         raise DataError(
             "no items", "cohen_kappa", "give two raters' labels of the same items"
         )
+
+# %% ../../nbs/metrics/09_agreement.ipynb #1760612a
+def _crossed(a: list, b: list) -> np.ndarray:
+    "Count how often each two labels meet: a row for each of the first rater's, a column for each of the second's."
     names, codes = _codes("cohen_kappa", "labels", [*a, *b])
     k = len(names)
-    return _beyond_chance(
-        np.bincount(codes[: len(a)] * k + codes[len(a) :], minlength=k * k).reshape(k, k)
-        / len(a)
-    )
+    pairs = codes[: len(a)] * k + codes[len(a) :]
+    return np.bincount(pairs, minlength=k * k).reshape(k, k)
+
+# %% ../../nbs/metrics/09_agreement.ipynb #bd9ec32a
+def cohen_kappa(a: Iterable[Hashable], b: Iterable[Hashable]) -> float:
+    "Compute the agreement of two raters beyond chance (Cohen 1960): 1 perfect or one category, 0 as by chance."
+    a = _as_list(a)
+    b = _as_list(b)
+    _check_pairs(a, b)
+    return _beyond_chance(_crossed(a, b) / len(a))
 
 # %% ../../nbs/metrics/09_agreement.ipynb #e2f30001
 def _label_counts(ratings: Sequence[Sequence[Hashable]]) -> np.ndarray:

@@ -22,6 +22,11 @@ class Pronoun(NamedTuple):
     pronoun: Span  # its tokens
     fields: dict[str, str | int] = {}  # for breakdowns
 
+# %% ../../nbs/metrics/06_antecedents.ipynb #7a292b32
+def _among(candidates: Sequence[Span], spans: set[tuple[int, ...]]) -> set[int]:
+    "Find the indices of the candidates that are among some spans."
+    return {i for i, s in enumerate(candidates) if tuple(s) in spans}
+
 # %% ../../nbs/metrics/06_antecedents.ipynb #d5f6720d
 def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[int, ...]:
     "Find the indices of the candidates that some predicted cluster joins with the pronoun."
@@ -29,7 +34,7 @@ def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[
     for c in clusters:
         spans = set(map(tuple, c))
         if pronoun in spans:
-            out |= {i for i, s in enumerate(gold.candidates) if tuple(s) in spans}
+            out |= _among(gold.candidates, spans)
     return tuple(sorted(out))
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #cd20d817
@@ -64,14 +69,8 @@ def _count(gold: Pronoun, chosen: Sequence[int]) -> Links:
     )
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #8e33a1e3
-def _check_text(g: Pronoun, said: Mapping[str, Sequence[int]], field: str):
-    "Refuse a text without a prediction, or without the field."
-    if g.id not in said:
-        raise DataError(
-            "has no prediction",
-            f"text {g.id!r}",
-            "every gold text needs one; an empty list of clusters is fine",
-        )
+def _check_field(g: Pronoun, field: str):
+    "Refuse a text without the field that texts are grouped by."
     if field and field not in g.fields:
         raise DataError(
             f"the text has no field {field!r}",
@@ -79,15 +78,31 @@ def _check_text(g: Pronoun, said: Mapping[str, Sequence[int]], field: str):
             f"known: {', '.join(g.fields) or 'none'}",
         )
 
+
+def _check_predicted(g: Pronoun, said: Mapping[str, Sequence[int]]):
+    "Refuse a text without a prediction."
+    if g.id not in said:
+        raise DataError(
+            "has no prediction",
+            f"text {g.id!r}",
+            "every gold text needs one; an empty list of clusters is fine",
+        )
+
 # %% ../../nbs/metrics/06_antecedents.ipynb #3a785d7b
+def _label(g: Pronoun, field: str) -> str:
+    "Return the group of a text by a field; without a field all texts are one group."
+    return str(g.fields[field]) if field else "all"
+
+
 def by_field(
     golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = ""
 ) -> dict[str, Links]:
     """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
     out: dict[str, Links] = {}
     for g in golds:
-        _check_text(g, said, field)
-        label = str(g.fields[field]) if field else "all"
+        _check_predicted(g, said)
+        _check_field(g, field)
+        label = _label(g, field)
         out[label] = out.get(label, Links()) + _count(g, said[g.id])
     return out
 
@@ -114,10 +129,15 @@ def _over_runs(each: np.ndarray) -> tuple[float | None, float | None, float | No
     return sd, float(mean - half), float(mean + half)
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #cba73452
+def _counts_of(run: Mapping[str, Links], pairs: Iterable[str]) -> list[tuple]:
+    "List a run's counts of some template pairs; zeros for a pair that it does not have."
+    return [tuple(run.get(p, Links())) for p in pairs]
+
+
 def _run_counts(runs: Sequence[Mapping[str, Links]]) -> np.ndarray:
     "Put counts in an array: run, template pair, count; a run without a pair has zeros."
     pairs = sorted(set().union(*runs))
-    return np.array([[tuple(r.get(p, Links())) for p in pairs] for r in runs], float)
+    return np.array([_counts_of(r, pairs) for r in runs], float)
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #7cf12750
 def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> Together:

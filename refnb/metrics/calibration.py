@@ -25,6 +25,33 @@ class Scored(NamedTuple):
     def starts(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
 
+# %% ../../nbs/metrics/10_calibration.ipynb #3986fef4
+def _impossible(s: Scored) -> np.ndarray:
+    "Mark the questions whose right answer is none of their options."
+    return (s.right < 0) | (s.right >= s.sizes)
+
+
+def _check_right(s: Scored):
+    "Refuse right answers that are no options."
+    bad = _impossible(s)
+    if bad.any():
+        i = bad.argmax()
+        raise DataError(
+            f"the right answer {s.right[i]} is none of {s.sizes[i]} options",
+            f"calibration, question {i}",
+        )
+
+
+def _check_finite(s: Scored):
+    "Refuse scores that are no numbers, or infinite."
+    finite = np.isfinite(s.scores)
+    if not finite.all():
+        raise DataError(
+            f"a score is {s.scores[finite.argmin()]}",
+            "calibration",
+            "leave out questions without scores",
+        )
+
 # %% ../../nbs/metrics/10_calibration.ipynb #6e85c17c
 def _check_scored(s: Scored):
     "Refuse scores, sizes and right answers that do not fit one another."
@@ -37,17 +64,8 @@ def _check_scored(s: Scored):
             "calibration",
             "give one score for each option and one right answer for each question",
         )
-    if (bad := (s.right < 0) | (s.right >= s.sizes)).any():
-        raise DataError(
-            f"the right answer {s.right[bad.argmax()]} is none of {s.sizes[bad.argmax()]} options",
-            f"calibration, question {bad.argmax()}",
-        )
-    if not np.isfinite(s.scores).all():
-        raise DataError(
-            f"a score is {s.scores[(~np.isfinite(s.scores)).argmax()]}",
-            "calibration",
-            "leave out questions without scores",
-        )
+    _check_right(s)
+    _check_finite(s)
 
 # %% ../../nbs/metrics/10_calibration.ipynb #b1eddddc
 def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
@@ -74,23 +92,41 @@ def _slope(s: Scored, sharpness: float) -> float:
         (s.scores[at] - np.add.reduceat(_shares(s, sharpness) * s.scores, s.starts)).sum()
     )
 
-# %% ../../nbs/metrics/10_calibration.ipynb #a7de9c53
+# %% ../../nbs/metrics/10_calibration.ipynb #56e89229
+def _spread_within(s: Scored) -> float:
+    "Compute how far scores lie from the mean of their question."
+    means = np.add.reduceat(s.scores, s.starts) / s.sizes
+    return float(np.std(s.scores - np.repeat(means, s.sizes)))
+
+# %% ../../nbs/metrics/10_calibration.ipynb #4830b113
 _LARGEST = 1e6  # of a sharpness, in units of the scores' spread within questions
 
 
-def fitted_sharpness(s: Scored) -> float:
-    "Find the sharpness under which right answers, which may be seen, are likeliest; 0 where scores say nothing."
-    spread = float(
-        np.std(s.scores - np.repeat(np.add.reduceat(s.scores, s.starts) / s.sizes, s.sizes))
-    )
-    if not spread or _slope(s, 0) <= 0:
-        return 0.0
+def _bracket(s: Scored, spread: float) -> tuple[float, float]:
+    "Find a sharpness that is too small and one that is large enough, by doubling."
     low, high = 0.0, 1 / spread
     while _slope(s, high) > 0 and high < _LARGEST / spread:
         low, high = high, 2 * high
+    return low, high
+
+
+def _halved(s: Scored, low: float, high: float) -> float:
+    "Find the likeliest sharpness between two, by halving their distance."
     for _ in range(60):
-        low, high = (low, mid) if _slope(s, mid := (low + high) / 2) <= 0 else (mid, high)
+        middle = (low + high) / 2
+        if _slope(s, middle) <= 0:
+            high = middle
+        else:
+            low = middle
     return (low + high) / 2
+
+# %% ../../nbs/metrics/10_calibration.ipynb #a7de9c53
+def fitted_sharpness(s: Scored) -> float:
+    "Find the sharpness under which right answers, which may be seen, are likeliest; 0 where scores say nothing."
+    spread = _spread_within(s)
+    if not spread or _slope(s, 0) <= 0:
+        return 0.0
+    return _halved(s, *_bracket(s, spread))
 
 # %% ../../nbs/metrics/10_calibration.ipynb #48134d08
 class Calibration(NamedTuple):
@@ -133,12 +169,17 @@ def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd
         .reset_index(drop=True)
     )
 
+# %% ../../nbs/metrics/10_calibration.ipynb #a9b258f4
+def _best(s: Scored) -> np.ndarray:
+    "Mark the options with the best score of their question."
+    top = np.maximum.reduceat(s.scores, s.starts)
+    return s.scores == np.repeat(top, s.sizes)
+
 # %% ../../nbs/metrics/10_calibration.ipynb #a890e019
 def calibration(s: Scored, sharpness: float = 1.0, bins: int = 10) -> Calibration:
     """Tell what scores are worth as probabilities: shares of a sharpness, in bins of about as many questions."""
     p, at = _shares(s, sharpness), s.starts + s.right
-    top = np.maximum.reduceat(s.scores, s.starts)
-    best = s.scores == np.repeat(top, s.sizes)
+    best = _best(s)
     credit = best[at] / np.add.reduceat(best.astype(float), s.starts)
     sure = np.maximum.reduceat(p, s.starts)
     brier = np.add.reduceat(p**2, s.starts) - 2 * p[at] + 1

@@ -27,16 +27,26 @@ else:
     pd = Later("pandas")
 
 # %% ../../nbs/metrics/00_choice.ipynb #4d98bba3
-def _check_answer(q: Question, a: Answer):
-    "Refuse an answer that does not fit the options of a question."
+def _check_scores(q: Question, a: Answer):
+    "Refuse scores that are more or fewer than the options of a question."
     if a.scores and len(a.scores) != len(q.options):
         raise DataError(
             f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}"
         )
+
+
+def _check_chosen(q: Question, a: Answer):
+    "Refuse the choice of an option that a question does not have."
     if a.chosen and max(a.chosen) >= len(q.options):
         raise DataError(
             f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}"
         )
+
+
+def _check_answer(q: Question, a: Answer):
+    "Refuse an answer that does not fit the options of a question."
+    _check_scores(q, a)
+    _check_chosen(q, a)
 
 # %% ../../nbs/metrics/00_choice.ipynb #08a95241
 def _credit_of_scores(scores: Sequence[float], right: Sequence[int]) -> float:
@@ -46,6 +56,11 @@ def _credit_of_scores(scores: Sequence[float], right: Sequence[int]) -> float:
         return 0.0
     return 1 / scores.count(most)
 
+# %% ../../nbs/metrics/00_choice.ipynb #6d0ef7ea
+def _is_right(q: Question, a: Answer) -> bool:
+    "Tell whether an answer chose all right options, and no other."
+    return set(a.chosen) == set(q.right)
+
 # %% ../../nbs/metrics/00_choice.ipynb #af04ce2f
 def credit(q: Question, a: Answer) -> float:
     "Compute how much of a right answer to a question this is: 0 to 1."
@@ -53,7 +68,7 @@ def credit(q: Question, a: Answer) -> float:
     if a.reason:
         return 0.0
     if a.chosen or not a.scores:
-        return float(set(a.chosen) == set(q.right))
+        return float(_is_right(q, a))
     return _credit_of_scores(a.scores, q.right)
 
 # %% ../../nbs/metrics/00_choice.ipynb #b1807cee
@@ -88,17 +103,20 @@ def _known(ids: Iterable[str], known: Iterable[str], where: str):
         )
 
 # %% ../../nbs/metrics/00_choice.ipynb #06d1243a
-def _credits(
-    qs: Iterable[Question], answers: Mapping[str, Answer]
-) -> tuple[list[float], list[str | None]]:
-    "List the credit of each question's answer, and why there is no answer: `missing`, or the answer's own reason."
-    credits: list[float] = []
-    reasons: list[str | None] = []
-    for q in qs:
-        a = answers.get(q.id)
-        credits.append(credit(q, a) if a else 0.0)
-        reasons.append(a.reason if a else "missing")
-    return credits, reasons
+def _earned(q: Question, a: Answer | None) -> float:
+    "Compute the credit of a question's answer; none earns nothing."
+    return credit(q, a) if a else 0.0
+
+
+def _why_none(a: Answer | None) -> str | None:
+    "Say why there is no answer: `missing`, or the answer's own reason."
+    return a.reason if a else "missing"
+
+# %% ../../nbs/metrics/00_choice.ipynb #28b68042
+def _check_once(ids: Iterable[str], where: str):
+    "Refuse questions that appear twice."
+    if twice := repeated(ids):
+        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
 
 # %% ../../nbs/metrics/00_choice.ipynb #42ff5a99
 def outcomes(
@@ -109,43 +127,50 @@ def outcomes(
     "Make a table of the credit and fields of every question, answered or not."
     qs = list(questions)
     ids = [q.id for q in qs]
-    if twice := repeated(ids):
-        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
+    _check_once(ids, where)
     if not isinstance(answers, Mapping):
         answers = _by_id(answers, where)
     _known(answers, ids, where)
     docs, options = [q.doc_key for q in qs], [len(q.options) for q in qs]
-    return _frame(ids, docs, options, *_credits(qs, answers), meta_columns(qs))
+    found = [answers.get(i) for i in ids]
+    credits, reasons = list(map(_earned, qs, found)), list(map(_why_none, found))
+    return _frame(ids, docs, options, credits, reasons, meta_columns(qs))
 
 # %% ../../nbs/metrics/00_choice.ipynb #17774c88
+def _second(id: str, where: str) -> DataError:
+    "Make the error of a second answer to one question."
+    return DataError(
+        f"the id {id} appears twice", where, "which of the two answers counts?"
+    )
+
+
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
     "Return answers by id; an id that appears twice is an error."
-    out: dict[str, Answer] = {}
+    out = {}
     for a in answers:
         if a.id in out:
-            raise DataError(
-                f"the id {a.id} appears twice", where, "which of the two answers counts?"
-            )
+            raise _second(a.id, where)
         out[a.id] = a
     return out
+
+# %% ../../nbs/metrics/00_choice.ipynb #e26a05a2
+def _stored_credit(value: float | str) -> float:
+    "Return the credit that a summary stores; where it stores a reason, nothing was earned."
+    return value if isinstance(value, float) else 0.0
+
+
+def _stored_reason(value: float | str) -> str | None:
+    "Return the reason that a summary stores for the lack of an answer; there is none beside a credit."
+    return value if isinstance(value, str) else None
 
 # %% ../../nbs/metrics/00_choice.ipynb #f33d4fbd
 def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
     "Make the table of outcomes, a row per question, from committed files: a task, and a run made for it."
     _known(summary.credit, card.ids, summary.info.system)
-    credits, reasons = [], []
-    for i in card.ids:
-        value = summary.credit.get(i, "missing")
-        credits.append(value if isinstance(value, float) else 0.0)
-        reasons.append(value if isinstance(value, str) else None)
-    return _frame(
-        card.ids,
-        list(map(card.docs.__getitem__, card.doc)),
-        card.options,
-        credits,
-        reasons,
-        card.fields,
-    )
+    values = [summary.credit.get(i, "missing") for i in card.ids]
+    credits, reasons = list(map(_stored_credit, values)), list(map(_stored_reason, values))
+    docs = list(map(card.docs.__getitem__, card.doc))
+    return _frame(card.ids, docs, card.options, credits, reasons, card.fields)
 
 # %% ../../nbs/metrics/00_choice.ipynb #1e201679
 Mode = Literal["strict", "released"]
@@ -177,15 +202,30 @@ def _label(value: object) -> str:
         str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     )
 
+# %% ../../nbs/metrics/00_choice.ipynb #c7f2e7a8
+def _fields_of(o: "pd.DataFrame", by: str | Iterable[str]) -> list[str]:
+    "List the fields to group by, one or several; refuse those that outcomes do not have."
+    fields = [by] if isinstance(by, str) else list(by)
+    _check_fields(fields, o)
+    return fields
+
+
+def _written(o: "pd.DataFrame", field: str) -> list[str]:
+    "Write a field's values for readers, row by row."
+    return list(map(_label, o[field].astype(object)))
+
+
+def _joined(o: "pd.DataFrame", fields: Iterable[str]) -> "pd.Series":
+    "Join the values of some fields, row by row."
+    columns = [_written(o, f) for f in fields]
+    joined = list(map(" / ".join, zip(*columns, strict=True)))
+    return pd.Series(joined, index=o.index, dtype="str")
+
 # %% ../../nbs/metrics/00_choice.ipynb #cab7238f
 def labels(o: "pd.DataFrame", by: str | Iterable[str]) -> "pd.Series":
     "Make a group label for each row of outcomes, None where a field has no value; several fields are joined by ` / `."
-    fields = [by] if isinstance(by, str) else list(by)
-    _check_fields(fields, o)
-    has = o[fields].notna().all(axis=1)
-    columns = [map(_label, o[f].astype(object)) for f in fields]
-    joined = list(map(" / ".join, zip(*columns, strict=True)))
-    return pd.Series(joined, index=o.index, dtype="str").where(has, None)
+    fields = _fields_of(o, by)
+    return _joined(o, fields).where(o[fields].notna().all(axis=1), None)
 
 # %% ../../nbs/metrics/00_choice.ipynb #16a3e2e3
 def accuracy(

@@ -16,10 +16,10 @@ from ..core.types import CallError, DataError
 from refnb.metrics.uncertainty import (
     FEW,
     Drawn,
+    _bounds,
     _check,
     _cluster_totals,
     _codes,
-    _counted,
     _draws,
     _interval,
     _jackknife,
@@ -28,9 +28,15 @@ from refnb.metrics.uncertainty import (
     _ordered,
     _resampled,
     _same_length,
+    _sizes,
 )
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #161f958e
+def _written_p(p: float | None) -> str:
+    "Write a p, or that there is none."
+    return "no test" if p is None else f"p = {p:.4f}"
+
+
 class Difference(NamedTuple):
     "First system minus second, on the same items; None for values that a test does not give."
 
@@ -43,11 +49,7 @@ class Difference(NamedTuple):
 
     def __str__(self):
         value = "nothing to compare" if self.value is None else f"{self.value:+.3f}"
-        bounds = (
-            "no interval" if self.low is None else f"[{self.low:+.3f}, {self.high:+.3f}]"
-        )
-        p = "no test" if self.p is None else f"p = {self.p:.4f}"
-        return f"{value}, {bounds}, {p}, {_counted(self.n, 'item')} in {_counted(self.clusters, 'cluster')}"
+        return f"{value}, {_bounds(self.low, self.high, '+.3f')}, {_written_p(self.p)}, {_sizes(self.n, self.clusters)}"
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #5167458c
 class Paired(NamedTuple):
@@ -60,15 +62,20 @@ class Paired(NamedTuple):
     only_b: int  # ids that only the second system has
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #0ae2add2
-def _common_ids(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> list:
-    "List the ids that two systems share, sorted; refuse systems that share none."
-    ids = _ordered(a.keys() & b.keys())
+def _check_shared(a: dict[Hashable, Any], b: dict[Hashable, Any], ids: list):
+    "Refuse two systems that both have items, none of them in common."
     if a and b and not ids:
         raise DataError(
             f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}",
             "pair_by_id",
             "give two systems on the same task",
         )
+
+
+def _common_ids(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> list:
+    "List the ids that two systems share, sorted; refuse systems that share none."
+    ids = _ordered(a.keys() & b.keys())
+    _check_shared(a, b, ids)
     return ids
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #8bc520d4
@@ -156,17 +163,26 @@ def paired_bootstrap(
     )
     return Difference(value, low, high, p, n, k)
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #3c7b2db3
+def _all_flips(sums: np.ndarray) -> np.ndarray:
+    "Sum some differences under each pattern of signs."
+    totals = np.zeros(1)
+    for s in sums:
+        totals = np.concatenate([totals + s, totals - s])
+    return totals
+
+
+def _random_flips(sums: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    "Sum some differences under random signs."
+    blocks = _draws(2, len(sums), resamples, seed)
+    return sums.sum() - 2 * np.concatenate([drawn @ sums for drawn in blocks])
+
 # %% ../../nbs/metrics/08_comparisons.ipynb #5e853992
 def _flipped(sums: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, bool]:
     "Sum the differences under sign flips: all of them where that is affordable, else random ones."
     if 2 ** len(sums) > resamples:
-        return sums.sum() - 2 * np.concatenate(
-            [t @ sums for t in _draws(2, len(sums), resamples, seed)]
-        ), False
-    totals = np.zeros(1)
-    for s in sums:
-        totals = np.concatenate([totals + s, totals - s])
-    return totals, True
+        return _random_flips(sums, resamples, seed), False
+    return _all_flips(sums), True
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a074c50a
 def _p_of_flips(totals: np.ndarray, exact: bool, seen: float, resamples: int) -> float:
@@ -230,10 +246,15 @@ class McNemar(NamedTuple):
     p: float  # two-sided
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a027df76
+def _shared(credits: np.ndarray) -> np.ndarray:
+    "Mark credits other than 0 and 1."
+    return ~np.isnan(credits) & (credits != 0) & (credits != 1)
+
+
 def _right_or_wrong(name: str, values: ArrayLike):
     "Refuse credits other than 0 and 1."
     values = _numbers("mcnemar", name, values)
-    odd = ~np.isnan(values) & (values != 0) & (values != 1)
+    odd = _shared(values)
     if odd.any():
         raise DataError(
             f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1",
@@ -256,17 +277,22 @@ def _by_binomial(only_a: int, only_b: int) -> McNemar:
     n, least = only_a + only_b, min(only_a, only_b)
     return McNemar(only_a, only_b, float(least), min(1.0, float(2 * bdtr(least, n, 0.5))))
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #57915f6d
+def _disagreements(a_right: ArrayLike, b_right: ArrayLike) -> tuple[int, int]:
+    "Count the items that only the first system has right, and those that only the second has."
+    _right_or_wrong("a_right", a_right)
+    _right_or_wrong("b_right", b_right)
+    d, _ = _differences("mcnemar", a_right, b_right)
+    return int((d > 0).sum()), int((d < 0).sum())
+
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
 def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool | None = None) -> McNemar:
     """Compute McNemar's test of two systems, each right (1) or not (0) on the same items; NaN is left out.
     `exact`: binomial or chi-square; None: binomial below 25 disagreements."""
-    _right_or_wrong("a_right", a_right)
-    _right_or_wrong("b_right", b_right)
-    d, _ = _differences("mcnemar", a_right, b_right)
-    only_a, only_b = int((d > 0).sum()), int((d < 0).sum())
+    counts = _disagreements(a_right, b_right)
     if exact is None:
-        exact = only_a + only_b < 25
-    return _by_binomial(only_a, only_b) if exact else _by_chi_square(only_a, only_b)
+        exact = sum(counts) < 25
+    return _by_binomial(*counts) if exact else _by_chi_square(*counts)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de12
 def holm(ps: Sequence[float | None]) -> list[float | None]:
@@ -279,10 +305,15 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     return out
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de15
+def _largest(groups: set[frozenset]) -> list[frozenset]:
+    "Drop groups inside another group."
+    return [g for g in groups if not any(map(g.__lt__, groups))]
+
+
 def _split(groups: list[frozenset], a: Hashable, b: Hashable) -> list[frozenset]:
     "Separate two systems in every group that holds both; drop groups inside another group."
     parts = {g - {x} if {a, b} <= g else g for g in groups for x in (a, b)}
-    return [g for g in parts if not any(map(g.__lt__, parts))]
+    return _largest(parts)
 
 
 def _letter(i: int) -> str:
@@ -290,18 +321,23 @@ def _letter(i: int) -> str:
     return ("" if i < 26 else _letter(i // 26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #92eb9ac7
+def _check_known(pair: set, names: Iterable[Hashable]):
+    "Refuse a test of a system without a score."
+    if unknown := pair - set(names):
+        raise DataError(
+            f"{min(unknown, key=repr)!r} has no score",
+            "tie_groups",
+            "give the score of every system",
+        )
+
+
 def _tied(
     names: Sequence[Hashable], ps: Mapping[tuple[Any, Any], float | None], level: float
 ) -> list[frozenset]:
     "Find the largest groups of systems without a significant difference inside, in the order of the systems."
     groups = [frozenset(names)] if names else []
     for (a, b), p in ps.items():
-        if unknown := {a, b} - set(names):
-            raise DataError(
-                f"{min(unknown, key=repr)!r} has no score",
-                "tie_groups",
-                "give the score of every system",
-            )
+        _check_known({a, b}, names)
         if p is not None and p < level:
             groups = _split(groups, a, b)
     place = dict(zip(names, range(len(names))))

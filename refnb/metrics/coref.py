@@ -26,25 +26,30 @@ class Flat(NamedTuple):
     labels: np.ndarray  # the cluster of each mention
     sizes: np.ndarray  # mentions of each cluster
 
+# %% ../../nbs/metrics/01_coref.ipynb #166fc81b
+def _ends(clusters: Mentions, n: int) -> np.ndarray:
+    "List the first and the last token of n mentions in turn; of mentions too large for 64 bits one token beyond all texts."
+    flat = chain.from_iterable(chain.from_iterable(clusters))
+    try:
+        return np.fromiter(flat, np.int64, 2 * n)
+    except OverflowError:
+        return np.array([LONGEST])
+
+
+def _check_ends(ends: np.ndarray):
+    "Refuse tokens beyond the longest text: in 64 bits their mention would be another one."
+    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:
+        raise DataError(f"a span is outside of a text of at most {LONGEST:,} tokens")
+
 # %% ../../nbs/metrics/01_coref.ipynb #01a6b872
 def _flat(clusters: Mentions) -> Flat:
     "Convert clusters to arrays."
     clusters = list(filter(len, clusters))
     sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
-    try:
-        ends = np.fromiter(
-            chain.from_iterable(chain.from_iterable(clusters)),
-            np.int64,
-            2 * int(sizes.sum()),
-        )
-    except OverflowError:
-        ends = np.array([LONGEST])
-    # in 64 bits it would be another mention
-    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:
-        raise DataError(f"a span is outside of a text of at most {LONGEST:,} tokens")
-    return Flat(
-        (ends[0::2] << 32) | ends[1::2], np.repeat(np.arange(len(clusters)), sizes), sizes
-    )
+    ends = _ends(clusters, int(sizes.sum()))
+    _check_ends(ends)
+    keys = (ends[0::2] << 32) | ends[1::2]
+    return Flat(keys, np.repeat(np.arange(len(clusters)), sizes), sizes)
 
 # %% ../../nbs/metrics/01_coref.ipynb #6ffe32db
 Duplicates = Literal["official", "released", "error"]
@@ -81,30 +86,37 @@ def _as_span(key: int) -> list[int]:
     return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
 # %% ../../nbs/metrics/01_coref.ipynb #4239e6d3
+def _remedy(n: int, duplicates: Duplicates, who: str) -> str:
+    "Say what to do about mentions that appear twice; nothing where they may."
+    if duplicates == "error":
+        return "remove them, or say how to count them with duplicates=official or released"
+    if who == "predicted" and n > _TOLERATED:
+        return f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released"
+    return ""
+
+
 def _check_repetitions(n: int, example: list[int], duplicates: Duplicates, who: str):
     "Refuse repeated mentions: any, where they are an error, and more than the official scorer takes."
-    if duplicates == "error":
+    if do := _remedy(n, duplicates, who):
         raise DataError(
-            f"{n} mentions of the {who} clusters appear twice, one is {example}",
-            do="remove them, or say how to count them with duplicates=official or released",
-        )
-    if who == "predicted" and n > _TOLERATED:
-        raise DataError(
-            f"{n} mentions of the predicted clusters appear twice, one is {example}",
-            do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say "
-            f"duplicates=released",
+            f"{n} mentions of the {who} clusters appear twice, one is {example}", do=do
         )
 
 # %% ../../nbs/metrics/01_coref.ipynb #e0627ece
-def _once(
-    f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray | None = None
-) -> Flat:
-    "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
+def _check_duplicates(duplicates: str):
+    "Refuse an unknown reading of duplicates."
     if duplicates not in ("official", "released", "error"):
         raise CallError(
             f"unknown reading of duplicates {duplicates!r}",
             do="known: official, released, error",
         )
+
+
+def _once(
+    f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray | None = None
+) -> Flat:
+    "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
+    _check_duplicates(duplicates)
     if duplicates == "released" or _differ(f):
         return f
     again = _repeated(f)
@@ -133,8 +145,9 @@ class Table(NamedTuple):
 
 def _cells(gold_labels: np.ndarray, predicted_labels: np.ndarray, width: int) -> Cells:
     "Count equal pairs of labels."
-    pairs, n = np.unique(gold_labels * max(width, 1) + predicted_labels, return_counts=True)
-    return Cells(pairs // max(width, 1), pairs % max(width, 1), n)
+    width = max(width, 1)
+    pairs, n = np.unique(gold_labels * width + predicted_labels, return_counts=True)
+    return Cells(*divmod(pairs, width), n)
 
 
 def _find(f: Flat, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -234,6 +247,12 @@ def b3(t: Table) -> Counts:
         _n(t.gold),
     )
 
+# %% ../../nbs/metrics/01_coref.ipynb #7de24a14
+def _found_at(wanted: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    "Find where some numbers are in an array of distinct ones, in any order."
+    order = np.argsort(numbers)
+    return order[np.searchsorted(numbers[order], wanted)]
+
 # %% ../../nbs/metrics/01_coref.ipynb #c901fb6a
 def _assign(
     rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]
@@ -256,9 +275,8 @@ def _assign(
     )
     row, column = min_weight_full_bipartite_matching(costs)
     real = column < shape[1]
-    cells, width = rows * shape[1] + columns, shape[1]
-    order = np.argsort(cells)
-    return order[np.searchsorted(cells[order], row[real] * width + column[real])]
+    width = shape[1]
+    return _found_at(row[real] * width + column[real], rows * width + columns)
 
 # %% ../../nbs/metrics/01_coref.ipynb #3a261afb
 def _phi4(t: Table) -> tuple[np.ndarray, np.ndarray]:
@@ -267,22 +285,25 @@ def _phi4(t: Table) -> tuple[np.ndarray, np.ndarray]:
     return 2 * o.n, t.gold[o.gold] + t.predicted[o.predicted]
 
 
+def _similarity(t: Table) -> np.ndarray:
+    "Compute each cell's similarity, from 0 to 1."
+    top, bottom = _phi4(t)
+    return top / bottom
+
+
 def _best(t: Table, mentions: bool = False) -> np.ndarray:
     "Find the one-to-one pairs of clusters with the largest total similarity."
-    top, bottom = _phi4(t)
     return _assign(
         t.overlap.gold,
         t.overlap.predicted,
-        t.overlap.n.astype(float) if mentions else top / bottom,
+        t.overlap.n.astype(float) if mentions else _similarity(t),
         (len(t.gold), len(t.predicted)),
     )
 
 
 def ceafe(t: Table) -> Counts:
     "Count clusters for CEAF-e, each with its similarity to its partner."
-    top, bottom = _phi4(t)
-    pairs = _best(t)
-    s = _total(top[pairs], bottom[pairs])
+    s = float(_similarity(t)[_best(t)].sum())
     return Counts(s, len(t.predicted), s, len(t.gold))
 
 
@@ -292,12 +313,15 @@ def ceafm(t: Table) -> Counts:
     return Counts(s, _n(t.predicted), s, _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #b4153b88
+def _as_pairs(t: Table, cells: np.ndarray) -> list[tuple[int, int]]:
+    "List the gold and the predicted cluster of some cells."
+    return list(zip(t.overlap.gold[cells].tolist(), t.overlap.predicted[cells].tolist()))
+
+
 def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
     "Find the partners that CEAF-e gives to clusters, none of them empty: gold index, predicted index, in gold's order."
     t = table(gold, predicted, duplicates="released")
-    cells = _best(t)
-    cells = cells[np.argsort(t.overlap.gold[cells])]
-    return list(zip(t.overlap.gold[cells].tolist(), t.overlap.predicted[cells].tolist()))
+    return sorted(_as_pairs(t, _best(t)))
 
 # %% ../../nbs/metrics/01_coref.ipynb #ea24a9a8
 def _resolved(sizes: np.ndarray, at: np.ndarray, n: np.ndarray) -> float:
@@ -306,23 +330,34 @@ def _resolved(sizes: np.ndarray, at: np.ndarray, n: np.ndarray) -> float:
     return _total((n * (n - 1))[many], (sizes[at] - 1)[many])
 
 
+def _linked(sizes: np.ndarray) -> int:
+    "Count the mentions of clusters of more than one."
+    return _n(sizes[sizes > 1])
+
+
 def lea_released(t: Table) -> Counts:
     "Count entities of more than one mention for LEA, as in BookCoref's code."
-    p, r, many = t.precision, t.recall, lambda s: _n(s[s > 1])
     return Counts(
-        _resolved(t.predicted, p.predicted, p.n),
-        many(t.predicted),
-        _resolved(t.gold, r.gold, r.n),
-        many(t.gold),
+        _resolved(t.predicted, t.precision.predicted, t.precision.n),
+        _linked(t.predicted),
+        _resolved(t.gold, t.recall.gold, t.recall.n),
+        _linked(t.gold),
     )
+
+# %% ../../nbs/metrics/01_coref.ipynb #335ca8be
+def _alone(t: Table, c: Cells) -> int:
+    "Count the mentions that are alone in their cluster on both sides."
+    return _n((t.gold[c.gold] == 1) & (t.predicted[c.predicted] == 1))
 
 
 def lea(t: Table) -> Counts:
     "Count entities for LEA, each with its size and the part of its links that is found."
-    alone = lambda c: int(((t.gold[c.gold] == 1) & (t.predicted[c.predicted] == 1)).sum())
-    links, p, r = lea_released(t), alone(t.precision), alone(t.recall)
+    links = lea_released(t)
     return Counts(
-        links.right_predicted + p, _n(t.predicted), links.right_gold + r, _n(t.gold)
+        links.right_predicted + _alone(t, t.precision),
+        _n(t.predicted),
+        links.right_gold + _alone(t, t.recall),
+        _n(t.gold),
     )
 
 # %% ../../nbs/metrics/01_coref.ipynb #9d79f55b
@@ -348,14 +383,17 @@ def _pairs(n):
     return n * (n - 1) // 2
 
 
+def _joined_pairs(at: np.ndarray, n: np.ndarray) -> int:
+    "Count the pairs of mentions in one cluster, of cells with n mentions in the clusters `at`."
+    return _n(_pairs(np.bincount(at, weights=n).astype(np.int64))) if len(at) else 0
+
+
 def blanc(t: Table) -> LinkCounts:
     "Count pairs of mentions for BLANC, joined or not."
     c, common = t.overlap, _n(t.overlap.n)
-    joined = lambda at, n: (
-        _n(_pairs(np.bincount(at, weights=n).astype(np.int64))) if len(at) else 0
-    )
     both = _n(_pairs(c.n))
-    neither = _pairs(common) - joined(c.gold, c.n) - joined(c.predicted, c.n) + both
+    of_gold, of_predicted = _joined_pairs(c.gold, c.n), _joined_pairs(c.predicted, c.n)
+    neither = _pairs(common) - of_gold - of_predicted + both
     p, g = _n(_pairs(t.predicted)), _n(_pairs(t.gold))
     return LinkCounts(
         both,

@@ -29,25 +29,43 @@ class Noise(NamedTuple):
     draw: float = 0.0
     samples: int = 1  # answers of each system to a question
 
-# %% ../../nbs/metrics/12_power.ipynb #bc5ede04
-def observed_noise(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]) -> Noise:
-    "Measure how the difference of two systems on the same items varies over clusters; pairs with NaN are left out."
-    d, rows = _differences("observed_noise", a, b, clusters)
-    sums, items = _cluster_totals(d, rows)
-    if len(items) < 2:
+# %% ../../nbs/metrics/12_power.ipynb #c6784a54
+def _check_documents(n: int, what: str):
+    "Refuse questions of fewer than two documents, which show no variation."
+    if n < 2:
         raise DataError(
-            f"the systems share questions of {len(items)} documents",
+            f"{what} questions of {n} documents",
             "power",
             "two documents are needed at least",
         )
-    error, df = _jackknife(sums, items)
+
+
+def _check_varied(error: float, d: np.ndarray):
+    "Refuse differences that are the same in every document, but for rounding."
     if error * len(d) <= 1e-12 * max(1.0, np.abs(d).sum()):
         raise DataError(
             "the two systems differ alike in every document",
             "power",
             "name systems that answer differently, or none",
         )
+
+# %% ../../nbs/metrics/12_power.ipynb #bc5ede04
+def observed_noise(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]) -> Noise:
+    "Measure how the difference of two systems on the same items varies over clusters; pairs with NaN are left out."
+    d, rows = _differences("observed_noise", a, b, clusters)
+    sums, items = _cluster_totals(d, rows)
+    _check_documents(len(items), "the systems share")
+    error, df = _jackknife(sums, items)
+    _check_varied(error, d)
     return Noise(float(error), float(df), len(d), len(items))
+
+# %% ../../nbs/metrics/12_power.ipynb #6af377fe
+def _assumption(discordance: float, correlation: float) -> str:
+    "Describe what is assumed of two systems."
+    return (
+        f"one system alone is right on {discordance:.0%} of questions, and differences in one document have a "
+        f"correlation of {correlation:g}"
+    )
 
 # %% ../../nbs/metrics/12_power.ipynb #b7000172
 def assumed_noise(
@@ -57,20 +75,10 @@ def assumed_noise(
 ) -> Noise:
     "Estimate how the difference of two systems would vary under an assumed disagreement."
     n, k, squares = sum(sizes), len(sizes), sum(x * x for x in sizes)
-    if k < 2:
-        raise DataError(
-            f"it has questions of {k} documents",
-            "power",
-            "two documents are needed at least",
-        )
+    _check_documents(k, "it has")
     design = max(1 + (squares / n - 1) * correlation, 0.0)
-    assumed = (
-        f"one system alone is right on {discordance:.0%} of questions, and differences in one document have a "
-        f"correlation of {correlation:g}"
-    )
-    return Noise(
-        math.sqrt(discordance * design / n), max(n**2 / squares - 1, 1), n, k, assumed
-    )
+    error, df = math.sqrt(discordance * design / n), max(n**2 / squares - 1, 1)
+    return Noise(error, df, n, k, _assumption(discordance, correlation))
 
 # %% ../../nbs/metrics/12_power.ipynb #b7000206
 def _multiple(df: float, power: float, level: float) -> float:
@@ -128,18 +136,26 @@ def clusters_needed(
 Samples = Mapping[str, Sequence[float]]  # id -> the credit of each sample
 
 
-def _drawn(samples: Samples) -> tuple[float, int]:
-    "Compute the variance that one draw per question adds to a mean, and the fewest samples of a question."
-    fewest = min(map(len, samples.values()), default=0)
+def _check_samples(fewest: int):
+    "Refuse questions with fewer than two samples, which show no variation."
     if fewest < 2:
         raise DataError(
             f"a question has {fewest} samples",
             "power",
             "two samples of each question are needed at least",
         )
-    return sum(float(np.var(c, ddof=1)) for c in samples.values()) / len(
-        samples
-    ) ** 2, fewest
+
+
+def _variance_of_mean(samples: Samples) -> float:
+    "Compute the variance that one draw per question adds to the mean over questions."
+    return sum(float(np.var(c, ddof=1)) for c in samples.values()) / len(samples) ** 2
+
+
+def _drawn(samples: Samples) -> tuple[float, int]:
+    "Compute the variance that one draw per question adds to a mean, and the fewest samples of a question."
+    fewest = min(map(len, samples.values()), default=0)
+    _check_samples(fewest)
+    return _variance_of_mean(samples), fewest
 
 # %% ../../nbs/metrics/12_power.ipynb #c886f258
 def _means(samples: Samples) -> list[float]:
@@ -147,10 +163,15 @@ def _means(samples: Samples) -> list[float]:
     return list(map(float, map(np.mean, samples.values())))
 
 
+def _of_questions(samples: Samples, ids: Iterable[str]) -> Samples:
+    "Select the samples of some questions, in this order."
+    return {i: samples[i] for i in ids}
+
+
 def sampled_noise(a: Samples, b: Samples, clusters: Mapping[str, Hashable]) -> Noise:
     "Measure how the difference varies between two systems that answered the same questions several times."
     ids = sorted(a.keys() & b.keys())
-    a, b = {i: a[i] for i in ids}, {i: b[i] for i in ids}
+    a, b = _of_questions(a, ids), _of_questions(b, ids)
     noise = observed_noise(_means(a), _means(b), list(map(clusters.__getitem__, ids)))
     (var_a, n_a), (var_b, n_b) = _drawn(a), _drawn(b)
     now, samples = var_a / n_a + var_b / n_b, min(n_a, n_b)

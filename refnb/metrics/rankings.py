@@ -78,6 +78,11 @@ def pair_tests(
     return dict(zip(combinations(c.systems, 2), found, strict=True))
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a1000c
+def _percent(value: float | None) -> str:
+    "Write a fraction in percent; nothing where there is none."
+    return "" if value is None else f"{100 * value:.1f}"
+
+
 class Ranked(NamedTuple):
     "A system in a ranking."
 
@@ -88,7 +93,7 @@ class Ranked(NamedTuple):
 
     def row(self) -> dict[str, str]:
         "Make a row of a table, in percent."
-        shown = ["" if v is None else f"{100 * v:.1f}" for v in self.score[:3]]
+        shown = list(map(_percent, self.score[:3]))
         return {
             "place": str(self.place),
             "system": self.system,
@@ -151,14 +156,16 @@ def _scores(tasks: Sequence[Credits]) -> np.ndarray:
     "Average each system's mean credit over tasks."
     return np.mean([c.values.mean(1) for c in tasks], axis=0)
 
+# %% ../../nbs/metrics/14_rankings.ipynb #14055ba6
+def _resampled_means(c: Credits, resamples: int, seed: int) -> np.ndarray:
+    "Compute the mean credit of each system (a column) in each resample of one task's clusters."
+    drawn = _resampled(np.column_stack(c.totals()), resamples, seed)
+    return drawn[:, :-1] / drawn[:, -1:]
+
 # %% ../../nbs/metrics/14_rankings.ipynb #c1786182
 def _resampled_scores(tasks: Sequence[Credits], resamples: int, seed: int) -> np.ndarray:
     "Compute the scores of each system (a column) in each resample of the tasks' clusters."
-    out = []
-    for k, c in enumerate(tasks):
-        sums, items = c.totals()
-        drawn = _resampled(np.column_stack([sums, items]), resamples, seed + k)
-        out.append(drawn[:, :-1] / drawn[:, -1:])
+    out = [_resampled_means(c, resamples, seed + k) for k, c in enumerate(tasks)]
     return np.mean(out, axis=0)
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10013

@@ -14,11 +14,22 @@ from ..core.runs import majority
 from .choice import credit
 
 # %% ../../nbs/metrics/11_samples.ipynb #53dd88f4
+def _best(scores: Sequence[float]) -> tuple[int, ...]:
+    "List the options with the best score."
+    most = max(scores)
+    return tuple(i for i, s in enumerate(scores) if s == most)
+
+
 def _given(a: Answer) -> tuple[int, ...]:
     "Return the options that an answer chose; of scores the best."
     if a.reason or a.chosen or not a.scores:
         return a.chosen
-    return tuple(i for i, s in enumerate(a.scores) if s == max(a.scores))
+    return _best(a.scores)
+
+# %% ../../nbs/metrics/11_samples.ipynb #8ca6679b
+def _pairs(n: int) -> int:
+    "Count the ordered pairs of n answers."
+    return n * (n - 1)
 
 
 def agreement(samples: Sequence[Answer]) -> float:
@@ -26,7 +37,8 @@ def agreement(samples: Sequence[Answer]) -> float:
     n = len(samples)
     if n < 2:
         return 1.0
-    return sum(c * (c - 1) for c in Counter(map(_given, samples)).values()) / (n * (n - 1))
+    alike = Counter(map(_given, samples)).values()
+    return sum(map(_pairs, alike)) / _pairs(n)
 
 # %% ../../nbs/metrics/11_samples.ipynb #613c8bef
 class Sampled(NamedTuple):

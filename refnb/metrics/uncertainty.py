@@ -18,6 +18,16 @@ def _counted(n: int, thing: str) -> str:
     return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
+def _sizes(items: int, clusters: int) -> str:
+    "Say how many items there are, in how many clusters."
+    return f"{_counted(items, 'item')} in {_counted(clusters, 'cluster')}"
+
+
+def _bounds(low: float | None, high: float | None, form: str) -> str:
+    "Write the ends of an interval, or that there is none."
+    return "no interval" if low is None else f"[{low:{form}}, {high:{form}}]"
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #1e6dd849
 class Interval(NamedTuple):
     "A score and the interval around it; `low` and `high` are None where there is none."
 
@@ -29,21 +39,37 @@ class Interval(NamedTuple):
 
     def __str__(self):
         value = "nothing to score" if self.value is None else f"{self.value:.3f}"
-        bounds = "no interval" if self.low is None else f"[{self.low:.3f}, {self.high:.3f}]"
-        return f"{value}, {bounds}, {_counted(self.n, 'item')} in {_counted(self.clusters, 'cluster')}"
+        return f"{value}, {_bounds(self.low, self.high, '.3f')}, {_sizes(self.n, self.clusters)}"
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #56e744a5
+def _unfit(where: str, what: str) -> DataError:
+    "Make the error of a column that does not hold a number for each item."
+    return DataError(
+        what, where, "give one number per item: 1 right, 0 wrong, NaN left out"
+    )
+
+
+def _floats(where: str, name: str, values: ArrayLike) -> np.ndarray:
+    "Convert values to an array of numbers; refuse others."
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise _unfit(where, f"{name} holds something other than numbers") from None
+
+
+def _check_finite(where: str, name: str, values: np.ndarray):
+    "Refuse infinite numbers."
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise _unfit(where, f"{name}[{infinite.argmax()}] is infinite")
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #84036cfd
 def _numbers(where: str, name: str, values: ArrayLike) -> np.ndarray:
     "A flat array of finite numbers and NaN."
-    do = "give one number per item: 1 right, 0 wrong, NaN left out"
-    try:
-        out = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} holds something other than numbers", where, do) from None
+    out = _floats(where, name, values)
     if out.ndim != 1:
-        raise DataError(f"{name} has {out.ndim} dimensions instead of 1", where, do)
-    if np.isinf(out).any():
-        raise DataError(f"{name}[{np.isinf(out).argmax()}] is infinite", where, do)
+        raise _unfit(where, f"{name} has {out.ndim} dimensions instead of 1")
+    _check_finite(where, name, out)
     return out
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #54a04f0a
@@ -59,16 +85,26 @@ def _as_list(labels: Iterable[Hashable]) -> list:
     "List labels; those of an array become Python's own numbers and strings."
     return labels.tolist() if hasattr(labels, "tolist") else list(labels)
 
+# %% ../../nbs/metrics/07_uncertainty.ipynb #8f81dd2b
+def _check_labels(where: str, name: str, labels: list):
+    "Refuse a label that is missing: None or NaN."
+    for i, o in enumerate(labels):
+        if o is None or o != o:
+            raise DataError(f"{name}[{i}] is missing", where, "give every item a label")
+
+
+def _places(labels: list, names: list) -> np.ndarray:
+    "Find the place of each label among distinct names."
+    number = dict(zip(names, range(len(names))))
+    return np.array(list(map(number.__getitem__, labels)), dtype=np.intp)
+
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6bb14f66
 def _codes(where: str, name: str, labels: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     "Number the labels 0, 1, … in sorted order."
     labels = _as_list(labels)
-    for i, o in enumerate(labels):
-        if o is None or o != o:
-            raise DataError(f"{name}[{i}] is missing", where, "give every item a label")
+    _check_labels(where, name, labels)
     names = _ordered(labels)
-    number = dict(zip(names, range(len(names))))
-    return names, np.array(list(map(number.__getitem__, labels)), dtype=np.intp)
+    return names, _places(labels, names)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #ca8839d4
 def _same_length(where: str, **columns: Sized) -> None:
@@ -83,16 +119,20 @@ def _same_length(where: str, **columns: Sized) -> None:
             )
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #70c6a03a
+def _check_whole(where: str, name: str, value: int, least: int):
+    "Refuse a value that is no whole number, or too small."
+    if not isinstance(value, int | np.integer) or value < least:
+        raise CallError(f"{name} is {value}", where, f"give a whole number from {least}")
+
+
 def _check(where: str, level: float = 0.95, resamples: int = 1, seed: int = 0):
     "Refuse a call that cannot be meant."
     if not 0 < level < 1:
         raise CallError(
             f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95"
         )
-    if not isinstance(resamples, int | np.integer) or resamples < 1:
-        raise CallError(f"resamples is {resamples}", where, "give a whole number from 1")
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise CallError(f"seed is {seed}", where, "give a whole number from 0")
+    _check_whole(where, "resamples", resamples, 1)
+    _check_whole(where, "seed", seed, 0)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6ec7e770
 def _draws(
@@ -169,19 +209,33 @@ def _t_bounds(sums: np.ndarray, items: np.ndarray, level: float) -> tuple[Any, A
     return value - half, value + half
 
 
+def _tails(level: float) -> list[float]:
+    "Return the shares of resamples below the lower and the upper end of an interval."
+    return [(1 - level) / 2, (1 + level) / 2]
+
+
 def _percentiles(top: np.ndarray, bottom: np.ndarray, level: float) -> tuple[Any, Any]:
     "Percentiles of ratios over resamples (rows)."
-    low, high = np.quantile(top / bottom, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    low, high = np.quantile(top / bottom, _tails(level), axis=0)
     return low, high
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #3a6f1432
+def _are_credits(values: np.ndarray) -> bool:
+    "Tell whether all values that are there lie in [0, 1]."
+    return bool((np.isnan(values) | (values >= 0) & (values <= 1)).all())
+
+
 def _limits(*values: np.ndarray) -> tuple[float, float]:
     "Where a mean of such values can lie: credits lie in [0, 1]."
-    credits = all((np.isnan(v) | (v >= 0) & (v <= 1)).all() for v in values)
-    return (0.0, 1.0) if credits else (-math.inf, math.inf)
+    return (0.0, 1.0) if all(map(_are_credits, values)) else (-math.inf, math.inf)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #c93c489e
 Drawn = tuple[np.ndarray, np.ndarray] | None  # sums and items in each resample
+
+
+def _cut(low: float, high: float, limits: tuple[float, float]) -> tuple[float, float]:
+    "Cut an interval at the limits of its score."
+    return float(max(low, limits[0])), float(min(high, limits[1]))
 
 
 def _interval(
@@ -196,12 +250,11 @@ def _interval(
     k, value = int(there.sum()), float(sums.sum() / n) if n else None
     if k < 2:
         return Interval(value, None, None, n, k)
-    low, high = (
-        _percentiles(*drawn, level)
-        if drawn is not None
-        else _t_bounds(sums[there], items[there], level)
-    )
-    return Interval(value, float(max(low, limits[0])), float(min(high, limits[1])), n, k)
+    if drawn is None:
+        low, high = _t_bounds(sums[there], items[there], level)
+    else:
+        low, high = _percentiles(*drawn, level)
+    return Interval(value, *_cut(low, high, limits), n, k)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #7a3d92b6
 def _group_intervals(
@@ -223,6 +276,15 @@ def _group_intervals(
         )
         out.append(_interval(sums[:, j], items[:, j], draws, level, limits))
     return out
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #389781f0
+def _groups(
+    where: str, groups: Iterable[Hashable] | None, n: int
+) -> tuple[list, np.ndarray]:
+    "Number the groups of n items; without groups all items are in one."
+    if groups is None:
+        return [None], np.zeros(n, np.intp)
+    return _codes(where, "groups", groups)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #41e9f9ef
 @overload
@@ -260,15 +322,9 @@ def cluster_bootstrap(
     clusters Student's t with the jackknife's standard error, where neither resamples nor seed matter."""
     where = "cluster_bootstrap"
     _check(where, level, resamples, seed)
-    values, (_, rows) = (
-        _numbers(where, "values", values),
-        _codes(where, "clusters", clusters),
-    )
-    labels, columns = (
-        ([None], np.zeros(len(values), np.intp))
-        if groups is None
-        else _codes(where, "groups", groups)
-    )
+    values = _numbers(where, "values", values)
+    _, rows = _codes(where, "clusters", clusters)
+    labels, columns = _groups(where, groups, len(values))
     _same_length(where, values=values, clusters=rows, groups=columns)
     known = ~np.isnan(values)
     sums, items = _totals(values[known], rows[known], columns[known], len(labels))
@@ -308,9 +364,8 @@ def _summed_bounds(
     "Find the ends of the interval of a score: of Student's t for few rows, else percentiles of resamples."
     if len(size) < FEW:
         return _left_out_bounds(value, table, size, score, level)
-    low, high = np.nanquantile(
-        score(_resampled(table, resamples, seed)), [(1 - level) / 2, (1 + level) / 2]
-    )
+    drawn = score(_resampled(table, resamples, seed))
+    low, high = np.nanquantile(drawn, _tails(level))
     return low, high
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #4d2cc061
@@ -334,4 +389,4 @@ def summed_interval(
     if k < 2:
         return Interval(value, None, None, n, k)
     low, high = _summed_bounds(value, table, size, score, resamples, level, seed)
-    return Interval(value, float(max(low, limits[0])), float(min(high, limits[1])), n, k)
+    return Interval(value, *_cut(low, high, limits), n, k)
