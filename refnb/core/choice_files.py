@@ -381,12 +381,16 @@ _TEXT: dict[str, Callable[[bytes, str, str], Iterator[_Entry]]] = {
 }
 
 
+def _needed(kind: type[msgspec.Struct]) -> set[str]:
+    "List the fields that a record must have."
+    return {f.name for f in msgspec.structs.fields(kind) if f.required}
+
+
 def _json_form(data: bytes) -> str:
     "Tell by the keys of the first object which set a file of JSON is of."
     found = _first_keys(data)
     for form, (kind, _) in _JSON.items():
-        needed = {f.name for f in msgspec.structs.fields(kind) if f.required}
-        if needed <= found:
+        if _needed(kind) <= found:
             return form
     return ""
 
@@ -422,11 +426,16 @@ def _known_form(data: bytes, where: str) -> str:
     return form
 
 # %% ../../nbs/core/18_choice_files.ipynb #8ef4c178
+def _parser(form: str) -> Callable[[bytes, str, str], Iterator[_Entry]]:
+    "Choose the reader of a form."
+    return _parse_json if form in _JSON else _TEXT.get(form, _parse_xml)
+
+
 def parse_choice(data: bytes, where: str = "") -> list[Question]:
     "Read the questions of a file that `choice_form` recognises; `where` is its name, for errors."
     form = _known_form(data, where)
-    parse = _parse_json if form in _JSON else _TEXT.get(form, _parse_xml)
-    return _questions(parse(data, where, form), "wsc" if form == "xml" else form)
+    entries = _parser(form)(data, where, form)
+    return _questions(entries, "wsc" if form == "xml" else form)
 
 # %% ../../nbs/core/18_choice_files.ipynb #e2bb83bd
 def read_questions(

@@ -95,10 +95,10 @@ def _is_old(path: Path) -> bool:
 
 def _sweep(path: Path):
     "Remove what killed writers of this file left: no write takes an hour."
-    pattern = re.compile(re.escape(_begins(path)) + "[0-9a-f]{8}[.]part")
+    pattern = re.escape(_begins(path)) + "[0-9a-f]{8}[.]part"
     for p in path.parent.iterdir():
         with suppress(OSError):
-            if pattern.fullmatch(p.name) and _is_old(p):
+            if re.fullmatch(pattern, p.name) and _is_old(p):
                 p.unlink()
 
 # %% ../../nbs/core/03_files.ipynb #402663ef
@@ -281,9 +281,8 @@ def _mend_row(fault: str) -> str:
 def _row_fault(e: csv.Error, text: str, last: int, where: str) -> FormatError:
     "Report a row that cannot be read; `last` is the line on which the row before it ends."
     line = _next_full_line(text, last)
-    fault = str(e)
-    what = f"not a row ({fault.replace(chr(9), 'tab')})"
-    return FormatError(what, at_line(where, line), _mend_row(fault))
+    fault = str(e).replace("\t", "tab")
+    return FormatError(f"not a row ({fault})", at_line(where, line), _mend_row(fault))
 
 # %% ../../nbs/core/03_files.ipynb #ecbedba0
 def _begin_of(cells: list[str], end: int, last: int) -> int:
@@ -505,8 +504,7 @@ def _of_zip(path: Path) -> Iterator[_Member]:
 
     with zipfile.ZipFile(path) as z:
         for i in z.infolist():
-            plain = _is_plain(i.external_attr)
-            yield i.filename, plain, i.is_dir(), partial(z.open, i)
+            yield i.filename, _is_plain(i.external_attr), i.is_dir(), partial(z.open, i)
 
 # %% ../../nbs/core/03_files.ipynb #2f9ce278
 def _of_tar(path: Path) -> Iterator[_Member]:

@@ -192,7 +192,7 @@ class Seal(Record, omit_defaults=False):
     schema: int = SCHEMA  # of the files in the folder
 
 # %% ../../nbs/core/15_runs.ipynb #c0e2f716
-def _by_question(records: dict) -> dict[str, list]:
+def _by_question(records: dict) -> dict:
     "Group records by id, each question's in the order of its samples."
     out: dict = {}
     for r in records.values():
@@ -237,7 +237,8 @@ def _usual_reason(samples: list[Answer]) -> Reason | None:
 # %% ../../nbs/core/15_runs.ipynb #d3501a45
 def _majority_of_silent(samples: list[Answer], spent: Usage | None) -> Answer:
     "Join answers most of which choose nothing: their most frequent reason, or the first without one."
-    first, reason = samples[0], _usual_reason(samples)
+    first = samples[0]
+    reason = _usual_reason(samples)
     chosen = () if reason else first.chosen
     return Answer(first.id, chosen, reason=reason, raw=first.raw, usage=spent)
 
@@ -295,8 +296,7 @@ def _check_once(keys: list[str], task: str):
 
 def _check_answered(keys: list[str], found: dict, folder: Path):
     "Refuse questions without an answer."
-    missing = [key for key in keys if key not in found]
-    if missing:
+    if missing := [key for key in keys if key not in found]:
         raise DataError(
             f"{len(missing)} of {len(keys)} questions are unanswered, the first is {missing[0]}",
             str(folder),
@@ -716,7 +716,7 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
 # %% ../../nbs/core/15_runs.ipynb #20a75624
 def _places(keys: Iterable[str]) -> tuple[list[str], list[int]]:
     "List keys once each, and give the place of every key in that list."
-    place: dict[str, int] = {}
+    place: dict = {}
     places = [place.setdefault(k, len(place)) for k in keys]
     return list(place), places
 
@@ -875,12 +875,17 @@ def _in_place(path: Path, kind: type) -> Any:
         return None
 
 # %% ../../nbs/core/15_runs.ipynb #a2eb4583
+def _as_made_by(version: str, s: Summary) -> Summary:
+    "Return a summary as another version of refnb would make it."
+    return s.changed(info=s.info.changed(refnb=version))
+
+
 def _same_but_version(path: Path, new: Summary) -> bool:
     "Tell whether the summary in place differs only in refnb's version, and its cost is measured if the new one's is."
     old = _in_place(path, Summary)
     if not old:
         return False
-    renewed = old.changed(info=old.info.changed(refnb=new.info.refnb))
+    renewed = _as_made_by(new.info.refnb, old)
     return renewed == new.changed(cost=old.cost or new.cost)
 
 # %% ../../nbs/core/15_runs.ipynb #f5e1e595
@@ -939,10 +944,15 @@ def _write_packed(path: Path, record: Any):
     write_atomic(path, msgspec.json.encode(record) + b"\n")
 
 # %% ../../nbs/core/15_runs.ipynb #36b9f320
+def _card_in_place(path: Path, task: str, questions: str) -> Card:
+    "Read the card in place, or begin one."
+    return _read_json(path, Card) if path.exists() else _bare_card(task, questions)
+
+
 def note_texts(task: str, texts: str, reports: str | Path) -> Path:
     "Add the hash of a task's texts to its card, for runs whose summaries count links; there need be no card yet."
     path = _card_path(reports, task)
-    card = _read_json(path, Card) if path.exists() else _bare_card(task, texts)
+    card = _card_in_place(path, task, texts)
     _write_packed(path, card.changed(data=card.data | {"texts": texts}))
     return path
 
@@ -1012,6 +1022,11 @@ def _is_for(s: Summary, card: Card) -> bool:
     known = (card.questions, card.data.get("texts", card.questions))
     return s.info.task == card.task and s.info.data.get("questions") in known
 
+# %% ../../nbs/core/15_runs.ipynb #64773c93
+def _unpacked(s: Summary, card: Card, where: str) -> Summary:
+    "Give a summary from its file the credits that its signs stand for."
+    return s.changed(credit=of_signs(s.signs, card.ids, where), signs="")
+
 # %% ../../nbs/core/15_runs.ipynb #d3a4b3fe
 def _check_belongs(s: Summary, card: Card, path: Path):
     "Refuse a summary that was made for another task, or for other questions of it."
@@ -1037,7 +1052,7 @@ def _of_task(s: Summary, card: Card, path: Path) -> Summary:
     "Check a summary against the card of its task, and unpack its signs."
     _check_belongs(s, card, path)
     if s.signs:
-        s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
+        s = _unpacked(s, card, str(path))
     _check_ids(s, card, path)
     return s
 
@@ -1056,6 +1071,11 @@ def _own_summaries(path: Path, tail: str) -> list[Path]:
     return [p for p in found if len(p.stem) == length and p.name.endswith(tail)]
 
 # %% ../../nbs/core/15_runs.ipynb #9adc77ff
+def _newest_first(paths: Iterable[Path]) -> list[Path]:
+    "Sort files by when they were written."
+    return sorted(paths, key=lambda p: -p.stat().st_mtime_ns)
+
+
 def find_runs(
     runs: str | Path,  # the folder of all runs
     task: str,  # its name
@@ -1063,7 +1083,7 @@ def find_runs(
 ) -> list[Run]:  # sealed ones, the newest first
     "Find the sealed runs of a system on a task."
     found = (Path(runs) / safe_path(task) / safe_path(system)).glob("*/seal.json")
-    return [load_run(p.parent) for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
+    return [load_run(p.parent) for p in _newest_first(found)]
 
 
 def find_summaries(
