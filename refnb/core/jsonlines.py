@@ -320,7 +320,7 @@ def _sentence_of_each(p: _Pieces, where: str, n: int) -> Sequence[int]:
 # %% ../../nbs/core/05_jsonlines.ipynb #f5ace3c5
 def _sentence_of_words(p: _Pieces, sentence: Sequence[int]) -> dict[int, int]:
     "Map each word to the sentence of its first piece."
-    first: dict[int, int] = {}
+    first: dict = {}
     for i in p.plain:
         first.setdefault(p.map[i], sentence[i])
     return first
@@ -501,7 +501,10 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     return _checked(make, clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
-def _is_spread(lines: list[tuple[int, bytes]]) -> bool:
+_Lines = list[tuple[int, bytes]]  # with their numbers
+
+
+def _is_spread(lines: _Lines) -> bool:
     "Tell whether one object takes all lines: the first opens it without closing it, and the second opens no other."
     return (
         len(lines) > 1
@@ -510,12 +513,12 @@ def _is_spread(lines: list[tuple[int, bytes]]) -> bool:
     )
 
 # %% ../../nbs/core/05_jsonlines.ipynb #d3e46f0d
-def _full_lines(data: bytes) -> list[tuple[int, bytes]]:
+def _full_lines(data: bytes) -> _Lines:
     "List the lines that are not empty, with their numbers."
     return [(n, line) for n, line in enumerate(data.splitlines(), 1) if line.strip()]
 
 
-def _without_canary(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+def _without_canary(lines: _Lines) -> _Lines:
     "Leave out a canary at the top."
     return lines[1:] if lines and lines[0][1].startswith(b'{"canary"') else lines
 
@@ -526,7 +529,7 @@ def _from_line(data: bytes, n: int) -> bytes:
     return data[sum(map(len, before)) :]  # `join` would take 80 bytes for each line
 
 # %% ../../nbs/core/05_jsonlines.ipynb #2baf5672
-def _objects(data: bytes) -> list[tuple[int, bytes]]:
+def _objects(data: bytes) -> _Lines:
     "List the lines that hold objects, with their numbers; skip a canary line at the top."
     lines = _without_canary(_full_lines(data))
     if not _is_spread(lines):

@@ -288,7 +288,7 @@ def _check_alike(a: _Mention, b: _Mention, where: str):
 # %% ../../nbs/core/08_standoff.ipynb #7e142819
 def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]:
     "Index mentions by their spans; two at one place must be alike."
-    known = dict(zip(map(attrgetter("span"), mentions), mentions))
+    known = {m.span: m for m in mentions}
     for m in mentions:
         _check_alike(m, known[m.span], where)
     return known
