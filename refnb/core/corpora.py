@@ -171,9 +171,12 @@ def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[D
     return [_read_story(name, s) for name in _litbank_names(split, fold, s)]
 
 # %% ../../nbs/core/14_corpora.ipynb #ea978d88
-def _no_variant(variant: str, folder: str) -> CallError:
-    "Report a variant that is not in the folder of all variants."
-    variants = {k.split("/")[3] for k in _keys_in(folder)}
+_FANTASY = "emorynlp/FantasyCoref/data/"
+
+
+def _no_variant(variant: str) -> CallError:
+    "Report a variant that FantasyCoref does not have."
+    variants = {k.split("/")[3] for k in _keys_in(_FANTASY)}
     return CallError(
         f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants)
     )
@@ -181,10 +184,9 @@ def _no_variant(variant: str, folder: str) -> CallError:
 # %% ../../nbs/core/14_corpora.ipynb #c0cf32fa
 def _fantasy_files(variant: str) -> dict[str, str]:
     "Find the files of a variant of FantasyCoref, by split."
-    folder = "emorynlp/FantasyCoref/data/"
-    found = _keys_in(f"{folder}{variant}/")
+    found = _keys_in(f"{_FANTASY}{variant}/")
     if not found:
-        raise _no_variant(variant, folder)
+        raise _no_variant(variant)
     return {Path(k).name.split(".")[0]: k for k in found}
 
 # %% ../../nbs/core/14_corpora.ipynb #62872e62
@@ -437,7 +439,7 @@ def _check_arguments(names: Iterable[str], takes: Iterable[str], corpus: str):
 # %% ../../nbs/core/14_corpora.ipynb #f4af5259
 def _asked_for(split: str, s: Settings | None, takes: Iterable[str]) -> dict[str, Any]:
     "Collect what a corpus' function is called with: a split, if one is asked for, and settings, if it takes them."
-    asked: dict[str, Any] = {"split": split} if split else {}
+    asked: dict = {"split": split} if split else {}
     if "s" in takes:
         asked["s"] = s
     return asked

@@ -153,10 +153,14 @@ def _source_of(f: Callable) -> str:
         return ""
 
 # %% ../../nbs/core/13_extensions.ipynb #cd927d4a
+# a parameter on a line of its own, and its comment, which may go on below
+_COMMENT = re.compile(r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", re.M)
+
+
 def parameter_comments(f: Callable) -> dict[str, str]:
     "Read the comments beside the parameters of a function with one parameter per line; a comment may go on below."
     head = _source_of(f).partition('\n    "')[0]
-    found = re.findall(r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", head, re.M)
+    found = _COMMENT.findall(head)
     return {name: re.sub(r"\s*\n\s+#\s*", " ", comment) for name, comment in found}
 
 # %% ../../nbs/core/13_extensions.ipynb #1d28e12d

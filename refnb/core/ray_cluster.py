@@ -38,6 +38,12 @@ def _check_listening(address: str):
         ) from None
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #dc7c19c9
+def _set_defaults():
+    "Let Ray send no statistics of its use, and hide no GPU from tasks that ask for none."
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
 def _use_token():
     "Let Ray send its token, where there is one."
     token = Path.home() / ".ray" / "auth_token"
@@ -66,8 +72,7 @@ def _start_ray(ray: Any, address: str):
 @contextmanager
 def ray_cluster(address: str) -> Iterator[Any]:
     "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    _set_defaults()
     if address != "local":
         _check_listening(address)
         _use_token()

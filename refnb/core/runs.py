@@ -239,9 +239,8 @@ def _majority_of_silent(samples: list[Answer], spent: Usage | None) -> Answer:
     "Join answers most of which choose nothing: their most frequent reason, or the first without one."
     first = samples[0]
     reason = _usual_reason(samples)
-    if reason:
-        return Answer(first.id, reason=reason, raw=first.raw, usage=spent)
-    return Answer(first.id, first.chosen, raw=first.raw, usage=spent)
+    chosen = () if reason else first.chosen
+    return Answer(first.id, chosen, reason=reason, raw=first.raw, usage=spent)
 
 # %% ../../nbs/core/15_runs.ipynb #b5e821e9
 def _summed_scores(samples: list[Answer]) -> tuple[int, tuple[float, ...]]:

@@ -147,12 +147,16 @@ def _check_all(keys: Iterable[str], where: str):
         _check(key, where)
 
 # %% ../../nbs/core/02_settings.ipynb #1a9b1273
+def _section_of(ini: configparser.ConfigParser) -> dict[str, str]:
+    "Return the section [refnb], if there is one."
+    return dict(ini["refnb"]) if ini.has_section("refnb") else {}
+
+
 @lru_cache(maxsize=8)  # a table asks for settings hundreds of times
 def _raw_section(text: str, name: str) -> dict[str, str]:
     "Read the [refnb] section of a settings.ini as text."
     _check_length(text, name)
-    ini = _parsed(text, name)
-    section = dict(ini["refnb"]) if ini.has_section("refnb") else {}
+    section = _section_of(_parsed(text, name))
     _check_all(section, f"{name}, [refnb]")
     return section
 
