@@ -8,7 +8,7 @@ __all__ = ['parse_csv_answers', 'is_gap_answers', 'parse_gap_answers', 'gap_answ
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10002
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from .types import Answer, DataError, FormatError, NONE, Question
+from .types import Answer, DataError, FormatError, NONE, Question, _single_best
 from .files import at_line, read_bytes, read_jsonl, table_rows, utf8
 from .gap import parse_gap_rows
 
@@ -17,28 +17,45 @@ _IDS = ("id", "question_id", "question id", "item")
 _ANSWERS = ("answer", "chosen", "choice", "prediction", "option", "response")
 
 
+def _ambiguous(first: str, second: str, where: str) -> FormatError:
+    "Report two columns that have a known name."
+    return FormatError(
+        f"columns {first!r} and {second!r} could both be meant",
+        at_line(where, 1),
+        "keep one of them",
+    )
+
+
 def _column(heads: list[str], known: Iterable[str], where: str) -> int:
     "Find the one column with one of the known names; -1 if there is none."
     found = [i for i, h in enumerate(heads) if h.strip().lower() in known]
     if len(found) > 1:
-        raise FormatError(
-            f"columns {heads[found[0]]!r} and {heads[found[1]]!r} could both be meant",
-            at_line(where, 1),
-            "keep one of them",
-        )
+        raise _ambiguous(heads[found[0]], heads[found[1]], where)
     return found[0] if found else -1
+
+# %% ../../nbs/core/19_answer_files.ipynb #79ea293a
+def _no_column(name: str, where: str) -> FormatError:
+    "Report a header without a column that is needed."
+    return FormatError(
+        f"the header has no column {name}",
+        at_line(where, 1),
+        "the first line names the columns: id,answer",
+    )
 
 # %% ../../nbs/core/19_answer_files.ipynb #a2090076
 def _columns(heads: list[str], where: str) -> tuple[int, int]:
     "Find the columns of ids and answers."
     ids, answers = _column(heads, _IDS, where), _column(heads, _ANSWERS, where)
     if min(ids, answers) < 0:
-        raise FormatError(
-            f"the header has no column {'id' if ids < 0 else 'answer'}",
-            at_line(where, 1),
-            "the first line names the columns: id,answer",
-        )
+        raise _no_column("id" if ids < 0 else "answer", where)
     return ids, answers
+
+# %% ../../nbs/core/19_answer_files.ipynb #29cbfd25
+def _number(cell: str) -> int | None:
+    "Read a letter, or a number from 0, as an option's index."
+    if len(cell) == 1 and "A" <= cell.upper() <= "Z":
+        return ord(cell.upper()) - ord("A")
+    return int(cell[:9]) if cell.isascii() and cell.isdigit() else None
 
 # %% ../../nbs/core/19_answer_files.ipynb #24cdaa44
 def _option(cell: str, q: Question) -> int | None:
@@ -46,13 +63,8 @@ def _option(cell: str, q: Question) -> int | None:
     names = [" ".join(o.name.split()).casefold() for o in q.options]
     if names.count(cell.casefold()) == 1:
         return names.index(cell.casefold())
-    if len(cell) == 1 and "A" <= cell.upper() <= "Z":
-        k = ord(cell.upper()) - ord("A")
-    elif cell.isascii() and cell.isdigit():
-        k = int(cell[:9])
-    else:
-        return None
-    return k if k < len(names) else None
+    k = _number(cell)
+    return k if k is not None and k < len(names) else None
 
 # %% ../../nbs/core/19_answer_files.ipynb #357442da
 def _csv_answer(q: Question, cell: str, at: str) -> Answer:
@@ -77,6 +89,21 @@ def _cells_of(cells: list[str], heads: list[str], at: str) -> list[str]:
         )
     return cells
 
+# %% ../../nbs/core/19_answer_files.ipynb #f528abf6
+def _check_asked(id_: str, asked: Mapping, at: str):
+    "Refuse an answer to no question."
+    if id_ not in asked:
+        raise DataError(
+            f"{id_!r} is not a question", at, "are the answers of other questions?"
+        )
+
+
+def _check_new(id_: str, seen: set[str], at: str):
+    "Refuse a second answer to a question, and note the first one."
+    if id_ in seen:
+        raise FormatError(f"{id_!r} appears twice", at, "keep one of the two answers")
+    seen.add(id_)
+
 # %% ../../nbs/core/19_answer_files.ipynb #e07c535d
 def parse_csv_answers(
     data: bytes, questions: Iterable[Question], where: str = ""
@@ -90,13 +117,8 @@ def parse_csv_answers(
     for n, cells in rows:
         at = at_line(where, n)
         id_, cell = _cells_of(cells, heads, at)[i].strip(), " ".join(cells[j].split())
-        if id_ not in asked:
-            raise DataError(
-                f"{id_!r} is not a question", at, "are the answers of other questions?"
-            )
-        if id_ in seen:
-            raise FormatError(f"{id_!r} appears twice", at, "keep one of the two answers")
-        seen.add(id_)
+        _check_asked(id_, asked, at)
+        _check_new(id_, seen, at)
         if cell:
             out.append(_csv_answer(asked[id_], cell, at))
     return out
@@ -109,20 +131,32 @@ _GAP_HEADS = ["id", "a-coref", "b-coref"]
 def _plain_cells(cells: Iterable[str]) -> list[str]:
     return [c.strip().lower() for c in cells]
 
+# %% ../../nbs/core/19_answer_files.ipynb #935834e8
+def _is_gap_row(cells: list[str]) -> bool:
+    "Tell whether a row has an id and two flags, or is the header of such rows."
+    if len(cells) != 3:
+        return False
+    return cells == _GAP_HEADS or (cells[1] in _FLAGS and cells[2] in _FLAGS)
+
 # %% ../../nbs/core/19_answer_files.ipynb #5f737d39
 def is_gap_answers(data: bytes) -> bool:
     "Tell whether a file has GAP's form of predictions: an id and two flags."
     text = data[:10_000].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     for line in filter(str.strip, text.splitlines()):
-        cells = _plain_cells(line.split("\t"))
-        return len(cells) == 3 and (
-            cells == _GAP_HEADS or (cells[1] in _FLAGS and cells[2] in _FLAGS)
-        )
+        return _is_gap_row(_plain_cells(line.split("\t")))
     return False
 
 # %% ../../nbs/core/19_answer_files.ipynb #2a1bd7e8
 def _gap_answer(id_: str, a: bool, b: bool) -> Answer:
     return Answer(id_, ((0,) if a else ()) + ((1,) if b else ()) or (2,))
+
+# %% ../../nbs/core/19_answer_files.ipynb #53ea1606
+def _flags_of(plain: list[str], at: str) -> list[bool]:
+    "Read the two flags of a row."
+    flags = list(map(_FLAGS.get, plain[1:]))
+    if len(flags) != 2 or None in flags:
+        raise FormatError("is not an id and two of TRUE and FALSE", at)
+    return list(map(bool, flags))
 
 # %% ../../nbs/core/19_answer_files.ipynb #eb6023d8
 def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
@@ -135,17 +169,9 @@ def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
     for n, cells in table_rows(data, where, "\t"):
         if (plain := _plain_cells(cells)) == _GAP_HEADS:
             continue
-        flags = list(map(_FLAGS.get, plain[1:]))
-        if len(flags) != 2 or None in flags:
-            raise FormatError("is not an id and two of TRUE and FALSE", at_line(where, n))
-        if cells[0] in seen:
-            raise FormatError(
-                f"{cells[0]!r} appears twice",
-                at_line(where, n),
-                "keep one of the two answers",
-            )
-        seen.add(cells[0])
-        out.append(_gap_answer(cells[0], bool(flags[0]), bool(flags[1])))
+        a, b = _flags_of(plain, at_line(where, n))
+        _check_new(cells[0], seen, at_line(where, n))
+        out.append(_gap_answer(cells[0], a, b))
     return out
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c1000a
@@ -153,20 +179,34 @@ def _decided(a: Answer) -> tuple[int, ...]:
     "Return the chosen options, or the one with the best score."
     if a.chosen or a.reason or not a.scores:
         return a.chosen
-    best = [i for i, x in enumerate(a.scores) if x == max(a.scores)]
-    return tuple(best) if len(best) == 1 else ()
+    return _single_best(a.scores)
 
-# %% ../../nbs/core/19_answer_files.ipynb #cd998035
-def _check_gap(q: Question):
-    "Refuse a question that GAP's form of predictions has no place for."
+# %% ../../nbs/core/19_answer_files.ipynb #03be90e9
+def _check_choice(q: Question):
+    "Refuse a question that does not let choose one of two names, or none."
     if len(q.options) != 3 or q.options[-1].name != NONE:
         raise DataError(
             "is not asked as GAP asks: two names, or none of them",
             f"question {q.id!r}",
             "name a run on gap/test, gap/dev or gap/validation",
         )
+
+# %% ../../nbs/core/19_answer_files.ipynb #cd998035
+def _check_gap(q: Question):
+    "Refuse a question that GAP's form of predictions has no place for."
+    _check_choice(q)
     if "\t" in q.id or "\n" in q.id:
         raise DataError("the id holds a tab or a line break", f"question {q.id!r}")
+
+# %% ../../nbs/core/19_answer_files.ipynb #6cedb84f
+def _flag(chosen: bool) -> str:
+    return "TRUE" if chosen else "FALSE"
+
+
+def _gap_line(q: Question, a: Answer | None) -> str:
+    "Write an answer, or none, as a line of GAP's predictions."
+    chosen = _decided(a) if a else ()
+    return f"{q.id}\t{_flag(0 in chosen)}\t{_flag(1 in chosen)}\n"
 
 # %% ../../nbs/core/19_answer_files.ipynb #2cc93deb
 def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer]) -> str:
@@ -175,9 +215,26 @@ def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer
     text = ""
     for q in questions:
         _check_gap(q)
-        chosen = _decided(answers[q.id]) if q.id in answers else ()
-        text += f"{q.id}\t{'TRUE' if 0 in chosen else 'FALSE'}\t{'TRUE' if 1 in chosen else 'FALSE'}\n"
+        text += _gap_line(q, answers.get(q.id))
     return text
+
+# %% ../../nbs/core/19_answer_files.ipynb #58593fdc
+def _head_of(data: bytes) -> bytes:
+    "Return a file's beginning, without a byte order mark and empty lines."
+    return data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def _is_json(data: bytes) -> bool:
+    "Tell whether a file is empty or begins with an object of JSON."
+    head = _head_of(data)
+    return not head or head[:1] == b"{"
+
+
+def _parse_table(data: bytes, questions: Iterable[Question], where: str) -> list[Answer]:
+    "Read answers from GAP's predictions, a whole table of GAP, or a table with a header."
+    if is_gap_answers(data) or _head_of(data).startswith(b"ID\tText\t"):
+        return parse_gap_answers(data, where)
+    return parse_csv_answers(data, questions, where)
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c1000d
 def read_answers(
@@ -186,9 +243,6 @@ def read_answers(
 ) -> list[Answer]:  # in the file's order
     "Read answers from a file."
     data = read_bytes(path)
-    head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not head or head[:1] == b"{":
+    if _is_json(data):
         return list(read_jsonl(path, Answer))
-    if is_gap_answers(data) or head.startswith(b"ID\tText\t"):
-        return parse_gap_answers(data, str(path))
-    return parse_csv_answers(data, questions, str(path))
+    return _parse_table(data, questions, str(path))

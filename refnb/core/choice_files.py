@@ -9,11 +9,12 @@ __all__ = ['choice_form', 'parse_choice', 'read_questions']
 import hashlib, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 import msgspec
 from .types import DataError, FormatError, Meta, Option, Question
-from .files import at_line, once, read_bytes, read_jsonl, utf8
+from .files import _strictly, at_line, read_bytes, read_jsonl, utf8
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e506
 class _Entry(msgspec.Struct):
@@ -28,22 +29,42 @@ class _Entry(msgspec.Struct):
     doc_key: str = ""  # the group that it belongs to
     meta: Meta = {}  # for breakdowns
 
-# %% ../../nbs/core/18_choice_files.ipynb #24630417
-def _checked(e: _Entry) -> _Entry:
-    "Refuse an entry that cannot be asked."
+# %% ../../nbs/core/18_choice_files.ipynb #f0832cf8
+def _folded(names: Iterable[str]) -> list[str]:
+    "Write names in one case, with single spaces."
+    return [" ".join(name.split()).casefold() for name in names]
+
+
+def _check_names(names: list[str], at: str):
+    "Refuse candidates that are too few, empty, or appear twice."
+    if len(names) < 2 or "" in names:
+        raise FormatError("needs two candidates that are not empty", at)
+    if len(set(names)) < len(names):
+        raise FormatError("a candidate appears twice", at)
+
+# %% ../../nbs/core/18_choice_files.ipynb #362449a1
+def _check_labelled(e: _Entry):
+    "Refuse an entry whose answer is withheld."
     if e.right is None:
         raise DataError(
             "has no answer, as in a test set without labels",
             e.at,
             "take the development file, or add the answers",
         )
-    names = [" ".join(o.split()).casefold() for o in e.options]
-    if len(names) < 2 or "" in names:
-        raise FormatError("needs two candidates that are not empty", e.at)
-    if len(set(names)) < len(names):
-        raise FormatError("a candidate appears twice", e.at)
-    if not 0 <= e.right < len(names):
-        raise FormatError(f"the answer is none of the {len(names)} candidates", e.at)
+
+
+def _check_right(e: _Entry):
+    "Refuse an answer that is none of the candidates."
+    n = len(e.options)
+    if not 0 <= (e.right or 0) < n:
+        raise FormatError(f"the answer is none of the {n} candidates", e.at)
+
+# %% ../../nbs/core/18_choice_files.ipynb #24630417
+def _checked(e: _Entry) -> _Entry:
+    "Refuse an entry that cannot be asked."
+    _check_labelled(e)
+    _check_names(_folded(e.options), e.at)
+    _check_right(e)
     return e
 
 # %% ../../nbs/core/18_choice_files.ipynb #5e16950e
@@ -51,14 +72,28 @@ def _hash(e: _Entry) -> str:
     words = "\x1f".join([e.text, str(e.chars[0]), *e.options])
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
+# %% ../../nbs/core/18_choice_files.ipynb #f61935f2
+@contextmanager
+def _at_entry(at: str) -> Iterator[None]:
+    "Report an invalid value at the place of its entry."
+    try:
+        yield
+    except ValueError as e:
+        raise FormatError(str(e), at) from None
+
 # %% ../../nbs/core/18_choice_files.ipynb #3981e845
 def _question(e: _Entry, id_: str, doc_key: str, form: str) -> Question:
     "Make the question of an entry."
     options, meta = tuple(map(Option, e.options)), {"set": form} | e.meta
-    try:
+    with _at_entry(e.at):
         return Question(id_, doc_key, e.text, e.chars, options, (e.right or 0,), meta)
-    except ValueError as x:
-        raise FormatError(str(x), e.at) from None
+
+# %% ../../nbs/core/18_choice_files.ipynb #fea36a71
+def _numbered(id_: str, n: int, own: bool, at: str) -> str:
+    "Put a number behind an id that appears for the nth time; the file's own ids must differ."
+    if own and n > 1:
+        raise FormatError(f"{id_!r} appears twice", at)
+    return f"{id_}:{n}" if n > 1 else id_
 
 # %% ../../nbs/core/18_choice_files.ipynb #6c90a720
 def _questions(entries: Iterable[_Entry], form: str) -> list[Question]:
@@ -69,19 +104,21 @@ def _questions(entries: Iterable[_Entry], form: str) -> list[Question]:
     for e in map(_checked, entries):
         id_ = e.id or f"{form}:{_hash(e)}"
         seen[id_] += 1
-        if e.id and seen[id_] > 1:
-            raise FormatError(f"{id_!r} appears twice", e.at)
-        if seen[id_] > 1:
-            id_ += f":{seen[id_]}"
+        id_ = _numbered(id_, seen[id_], bool(e.id), e.at)
         if last[0] != sorted(e.options):
             last = sorted(e.options), id_
         out.append(_question(e, id_, e.doc_key or last[1], form))
     return out
 
 # %% ../../nbs/core/18_choice_files.ipynb #ee391629
+def _any_word(words: Iterable[str]) -> str:
+    "Write a pattern of whole words."
+    return rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)"
+
+
 def _word(text: str, words: Iterable[str], at: str) -> tuple[int, int]:
     "Find where the first of some words is in a text."
-    m = re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", text, re.I)
+    m = re.search(_any_word(words), text, re.I)
     if not m:
         raise FormatError("the pronoun is not in the sentence", at)
     return m.span()
@@ -109,50 +146,62 @@ class _KnowRef(msgspec.Struct):
     candidate1: str | list[str]
     correct_candidate_idx: int | None = None
 
-# %% ../../nbs/core/18_choice_files.ipynb #aaed14cd
-def _winogrande(r: _WinoGrande, at: str) -> _Entry:
-    place = r.sentence.find("_")
+# %% ../../nbs/core/18_choice_files.ipynb #86dab211
+def _blank(sentence: str, at: str) -> int:
+    "Find the blank of a sentence."
+    place = sentence.find("_")
     if place < 0:
         raise FormatError("the sentence has no blank (_)", at)
-    if str(r.answer or "") not in ("", "1", "2"):
-        raise FormatError(f"the answer {r.answer!r} is neither 1 nor 2", at)
-    right = int(r.answer) - 1 if r.answer else None
+    return place
+
+
+def _choice(answer: str | int | None, at: str) -> int | None:
+    "Read an answer, 1 or 2, as an index; None where it is withheld."
+    if str(answer or "") not in ("", "1", "2"):
+        raise FormatError(f"the answer {answer!r} is neither 1 nor 2", at)
+    return int(answer) - 1 if answer else None
+
+# %% ../../nbs/core/18_choice_files.ipynb #aaed14cd
+def _winogrande(r: _WinoGrande, at: str) -> _Entry:
+    place, right = _blank(r.sentence, at), _choice(r.answer, at)
     pair = re.sub(r"-[12]$", "", r.qID)  # the two sentences of a pair end in -1 and -2
     return _Entry(
         at, r.sentence, (place, place + 1), [r.option1, r.option2], right, r.qID, pair
     )
 
+# %% ../../nbs/core/18_choice_files.ipynb #0d9a26e2
+def _check_there(pronoun: str, text: str, place: int, at: str):
+    "Refuse a pronoun that is not at its place in the text."
+    there = text[place : place + len(pronoun)] == pronoun
+    if not pronoun.strip() or place < 0 or not there:
+        raise FormatError(f"{pronoun!r} is not at character {place} of the text", at)
+
 # %% ../../nbs/core/18_choice_files.ipynb #78f20e80
 def _winograd(r: _Winograd, at: str) -> _Entry:
-    end = r.pronoun_loc + len(r.pronoun)
-    if (
-        not r.pronoun.strip()
-        or r.pronoun_loc < 0
-        or r.text[r.pronoun_loc : end] != r.pronoun
-    ):
-        raise FormatError(
-            f"{r.pronoun!r} is not at character {r.pronoun_loc} of the text", at
-        )
-    return _Entry(
-        at,
-        r.text,
-        (r.pronoun_loc, end),
-        r.options,
-        None if r.label in (None, -1) else r.label,
-    )
+    start = r.pronoun_loc
+    _check_there(r.pronoun, r.text, start, at)
+    right = None if r.label == -1 else r.label
+    return _Entry(at, r.text, (start, start + len(r.pronoun)), r.options, right)
+
+# %% ../../nbs/core/18_choice_files.ipynb #e31a018c
+def _unbracketed(sentence: str, at: str) -> tuple[str, tuple[int, int]]:
+    "Take the brackets from around the one bracketed word; return the text, and the word's place."
+    m = re.search(r"\[([^\s\[\]]+)\]", sentence)
+    if not m:
+        raise FormatError("the sentence has no pronoun in brackets", at)
+    text = sentence[: m.start()] + m[1] + sentence[m.end() :]
+    return text, (m.start(), m.end() - 2)
+
+
+def _joined(candidate: str | list[str]) -> str:
+    "Join the words of a candidate."
+    return candidate if isinstance(candidate, str) else " ".join(candidate)
 
 # %% ../../nbs/core/18_choice_files.ipynb #f8956558
 def _knowref(r: _KnowRef, at: str) -> _Entry:
-    m = re.search(r"\[([^\s\[\]]+)\]", r.sentence_with_pronoun)
-    if not m:
-        raise FormatError("the sentence has no pronoun in brackets", at)
-    text = r.sentence_with_pronoun[: m.start()] + m[1] + r.sentence_with_pronoun[m.end() :]
-    names = [
-        " ".join(c if isinstance(c, list) else [c]) for c in (r.candidate0, r.candidate1)
-    ]
-    return _Entry(
-        at, text, (m.start(), m.start() + len(m[1])), names, r.correct_candidate_idx
-    )
+    text, chars = _unbracketed(r.sentence_with_pronoun, at)
+    names = list(map(_joined, (r.candidate0, r.candidate1)))
+    return _Entry(at, text, chars, names, r.correct_candidate_idx)
 
 # %% ../../nbs/core/18_choice_files.ipynb #4981619e
 _JSON: dict[str, tuple[type[msgspec.Struct], Callable[[Any, str], _Entry]]] = {
@@ -172,6 +221,14 @@ def _lines(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
             yield at_line(where, n), line
         first = False
 
+# %% ../../nbs/core/18_choice_files.ipynb #0621616c
+def _list_items(data: bytes, where: str) -> list[msgspec.Raw]:
+    "Read the items of a list, each as it is written."
+    try:
+        return msgspec.json.decode(data, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as e:
+        raise FormatError(str(e), where) from None
+
 # %% ../../nbs/core/18_choice_files.ipynb #0c78bfff
 def _objects(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     "Give the objects of JSON lines, or of one list, each with its place."
@@ -179,30 +236,15 @@ def _objects(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     if not data.lstrip().startswith(b"["):
         yield from _lines(data, where)
         return
-    try:
-        found = msgspec.json.decode(data, type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as e:
-        raise FormatError(str(e), where) from None
-    for n, raw in enumerate(found, 1):
+    for n, raw in enumerate(_list_items(data, where), 1):
         yield f"{where}, entry {n}", bytes(raw)
 
 # %% ../../nbs/core/18_choice_files.ipynb #6b7c7942
 def _parse_json(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     kind, entry = _JSON[form]
-    from json import JSONDecoder
-
-    strict = JSONDecoder(object_pairs_hook=once).decode
+    decode = msgspec.json.Decoder(kind).decode
     for at, raw in _objects(data, where):
-        try:
-            record = msgspec.json.decode(raw, type=kind)
-            strict(raw.decode())
-        except UnicodeDecodeError:
-            raise FormatError("not UTF-8", at) from None
-        except RecursionError:
-            raise FormatError("nested too deep", at) from None
-        except (msgspec.MsgspecError, ValueError) as e:
-            raise FormatError(str(e), at) from None
-        yield entry(record, at)
+        yield entry(_strictly(decode, raw, at), at)
 
 # %% ../../nbs/core/18_choice_files.ipynb #230ee2db
 def _text_of(schema: Any, path: str) -> str:
@@ -216,6 +258,11 @@ def _right_of(schema: Any, at: str) -> int | None:
         raise FormatError(f"the answer {answer!r} is not one letter", at)
     return ord(answer) - ord("A") if answer else None
 
+# %% ../../nbs/core/18_choice_files.ipynb #d30c1e0e
+def _answers_of(schema: Any) -> list[str]:
+    "Read the candidates of a schema."
+    return [" ".join((a.text or "").split()) for a in schema.iterfind("answers/answer")]
+
 # %% ../../nbs/core/18_choice_files.ipynb #0d1e5fef
 def _schema(schema: Any, at: str) -> _Entry:
     "Read a schema: the text before its pronoun, the pronoun, the text behind, and the answers with their letters."
@@ -225,22 +272,26 @@ def _schema(schema: Any, at: str) -> _Entry:
     if not pronoun:
         raise FormatError("has no pronoun", at)
     place = len(before) + 1 if before else 0
-    options = [" ".join((a.text or "").split()) for a in schema.iterfind("answers/answer")]
+    options = _answers_of(schema)
     text = " ".join(filter(None, [before, pronoun, after]))
     return _Entry(at, text, (place, place + len(pronoun)), options, _right_of(schema, at))
 
-# %% ../../nbs/core/18_choice_files.ipynb #5c11e513
-def _parse_xml(data: bytes, where: str, form: str) -> Iterator[_Entry]:
-    "Read the schemas of an XML file."
+# %% ../../nbs/core/18_choice_files.ipynb #a67b0891
+def _xml_root(data: bytes, where: str) -> Any:
+    "Parse XML that declares no entities: without them it cannot grow."
     from xml.etree import ElementTree
 
     if b"<!ENTITY" in data:
         raise FormatError("declares entities, which no file of schemas does", where)
     try:
-        root = ElementTree.fromstring(data)  # noqa: S314 (without entities it cannot grow)
+        return ElementTree.fromstring(data)  # noqa: S314 (without entities it cannot grow)
     except ElementTree.ParseError as e:
         raise FormatError(f"not XML ({e})", where) from None
-    for n, schema in enumerate(root.iter("schema"), 1):
+
+# %% ../../nbs/core/18_choice_files.ipynb #5c11e513
+def _parse_xml(data: bytes, where: str, form: str) -> Iterator[_Entry]:
+    "Read the schemas of an XML file."
+    for n, schema in enumerate(_xml_root(data, where).iter("schema"), 1):
         yield _schema(schema, f"{where}, schema {n}")
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e519
@@ -251,12 +302,17 @@ _GENDERS = {
 }
 
 
-def _winogender(name: str, sentence: str, at: str) -> _Entry:
-    "Read a sentence by its name: occupation, participant, which of them is meant, and gender."
+def _parts_of(name: str, at: str) -> list[str]:
+    "Split the name of a sentence: occupation, participant, which of them is meant, and gender."
     parts = name.removesuffix(".txt").split(".")
     if len(parts) != 4 or parts[2] not in ("0", "1") or parts[3] not in _GENDERS:
         raise FormatError(f"{name!r} is not occupation.participant.0 or 1.gender.txt", at)
-    occupation, participant, means, gender = parts
+    return parts
+
+
+def _winogender(name: str, sentence: str, at: str) -> _Entry:
+    "Read a sentence by its name."
+    occupation, participant, means, gender = _parts_of(name, at)
     return _Entry(
         at,
         sentence,
@@ -287,22 +343,36 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
             yield n - len(block), block
             block = []
 
+# %% ../../nbs/core/18_choice_files.ipynb #bb938742
+def _check_block(block: list[str], at: str):
+    "Refuse a block that is no schema; the answer may be missing."
+    if len(block) not in (3, 4):
+        raise FormatError(
+            f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer", at
+        )
+
+
+def _place_of(answer: str, names: list[str]) -> int:
+    "Find which candidate an answer names, whatever its case; one behind the last for none."
+    return list(map(str.casefold, [*names, answer])).index(answer.casefold())
+
 # %% ../../nbs/core/18_choice_files.ipynb #873261af
 def _parse_dpr(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     for n, block in _blocks(utf8(data, where)):
         at = at_line(where, n)
-        if len(block) not in (3, 4):
-            raise FormatError(
-                f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer",
-                at,
-            )
+        _check_block(block, at)
         names = list(map(str.strip, block[2].split(",")))
-        right = (
-            list(map(str.casefold, names + block[3:])).index(block[3].casefold())
-            if block[3:]
-            else None
-        )
+        right = _place_of(block[3], names) if block[3:] else None
         yield _Entry(at, block[0], _word(block[0], [block[1]], at), names, right)
+
+# %% ../../nbs/core/18_choice_files.ipynb #2c44a90e
+def _first_keys(data: bytes) -> set[str]:
+    "Return the keys of the first object of a file, or none."
+    try:
+        record = msgspec.json.decode(next(_objects(data, ""))[1])
+    except (FormatError, msgspec.MsgspecError, ValueError, RecursionError, StopIteration):
+        return set()
+    return set(record) if isinstance(record, dict) else set()
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e515
 _TEXT: dict[str, Callable[[bytes, str, str], Iterator[_Entry]]] = {
@@ -311,19 +381,26 @@ _TEXT: dict[str, Callable[[bytes, str, str], Iterator[_Entry]]] = {
 }
 
 
+def _needed(kind: type[msgspec.Struct]) -> set[str]:
+    "List the fields that a record must have."
+    return {f.name for f in msgspec.structs.fields(kind) if f.required}
+
+
 def _json_form(data: bytes) -> str:
     "Tell by the keys of the first object which set a file of JSON is of."
-    try:
-        record = msgspec.json.decode(next(_objects(data, ""))[1])
-    except (FormatError, msgspec.MsgspecError, ValueError, RecursionError, StopIteration):
-        return ""
-    if not isinstance(record, dict):
-        return ""
+    found = _first_keys(data)
     for form, (kind, _) in _JSON.items():
-        needed = {f.name for f in msgspec.structs.fields(kind) if f.required}
-        if needed <= set(record):
+        if _needed(kind) <= found:
             return form
     return ""
+
+# %% ../../nbs/core/18_choice_files.ipynb #c0fc33d2
+def _is_dpr(lines: list[str]) -> bool:
+    "Tell whether lines begin with a sentence, a pronoun of it, and candidates with commas."
+    if len(lines) < 3 or "," not in lines[2]:
+        return False
+    pronoun = lines[1].strip().casefold()
+    return bool(re.fullmatch(r"\w+\s*", lines[1])) and pronoun in lines[0].casefold()
 
 # %% ../../nbs/core/18_choice_files.ipynb #391de960
 def choice_form(
@@ -338,23 +415,27 @@ def choice_form(
     if re.match(rb"sentid\tsentence\r?\n", head):
         return "winogender"
     lines = data[:4_000_000].decode("utf-8-sig", "replace").lstrip().splitlines()[:4]
-    if len(lines) < 3 or "," not in lines[2]:
-        return ""
-    return (
-        "dpr"
-        if re.fullmatch(r"\w+\s*", lines[1])
-        and lines[1].strip().casefold() in lines[0].casefold()
-        else ""
-    )
+    return "dpr" if _is_dpr(lines) else ""
 
-# %% ../../nbs/core/18_choice_files.ipynb #8ef4c178
-def parse_choice(data: bytes, where: str = "") -> list[Question]:
-    "Read the questions of a file that `choice_form` recognises; `where` is its name, for errors."
+# %% ../../nbs/core/18_choice_files.ipynb #89fad426
+def _known_form(data: bytes, where: str) -> str:
+    "Recognise a file, or refuse it."
     form = choice_form(data)
     if not form:
         raise FormatError("is none of WinoGrande, WSC, KnowRef, Winogender and DPR", where)
-    parse = _parse_json if form in _JSON else _TEXT.get(form, _parse_xml)
-    return _questions(parse(data, where, form), "wsc" if form == "xml" else form)
+    return form
+
+# %% ../../nbs/core/18_choice_files.ipynb #8ef4c178
+def _parser(form: str) -> Callable[[bytes, str, str], Iterator[_Entry]]:
+    "Choose the reader of a form."
+    return _parse_json if form in _JSON else _TEXT.get(form, _parse_xml)
+
+
+def parse_choice(data: bytes, where: str = "") -> list[Question]:
+    "Read the questions of a file that `choice_form` recognises; `where` is its name, for errors."
+    form = _known_form(data, where)
+    entries = _parser(form)(data, where, form)
+    return _questions(entries, "wsc" if form == "xml" else form)
 
 # %% ../../nbs/core/18_choice_files.ipynb #e2bb83bd
 def read_questions(

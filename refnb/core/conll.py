@@ -111,6 +111,24 @@ def _speaker(fields: list[str]) -> str:
     "Return the speaker of a word in a file with all columns of the shared task."
     return fields[9] if len(fields) >= 12 and fields[9] not in EMPTY else ""
 
+# %% ../../nbs/core/04_conll.ipynb #42544395
+def _check_ended(key: str | None, at: str):
+    "Refuse to begin a document while another one is open."
+    if key is not None:
+        raise FormatError(
+            f"document {key!r} has no `#end document` before the next begins", at
+        )
+
+
+def _check_new(key: str, lines: dict[str, int], at: str):
+    "Refuse the key of an earlier document."
+    if key in lines:
+        raise FormatError(
+            f"document {key!r} is in this file for the second time, first in line "
+            f"{lines[key]}",
+            at,
+        )
+
 # %% ../../nbs/core/04_conll.ipynb #2e8b1ac2
 class _Reader:
     "Takes lines in, gives documents out."
@@ -125,18 +143,9 @@ class _Reader:
         return at_line(self.where, n)
 
     def begin(self, line: str, n: int):
-        if self.key is not None:
-            raise FormatError(
-                f"document {self.key!r} has no `#end document` before the next begins",
-                self.at(n),
-            )
+        _check_ended(self.key, self.at(n))
         self.key = key = _key(line, self.at(n))
-        if key in self.lines:
-            raise FormatError(
-                f"document {key!r} is in this file for the second time, first in line "
-                f"{self.lines[key]}",
-                self.at(n),
-            )
+        _check_new(key, self.lines, self.at(n))
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
         self.speakers: list[str] = []  # of each sentence
@@ -159,6 +168,36 @@ class _Reader:
         )
         self.key = None
 
+# %% ../../nbs/core/04_conll.ipynb #89d5f31c
+def _frame(r: _Reader, line: str, n: int):
+    "Take in a line that begins or ends a document."
+    if line[1] == "b":
+        r.begin(line, n)
+    elif r.key is None:
+        raise FormatError("`#end document` without a beginning", r.at(n))
+    else:
+        r.end()
+
+
+def _check_complete(r: _Reader, n: int):
+    "Refuse a file that ends inside of a document."
+    if r.key is not None:
+        raise FormatError(
+            f"document {r.key!r} has no `#end document`",
+            r.at(n),
+            "the file may be cut off: get it again, or add the line",
+        )
+
+# %% ../../nbs/core/04_conll.ipynb #54ccf2bb
+def _check_comment(line: str, at: str):
+    "Refuse a token outside of all documents; comments may be there."
+    if line[0] != "#":
+        raise FormatError(
+            "a token outside of any document",
+            at,
+            "begin the document with `#begin document (name); part 000`",
+        )
+
 # %% ../../nbs/core/04_conll.ipynb #be392401
 def parse_conll(data: bytes, where: str = "") -> list[Document]:
     "Read the documents of a CoNLL-2012 file, in its order; `where` is its name, for errors."
@@ -169,27 +208,12 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
             if r.key is not None:
                 r.sentence()
         elif line[0] == "#" and line.startswith(("#begin document", "#end document")):
-            if line[1] == "b":
-                r.begin(line, n)
-            elif r.key is None:
-                raise FormatError("`#end document` without a beginning", r.at(n))
-            else:
-                r.end()
+            _frame(r, line, n)
         elif r.key is None:
-            if line[0] != "#":
-                raise FormatError(
-                    "a token outside of any document",
-                    r.at(n),
-                    "begin the document with `#begin document (name); part 000`",
-                )
+            _check_comment(line, r.at(n))
         else:
             _token(r, line, n, known)
-    if r.key is not None:
-        raise FormatError(
-            f"document {r.key!r} has no `#end document`",
-            r.at(n),
-            "the file may be cut off: get it again, or add the line",
-        )
+    _check_complete(r, n)
     return r.documents
 
 # %% ../../nbs/core/04_conll.ipynb #4c673dea
@@ -223,7 +247,8 @@ def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
     )
 
 # %% ../../nbs/core/04_conll.ipynb #f41fb603
-_Edges = defaultdict[int, list[tuple[Span, int]]]  # token -> mentions with their entities
+_Mentioned = list[tuple[Span, int]]  # mentions with their entities
+_Edges = defaultdict[int, _Mentioned]  # token -> those that begin or end there
 
 
 def _starts_and_ends(d: Document) -> tuple[_Edges, _Edges, defaultdict[int, list[int]]]:
@@ -239,11 +264,10 @@ def _starts_and_ends(d: Document) -> tuple[_Edges, _Edges, defaultdict[int, list
     return starts, ends, alone
 
 # %% ../../nbs/core/04_conll.ipynb #7b02fa75
-def _close(d: Document, ending: list[tuple[Span, int]], opened: dict[int, list[int]]):
+def _close(d: Document, ending: _Mentioned, opened: dict[int, list[int]]):
     "Take the mentions that end here off their stacks."
     for s, entity in ending:
-        start = opened[entity].pop()
-        if start != s.start:
+        if (start := opened[entity].pop()) != s.start:
             raise _crossing(entity, s, start, d.doc_key)
 
 # %% ../../nbs/core/04_conll.ipynb #e8cda83f
@@ -296,17 +320,22 @@ def _part(begin: str) -> str:
         str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1]))) if begin[-1] != ";" else "0"
     )
 
+# %% ../../nbs/core/04_conll.ipynb #2ff0ab3c
+def _in_a_column(text: str) -> str:
+    "Write a text without blanks; nothing is a dash."
+    return re.sub(r"\s", "_", text) or "-"
+
 # %% ../../nbs/core/04_conll.ipynb #ec5e1c63
 def _lines(d: Document, blank: str) -> Iterable[str]:
     "Write the lines of a document."
     _holdable(d)
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
-    name, part = re.sub(r"\s", "_", d.doc_key) or "-", _part(begin)
+    name, part = _in_a_column(d.doc_key), _part(begin)
     yield begin
     for sentence, speaker in zip(
         d.sentences, d.speakers or [""] * len(d.sentences), strict=True
     ):
-        who = re.sub(r"\s", "_", speaker) or "-"
+        who = _in_a_column(speaker)
         for i, word in enumerate(sentence):
             yield "\t".join(
                 (
@@ -324,13 +353,18 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
         yield ""
     yield "#end document"
 
+# %% ../../nbs/core/04_conll.ipynb #1af6bc66
+def _check_different(docs: Iterable[Document]):
+    "Refuse two documents with one key."
+    if twice := repeated(map(attrgetter("doc_key"), docs)):
+        raise FormatError(
+            f"document {twice[0]!r} appears twice", do="give each document a key of its own"
+        )
+
 # %% ../../nbs/core/04_conll.ipynb #becf7c9f
 def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     """Write documents as CoNLL-2012. Clusters without mentions leave no trace.
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
-    if twice := repeated(map(attrgetter("doc_key"), docs)):
-        raise FormatError(
-            f"document {twice[0]!r} appears twice", do="give each document a key of its own"
-        )
+    _check_different(docs)
     return "\n".join([*chain.from_iterable(_lines(d, blank) for d in docs), ""])

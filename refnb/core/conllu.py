@@ -8,7 +8,7 @@ __all__ = ['parse_conllu', 'conllu_text']
 # %% ../../nbs/core/06_conllu.ipynb #ba6d1fd1
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain, count, islice
 from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
@@ -83,6 +83,16 @@ class _Mention(NamedTuple):
     head: str = ""  # index of a token
     words: str = ""  # with gaps: its parts, 0-1,3-3
 
+# %% ../../nbs/core/06_conllu.ipynb #c0715434
+def _values(bracket: str, fields: list[str]) -> dict[str, str]:
+    "Read what an opening bracket says, by the names of its fields."
+    return dict(zip(fields, bracket.strip("()").split("-", len(fields) - 1)))
+
+
+def _whole_id(id: str) -> str:
+    "Return the id of a mention's entity; that of a part has a number behind it."
+    return m[1] if (m := _PART.fullmatch(id)) else id
+
 # %% ../../nbs/core/06_conllu.ipynb #5f4d151e
 class _Entities:
     "The entities of one document while it is read."
@@ -101,11 +111,11 @@ class _Entities:
             if b[0] != "(":
                 self.close(b[:-1].split("-")[0], token, where)
             else:
-                annotation = dict(zip(fields, b.strip("()").split("-", len(fields) - 1)))
+                annotation = _values(b, fields)
                 id = annotation.get("eid", "")
                 if not id:
                     raise FormatError(f"{b!r} has no id", f"{where}, field Entity")
-                whole = m[1] if (m := _PART.fullmatch(id)) else id
+                whole = _whole_id(id)
                 self.found.setdefault(whole, [])
                 self.names[whole] = self.names.get(whole) or _plain(
                     annotation.get("identity", "")
@@ -170,18 +180,33 @@ class _Entities:
             _Mention(Span(parts[0].start, parts[-1].end), o.kind, head, words)
         )
 
-# %% ../../nbs/core/06_conllu.ipynb #49bf5827
-def _head(parts: list[Span], text: str, where: str) -> str:
-    "Return the token that is a mention's nth word."
-    tokens = list(chain.from_iterable(range(s.start, s.end + 1) for s in parts))
-    if (size := len(tokens)) == 1:
-        return str(tokens[0])
+# %% ../../nbs/core/06_conllu.ipynb #d074e6c2
+def _head_number(text: str, size: int, where: str) -> int:
+    "Read which word of a mention is its head."
     n = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
     if not 1 <= n <= size:
         raise FormatError(
             f"head {text!r} of a mention of {size} words", f"{where}, field Entity"
         )
-    return str(tokens[n - 1])
+    return n
+
+# %% ../../nbs/core/06_conllu.ipynb #49bf5827
+def _head(parts: list[Span], text: str, where: str) -> str:
+    "Return the token that is a mention's nth word."
+    tokens = list(chain.from_iterable(range(s.start, s.end + 1) for s in parts))
+    if len(tokens) == 1:
+        return str(tokens[0])
+    return str(tokens[_head_number(text, len(tokens), where) - 1])
+
+# %% ../../nbs/core/06_conllu.ipynb #4bd15ce3
+def _check_new(key: str, lines: dict[str, int], at: str):
+    "Refuse the key of an earlier document."
+    if key in lines:
+        raise FormatError(
+            f"document {key!r} is in line {lines[key]} too",
+            at,
+            "give each `# newdoc` an id of its own",
+        )
 
 # %% ../../nbs/core/06_conllu.ipynb #74986982
 class _Reader:
@@ -202,12 +227,7 @@ class _Reader:
         "Begin a document."
         if self.key is not None:
             self.end()
-        if key in self.lines:
-            raise FormatError(
-                f"document {key!r} is in line {self.lines[key]} too",
-                self.at(n),
-                "give each `# newdoc` an id of its own",
-            )
+        _check_new(key, self.lines, self.at(n))
         self.key, self.lines[key], self.number, self.token = key, n, 0, 0
         self.entities = _Entities(self.gaps, self.heads)
         self.sentences: list[tuple[str, ...]] = []
@@ -250,27 +270,35 @@ class _Reader:
             if "." in id:
                 self.empty.append(f"{at[id]}={id}={''.join(deps.split())}")
 
-    def end(self):
-        "End a document."
-        self.sentence()
+    def meta(self) -> Meta:
+        "Return what matching needs: empty nodes and dependencies, if there are any."
         meta: Meta = {"conllu_empty": " ".join(self.empty)} if self.empty else {}
         if max(self.parents, default=-1) >= 0:
             meta["conllu_parents"] = " ".join(map(str, self.parents))
+        return meta
+
+    def end(self):
+        "End a document."
+        self.sentence()
         self.documents.append(
-            _document(self.key or "", self.sentences, self.entities, meta)
+            _document(self.key or "", self.sentences, self.entities, self.meta())
         )
         self.key = None
+
+# %% ../../nbs/core/06_conllu.ipynb #8263bf69
+def _named_mentions(e: _Entities) -> Iterator[tuple[list[_Mention], str]]:
+    "Give the mentions and the name of each entity that has mentions."
+    return ((mentions, e.names[id]) for id, mentions in e.found.items() if mentions)
 
 # %% ../../nbs/core/06_conllu.ipynb #f2f96054
 def _document(
     key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta
 ) -> Document:
     "Make a document of the entities that were read."
-    found = ((mentions, e.names[id]) for id, mentions in e.found.items() if mentions)
     return _of_mentions(
         key,
         tuple(sentences),
-        found,
+        _named_mentions(e),
         {"type": "kind", "head": "head", "words": "words"},
         meta,
     )
@@ -283,16 +311,21 @@ def _fields(text: str, at: str) -> list[str]:
         raise FormatError(f"{text!r} has no eid", f"{at}, field global.Entity")
     return fields
 
+# %% ../../nbs/core/06_conllu.ipynb #7375a463
+def _check_between(r: _Reader, n: int):
+    "Refuse a document that begins inside of a sentence."
+    if r.key is not None and r.words:
+        raise FormatError(
+            "a document begins inside a sentence",
+            r.at(n),
+            "an empty line must be before it",
+        )
+
 # %% ../../nbs/core/06_conllu.ipynb #549753c0
 def _comment(r: _Reader, line: str, n: int):
     "Take in a comment; two kinds matter."
     if m := re.fullmatch(r"# *newdoc(?: +id *=(.*))?", line.rstrip()):
-        if r.key is not None and r.words:
-            raise FormatError(
-                "a document begins inside a sentence",
-                r.at(n),
-                "an empty line must be before it",
-            )
+        _check_between(r, n)
         r.begin((m[1] or "").strip(), n)
     elif m := re.fullmatch(r"# *global\.Entity *=(.*)", line):
         r.fields = _fields(m[1].strip(), r.at(n))
@@ -356,6 +389,12 @@ def _row(r: _Reader, line: str, n: int):
         r.entities.read(entity, r.fields, r.token, n, r.at(n))
     r.token += 1
 
+# %% ../../nbs/core/06_conllu.ipynb #8979dfff
+def _check_gaps(gaps: str):
+    "Refuse an unknown way to treat mentions with gaps."
+    if gaps not in (known := ("error", "hull", "drop", "keep")):
+        raise CallError(f"gaps={gaps!r} is not known", do=nearest(str(gaps), known))
+
 # %% ../../nbs/core/06_conllu.ipynb #34a0ba1f
 def parse_conllu(
     data: bytes,
@@ -365,8 +404,7 @@ def parse_conllu(
 ) -> list[Document]:
     """Read the documents of a CoNLL-U file, in its order; `gaps` says what becomes of a mention with gaps.
     `heads` also keeps what matching needs: heads, dependencies, empty nodes."""
-    if gaps not in (known := ("error", "hull", "drop", "keep")):
-        raise CallError(f"gaps={gaps!r} is not known", do=nearest(str(gaps), known))
+    _check_gaps(gaps)
     r = _Reader(where, gaps, heads)
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
         if not line or line.isspace():
@@ -395,20 +433,29 @@ def _holdable_tokens(d: Document):
             _refuse(d, f"token {i}, {t!r}, is empty or holds white space")
 
 # %% ../../nbs/core/06_conllu.ipynb #44efe7cb
+def _crosses_end(s: Span, starts: list[int]) -> bool:
+    "Tell whether a mention goes over the end of a sentence."
+    return sentence_of(starts, s.start) != sentence_of(starts, s.end)
+
+
 def _holdable_spans(d: Document):
     "Refuse mentions of more than one sentence."
     starts = sentence_starts(d)
     for i, c in enumerate(d.clusters):
         for s in c:
-            if sentence_of(starts, s.start) != sentence_of(starts, s.end):
+            if _crosses_end(s, starts):
                 _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
 
 # %% ../../nbs/core/06_conllu.ipynb #8a88b402
-def _none_empty(d: Document):
-    "Refuse sentences without a word and clusters without a mention."
+def _no_empty_sentence(d: Document):
+    "Refuse sentences without a word."
     for i, s in enumerate(d.sentences):
         if not s:
             _refuse(d, f"sentence {i} is empty")
+
+
+def _no_empty_cluster(d: Document):
+    "Refuse clusters without a mention."
     for i, c in enumerate(d.clusters):
         if not c:
             _refuse(d, f"cluster {i} has no mention")
@@ -436,7 +483,8 @@ def _holdable(d: Document):
         _refuse(d, "has no text")
     _refuse_gaps(d)
     _holdable_key(d)
-    _none_empty(d)
+    _no_empty_sentence(d)
+    _no_empty_cluster(d)
     _holdable_tokens(d)
     _holdable_spans(d)
 

@@ -38,6 +38,22 @@ def _rows(told: dict[str, str]) -> str:
     return rows
 
 
+def _in_words(counts: dict[str, int]) -> str:
+    "Write counts side by side."
+    return ", ".join(f"{v:,} {k}" for k, v in counts.items())
+
+
+def _facts(card: "Corpus") -> dict[str, str]:
+    "Collect what a card shows as a table."
+    return {
+        "about": card.about,
+        "cite": card.cite,
+        "licence": card.licence,
+        "splits": ", ".join(card.splits),
+        "counts": _in_words(card.counts),
+    }
+
+
 class Corpus(Record):
     "A card."
 
@@ -58,15 +74,7 @@ class Corpus(Record):
     books: dict[str, dict[str, str | int]] = {}  # doc_key -> title and counts
 
     def _repr_html_(self):
-        table = _rows(
-            {
-                "about": self.about,
-                "cite": self.cite,
-                "licence": self.licence,
-                "splits": ", ".join(self.splits),
-                "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items()),
-            }
-        )
+        table = _rows(_facts(self))
         defects = "".join(f"<li>{html.escape(d)}</li>" for d in self.defects)
         return f"<p><b>{html.escape(self.title)}</b></p><table>{table}</table><ul>{defects}</ul>"
 
@@ -102,25 +110,35 @@ def the_corpus(name: str, s: Settings | None = None) -> Corpus:
         )
     return known[name]
 
+# %% ../../nbs/core/14_corpora.ipynb #b86c4436
+def _check_fold(fold: int):
+    "Refuse a fold that LitBank has not."
+    if not 0 <= fold < 10:
+        raise CallError(f"LitBank has folds 0 to 9, not {fold}")
+
+
+def _list_of(split: str, fold: int) -> str:
+    "Name the file that lists the documents of a split."
+    return f"dbamman/lrec2020-coref/data/litbank_tenfold_splits/{fold}/{split}.ids"
+
 # %% ../../nbs/core/14_corpora.ipynb #b55be30c
 def _ids(split: str, fold: int, s: Settings) -> list[str]:
     "List the documents of a LitBank split, in the order of its list."
-    if not 0 <= fold < 10:
-        raise CallError(f"LitBank has folds 0 to 9, not {fold}")
-    key = f"dbamman/lrec2020-coref/data/litbank_tenfold_splits/{fold}/{split}.ids"
-    return [
-        line.removesuffix(".tsv")
-        for line in map(str.strip, get(key, s).decode().splitlines())
-        if line
-    ]
+    _check_fold(fold)
+    lines = get(_list_of(split, fold), s).decode().splitlines()
+    return [line.removesuffix(".tsv") for line in map(str.strip, lines) if line]
 
 # %% ../../nbs/core/14_corpora.ipynb #8b4a5a0e
+def _check_split(split: str, known: Iterable[str], corpus: str):
+    "Refuse a split that is not known."
+    if split and split not in known:
+        raise CallError(f"{corpus} has no split {split!r}", do=nearest(split, known))
+
+
 def _split(name: str, split: str):
     "Refuse a split that a corpus has not."
-    if split and split not in the_corpus(name).splits:
-        raise CallError(
-            f"{name} has no split {split!r}", do=nearest(split, the_corpus(name).splits)
-        )
+    if split:
+        _check_split(split, the_corpus(name).splits, name)
 
 # %% ../../nbs/core/14_corpora.ipynb #93879102
 @lru_cache(maxsize=100)  # a table that compares corpora reads a split, then all
@@ -128,33 +146,47 @@ def _litbank_story(name: str, conll: bytes, ann: bytes) -> Document:
     [d] = parse_conll(conll, f"{name}.conll")
     return with_labels(d, ann, f"{name}.ann")
 
+# %% ../../nbs/core/14_corpora.ipynb #e5b1351d
+_LITBANK = "dbamman/litbank/coref"
+
+
+def _litbank_names(split: str, fold: int, s: Settings) -> list[str]:
+    "List the documents of a split, or all of them by name."
+    if split:
+        return _ids(split, fold, s)
+    return sorted(map(_stem, _keys_in(f"{_LITBANK}/conll/")))
+
+
+def _read_story(name: str, s: Settings) -> Document:
+    "Read a document of LitBank's from its two files."
+    conll = get(f"{_LITBANK}/conll/{name}.conll", s)
+    return _litbank_story(name, conll, get(f"{_LITBANK}/tsv/{name}.ann", s))
+
 # %% ../../nbs/core/14_corpora.ipynb #080737e9
 def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[Document]:
     """Read LitBank's documents, with names and the labels type and kind.
     `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s = s or load_settings()
     _split("litbank", split)
-    coref = "dbamman/litbank/coref"
-    names = (
-        _ids(split, fold, s) if split else sorted(map(_stem, _keys_in(f"{coref}/conll/")))
+    return [_read_story(name, s) for name in _litbank_names(split, fold, s)]
+
+# %% ../../nbs/core/14_corpora.ipynb #ea978d88
+_FANTASY = "emorynlp/FantasyCoref/data/"
+
+
+def _no_variant(variant: str) -> CallError:
+    "Report a variant that FantasyCoref does not have."
+    variants = {k.split("/")[3] for k in _keys_in(_FANTASY)}
+    return CallError(
+        f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants)
     )
-    return [
-        _litbank_story(
-            n, get(f"{coref}/conll/{n}.conll", s), get(f"{coref}/tsv/{n}.ann", s)
-        )
-        for n in names
-    ]
 
 # %% ../../nbs/core/14_corpora.ipynb #c0cf32fa
 def _fantasy_files(variant: str) -> dict[str, str]:
     "Find the files of a variant of FantasyCoref, by split."
-    folder = "emorynlp/FantasyCoref/data/"
-    found = _keys_in(f"{folder}{variant}/")
+    found = _keys_in(f"{_FANTASY}{variant}/")
     if not found:
-        variants = {k.split("/")[3] for k in _keys_in(folder)}
-        raise CallError(
-            f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants)
-        )
+        raise _no_variant(variant)
     return {Path(k).name.split(".")[0]: k for k in found}
 
 # %% ../../nbs/core/14_corpora.ipynb #62872e62
@@ -166,10 +198,7 @@ def fantasycoref(
     s = s or load_settings()
     _split("fantasycoref", split)
     known = _fantasy_files(variant)
-    if split and split not in known:
-        raise CallError(
-            f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known)
-        )
+    _check_split(split, known, f"FantasyCoref {variant}")
     docs: list[Document] = []
     for name in [split] if split else ["dev", "test"]:
         if name in known:
@@ -191,35 +220,46 @@ def animal_farm(split: str = "", s: Settings | None = None) -> list[Document]:
     ]
 
 # %% ../../nbs/core/14_corpora.ipynb #1d02f8b1
+_GAP = {
+    "dev": "gap-development.tsv",
+    "test": "gap-test.tsv",
+    "validation": "gap-validation.tsv",
+}
+
+
+def _read_gap(file: str, s: Settings | None) -> list[Document]:
+    "Read one of GAP's files."
+    return parse_gap(get(f"google-research-datasets/gap-coreference/{file}", s), file)
+
+
 def gap(split: str = "", s: Settings | None = None) -> list[Document]:
     "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
     _split("gap", split)
-    files = {
-        "dev": "gap-development.tsv",
-        "test": "gap-test.tsv",
-        "validation": "gap-validation.tsv",
-    }
     docs: list[Document] = []
-    for name in [split] if split else files:
-        docs += parse_gap(
-            get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name]
-        )
+    for name in [split] if split else _GAP:
+        docs += _read_gap(_GAP[name], s)
     return docs
 
 # %% ../../nbs/core/14_corpora.ipynb #6c797608
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"
 
 
+def _check_count(field: str, n: int, published: Any, where_: str):
+    "Refuse a count that is not the published one."
+    if published != n:
+        raise DataError(
+            f"{n:,} {field} where the published version has {published:,}",
+            where_,
+            "it is another version of the book: scores on it would not be the paper's",
+        )
+
+
 def _check_counts(what: dict[str, int], key: str, where_: str):
     "Refuse a book whose counts are not the published ones."
     published = the_corpus("bookcoref").books.get(key, {})
     for field, n in what.items():
-        if field in published and published[field] != n:
-            raise DataError(
-                f"{n:,} {field} where the published version has {published[field]:,}",
-                f"{where_}, {key}",
-                "it is another version of the book: scores on it would not be the paper's",
-            )
+        if field in published:
+            _check_count(field, n, published[field], f"{where_}, {key}")
 
 # %% ../../nbs/core/14_corpora.ipynb #abd1768c
 def _title(key: str) -> dict[str, str]:
@@ -237,16 +277,29 @@ def book_texts(s: Settings | None = None, file: str = TEXTS) -> dict[str, Docume
         d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key)) for d in docs
     }
 
+# %% ../../nbs/core/14_corpora.ipynb #6654dd4c
+def _check_gold(d: Document, where_: str):
+    "Refuse a book with other numbers of mentions and clusters than the published ones."
+    found = {"mentions": len(d.mentions), "clusters": len(d.clusters)}
+    _check_counts(found, d.doc_key, where_)
+
 # %% ../../nbs/core/14_corpora.ipynb #10672a93
 def gold_clusters(path: str | Path) -> dict[str, Document]:
     """Read BookCoref's gold clusters with names, by key, from the hub's test.jsonl or a file of its form.
     There is text if the file has it."""
     docs = parse_jsonlines(read_bytes(path), str(path))
     for d in docs:
-        _check_counts(
-            {"mentions": len(d.mentions), "clusters": len(d.clusters)}, d.doc_key, str(path)
-        )
+        _check_gold(d, str(path))
     return {d.doc_key: d for d in docs}
+
+# %% ../../nbs/core/14_corpora.ipynb #1f75b3d4
+def _known_text(key: str, texts: dict[str, Document], where_: str) -> Document:
+    "Find the text of a book."
+    if key not in texts:
+        raise DataError(
+            f"no text is known for the book {key!r}", where_, nearest(key, texts)
+        )
+    return texts[key]
 
 # %% ../../nbs/core/14_corpora.ipynb #ac88db7d
 def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document:
@@ -255,18 +308,23 @@ def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document
     if d.sentences:
         _check_counts({"tokens": d.size}, d.doc_key, where_)
         return d.changed(meta=meta)
-    if d.doc_key not in texts:
-        raise DataError(
-            f"no text is known for the book {d.doc_key!r}",
-            where_,
-            nearest(d.doc_key, texts),
-        )
+    text = _known_text(d.doc_key, texts, where_)
     try:
-        return d.changed(sentences=texts[d.doc_key].sentences, meta=meta)
+        return d.changed(sentences=text.sentences, meta=meta)
     except ValueError as e:
         raise DataError(
             str(e), where_, "clusters and text are of different versions"
         ) from None
+
+# %% ../../nbs/core/14_corpora.ipynb #7aa371d7
+def _gold_path(file: str, s: Settings) -> str | Path:
+    "Find the gold clusters: a file of yours, or the hub's."
+    path = file or hub_path("bookcoref-gold", s)
+    if not path:
+        raise DataError(
+            lacks("bookcoref-gold"), "bookcoref", "load('animal-farm') needs no hub"
+        )
+    return path
 
 # %% ../../nbs/core/14_corpora.ipynb #7b9e1915
 def bookcoref(
@@ -276,11 +334,7 @@ def bookcoref(
     `file` holds the gold clusters; empty: where settings or the hub's cache have them."""
     s = s or load_settings()
     _split("bookcoref", split)
-    path = file or hub_path("bookcoref-gold", s)
-    if not path:
-        raise DataError(
-            lacks("bookcoref-gold"), "bookcoref", "load('animal-farm') needs no hub"
-        )
+    path = _gold_path(file, s)
     gold = gold_clusters(path)
     texts = {} if all(map(attrgetter("sentences"), gold.values())) else book_texts(s)
     return [_with_text(d, texts, str(path)) for d in gold.values()]
@@ -321,12 +375,18 @@ def _kind(tags: list[str]) -> str:
         return "PRON"
     return "PROP" if {"NNP", "NNPS"} & set(tags) else "NOM"
 
+# %% ../../nbs/core/14_corpora.ipynb #5a3cf4cc
+def _tags(data: bytes) -> list[str]:
+    "List the tags of the words in a CoNLL file."
+    lines = data.decode().split("\n")
+    return [line.split("\t")[4] for line in lines if "\t" in line]
+
 # %% ../../nbs/core/14_corpora.ipynb #14e0249b
 def _story(t: _Story, characters: bool) -> Document:
     "Read one story with its names and labels."
     data = packaged(f"data/sample/stories/{t.key}.conll").read_bytes()
     [d] = parse_conll(data, f"{t.key}.conll")
-    tags = [line.split("\t")[4] for line in data.decode().split("\n") if "\t" in line]
+    tags = _tags(data)
     clusters, names, types = [], [], []
     for e, cluster in zip(t.entities, d.clusters, strict=True):
         if characters and not e.character:
@@ -376,6 +436,14 @@ def _check_arguments(names: Iterable[str], takes: Iterable[str], corpus: str):
             do=nearest(min(bad), known) if known else "",
         )
 
+# %% ../../nbs/core/14_corpora.ipynb #f4af5259
+def _asked_for(split: str, s: Settings | None, takes: Iterable[str]) -> dict[str, Any]:
+    "Collect what a corpus' function is called with: a split, if one is asked for, and settings, if it takes them."
+    asked: dict = {"split": split} if split else {}
+    if "s" in takes:
+        asked["s"] = s
+    return asked
+
 # %% ../../nbs/core/14_corpora.ipynb #abf7d1de
 def load(
     name: str | Path,  # a corpus, or a file of documents in any readable format
@@ -394,13 +462,11 @@ def load(
         if any(c in str(name) for c in "./\\"):
             raise DataError("no such file", str(name))
     card = the_corpus(str(name), s)
-    if split and split not in card.splits:
-        raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
+    _check_split(split, card.splits, str(name))
     f = named_object(card.load, _all_cards(s)[card.corpus][1])
     takes = inspect.signature(f).parameters
     _check_arguments(arguments, takes, str(name))
-    given = ({"split": split} if split else {}) | ({"s": s} if "s" in takes else {})
-    return _checked(f(**given, **arguments), card)
+    return _checked(f(**_asked_for(split, s, takes), **arguments), card)
 
 # %% ../../nbs/core/14_corpora.ipynb #eb03d780
 def counts(docs: Iterable[Document]) -> dict[str, int]:

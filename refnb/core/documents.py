@@ -87,6 +87,15 @@ def _same_word(a: str, b: str) -> bool:
     )
 
 
+def _difference(a: Sequence[str], b: Sequence[str], places: list[int]) -> str:
+    "Count the places at which two texts differ, and quote the first."
+    i = places[0]
+    return (
+        f"{len(places):,} of {len(a):,} words differ, the first is {b[i]!r} where gold has "
+        f"{a[i]!r} (token {i})"
+    )
+
+
 def other_words(a: Sequence[str], b: Sequence[str]) -> str:
     """Describe how two texts of one length differ, or return "": an index would mean another word in the other."""
     if a == b:
@@ -96,12 +105,7 @@ def other_words(a: Sequence[str], b: Sequence[str]) -> str:
         for i, (x, y) in enumerate(zip(a, b, strict=True))
         if x != y and not _same_word(x, y)
     ]
-    if places:
-        return (
-            f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has "
-            f"{a[places[0]]!r} (token {places[0]})"
-        )
-    return ""
+    return _difference(a, b, places) if places else ""
 
 # %% ../../nbs/core/01_documents.ipynb #158837c2
 # tokens of a text: metrics keep a span in 64 bits, and a larger index would be another
@@ -123,17 +127,29 @@ def _outside(d: Document) -> str:
                 return f"cluster {i}: {[start, end]} is not a span of {size}"
     return ""
 
-# %% ../../nbs/core/01_documents.ipynb #c2a0c323
-def _unfitting(d: Document) -> str:
-    "Describe names, speakers or labels that do not fit, or return an empty string."
-    if d.names and len(d.names) != len(d.clusters):
-        return f"{len(d.names)} names for {len(d.clusters)} clusters"
-    if d.speakers and len(d.speakers) != len(d.sentences):
-        return f"{len(d.speakers)} speakers for {len(d.sentences)} sentences"
+# %% ../../nbs/core/01_documents.ipynb #11b875ac
+def _unequal(values: Sized, name: str, things: Sized, unit: str) -> str:
+    "Describe values that are not as many as what they are of; having none at all is right, too."
+    if not len(values) or len(values) == len(things):
+        return ""
+    return f"{len(values)} {name} for {len(things)} {unit}"
+
+
+def _misshapen(d: Document) -> str:
+    "Describe labels that have another shape than the clusters, or return an empty string."
     for name, values in d.labels.items():
         if _shape(values) != _shape(d.clusters):
             return f"labels {name!r} do not have the shape of the clusters"
     return ""
+
+# %% ../../nbs/core/01_documents.ipynb #c2a0c323
+def _unfitting(d: Document) -> str:
+    "Describe names, speakers or labels that do not fit, or return an empty string."
+    return (
+        _unequal(d.names, "names", d.clusters, "clusters")
+        or _unequal(d.speakers, "speakers", d.sentences, "sentences")
+        or _misshapen(d)
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #a337801a
 def _fault(d: Document) -> str:
@@ -190,6 +206,11 @@ def _labels(
     return labels
 
 # %% ../../nbs/core/01_documents.ipynb #ea74f7fa
+def _unnumbered(name: str) -> str:
+    "Return a name, or nothing for a number, which is no name."
+    return "" if name.isdecimal() else name
+
+
 def _if_any(names: Iterable[str]) -> tuple[str, ...]:
     "Return names, or none at all if all are empty."
     names = tuple(names)
@@ -216,17 +237,18 @@ def _has_gap(spans: Iterable[Span]) -> bool:
     return any(b.start > a.end + 1 for a, b in pairwise(spans))
 
 # %% ../../nbs/core/01_documents.ipynb #6a18cd6c
+def _printable(text: str) -> str:
+    "Write a dot for each character that cannot be printed."
+    return "".join(c if c.isprintable() else "·" for c in text)
+
+
 def plain(text: str, limit: int = 40) -> str:
     """Make any text (a token, a name, a key) safe to print: one line of at most `limit` characters, to be escaped where
     it goes into HTML."""
     if not text.strip():
         return "¶" if "\n" in text else "␣"
     short = _shortened(text, limit)
-    return (
-        short
-        if short.isprintable()
-        else "".join(c if c.isprintable() else "·" for c in short)
-    )
+    return short if short.isprintable() else _printable(short)
 
 # %% ../../nbs/core/01_documents.ipynb #540dfb3d
 def _safe(text: str, limit: int = 40) -> str:
@@ -353,17 +375,25 @@ def _heights(made: list[Piece]) -> list[int]:
 def _last(p: Piece, stop: int) -> bool:
     return p.end == min(p.box.end, stop - 1)
 
+# %% ../../nbs/core/01_documents.ipynb #ac01c510
+def _open_edges(p: Piece) -> str:
+    "Take away the borders at which the box of a piece continues."
+    left = "border-left:0;" if p.start > p.box.start else ""
+    right = "border-right:0;" if p.end < p.box.end else ""
+    return left + right
+
+
+def _hint(b: Box) -> str:
+    "Write what is shown when the pointer rests on a box."
+    return f' title="{_safe(b.title, 60)}"' if b.title else ""
+
 # %% ../../nbs/core/01_documents.ipynb #00b462b2
 def _tag(p: Piece, height: int) -> str:
     "Begin a piece; its edge is open where its box continues."
     b = p.box
-    torn = ("border-left:0;" if p.start > p.box.start else "") + (
-        "border-right:0;" if p.end < p.box.end else ""
-    )
-    title = f' title="{_safe(b.title, 60)}"' if b.title else ""
     return (
-        f'<span{title} style="background:{b.color};color:{INK};border:{b.border} '
-        f'{INK};{torn}border-radius:3px;padding:{1 + 3 * height}px 2px">'
+        f'<span{_hint(b)} style="background:{b.color};color:{INK};border:{b.border} '
+        f'{INK};{_open_edges(p)}border-radius:3px;padding:{1 + 3 * height}px 2px">'
     )
 
 # %% ../../nbs/core/01_documents.ipynb #85aab2cf
@@ -405,6 +435,11 @@ def _ranked(sizes: Sequence[int]) -> list[int]:
     several = [i for i, size in enumerate(sizes) if size > 1]
     return sorted(several, key=lambda i: -sizes[i])
 
+# %% ../../nbs/core/01_documents.ipynb #32ec4bf0
+def _color(k: int) -> str:
+    "Choose a colour by a cluster's rank in size; behind the first, pale ones repeat."
+    return _COLORS[k] if k < len(_COLORS) else _PALER[k % len(_PALER)]
+
 # %% ../../nbs/core/01_documents.ipynb #41f23fee
 class Look:
     "Something to look at: rich in a notebook, plain text elsewhere."
@@ -422,9 +457,9 @@ class Look:
 
 def colors(d: Document) -> list[str]:
     "Choose a colour for each cluster of a document: the largest ones differ, a cluster of one mention is grey."
-    out, sizes = [PALE] * len(d.clusters), _shape(d.clusters)
-    for k, i in enumerate(_ranked(sizes)):
-        out[i] = _COLORS[k] if k < len(_COLORS) else _PALER[k % len(_PALER)]
+    out = [PALE] * len(d.clusters)
+    for k, i in enumerate(_ranked(_shape(d.clusters))):
+        out[i] = _color(k)
     return out
 
 
@@ -553,15 +588,24 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
         "\n".join(filter(None, (head, *text, rest))),
     )
 
+# %% ../../nbs/core/01_documents.ipynb #d80f4355
+def _size_of_text(v: _Sight) -> str:
+    "Count the tokens and sentences of a text, if there is one."
+    if not v.doc.sentences:
+        return "without text"
+    return f"{v.stop:,} tokens · {len(v.doc.sentences):,} sentences"
+
+
+def _number_of_mentions(d: Document) -> int:
+    return sum(_shape(d.clusters))
+
 # %% ../../nbs/core/01_documents.ipynb #ee7adff3
 def _sizes(d: Document, v: _Sight) -> str:
     "Count a document's tokens, sentences, clusters and mentions."
-    text = (
-        f"{v.stop:,} tokens · {len(d.sentences):,} sentences"
-        if d.sentences
-        else "without text"
+    return (
+        f"{plain(d.doc_key, 80)} · {_size_of_text(v)} · {len(d.clusters):,} clusters · "
+        f"{_number_of_mentions(d):,} mentions"
     )
-    return f"{plain(d.doc_key, 80)} · {text} · {len(d.clusters):,} clusters · {sum(_shape(d.clusters)):,} mentions"
 
 # %% ../../nbs/core/01_documents.ipynb #e432459e
 def _phrases(v: _Sight, mentions: Iterable[Span]) -> str:
@@ -624,7 +668,7 @@ def _summary(d: Document) -> str:
     text = f"{d.size:,} tokens" if d.sentences else "without text"
     return (
         f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, "
-        f"{sum(_shape(d.clusters)):,} mentions)"
+        f"{_number_of_mentions(d):,} mentions)"
     )
 
 # %% ../../nbs/core/01_documents.ipynb #52c1e477
@@ -634,13 +678,20 @@ def _first_window(v: _Sight) -> tuple[int, int]:
     start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
     return start if first - start < 60 else first, min(v.stop, max(start, first - 60) + 120)
 
+# %% ../../nbs/core/01_documents.ipynb #9b5778b5
+def _first_line(v: _Sight) -> Look:
+    "Show the window of the first mentions."
+    window = _first_window(v)
+    return _line(v, window, _within(v, [window])[0])
+
 # %% ../../nbs/core/01_documents.ipynb #01b4f054
 def _page(d: Document) -> str:
     "Show sizes, the text at the first mentions, and the largest clusters."
     v = _sight(d)
-    window = _first_window(v)
-    line = _line(v, window, _within(v, [window])[0])
-    return f'<div style="max-width:62em">{_note(_sizes(d, v))}<div>{line.html}</div>{_table(v, 10).html}</div>'
+    text, table = _first_line(v).html, _table(v, 10).html
+    return (
+        f'<div style="max-width:62em">{_note(_sizes(d, v))}<div>{text}</div>{table}</div>'
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #ba4035e1
 def as_span(where: Span | tuple[int, int] | int) -> Span:
@@ -673,14 +724,18 @@ def _around(d: Document, where: Span | tuple[int, int] | int, width: int) -> Loo
     return _rows(_sizes(d, v), [(window[0], line)], 1)
 
 
+def _headed(head: str, below: Look) -> Look:
+    "Put a pale line above something to look at."
+    return Look(
+        f'<div style="opacity:.75">{html.escape(head)}</div>{below.html}',
+        head + "\n" + below.text,
+    )
+
+
 def _entities(d: Document, n: int) -> Look:
     "List the largest clusters below the sizes of the document."
     v = _sight(d)
-    table, sizes = _table(v, min(n, 100)), _sizes(d, v)
-    return Look(
-        f'<div style="opacity:.75">{html.escape(sizes)}</div>{table.html}',
-        sizes + "\n" + table.text,
-    )
+    return _headed(_sizes(d, v), _table(v, min(n, 100)))
 
 # %% ../../nbs/core/01_documents.ipynb #30309b0c
 def _hits(tokens: list[str], text: str, case: bool) -> list[Span]:
@@ -717,22 +772,33 @@ def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     head = f"{plain(text)!r}: {len(hits):,} hit{'s' * (len(hits) != 1)} in {plain(d.doc_key, 80)}"
     return _rows(head, _hit_lines(_sight(d), hits[: max(n, 0)], width), len(hits))
 
+# %% ../../nbs/core/01_documents.ipynb #bcdfad17
+def _place_of(d: Document) -> str:
+    "Name a document in an error."
+    return f"document {plain(d.doc_key)!r}"
+
+
+def _check_index(d: Document, i: int) -> int:
+    "Return the index of a cluster, or refuse one that is too small or too large."
+    if 0 <= i < len(d.clusters):
+        return i
+    known = f"it has {len(d.clusters)} clusters, from 0"
+    raise CallError(f"there is no cluster {i}", _place_of(d), known)
+
+
+def _index_of(d: Document, name: str) -> int:
+    "Return the index of the first cluster that is called so."
+    if name in d.names:
+        return d.names.index(name)
+    known = nearest(name, filter(None, d.names))
+    raise CallError(f"no cluster is called {name!r}", _place_of(d), known)
+
 # %% ../../nbs/core/01_documents.ipynb #c7dd272f
 def _index(d: Document, which: int | str) -> int:
     "Return the index of a cluster, given by index or name."
-    at = f"document {plain(d.doc_key)!r}"
-    if not isinstance(which, str):
-        which = index(which)
-        if 0 <= which < len(d.clusters):
-            return which
-        raise CallError(
-            f"there is no cluster {which}", at, f"it has {len(d.clusters)} clusters, from 0"
-        )
-    if which in d.names:
-        return d.names.index(which)
-    raise CallError(
-        f"no cluster is called {which!r}", at, nearest(which, filter(None, d.names))
-    )
+    if isinstance(which, str):
+        return _index_of(d, which)
+    return _check_index(d, index(which))
 
 # %% ../../nbs/core/01_documents.ipynb #03c10454
 def _evenly(items: list, n: int) -> list:
@@ -788,14 +854,25 @@ def _spellings(phrases: Counter[str]) -> dict[str, str]:
         best[p.casefold()] = p
     return best
 
+# %% ../../nbs/core/01_documents.ipynb #7e06e97c
+def _without_s(phrase: str) -> str:
+    "Take a final 's from a phrase."
+    return phrase.removesuffix(" 's").removesuffix(" ’s")
+
+
+def _whatever_case(spelt: Counter[str]) -> Counter[str]:
+    "Add the counts of phrases that differ only in case."
+    together = Counter[str]()
+    for p, k in spelt.items():
+        together[p.casefold()] += k
+    return together
+
 # %% ../../nbs/core/01_documents.ipynb #296a6dd1
 def _by_count(phrases: Iterable[str]) -> list[str]:
     "Order phrases by frequency, without a final 's and case-insensitively; each in its most frequent spelling."
-    spelt = Counter(p.removesuffix(" 's").removesuffix(" ’s") for p in phrases)
-    best, together = _spellings(spelt), Counter[str]()
-    for p, k in spelt.items():
-        together[p.casefold()] += k
-    return [best[p] for p, _ in together.most_common()]
+    spelt = Counter(map(_without_s, phrases))
+    best = _spellings(spelt)
+    return [best[p] for p, _ in _whatever_case(spelt).most_common()]
 
 # %% ../../nbs/core/01_documents.ipynb #ddcb4822
 def _best(phrases: list[str]) -> str:

@@ -58,22 +58,50 @@ def named_cards(
     stamps = [path.stat().st_mtime_ns for path in card_files(data, [folder])]
     return _read_cards(kind, data, read, folder, tuple(stamps))
 
-# %% ../../nbs/core/13_extensions.ipynb #861e7382
-def _module_of(name: str, beside: Path | None) -> Any:
-    "Import a module by name, or a Python file relative to a card."
-    if not name.endswith(".py"):
-        return importlib.import_module(name)
+# %% ../../nbs/core/13_extensions.ipynb #bf65b6eb
+def _path_of(name: str, beside: Path | None) -> Path:
+    "Find a Python file, relative to a card."
     path = ((beside.parent if beside else Path()) / name).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    return path
+
+
+def _spec_of(path: Path) -> Any:
+    "Find out how to import a Python file."
     spec = importlib.util.spec_from_file_location(f"refnb_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be imported")
+    return spec
+
+
+def _import_file(path: Path) -> Any:
+    "Import a Python file."
+    spec = _spec_of(path)
     module = importlib.util.module_from_spec(spec)
     # so that records defined there can be pickled for other processes
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+# %% ../../nbs/core/13_extensions.ipynb #861e7382
+def _module_of(name: str, beside: Path | None) -> Any:
+    "Import a module by name, or a Python file relative to a card."
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
+    return _import_file(_path_of(name, beside))
+
+# %% ../../nbs/core/13_extensions.ipynb #ae837f15
+def _install(e: Exception, module: str, attribute: str) -> str:
+    "Say what to do where the module itself, and none that it needs, is missing."
+    if getattr(e, "name", None) != module:
+        return ""
+    return f"install it, or name a file: {module}.py:{attribute}"
+
+
+def _public(module: Any) -> list[str]:
+    "List the names that a module offers."
+    return [n for n in vars(module) if not n.startswith("_")]
 
 # %% ../../nbs/core/13_extensions.ipynb #a02178c6
 def named_object(name: str, beside: Path | None = None) -> Any:
@@ -85,17 +113,11 @@ def named_object(name: str, beside: Path | None = None) -> Any:
     try:
         found = _module_of(module, beside)
     except Exception as e:
-        do = (
-            f"install it, or name a file: {module}.py:{attribute}"
-            if getattr(e, "name", None) == module
-            else ""
-        )
-        raise DataError(
-            f"{module} cannot be loaded: {type(e).__name__}: {e}", where, do
-        ) from e
+        what = f"{module} cannot be loaded: {type(e).__name__}: {e}"
+        raise DataError(what, where, _install(e, module, attribute)) from e
     if not hasattr(found, attribute):
-        public = [n for n in vars(found) if not n.startswith("_")]
-        raise DataError(f"{module} has no {attribute}", where, nearest(attribute, public))
+        known = nearest(attribute, _public(found))
+        raise DataError(f"{module} has no {attribute}", where, known)
     return getattr(found, attribute)
 
 # %% ../../nbs/core/13_extensions.ipynb #a8e04709
@@ -106,40 +128,63 @@ def entry_points(group: str) -> dict[str, Any]:
     return {e.name: e for e in installed(group=group)}
 
 # %% ../../nbs/core/13_extensions.ipynb #a6897ce3
+def _package_of(point: Any) -> str:
+    "Name the package that offers an entry point; its value, where that is not known."
+    return point.dist.name if point.dist else point.value
+
+
 def load_entry_point(point: Any) -> Any:
     "Import the object of a package's entry point, one of `entry_points`."
     try:
         return point.load()
     except Exception as e:
-        package = point.dist.name if point.dist else point.value
         raise DataError(
             f"cannot be loaded: {type(e).__name__}: {e}",
-            f"{point.name}, offered by the package {package}",
+            f"{point.name}, offered by the package {_package_of(point)}",
             "reinstall or remove that package",
         ) from e
 
+# %% ../../nbs/core/13_extensions.ipynb #698bc18a
+def _source_of(f: Callable) -> str:
+    "Return the source of a function; that of a built-in one is empty."
+    try:
+        return inspect.getsource(f)
+    except (OSError, TypeError):
+        return ""
+
 # %% ../../nbs/core/13_extensions.ipynb #cd927d4a
+# a parameter on a line of its own, and its comment, which may go on below
+_COMMENT = re.compile(r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", re.M)
+
+
 def parameter_comments(f: Callable) -> dict[str, str]:
     "Read the comments beside the parameters of a function with one parameter per line; a comment may go on below."
-    try:
-        source = inspect.getsource(f)
-    except (OSError, TypeError):
-        return {}
-    found = re.findall(
-        r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", source.partition('\n    "')[0], re.M
-    )
+    head = _source_of(f).partition('\n    "')[0]
+    found = _COMMENT.findall(head)
     return {name: re.sub(r"\s*\n\s+#\s*", " ", comment) for name, comment in found}
+
+# %% ../../nbs/core/13_extensions.ipynb #1d28e12d
+def _is_bare(f: Any) -> bool:
+    "Tell whether a function has a docstring that does not tell its parameters."
+    return bool(inspect.isfunction(f) and f.__doc__) and "\nParameters:" not in f.__doc__
+
+
+def _in_columns(comments: dict[str, str]) -> str:
+    "Write names and their comments below each other."
+    width = max(map(len, comments))
+    return "\n".join(f"    {name:{width}}  {text}" for name, text in comments.items())
+
+
+def _documented(f: Any) -> str:
+    "Return the docstring of a function with the comments of its parameters, if it has some."
+    found = parameter_comments(f)
+    if not found:
+        return f.__doc__
+    return f"{inspect.cleandoc(f.__doc__)}\n\nParameters:\n{_in_columns(found)}"
 
 # %% ../../nbs/core/13_extensions.ipynb #0f6a0d7d
 def with_parameters(f: C) -> C:
     "Add the parameters' comments to a function's docstring."
-    if (
-        inspect.isfunction(f)
-        and f.__doc__
-        and "\nParameters:" not in f.__doc__
-        and (found := parameter_comments(f))
-    ):
-        width = max(map(len, found))
-        rows = "\n".join(f"    {name:{width}}  {text}" for name, text in found.items())
-        f.__doc__ = f"{inspect.cleandoc(f.__doc__)}\n\nParameters:\n{rows}"
+    if _is_bare(f):
+        f.__doc__ = _documented(f)
     return f

@@ -54,11 +54,16 @@ def _begins(path: Path) -> str:
     "Begin the name of a temporary file with that of the file."
     return f".{path.name[:50]}."
 
+# %% ../../nbs/core/03_files.ipynb #109c6df9
+def _temporary(path: Path) -> Path:
+    "Name a temporary file beside a path, by chance."
+    return path.with_name(f"{_begins(path)}{os.urandom(4).hex()}.part")
+
 # %% ../../nbs/core/03_files.ipynb #05fc52ad
 def _aside(path: Path) -> tuple[int, Path]:
     "Create a file beside a path, with the rights that the umask gives to new files."
     while True:
-        tmp = path.with_name(f"{_begins(path)}{os.urandom(4).hex()}.part")
+        tmp = _temporary(path)
         try:
             return os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), tmp
         except FileExistsError:
@@ -83,12 +88,17 @@ def make_folder(path: Path):
         sync_folder(p.parent)
 
 # %% ../../nbs/core/03_files.ipynb #c8d333fe
+def _is_old(path: Path) -> bool:
+    "Tell whether an hour has passed since a file was written."
+    return path.stat().st_mtime < time.time() - 3600
+
+
 def _sweep(path: Path):
     "Remove what killed writers of this file left: no write takes an hour."
-    pattern = re.compile(re.escape(_begins(path)) + "[0-9a-f]{8}[.]part")
+    pattern = re.escape(_begins(path)) + "[0-9a-f]{8}[.]part"
     for p in path.parent.iterdir():
         with suppress(OSError):
-            if pattern.fullmatch(p.name) and p.stat().st_mtime < time.time() - 3600:
+            if re.fullmatch(pattern, p.name) and _is_old(p):
                 p.unlink()
 
 # %% ../../nbs/core/03_files.ipynb #402663ef
@@ -112,16 +122,26 @@ def write_atomic(path: str | Path, data: bytes | str, gz: bool = False) -> Path:
     _sweep(path)
     return path
 
+# %% ../../nbs/core/03_files.ipynb #b6ab348d
+def _check_free(out: Path):
+    "Refuse a folder that is there already."
+    if out.exists():
+        raise DataError(
+            "is there already", str(out), "name a new folder, or move the old one away"
+        )
+
+
+def _folder_aside(out: Path) -> Path:
+    "Name the folder that this process fills before it takes its name."
+    return out.with_name(f".{out.name}.{os.getpid()}.part")
+
 # %% ../../nbs/core/03_files.ipynb #fb421b69
 @contextmanager
 def folder_atomic(out: str | Path) -> Iterator[Path]:
     "Make a new folder as a whole: it takes its name when the block has ended well; otherwise it leaves nothing."
     out = Path(out).resolve()
-    if out.exists():
-        raise DataError(
-            "is there already", str(out), "name a new folder, or move the old one away"
-        )
-    aside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    _check_free(out)
+    aside = _folder_aside(out)
     try:
         with disk_fault(out):
             yield aside
@@ -164,16 +184,18 @@ def at_line(where: str, line: int, field: str = "") -> str:
     return ", ".join(filter(None, (where, f"line {line}", field and f"field {field}")))
 
 # %% ../../nbs/core/03_files.ipynb #b4b80550
+_SAVE = "save it as UTF-8; if it is Windows-1252, iconv -f cp1252 -t utf-8 does that"
+
+
 def utf8(data: bytes, where: str = "") -> str:
     "Decode a file's text, with its line ends unchanged; `where` is the file's name, for errors."
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
-        do = "save it as UTF-8; if it is Windows-1252, iconv -f cp1252 -t utf-8 does that"
         raise FormatError(
             f"not UTF-8 (byte 0x{data[e.start]:02X})",
             at_line(where, data[: e.start].count(b"\n") + 1),
-            do,
+            _SAVE,
         ) from None
 
 # %% ../../nbs/core/03_files.ipynb #af6e397e
@@ -186,15 +208,21 @@ def _room(path: Path) -> int:
     return min(s.largest, max(_ALWAYS, s.ratio * path.stat().st_size))
 
 
-def unpacked(path: str | Path, size: int | None = None) -> bytes:
-    """Unpack a .gz file, but not to more bytes than the settings `largest` and `ratio` allow, or than `size`, if it is
-    known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
-    most = _room(Path(path)) if size is None else size
+def _unpack_up_to(path: str | Path, most: int) -> bytearray:
+    "Unpack a .gz file to its end, or until it has given more than `most` bytes."
     data = bytearray()
     # block by block: `read(most)` would set aside the memory for all of it
     with gzip.open(path) as f:
         while len(data) <= most and (block := f.read(1 << 20)):
             data += block
+    return data
+
+
+def unpacked(path: str | Path, size: int | None = None) -> bytes:
+    """Unpack a .gz file, but not to more bytes than the settings `largest` and `ratio` allow, or than `size`, if it is
+    known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
+    most = _room(Path(path)) if size is None else size
+    data = _unpack_up_to(path, most)
     if len(data) <= most:
         return bytes(data)
     raise DataError(
@@ -203,18 +231,29 @@ def unpacked(path: str | Path, size: int | None = None) -> bytes:
         "" if size else "raise REFNB_LARGEST or REFNB_RATIO if you trust it",
     )
 
+# %% ../../nbs/core/03_files.ipynb #8f7cc18f
+def _content(path: Path) -> bytes:
+    "Return all that is in a file, unpacked if its name ends in .gz."
+    try:
+        return unpacked(path) if path.suffix == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as e:
+        raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
+
+
+def _unreadable(e: OSError, path: Path) -> DataError:
+    "Report a file that is not there, or cannot be read."
+    if isinstance(e, FileNotFoundError):
+        return DataError("no such file", str(path))
+    return DataError((e.strerror or str(e)).lower(), str(path))
+
 
 def read_bytes(path: str | Path) -> bytes:
     "Read a file's bytes, unpacked if its name ends in .gz, without a byte order mark."
     path = Path(path)
     try:
-        data = unpacked(path) if path.suffix == ".gz" else path.read_bytes()
-    except FileNotFoundError:
-        raise DataError("no such file", str(path)) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as e:
-        raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
+        data = _content(path)
     except OSError as e:
-        raise DataError((e.strerror or str(e)).lower(), str(path)) from None
+        raise _unreadable(e, path) from None
     return data.removeprefix(b"\xef\xbb\xbf")
 
 # %% ../../nbs/core/03_files.ipynb #9e8809ec
@@ -231,16 +270,24 @@ def _next_full_line(text: str, last: int) -> int:
     left = islice(io.StringIO(text, newline=""), last, None)
     return last + 1 + next((n for n, line in enumerate(left) if line.strip("\r\n")), 0)
 
+# %% ../../nbs/core/03_files.ipynb #da6dbdc1
+def _mend_row(fault: str) -> str:
+    "Say how to mend a row, by what the reader of tables says of it."
+    if "limit" in fault:
+        return "a field is too long (give long texts as JSONL), or a quote is not closed"
+    return 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
+
 # %% ../../nbs/core/03_files.ipynb #0b5b79b1
 def _row_fault(e: csv.Error, text: str, last: int, where: str) -> FormatError:
     "Report a row that cannot be read; `last` is the line on which the row before it ends."
     line = _next_full_line(text, last)
-    do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
-    if "limit" in str(e):
-        do = "a field is too long (give long texts as JSONL), or a quote is not closed"
-    return FormatError(
-        f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do
-    )
+    fault = str(e).replace("\t", "tab")
+    return FormatError(f"not a row ({fault})", at_line(where, line), _mend_row(fault))
+
+# %% ../../nbs/core/03_files.ipynb #ecbedba0
+def _begin_of(cells: list[str], end: int, last: int) -> int:
+    "Find the line on which a row begins that ends on line `end`; the one before it ends on line `last`."
+    return last + 1 if end == last + 1 else end - sum(map(_breaks, cells))
 
 # %% ../../nbs/core/03_files.ipynb #659e62c8
 def table_rows(
@@ -252,12 +299,7 @@ def table_rows(
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
     try:
         for cells in filter(None, rows):
-            yield (
-                last + 1
-                if rows.line_num == last + 1
-                else rows.line_num - sum(map(_breaks, cells)),
-                cells,
-            )
+            yield _begin_of(cells, rows.line_num, last), cells
             last = rows.line_num
     except csv.Error as e:
         raise _row_fault(e, text, last, where) from None
@@ -272,13 +314,18 @@ def in_file(where: str) -> Iterator[None]:
         raise type(e)(e.what, ", ".join(filter(None, [where, e.where])), e.do) from None
 
 # %% ../../nbs/core/03_files.ipynb #bbdb656a
-def python_list(text: str, where: str = "") -> list:
-    "Read a list written as a Python literal, which tables of the releases hold; `where` names its place, for errors."
+def _literal(text: str) -> Any:
+    "Read a Python literal; None if it is none."
     try:
         with warnings.catch_warnings(action="ignore"):
-            value = ast.literal_eval(text.strip())  # of escapes such as \d
+            return ast.literal_eval(text.strip())  # of escapes such as \d
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        value = None
+        return None
+
+
+def python_list(text: str, where: str = "") -> list:
+    "Read a list written as a Python literal, which tables of the releases hold; `where` names its place, for errors."
+    value = _literal(text)
     if isinstance(value, list):
         return value
     raise FormatError(f"{text[:80]!r} is not a list", where)
@@ -291,24 +338,36 @@ def once(pairs: list[tuple[str, Any]]) -> None:
     [(key, _)] = Counter(map(itemgetter(0), pairs)).most_common(1)
     raise ValueError(f"the key {key!r} appears twice")
 
+# %% ../../nbs/core/03_files.ipynb #9f7e4738
+_find_repeated = json.JSONDecoder(object_pairs_hook=once).decode
+
+
+def _strictly(decode: Callable[[bytes], T], line: bytes, at: str) -> T:
+    "Read one record, and refuse a repeated key in it."
+    try:
+        record = decode(line)
+        _find_repeated(line.decode())
+        return record
+    except UnicodeDecodeError:
+        raise FormatError("not UTF-8", at) from None
+    except (msgspec.MsgspecError, ValueError) as e:
+        raise FormatError(str(e), at) from None
+    except RecursionError:
+        raise FormatError("nested too deep", at) from None
+
+# %% ../../nbs/core/03_files.ipynb #a749f970
+def _record_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    "Give the lines that are not empty, with their numbers; a canary at the top is left out."
+    for n, line in enumerate(data.splitlines(), 1):
+        if line.strip() and not (n == 1 and line.startswith(b'{"canary"')):
+            yield n, line
+
 # %% ../../nbs/core/03_files.ipynb #e6d3441c
 def read_jsonl(path: str | Path, kind: type[T]) -> Iterator[T]:
     "Read records in order from a JSONL file, plain or .gz; a canary line at the top is skipped."
     decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
-    strict = json.JSONDecoder(object_pairs_hook=once).decode
-    for n, line in enumerate(read_bytes(path).splitlines(), 1):
-        if not line.strip() or (n == 1 and line.startswith(b'{"canary"')):
-            continue
-        try:
-            record = decode(line)
-            strict(line.decode())
-        except UnicodeDecodeError:
-            raise FormatError("not UTF-8", f"{path}, line {n}") from None
-        except (msgspec.MsgspecError, ValueError) as e:
-            raise FormatError(str(e), f"{path}, line {n}") from None
-        except RecursionError:
-            raise FormatError("nested too deep", f"{path}, line {n}") from None
-        yield record
+    for n, line in _record_lines(read_bytes(path)):
+        yield _strictly(decode, line, f"{path}, line {n}")
 
 # %% ../../nbs/core/03_files.ipynb #d48e871d
 def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Path:
@@ -331,23 +390,29 @@ def _yaml_fault(problem: str, mark: Any) -> Exception:
 
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
-# %% ../../nbs/core/03_files.ipynb #b4497fba
-def _mapping(loader: Any, node: Any) -> dict:
-    "Make a dictionary of a mapping whose keys all differ."
+# %% ../../nbs/core/03_files.ipynb #b6de71ce
+def _check_mapping(node: Any):
+    "Refuse a node that is no mapping."
     import yaml
 
     if not isinstance(node, yaml.MappingNode):
         raise _yaml_fault(f"expected a mapping, but found a {node.id}", node.start_mark)
+
+
+def _keys_of(loader: Any, node: Any) -> list:
+    "Make the keys of a mapping, which all differ."
     keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
     if twice := repeated(keys):
         raise _yaml_fault(f"the key {twice[0]!r} appears twice", node.start_mark)
-    return dict(
-        zip(
-            keys,
-            (loader.construct_object(v, deep=True) for _, v in node.value),
-            strict=True,
-        )
-    )
+    return keys
+
+# %% ../../nbs/core/03_files.ipynb #b4497fba
+def _mapping(loader: Any, node: Any) -> dict:
+    "Make a dictionary of a mapping whose keys all differ."
+    _check_mapping(node)
+    keys = _keys_of(loader, node)
+    values = (loader.construct_object(v, deep=True) for _, v in node.value)
+    return dict(zip(keys, values, strict=True))
 
 # %% ../../nbs/core/03_files.ipynb #bfb744d1
 def _yaml_loader() -> type:
@@ -359,6 +424,16 @@ def _yaml_loader() -> type:
     Strict.add_constructor("tag:yaml.org,2002:map", _mapping)
     return Strict
 
+# %% ../../nbs/core/03_files.ipynb #929e02d7
+def _check_event(e: Any, level: int, depth: int):
+    "Refuse an alias, and what lies deeper than `depth`."
+    import yaml
+
+    if isinstance(e, yaml.AliasEvent):
+        raise _yaml_fault("aliases are not allowed", e.start_mark)
+    if level > depth:
+        raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
+
 # %% ../../nbs/core/03_files.ipynb #a895617f
 def _refuse_bombs(text: str, depth: int = 50):
     "Refuse aliases, and nesting that would overflow the stack of the parser in C."
@@ -369,25 +444,32 @@ def _refuse_bombs(text: str, depth: int = 50):
         level += isinstance(e, yaml.CollectionStartEvent) - isinstance(
             e, yaml.CollectionEndEvent
         )
-        if isinstance(e, yaml.AliasEvent):
-            raise _yaml_fault("aliases are not allowed", e.start_mark)
-        if level > depth:
-            raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
+        _check_event(e, level, depth)
 
 # %% ../../nbs/core/03_files.ipynb #6eb48edd
 # characters: refnb's largest file has 60,000, and each costs twenty microseconds
 _YAML = 250_000
 
 
-def _yaml_text(path: str | Path) -> str:
-    "Read the text of a YAML file, unless it could harm the parser."
-    text = read_bytes(path).decode()
+def _check_length(text: str, path: str | Path):
+    "Refuse a text that takes too long to parse."
     if len(text) > _YAML:
         raise FormatError(
             f"has {len(text):,} characters, at most {_YAML:,} are read", str(path)
         )
+
+
+def _yaml_text(path: str | Path) -> str:
+    "Read the text of a YAML file, unless it could harm the parser."
+    text = read_bytes(path).decode()
+    _check_length(text, path)
     _refuse_bombs(text)
     return text
+
+# %% ../../nbs/core/03_files.ipynb #78b669e7
+def _line_of(e: Any, path: str | Path) -> str:
+    "Name the line of a problem in a YAML file."
+    return f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}"
 
 # %% ../../nbs/core/03_files.ipynb #1fc574b2
 def read_yaml(path: str | Path, kind: type[T]) -> T:
@@ -397,10 +479,7 @@ def read_yaml(path: str | Path, kind: type[T]) -> T:
     try:
         return msgspec.convert(yaml.load(_yaml_text(path), Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
     except yaml.MarkedYAMLError as e:
-        raise FormatError(
-            e.problem or "not YAML",
-            f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}",
-        ) from None
+        raise FormatError(e.problem or "not YAML", _line_of(e, path)) from None
     except UnicodeDecodeError:
         raise FormatError("not UTF-8", str(path)) from None
     except (yaml.YAMLError, msgspec.ValidationError) as e:
@@ -414,18 +493,18 @@ def read_yaml(path: str | Path, kind: type[T]) -> T:
 _Member = tuple[str, bool, bool, Callable]
 
 
+def _is_plain(attributes: int) -> bool:
+    "Tell by the attributes of a zip's member whether it is a plain file or a folder; not every system notes its kind."
+    return (attributes >> 28) in (0, 4, 8)
+
+
 def _of_zip(path: Path) -> Iterator[_Member]:
     "List the members of a zip archive."
     import zipfile
 
     with zipfile.ZipFile(path) as z:
         for i in z.infolist():
-            yield (
-                i.filename,
-                (i.external_attr >> 28) in (0, 4, 8),
-                i.is_dir(),
-                partial(z.open, i),
-            )
+            yield i.filename, _is_plain(i.external_attr), i.is_dir(), partial(z.open, i)
 
 # %% ../../nbs/core/03_files.ipynb #2f9ce278
 def _of_tar(path: Path) -> Iterator[_Member]:
@@ -436,13 +515,18 @@ def _of_tar(path: Path) -> Iterator[_Member]:
         for m in t:
             yield m.name, m.isfile() or m.isdir(), m.isdir(), partial(t.extractfile, m)
 
+# %% ../../nbs/core/03_files.ipynb #72951846
+def _check_there(path: Path):
+    "Refuse an archive that does not exist."
+    if not path.is_file():
+        raise DataError("no such file", str(path))
+
 # %% ../../nbs/core/03_files.ipynb #011b0914
 def _members(path: Path) -> Iterator[_Member]:
     "List the members of a zip or tar archive."
     import tarfile, zipfile
 
-    if not path.is_file():
-        raise DataError("no such file", str(path))
+    _check_there(path)
     if zipfile.is_zipfile(path):
         yield from _of_zip(path)
     elif tarfile.is_tarfile(path):
@@ -472,12 +556,11 @@ def _leaves(name: str) -> bool:
     return not parts[0] and len(parts) > 1 or ".." in parts or ":" in parts[0]
 
 # %% ../../nbs/core/03_files.ipynb #d391b09b
-@contextmanager
-def _archive_fault(path: Path) -> Iterator[None]:
-    "Report in one line an archive that is damaged or cannot be unpacked here."
+def _faults_of_archives() -> tuple[type[Exception], ...]:
+    "List what the readers of archives raise when one is damaged, or cannot be unpacked here."
     import lzma, struct, tarfile, zipfile
 
-    faults = (
+    return (
         zipfile.BadZipFile,
         tarfile.TarError,
         zlib.error,
@@ -489,9 +572,14 @@ def _archive_fault(path: Path) -> Iterator[None]:
         RuntimeError,
         OSError,
     )
+
+
+@contextmanager
+def _archive_fault(path: Path) -> Iterator[None]:
+    "Report in one line an archive that is damaged or cannot be unpacked here."
     try:
         yield
-    except faults as e:
+    except _faults_of_archives() as e:
         raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
 
 # %% ../../nbs/core/03_files.ipynb #3cbf8d0e

@@ -14,6 +14,20 @@ from .types import DataError, FormatError, Meta, Record, Span, repeated
 from .documents import Document
 from .files import at_line, table_rows
 
+# %% ../../nbs/core/07_gap.ipynb #d31cada8
+def _is_at(text: str, name: str, at: int) -> bool:
+    "Tell whether a name is at an offset; without the text any offset will do."
+    return at >= 0 and (not text or text[at : at + len(name)] == name)
+
+
+def _mention_fault(text: str, field: str, name: str, at: int) -> str:
+    "Describe a mention that is empty or not at its offset, or return an empty string."
+    if not name.strip():
+        return f"field {field}: empty"
+    if _is_at(text, name, at):
+        return ""
+    return f"field {field}-offset: {name!r} is not at {at}{_why(text, name, at)}"
+
 # %% ../../nbs/core/07_gap.ipynb #7e8af7b2
 class GapRow(Record):
     "A row of GAP."
@@ -41,12 +55,8 @@ class GapRow(Record):
 
     def fault(self) -> str:
         for field, (name, at) in self.mentions.items():
-            if not name.strip():
-                return f"row {self.id!r}, field {field}: empty"
-            if at < 0 or self.text and self.text[at : at + len(name)] != name:
-                return f"row {self.id!r}, field {field}-offset: {name!r} is not at {at}" + (
-                    _why(self.text, name, at) if at >= 0 else ""
-                )
+            if fault := _mention_fault(self.text, field, name, at):
+                return f"row {self.id!r}, {fault}"
         return "" if self.id else "field ID: empty"
 
 # %% ../../nbs/core/07_gap.ipynb #39c13eb2
@@ -55,16 +65,34 @@ def _nearest_place(text: str, name: str, at: int) -> int | None:
     places = map(re.Match.start, re.finditer(re.escape(name), text))
     return min(places, key=lambda p: abs(p - at), default=None)
 
+# %% ../../nbs/core/07_gap.ipynb #bf80dec6
+def _counts_bytes(text: str, name: str, at: int) -> bool:
+    "Tell whether a name is at an offset of bytes."
+    behind = text.encode("utf-8", "replace")[at:]
+    return behind.startswith(name.encode("utf-8", "replace"))
+
+
+def _in_another_form(text: str, name: str, at: int) -> bool:
+    "Tell whether a name is at an offset in another Unicode form."
+    behind, wanted = (unicodedata.normalize("NFC", x) for x in (text[at:], name))
+    return behind.startswith(wanted)
+
+
+def _hint(text: str, name: str, at: int) -> str:
+    "Say where a name is, if the text has it."
+    nearest = _nearest_place(text, name, at)
+    return "" if nearest is None else f"; the nearest is at {nearest}"
+
 # %% ../../nbs/core/07_gap.ipynb #6784678c
 def _why(text: str, name: str, at: int) -> str:
     "Explain why a name is not at its offset, if a reason can be guessed."
-    form = lambda s: unicodedata.normalize("NFC", s)
-    if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")):
+    if at < 0:
+        return ""
+    if _counts_bytes(text, name, at):
         return "; the offset seems to count bytes, not characters"
-    if form(text[at:]).startswith(form(name)):
+    if _in_another_form(text, name, at):
         return "; the text has it in another Unicode form"
-    nearest = _nearest_place(text, name, at)
-    return "" if nearest is None else f"; the nearest is at {nearest}"
+    return _hint(text, name, at)
 
 # %% ../../nbs/core/07_gap.ipynb #1b112034
 COLUMNS = {
@@ -82,42 +110,64 @@ COLUMNS = {
 }
 _FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False, "0": False}
 
+# %% ../../nbs/core/07_gap.ipynb #8e30e3fd
+def _number(cell: str, at: str) -> int:
+    "Read an offset."
+    if not re.fullmatch(r"[0-9]{1,9}", cell):
+        raise FormatError(f"{cell!r} is not a number", at)
+    return int(cell)
+
+
+def _flag(cell: str, at: str) -> bool:
+    "Read what the annotators said of a name."
+    if cell not in _FLAGS:
+        raise FormatError(f"{cell!r} is neither TRUE nor FALSE", at)
+    return _FLAGS[cell]
+
 # %% ../../nbs/core/07_gap.ipynb #34cf57e9
 def _value(name: str, cell: str, at: str) -> int | bool | str:
     "Convert a cell to the type of its column."
     if name.endswith("-offset"):
-        if not re.fullmatch(r"[0-9]{1,9}", cell):
-            raise FormatError(f"{cell!r} is not a number", at)
-        return int(cell)
-    if name.endswith("-coref"):
-        if cell not in _FLAGS:
-            raise FormatError(f"{cell!r} is neither TRUE nor FALSE", at)
-        return _FLAGS[cell]
-    return cell
+        return _number(cell, at)
+    return _flag(cell, at) if name.endswith("-coref") else cell
+
+# %% ../../nbs/core/07_gap.ipynb #450bba4a
+def _missing(names: list[str]) -> list[str]:
+    "List the columns that a header lacks; a system may leave out texts and addresses."
+    return [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
+
+
+def _check_once(names: list[str], where: str):
+    "Refuse a column that appears twice."
+    if twice := repeated(names):
+        raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
 
 # %% ../../nbs/core/07_gap.ipynb #78b18c5e
 def _header(names: list[str], where: str) -> list[str]:
     "Check the names of the columns."
-    missing = [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
-    if missing:
+    if missing := _missing(names):
         raise FormatError(
             f"the header has no {', '.join(missing)}",
             at_line(where, 1),
             "the first line names the columns: " + " ".join(COLUMNS),
         )
-    if twice := repeated(names):
-        raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
+    _check_once(names, where)
     return names
+
+# %% ../../nbs/core/07_gap.ipynb #5cd97614
+def _check_width(cells: list[str], names: list[str], at: str):
+    "Refuse a row that has not the header's columns."
+    if len(cells) != len(names):
+        raise FormatError(
+            f"{len(cells)} columns instead of {len(names)}",
+            at,
+            "a text that holds a tab or a line feed is in quotes",
+        )
 
 # %% ../../nbs/core/07_gap.ipynb #2b52367a
 def _gap_row(names: list[str], cells: list[str], where: str, n: int) -> GapRow:
     "Read a row from its cells."
-    if len(cells) != len(names):
-        raise FormatError(
-            f"{len(cells)} columns instead of {len(names)}",
-            at_line(where, n),
-            "a text that holds a tab or a line feed is in quotes",
-        )
+    _check_width(cells, names, at_line(where, n))
     values: dict[str, Any] = {"text": ""}
     for column, cell in zip(names, cells):
         if column in COLUMNS:
@@ -126,6 +176,12 @@ def _gap_row(names: list[str], cells: list[str], where: str, n: int) -> GapRow:
         return GapRow(**values)
     except ValueError as e:
         raise FormatError(str(e), at_line(where, n)) from None
+
+# %% ../../nbs/core/07_gap.ipynb #179d9a58
+def _check_new(id: str, lines: dict[str, int], at: str):
+    "Refuse the id of an earlier row."
+    if id in lines:
+        raise FormatError(f"{id!r} is in line {lines[id]} too", at)
 
 # %% ../../nbs/core/07_gap.ipynb #d064257f
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
@@ -136,10 +192,7 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     lines: dict[str, int] = {}
     for n, cells in rows:
         row = _gap_row(names, cells, where, n)
-        if row.id in lines:
-            raise FormatError(
-                f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID")
-            )
+        _check_new(row.id, lines, at_line(where, n, "ID"))
         lines[row.id] = n
         out.append(row)
     return out
@@ -150,9 +203,12 @@ def _joins(c: str) -> bool:
     return not c.isascii() and unicodedata.category(c) in ("Mn", "Mc", "Me", "Cf")
 
 # %% ../../nbs/core/07_gap.ipynb #044a3d6c
-def _raw_tokens(text: str) -> list[tuple[int, int]]:
+_Chars = list[tuple[int, int]]  # places in a text, half-open
+
+
+def _raw_tokens(text: str) -> _Chars:
     "Find words and signs, by their first and last characters; some signs join what is beside them."
-    out: list[tuple[int, int]] = []
+    out: _Chars = []
     open_ = False
     for m in re.finditer(r"\w+|\S", text):
         joins = _joins(m[0]) if len(m[0]) == 1 else False
@@ -165,23 +221,35 @@ def _raw_tokens(text: str) -> list[tuple[int, int]]:
     return out
 
 # %% ../../nbs/core/07_gap.ipynb #1836d78e
-def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
+def _token_chars(text: str, cuts: Iterable[int] = ()) -> _Chars:
     "Find the tokens of a text, by their first and last characters; cuts divide the tokens that they are inside of."
     places = sorted(set(cuts))
-    out: list[tuple[int, int]] = []
+    out: _Chars = []
     for start, end in _raw_tokens(text):
         bounds = [start, *(c for c in places if start < c < end), end]
         out += pairwise(bounds)
     return out
 
+# %% ../../nbs/core/07_gap.ipynb #744a8f3c
+def _span_of(tokens: _Chars, start: int, end: int) -> Span:
+    "Find the tokens between two characters."
+    inside = [i for i, (a, b) in enumerate(tokens) if start <= a and b <= end]
+    return Span(inside[0], inside[-1])
+
 # %% ../../nbs/core/07_gap.ipynb #b2e81a6e
-def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:
+def _spans(row: GapRow, tokens: _Chars) -> list[Span]:
     "Return the three mentions in tokens."
     out = []
     for name, at in row.mentions.values():
-        inside = [i for i, (a, b) in enumerate(tokens) if at <= a and b <= at + len(name)]
-        out.append(Span(inside[0], inside[-1]))
+        out.append(_span_of(tokens, at, at + len(name)))
     return out
+
+# %% ../../nbs/core/07_gap.ipynb #eb094e66
+def _meant(row: GapRow) -> str:
+    "Return the name that the pronoun means, or an empty string."
+    if row.a_coref:
+        return row.a
+    return row.b if row.b_coref else ""
 
 # %% ../../nbs/core/07_gap.ipynb #63873c60
 def _gap_clusters(
@@ -189,14 +257,14 @@ def _gap_clusters(
 ) -> tuple[tuple[tuple[Span, ...], ...], tuple[str, ...]]:
     "Put the pronoun into one cluster with what it means; return clusters in order, and their names."
     pronoun, a, b = spans
-    own, name = [pronoun], row.a if row.a_coref else row.b if row.b_coref else ""
+    own = [pronoun]
     clusters: list[tuple[tuple[Span, ...], str]] = []
     for span, text, means in ((a, row.a, row.a_coref), (b, row.b, row.b_coref)):
         if means:
             own.append(span)
         else:
             clusters.append(((span,), text))
-    clusters.append((tuple(sorted(own)), name))
+    clusters.append((tuple(sorted(own)), _meant(row)))
     in_order, names = zip(*sorted(clusters))
     return in_order, names
 
@@ -207,6 +275,14 @@ def _edges(row: GapRow) -> list[int]:
     for name, at in row.mentions.values():
         edges += (at, at + len(name))
     return edges
+
+# %% ../../nbs/core/07_gap.ipynb #54807fba
+def _meta_of(row: GapRow) -> Meta:
+    "Return the pronoun, and the address of the text if there is one."
+    meta: Meta = {"pronoun": row.pronoun}
+    if row.url:
+        meta["url"] = row.url
+    return meta
 
 # %% ../../nbs/core/07_gap.ipynb #83192c26
 def _gap_document(row: GapRow) -> Document:
@@ -219,12 +295,8 @@ def _gap_document(row: GapRow) -> Document:
         )
     tokens = _token_chars(row.text, _edges(row))
     clusters, names = _gap_clusters(row, _spans(row, tokens))
-    meta: Meta = {"pronoun": row.pronoun}
-    if row.url:
-        meta["url"] = row.url
-    return Document(
-        row.id, (tuple(row.text[s:e] for s, e in tokens),), clusters, names, meta=meta
-    )
+    sentence = tuple(row.text[s:e] for s, e in tokens)
+    return Document(row.id, (sentence,), clusters, names, meta=_meta_of(row))
 
 # %% ../../nbs/core/07_gap.ipynb #65d71d34
 def _check_text(row: GapRow, where: str):

@@ -8,6 +8,7 @@ __all__ = ['HubFile', 'hub_files', 'the_hub_file', 'hub_path', 'lacks', 'fetch_h
 # %% ../../nbs/core/12_hub.ipynb #245c013c
 from functools import cache
 from pathlib import Path
+from typing import Any
 from .types import CallError, DataError, Record, nearest, need, safe_name
 from .settings import Settings, load_settings, packaged
 from .files import read_yaml, write_atomic
@@ -43,17 +44,21 @@ def _fetched(name: str, s: Settings) -> Path:
     return Path(s.cache) / "hub" / safe_name(f.repo) / f.revision / Path(f.path).name
 
 
+def _own_copy(path: str, setting: str) -> Path:
+    "Return the file that a setting names."
+    if not Path(path).is_file():
+        raise CallError(
+            "no such file", f"setting {setting}, {path}", "name a file, or leave it empty"
+        )
+    return Path(path)
+
+
 def hub_path(name: str, s: Settings | None = None) -> Path | None:
     "Return the path of a hub file here, or None."
-    s, f = s or load_settings(), the_hub_file(name)
-    if own := getattr(s, f.setting):
-        if not Path(own).is_file():
-            raise CallError(
-                "no such file",
-                f"setting {f.setting}, {own}",
-                "name a file, or leave it empty",
-            )
-        return Path(own)
+    s = s or load_settings()
+    setting = the_hub_file(name).setting
+    if own := getattr(s, setting):
+        return _own_copy(own, setting)
     path = _fetched(name, s)
     return path if path.is_file() else None
 
@@ -63,13 +68,18 @@ def lacks(name: str) -> str:
     f = the_hub_file(name)
     return f"needs {name}, which only the hub has: refnb fetch {name}, or name a file with REFNB_{f.setting.upper()}"
 
+# %% ../../nbs/core/12_hub.ipynb #876296db
+def _commits(hub: Any, f: HubFile) -> list[str]:
+    "List the revisions of a dataset that begin with the pinned one."
+    commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
+    return [c.commit_id for c in commits if c.commit_id.startswith(f.revision)]
+
 # %% ../../nbs/core/12_hub.ipynb #076aba53
 def _revision(hub, f: HubFile) -> str:
     "Find the whole id of the pinned revision."
     if len(f.revision) == 40:
         return f.revision
-    commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
-    found = [c.commit_id for c in commits if c.commit_id.startswith(f.revision)]
+    found = _commits(hub, f)
     if len(found) != 1:
         raise DataError(
             f"the hub has {len(found)} revisions that begin with {f.revision}",
@@ -79,6 +89,11 @@ def _revision(hub, f: HubFile) -> str:
     return found[0]
 
 # %% ../../nbs/core/12_hub.ipynb #a0cb3d6f
+def _downloads(s: Settings) -> str:
+    "Name the folder of the hub's own cache."
+    return str(Path(s.cache) / "hub" / "downloads")
+
+
 def _downloaded(f: HubFile, s: Settings) -> bytes:
     "Download a hub file into the hub's own cache, and read it."
     hub = need("huggingface_hub", "hub")
@@ -89,9 +104,22 @@ def _downloaded(f: HubFile, s: Settings) -> bytes:
             f.path,
             repo_type="dataset",
             revision=_revision(hub, f),
-            cache_dir=str(Path(s.cache) / "hub" / "downloads"),
+            cache_dir=_downloads(s),
         )
     ).read_bytes()
+
+# %% ../../nbs/core/12_hub.ipynb #22327a7f
+def _check_online(s: Settings, name: str, own: str):
+    "Refuse to download where that is off."
+    if s.offline:
+        raise DataError(
+            "is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}"
+        )
+
+
+def _first_line(e: Exception) -> str:
+    "Return the first line of an error of the hub's, shortened."
+    return str(e).splitlines()[0][:200] if str(e) else ""
 
 # %% ../../nbs/core/12_hub.ipynb #bf33e33e
 def fetch_hub(name: str, s: Settings | None = None) -> Path:
@@ -100,18 +128,14 @@ def fetch_hub(name: str, s: Settings | None = None) -> Path:
     if found := hub_path(name, s):
         return found
     own = f"name a file with REFNB_{f.setting.upper()}"
-    if s.offline:
-        raise DataError(
-            "is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}"
-        )
+    _check_online(s, name, own)
     try:
         data = _downloaded(f, s)
     except DataError:
         raise
     except Exception as e:
-        why = str(e).splitlines()[0][:200] if str(e) else ""
         raise DataError(
-            f"cannot be downloaded from the hub ({type(e).__name__}: {why})",
+            f"cannot be downloaded from the hub ({type(e).__name__}: {_first_line(e)})",
             f"{f.repo}/{f.path}",
             f"try again later, or {own}",
         ) from None

@@ -64,11 +64,16 @@ def to_tex(text: str) -> str:
 _FORMULA = re.compile(r"(?!-?\d+(?:\.\d+)?\Z)[=+\-@\t\r\n'＝＋－＠]")
 
 
+def _no_formula(cell: str) -> str:
+    "Put an apostrophe before a cell that a table program would compute."
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
 def csv_line(cells: Iterable[object]) -> str:
     "Write a line of a CSV file in which no cell is a formula."
     out = io.StringIO()
     # its own line end, \r\n, has both \r and \n quoted
-    csv.writer(out).writerow([f"'{x}" if _FORMULA.match(x) else x for x in map(str, cells)])
+    csv.writer(out).writerow(map(_no_formula, map(str, cells)))
     return out.getvalue()[:-2] + "\n"
 
 
@@ -77,7 +82,12 @@ def as_written(cell: str) -> str:
     return cell.removeprefix("'")
 
 
+def _row_as_written(row: dict[str, str]) -> dict[str, str]:
+    "Undo the apostrophes of a row; cells without a column are left out."
+    return {k: as_written(v or "") for k, v in row.items() if k}
+
+
 def csv_rows(text: str) -> list[dict[str, str]]:
     "Read a CSV file that `csv_line` wrote: a dictionary for each row."
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    return [{k: as_written(v or "") for k, v in row.items() if k} for row in rows]
+    return list(map(_row_as_written, rows))

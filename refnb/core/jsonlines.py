@@ -19,6 +19,7 @@ from refnb.core.documents import (
     Document,
     _check_keys,
     _if_any,
+    _unnumbered,
     map_members,
     told_apart,
 )
@@ -61,19 +62,28 @@ _line, _numbered = (msgspec.json.Decoder(kind).decode for kind in (_Line, _Numbe
 _strict = json.JSONDecoder(object_pairs_hook=once).decode
 
 
+def _reason(e: Exception) -> str:
+    "Say why JSON cannot be read."
+    if isinstance(e, UnicodeDecodeError):
+        return "not UTF-8"
+    return "nested too deep" if isinstance(e, RecursionError) else str(e)
+
+
+def _line_of(message: str, data: bytes, n: int) -> int:
+    "Find the line of a fault: a message may count bytes from line `n` on."
+    m = re.search(r"\(byte (\d{1,12})\)", message)
+    return n + data[: int(m[1])].count(b"\n") if m else n
+
+
 def _fault(e: Exception, data: bytes, where: str, n: int) -> FormatError:
     "Report in one line JSON that cannot be read, or holds other fields."
     message = str(e)
     if m := re.fullmatch(r"(.*) - at `\$\.?(.*)`", message):
         return FormatError(m[1], at_line(where, n, m[2]))
-    if m := re.search(r"\(byte (\d{1,12})\)", message):
-        n += data[: int(m[1])].count(b"\n")
-    if isinstance(e, UnicodeDecodeError):
-        message = "not UTF-8"
-    if isinstance(e, RecursionError):
-        message = "nested too deep"
+    at = at_line(where, _line_of(message, data, n))
+    message = _reason(e)
     do = "the file may be cut off: get it again" if "truncated" in message else ""
-    return FormatError(message, at_line(where, n), do)
+    return FormatError(message, at, do)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #5911d65a
 def _decoded(data: bytes, decode: Callable, where: str, n: int):
@@ -108,16 +118,21 @@ def _mentions_of(c: _Character) -> tuple[Span, ...]:
 def _named(characters: list | dict | None) -> list[tuple[str, tuple[Span, ...]]]:
     "List the names and mentions of the characters."
     if isinstance(characters, dict):
-        return [("" if k.isdecimal() else k, v) for k, v in characters.items()]
+        return [(_unnumbered(k), v) for k, v in characters.items()]
     return [(c.name, _mentions_of(c)) for c in characters or ()]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #24419e26
+def _same_mentions(a: tuple, b: tuple) -> bool:
+    "Compare mentions, whatever their order."
+    return a == b or sorted(a) == sorted(b)
+
+
 def _agree(pairs: list, clusters: Clusters) -> bool:
     "Tell whether characters have the mentions of the clusters, one to one."
     if len(pairs) != len(clusters):
         return False
     for (_, mentions), cluster in zip(pairs, clusters):
-        if mentions != cluster and sorted(mentions) != sorted(cluster):
+        if not _same_mentions(mentions, cluster):
             return False
     return True
 
@@ -149,6 +164,13 @@ def _flat(record: _Line) -> Clusters:
         lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions)
     )
 
+# %% ../../nbs/core/05_jsonlines.ipynb #4f075879
+def _of_characters(characters: list | dict | None) -> Clusters | None:
+    "Return the mentions of each character, if there are characters."
+    if characters is None:
+        return None
+    return tuple(map(itemgetter(1), _named(characters)))
+
 # %% ../../nbs/core/05_jsonlines.ipynb #0a909b70
 def _clusters(record: _Line) -> Clusters | None:
     "Return the clusters, under the first of their four names that is there."
@@ -158,25 +180,27 @@ def _clusters(record: _Line) -> Clusters | None:
         return record.predicted_clusters
     if record.mention_clusters is not None:
         return _flat(record)
-    return (
-        None
-        if record.characters is None
-        else tuple(map(itemgetter(1), _named(record.characters)))
-    )
+    return _of_characters(record.characters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #b41dd371
 _BEGINS, _ENDS, _PADS = ("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[PAD]", "<pad>")
+
+
+def _end_of_words(segment: tuple) -> int:
+    "Find the end of what is neither padding nor the last special piece before it."
+    end = len(segment)
+    while end and segment[end - 1] in _PADS:
+        end -= 1
+    if end and segment[end - 1] in _ENDS:
+        end -= 1
+    return end
 
 
 def _specials(segments: Iterable[tuple]) -> list[bool]:
     "Tell, for each piece, whether it is special."
     marks = []
     for s in segments:
-        end = len(s)
-        while end and s[end - 1] in _PADS:
-            end -= 1
-        if end and s[end - 1] in _ENDS:
-            end -= 1
+        end = _end_of_words(s)
         begin = int(bool(end) and s[0] in _BEGINS)
         marks += [True] * begin + [False] * (end - begin) + [True] * (len(s) - end)
     return marks
@@ -209,6 +233,28 @@ def _mark(pieces: Iterable[str]) -> str:
     pieces = list(pieces)
     return max(("##", "▁", "Ġ"), key=lambda mark: sum(p.startswith(mark) for p in pieces))
 
+# %% ../../nbs/core/05_jsonlines.ipynb #8403cca4
+def _check_words(size: int, pieces: int, at: str):
+    "Refuse far more words than pieces."
+    if size > 2 * pieces:
+        raise FormatError(f"word {size - 1} in a text of {pieces} pieces", at)
+
+
+def _check_number(values: Sequence, pieces: int, at: str):
+    "Refuse values that are not one for each piece."
+    if len(values) != pieces:
+        raise FormatError(f"{len(values)} values for {pieces} pieces", at)
+
+# %% ../../nbs/core/05_jsonlines.ipynb #3e7e0d0c
+def _check_given(words: Sequence[str], size: int, at: str):
+    "Refuse given words that are not as many as the pieces have."
+    if len(words) != size:
+        raise FormatError(
+            f"{len(words)} words, but subtoken_map has {size}",
+            at,
+            "leave the field out to use the pieces",
+        )
+
 # %% ../../nbs/core/05_jsonlines.ipynb #800f7d2b
 class _Pieces:
     "A document of word pieces, and the words in it."
@@ -226,21 +272,13 @@ class _Pieces:
     def count_words(self, where: str, n: int) -> int:
         "Count the words, which must not be far more than the pieces."
         size = self.map[self.plain[-1]] + 1 if self.plain else 0
-        if size > 2 * len(self.pieces):
-            raise FormatError(
-                f"word {size - 1} in a text of {len(self.pieces)} pieces",
-                at_line(where, n, "subtoken_map"),
-            )
+        _check_words(size, len(self.pieces), at_line(where, n, "subtoken_map"))
         return size
 
     def checked(self, field: str, where: str, n: int) -> tuple[int, ...]:
         "Return a map from pieces, with one value for each and none that falls."
         values = getattr(self.record, field)
-        if len(values) != len(self.pieces):
-            raise FormatError(
-                f"{len(values)} values for {len(self.pieces)} pieces",
-                at_line(where, n, field),
-            )
+        _check_number(values, len(self.pieces), at_line(where, n, field))
         plain_values = [
             v for v, special in zip(values, self.special, strict=True) if not special
         ]
@@ -251,17 +289,10 @@ class _Pieces:
     def words(self, where: str, n: int) -> list[str]:
         "Return the words, or none where pieces are numbers of an unknown vocabulary."
         known = self.record.orig_tokens
-        if known is not None and len(known) != self.size:
-            raise FormatError(
-                f"{len(known)} words, but subtoken_map has {self.size}",
-                at_line(where, n, "orig_tokens"),
-                "leave the field out to use the pieces",
-            )
-        return (
-            list(known or ())
-            if known is not None or isinstance(self.record, _Numbered)
-            else self.rebuilt()
-        )
+        if known is not None:
+            _check_given(known, self.size, at_line(where, n, "orig_tokens"))
+            return list(known)
+        return [] if isinstance(self.record, _Numbered) else self.rebuilt()
 
     def rebuilt(self) -> list[str]:
         "Rebuild the words from their pieces."
@@ -271,26 +302,36 @@ class _Pieces:
             parts[self.map[i]].append(self.pieces[i])
         return [_word(p, mark) for p in parts]
 
+# %% ../../nbs/core/05_jsonlines.ipynb #8828b49d
+def _segment_of_each(segments: Iterable[tuple]) -> list[int]:
+    "Number the segment of each piece."
+    out: list[int] = []
+    for i, segment in enumerate(segments):
+        out += [i] * len(segment)
+    return out
+
 # %% ../../nbs/core/05_jsonlines.ipynb #58296fa9
 def _sentence_of_each(p: _Pieces, where: str, n: int) -> Sequence[int]:
     "Number the sentence of each piece: `sentence_map` holds it, or it is the segment."
     if p.record.sentence_map is not None:
         return p.checked("sentence_map", where, n)
-    out: list[int] = []
-    for i, segment in enumerate(p.segments):
-        out += [i] * len(segment)
-    return out
+    return _segment_of_each(p.segments)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #f5ace3c5
+def _sentence_of_words(p: _Pieces, sentence: Sequence[int]) -> dict[int, int]:
+    "Map each word to the sentence of its first piece."
+    first: dict = {}
+    for i in p.plain:
+        first.setdefault(p.map[i], sentence[i])
+    return first
+
+
 def _sentences(p: _Pieces, where: str, n: int) -> tuple[tuple[str, ...], ...]:
     "Group the words into their sentences."
     words = p.words(where, n)
-    sentence = _sentence_of_each(p, where, n)
-    first: dict[int, int] = {}
+    first = _sentence_of_words(p, _sentence_of_each(p, where, n))
     out: list[list[str]] = []
     last: int | None = None
-    for i in p.plain:
-        first.setdefault(p.map[i], sentence[i])
     for w, word in enumerate(words):
         now = first.get(w, last)
         if not out or last not in (None, now):
@@ -306,6 +347,11 @@ def _in_one_word(p: _Pieces, a: int, b: int) -> bool:
         return False
     return not p.special[a] and not p.special[b]
 
+# %% ../../nbs/core/05_jsonlines.ipynb #726057c5
+def _cuts_word(p: _Pieces, s: Span) -> bool:
+    "Tell whether a mention begins or ends inside of a word."
+    return _in_one_word(p, s.start - 1, s.start) or _in_one_word(p, s.end, s.end + 1)
+
 # %% ../../nbs/core/05_jsonlines.ipynb #ae5b8240
 _CHOOSE = 'say indices="words" if the clusters count words, indices="subtokens" if a mention may cut a word'
 
@@ -320,8 +366,7 @@ def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
         return "begins or ends on a special piece"
     if cut:
         return ""
-    torn = _in_one_word(p, s.start - 1, s.start) or _in_one_word(p, s.end, s.end + 1)
-    return "begins or ends inside a word" if torn else ""
+    return "begins or ends inside a word" if _cuts_word(p, s) else ""
 
 # %% ../../nbs/core/05_jsonlines.ipynb #cd997c38
 def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
@@ -334,14 +379,17 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
                 )
     return map_members(lambda s: Span(p.map[s.start], p.map[s.end]), clusters)
 
+# %% ../../nbs/core/05_jsonlines.ipynb #5e04e613
+def _speaker(given: Any) -> str:
+    "Read the speaker of a sentence: one name, or one for each of its words."
+    first = given[0] if isinstance(given, list) and given else given
+    return first if isinstance(first, str) and first != "-" else ""
+
 # %% ../../nbs/core/05_jsonlines.ipynb #e1870de4
 def _speakers(given: Any) -> tuple[str, ...]:
     "Return the speaker of each sentence, from one for each or one for each of its words."
-    speakers = []
-    for x in given if isinstance(given, list) else ():
-        first = x[0] if isinstance(x, list) and x else x
-        speakers.append(first if isinstance(first, str) and first != "-" else "")
-    return told_apart(speakers)
+    sentences = given if isinstance(given, list) else ()
+    return told_apart(list(map(_speaker, sentences)))
 
 # %% ../../nbs/core/05_jsonlines.ipynb #cd462580
 def _span_fault(s: Span, size: int) -> str:
@@ -354,16 +402,21 @@ def _span_fault(s: Span, size: int) -> str:
         else ""
     )
 
+# %% ../../nbs/core/05_jsonlines.ipynb #eaca96e3
+def _check_spans(clusters: Clusters, size: int, at: Callable):
+    "Refuse an impossible span, and name its cluster."
+    for i, c in enumerate(clusters):
+        for s in c:
+            if fault := _span_fault(s, size):
+                raise FormatError(fault, at(f"clusters[{i}]")) from None
+
 # %% ../../nbs/core/05_jsonlines.ipynb #9f1f386b
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:
     "Make a document, or name the cluster that has an impossible span."
     try:
         return make()
     except ValueError:
-        for i, c in enumerate(clusters):
-            for s in c:
-                if fault := _span_fault(s, size):
-                    raise FormatError(fault, at(f"clusters[{i}]")) from None
+        _check_spans(clusters, size, at)
         raise
 
 # %% ../../nbs/core/05_jsonlines.ipynb #ac1b0f1d
@@ -374,14 +427,19 @@ def _key(record: _Line) -> str | None:
             return str(key)
     return None
 
+# %% ../../nbs/core/05_jsonlines.ipynb #fb4f4668
+def _read_clusters(record: _Line, at: Callable[[str], str]) -> Clusters | None:
+    "Return the clusters of a line; PreCo's may be impossible."
+    try:
+        return _clusters(record)
+    except (ValueError, msgspec.ValidationError) as e:
+        raise FormatError(str(e), at("mention_clusters")) from None
+
 # %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
 def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clusters]:
     "Return what every line needs: the key of its document, and clusters."
     key = _key(record)
-    try:
-        clusters = _clusters(record)
-    except (ValueError, msgspec.ValidationError) as e:
-        raise FormatError(str(e), at("mention_clusters")) from None
+    clusters = _read_clusters(record, at)
     if key is None:
         raise FormatError("is missing", at("doc_key"))
     if clusters is None:
@@ -390,18 +448,21 @@ def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clu
         )
     return key, clusters
 
+# %% ../../nbs/core/05_jsonlines.ipynb #9a060564
+def _check_counts_words(indices: str, at: str):
+    "Refuse to count pieces where a line has none."
+    if indices == "subtokens":
+        raise FormatError(
+            "is missing", at, 'say indices="auto" if the sentences hold words'
+        )
+
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
 def _text_and_clusters(
     record: _Line, clusters: Clusters, where: str, n: int, indices: str
 ) -> tuple[tuple, Clusters]:
     "Return the sentences of a line and its clusters, in words, also where it holds pieces."
     if record.subtoken_map is None:
-        if indices == "subtokens":
-            raise FormatError(
-                "is missing",
-                at_line(where, n, "subtoken_map"),
-                'say indices="auto" if the sentences hold words',
-            )
+        _check_counts_words(indices, at_line(where, n, "subtoken_map"))
         return record.sentences or (), clusters
     p = _Pieces(record, where, n)
     sentences = _sentences(p, where, n)
@@ -419,6 +480,13 @@ def _speakers_of(
         raise FormatError(f"{len(speakers)} for {sentences} sentences", at("speakers"))
     return speakers
 
+# %% ../../nbs/core/05_jsonlines.ipynb #1f1ed87c
+def _meta_of(record: _Line) -> Meta:
+    "Return the key of a book, where the line has one."
+    if record.gutenberg_key is None:
+        return {}
+    return {"gutenberg_key": record.gutenberg_key}
+
 # %% ../../nbs/core/05_jsonlines.ipynb #d40c23ff
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     "Read a document from its line."
@@ -427,15 +495,16 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     names = _names(_named(record.characters), clusters)
     sentences, clusters = _text_and_clusters(record, clusters, where, n, indices)
     size = sum(map(len, sentences)) if sentences else LONGEST
-    meta: Meta = (
-        {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
-    )
+    meta = _meta_of(record)
     speakers = _speakers_of(record, len(sentences), at)
     make = lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
     return _checked(make, clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
-def _is_spread(lines: list[tuple[int, bytes]]) -> bool:
+_Lines = list[tuple[int, bytes]]  # with their numbers
+
+
+def _is_spread(lines: _Lines) -> bool:
     "Tell whether one object takes all lines: the first opens it without closing it, and the second opens no other."
     return (
         len(lines) > 1
@@ -443,18 +512,30 @@ def _is_spread(lines: list[tuple[int, bytes]]) -> bool:
         and not lines[1][1].startswith(b"{")
     )
 
+# %% ../../nbs/core/05_jsonlines.ipynb #d3e46f0d
+def _full_lines(data: bytes) -> _Lines:
+    "List the lines that are not empty, with their numbers."
+    return [(n, line) for n, line in enumerate(data.splitlines(), 1) if line.strip()]
+
+
+def _without_canary(lines: _Lines) -> _Lines:
+    "Leave out a canary at the top."
+    return lines[1:] if lines and lines[0][1].startswith(b'{"canary"') else lines
+
+
+def _from_line(data: bytes, n: int) -> bytes:
+    "Return the lines of a file from line `n` on."
+    before = data.splitlines(keepends=True)[: n - 1]
+    return data[sum(map(len, before)) :]  # `join` would take 80 bytes for each line
+
 # %% ../../nbs/core/05_jsonlines.ipynb #2baf5672
-def _objects(data: bytes) -> list[tuple[int, bytes]]:
+def _objects(data: bytes) -> _Lines:
     "List the lines that hold objects, with their numbers; skip a canary line at the top."
-    lines = [(n, line) for n, line in enumerate(data.splitlines(), 1) if line.strip()]
-    if lines and lines[0][1].startswith(b'{"canary"'):
-        lines = lines[1:]
+    lines = _without_canary(_full_lines(data))
     if not _is_spread(lines):
         return lines
     first = lines[0][0]
-    before = data.splitlines(keepends=True)[: first - 1]
-    # `join` would take 80 bytes for each line
-    return [(first, data[sum(map(len, before)) :])]
+    return [(first, _from_line(data, first))]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a5061096
 def _listed(data: bytes, where: str) -> Document:
@@ -467,30 +548,42 @@ def _listed(data: bytes, where: str) -> Document:
         lambda field: at_line(where, 1, field),
     )
 
+# %% ../../nbs/core/05_jsonlines.ipynb #f0047fcd
+def _check_indices(indices: str):
+    "Refuse an unknown way to count."
+    if indices not in (known := ("auto", "subtokens", "words")):
+        raise CallError(
+            f"indices={indices!r} is not known", do=nearest(str(indices), known)
+        )
+
+
+def _check_key(key: str, lines: dict[str, int], at: str):
+    "Refuse the key of an earlier line."
+    if key in lines:
+        raise FormatError(f"{key!r} is in line {lines[key]} too", at)
+
 # %% ../../nbs/core/05_jsonlines.ipynb #e1be1955
 def parse_jsonlines(
     data: bytes, where: str = "", indices: Literal["auto", "subtokens", "words"] = "auto"
 ) -> list[Document]:
     """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.
     `indices` says what clusters count where sentences hold word pieces."""
-    if indices not in (known := ("auto", "subtokens", "words")):
-        raise CallError(
-            f"indices={indices!r} is not known", do=nearest(str(indices), known)
-        )
+    _check_indices(indices)
     if data.lstrip().startswith(b"["):
         return [_listed(data, where)]
     docs: list[Document] = []
     lines: dict[str, int] = {}
     for n, line in _objects(data):
         d = _document(_record(line, where, n), where, n, indices)
-        if d.doc_key in lines:
-            raise FormatError(
-                f"{d.doc_key!r} is in line {lines[d.doc_key]} too",
-                at_line(where, n, "doc_key"),
-            )
+        _check_key(d.doc_key, lines, at_line(where, n, "doc_key"))
         lines[d.doc_key] = n
         docs.append(d)
     return docs
+
+# %% ../../nbs/core/05_jsonlines.ipynb #2180006f
+def _characters(d: Document) -> list[dict[str, Any]]:
+    "List the names of the clusters, each with its mentions."
+    return [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #f8cf0c1d
 def _fields(d: Document) -> dict[str, Any]:
@@ -500,9 +593,7 @@ def _fields(d: Document) -> dict[str, Any]:
         out["gutenberg_key"] = d.meta["gutenberg_key"]
     out |= {"sentences": d.sentences, "clusters": d.clusters}
     if d.names:
-        out["characters"] = [
-            {"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)
-        ]
+        out["characters"] = _characters(d)
     if d.speakers:
         out["speakers"] = d.speakers
     return out

@@ -44,15 +44,16 @@ def _carried(name: str) -> str:
     return packaged(f"data/{name}").read_bytes().decode()
 
 
+def _head(css: str, js: str, title: str) -> dict[str, str]:
+    "Write what a page says before its content: what it may do, and its title."
+    return {"policy": page_policy(style=css, script=js), "title": html.escape(title)}
+
+
 def data_page(folder: str, title: str, data: str, **parts: str) -> str:
     """Make a page of benchmark data as one HTML file, from a folder of the package's data, such as viewer.
     `data` is what its script reads, as JSON; `parts` are HTML that the page has a place for."""
     css, js = _carried(f"{folder}/page.css"), _carried(f"{folder}/page.js")
-    about = {
-        **CANARY,
-        "policy": page_policy(style=css, script=js),
-        "title": html.escape(title),
-    }
+    about = CANARY | _head(css, js, title)
     return Template(_carried(f"{folder}/page.html")).substitute(
         about, css=css, js=js, data=data, **parts
     )
@@ -63,9 +64,7 @@ def one_page(folder: str, told: Any, title: str) -> str:
     data of its script."""
     css = _carried("pages/base.css") + _carried(f"{folder}/page.css")
     js = _carried("pages/base.js") + _carried(f"{folder}/page.js")
-    parts = {
-        "policy": page_policy(style=css, script=js),
-        "title": html.escape(title),
+    parts = _head(css, js, title) | {
         "css": css,
         "main": _carried(f"{folder}/page.html"),
         "js": js,
@@ -95,6 +94,22 @@ def check_participant(h: HandedIn, where: str):
             "is it a name? Keep it out of the data",
         )
 
+# %% ../../nbs/core/10_pages.ipynb #f2017205
+def _not_json(e: json.JSONDecodeError, where: str) -> FormatError:
+    "Report a file that is not JSON."
+    return FormatError(
+        f"not JSON ({e.msg.lower()})",
+        at_line(where, e.lineno),
+        "the file may be cut off: ask for it again",
+    )
+
+
+def _other_fields(e: msgspec.ValidationError, where: str) -> FormatError:
+    "Report a file whose fields are other ones, or of another type."
+    message, _, path = str(e).partition(" - at `$")
+    place = ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))
+    return FormatError(message, place)
+
 # %% ../../nbs/core/10_pages.ipynb #d57f55c3
 def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
     "Read the content of a file that a page has written as a record; `where` is the file's name, for errors."
@@ -103,15 +118,9 @@ def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
         json.loads(text, object_pairs_hook=once)
         return msgspec.json.decode(text, type=kind)
     except json.JSONDecodeError as e:
-        raise FormatError(
-            f"not JSON ({e.msg.lower()})",
-            at_line(where, e.lineno),
-            "the file may be cut off: ask for it again",
-        ) from None
+        raise _not_json(e, where) from None
     except msgspec.ValidationError as e:
-        message, _, path = str(e).partition(" - at `$")
-        place = ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))
-        raise FormatError(message, place) from None
+        raise _other_fields(e, where) from None
     except RecursionError:
         raise FormatError("nested too deep", where) from None
     except ValueError as e:

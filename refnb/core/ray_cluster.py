@@ -13,6 +13,12 @@ from pathlib import Path
 from typing import Any
 from .types import DataError, need
 
+# %% ../../nbs/core/16_ray_cluster.ipynb #9045ae02
+def _server_of(address: str) -> tuple[str, int] | None:
+    "Read host and port of an address; None where Ray finds them itself."
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    return (host, int(port)) if host and port.isdigit() else None
+
 # %% ../../nbs/core/16_ray_cluster.ipynb #965e4e5b
 _START = "start one with `ray start --head`, or say --ray local"
 
@@ -21,17 +27,23 @@ def _check_listening(address: str):
     "Refuse at once an address without a listening server."
     import socket
 
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
+    server = _server_of(address)
+    if not server:
         return
     try:
-        socket.create_connection((host, int(port)), 5).close()
+        socket.create_connection(server, 5).close()
     except OSError as e:
         raise DataError(
             f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START
         ) from None
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #dc7c19c9
+def _set_defaults():
+    "Let Ray send no statistics of its use, and hide no GPU from tasks that ask for none."
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
 def _use_token():
     "Let Ray send its token, where there is one."
     token = Path.home() / ".ray" / "auth_token"
@@ -42,23 +54,30 @@ def _use_token():
     ):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
-# %% ../../nbs/core/16_ray_cluster.ipynb #691f702e
-@contextmanager
-def ray_cluster(address: str) -> Iterator[Any]:
-    "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address != "local":
-        _check_listening(address)
-        _use_token()
-    ray = need("ray", "ray")
+# %% ../../nbs/core/16_ray_cluster.ipynb #c6a6f8d4
+def _in_short(e: object, most: int = 200) -> str:
+    "Write an error of Ray's, which may fill a page, in one line."
+    return " ".join(str(e).split())[:most]
+
+
+def _start_ray(ray: Any, address: str):
+    "Connect to a cluster, or start Ray here."
     where = {"include_dashboard": False} if address == "local" else {"address": address}
     try:
         ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as e:
-        raise DataError(
-            f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, _START
-        ) from None
+        raise DataError(f"no Ray cluster: {_in_short(e)}", address, _START) from None
+
+# %% ../../nbs/core/16_ray_cluster.ipynb #691f702e
+@contextmanager
+def ray_cluster(address: str) -> Iterator[Any]:
+    "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."
+    _set_defaults()
+    if address != "local":
+        _check_listening(address)
+        _use_token()
+    ray = need("ray", "ray")
+    _start_ray(ray, address)
     try:
         yield ray
     finally:
@@ -75,10 +94,6 @@ def as_ended(ray: Any, refs: dict[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
             try:
                 yield task, ray.get(ref), ""
             except ray.exceptions.RayTaskError as e:
-                yield task, None, " ".join(str(e.cause).split())[:500]
+                yield task, None, _in_short(e.cause, 500)
             except ray.exceptions.RayError as e:
-                yield (
-                    task,
-                    None,
-                    f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}",
-                )
+                yield task, None, f"Ray: {type(e).__name__}: {_in_short(e)}"

@@ -37,6 +37,21 @@ HASH_LINE = rb"#(?!begin document| ?(global|newdoc|newpar|sent_id|text)\b)"
 CORENLP = rb'\{(\s*"doc\w*"\s*:\s*"[^"]*"\s*,)*\s*"sentences"\s*:\s*\[\s*\{'
 CONLLU = rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b|\d+\t([^\t]*\t){8}[^\t]*$"
 
+# %% ../../nbs/core/09_reading.ipynb #cb6c9fee
+def _is_brat(head: bytes) -> bool:
+    "Tell whether a line of brat's comes before any line of another form."
+    found = re.search(
+        rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M
+    )
+    return found is not None and len(found[0]) > 1
+
+
+def _is_cas(head: bytes) -> bool:
+    "Tell whether a file begins like a CAS, as XMI or JSON."
+    if head.startswith(b"<"):
+        return b"XMI" in head
+    return bool(re.match(rb'\{\s*"%[A-Z_]+"\s*:', head))
+
 # %% ../../nbs/core/09_reading.ipynb #fe4f6047
 def _tool(data: bytes) -> str:
     "Name the format of an annotation tool's export; nothing for other files."
@@ -45,14 +60,11 @@ def _tool(data: bytes) -> str:
         return "project"
     if head.startswith(b"<") and re.search(rb"<markables[\s>]", head):
         return "mmax"
-    if head.startswith(b"<") and b"XMI" in head or re.match(rb'\{\s*"%[A-Z_]+"\s*:', head):
+    if _is_cas(head):
         return "cas"
     if re.match(rb"\[\s*\{", head):
         return "labelstudio"
-    found = re.search(
-        rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M
-    )
-    return "brat" if found and len(found[0]) > 1 else ""
+    return "brat" if _is_brat(head) else ""
 
 # %% ../../nbs/core/09_reading.ipynb #e8fa6798
 def _first_line(head: bytes) -> bytes:
@@ -62,6 +74,26 @@ def _first_line(head: bytes) -> bytes:
             return line.rstrip(b"\r")
     return head[:80]
 
+# %% ../../nbs/core/09_reading.ipynb #2663d496
+# how the first line of a format begins
+_BEGINS: dict[str, tuple[bytes, ...]] = {
+    "conll": (b"#begin document",),
+    "jsonl": (b"{", b"["),
+    "gap": (b"ID\tText\t",),
+    "booknlp": (b"COREF\tstart_token", b"paragraph_ID\t"),
+    "litbank": (b"MENTION\t", b"COREF\t"),
+}
+
+
+def _form_of_line(line: bytes) -> str:
+    "Name the format of a file by its first line."
+    for form, begins in _BEGINS.items():
+        if line.startswith(begins):
+            return form
+    if re.match(CONLLU, line):
+        return "conllu"
+    return "conll" if line.startswith(b"#") or not line else ""
+
 # %% ../../nbs/core/09_reading.ipynb #ecbb51bf
 def format_of(data: bytes) -> str:
     """Name the format of a file of documents by how it begins: conll, jsonl, corenlp, conllu, gap, booknlp, litbank,
@@ -69,22 +101,7 @@ def format_of(data: bytes) -> str:
     if form := _tool(data):
         return form
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
-    line = _first_line(head)
-    if line.startswith(b"#begin document"):
-        return "conll"
-    if re.match(CORENLP, head):
-        return "corenlp"
-    if line[:1] in (b"{", b"["):
-        return "jsonl"
-    if re.match(CONLLU, line):
-        return "conllu"
-    if line.startswith(b"ID\tText\t"):
-        return "gap"
-    if line.startswith((b"COREF\tstart_token", b"paragraph_ID\t")):
-        return "booknlp"
-    if line.startswith((b"MENTION\t", b"COREF\t")):
-        return "litbank"
-    return "conll" if line.startswith(b"#") or not line else ""
+    return "corenlp" if re.match(CORENLP, head) else _form_of_line(_first_line(head))
 
 # %% ../../nbs/core/09_reading.ipynb #89d2b343
 def _bare(path: Path) -> str:
@@ -97,12 +114,17 @@ def _beside(path: Path, end: str) -> Path:
     packed = plain.with_name(f"{plain.name}.gz")
     return packed if packed.is_file() and not plain.is_file() else plain
 
+# %% ../../nbs/core/09_reading.ipynb #f8658221
+def _not_there(what: str, path: Path) -> DataError:
+    "Report that the other file of a pair is not there."
+    return DataError(f"the {what} that belongs to it is not there", str(path))
+
 # %% ../../nbs/core/09_reading.ipynb #72a06797
 def _pair(path: Path, ends: tuple[str, str]) -> tuple[Path, bytes, bytes | None, str]:
     "Read a standoff pair: its first file, the bytes of both, and the document's name."
     first, second = _beside(path, ends[0]), _beside(path, ends[1])
     if not first.is_file():
-        raise DataError(f"the file {first.name} that belongs to it is not there", str(path))
+        raise _not_there(f"file {first.name}", path)
     return (
         first,
         read_bytes(first),
@@ -114,9 +136,7 @@ def _pair(path: Path, ends: tuple[str, str]) -> tuple[Path, bytes, bytes | None,
 def _litbank(path: Path) -> list[Document]:
     first, ann, txt, name = _pair(path, ("ann", "txt"))
     if txt is None:
-        raise DataError(
-            "the file of sentences (.txt) that belongs to it is not there", str(path)
-        )
+        raise _not_there("file of sentences (.txt)", path)
     return [parse_litbank(ann, txt, name, str(first))]
 
 # %% ../../nbs/core/09_reading.ipynb #73c5ea8f
@@ -128,9 +148,7 @@ def _booknlp(path: Path) -> list[Document]:
 def _brat(path: Path, **how: Any) -> list[Document]:
     first, ann, txt, name = _pair(path, ("ann", "txt"))
     if txt is None:
-        raise DataError(
-            "the file of the text (.txt) that belongs to it is not there", str(path)
-        )
+        raise _not_there("file of the text (.txt)", path)
     return [parse_brat(ann, txt, name, str(first), **how)]
 
 # %% ../../nbs/core/09_reading.ipynb #04a53938
@@ -142,8 +160,9 @@ def _in_folders(folders: Iterable[Path], name: str) -> Path | None:
                 return path
     return None
 
-# %% ../../nbs/core/09_reading.ipynb #19d980c4
-def _mmax(path: Path) -> list[Document]:
+# %% ../../nbs/core/09_reading.ipynb #5b7d8a05
+def _mmax_name(path: Path) -> str:
+    "Read the name of a document from that of a level."
     name = _bare(path).rpartition("_level")[0].rpartition("_")[0]
     if not name:
         raise DataError(
@@ -151,14 +170,23 @@ def _mmax(path: Path) -> list[Document]:
             str(path),
             "give the markables of coreference",
         )
+    return name
+
+
+def _mmax_folders(path: Path) -> list[Path]:
+    "List the folders that may hold the words of a level: its own, and the one of basic data beside it."
     folders = [path.parent]
     for p in path.parent.parent.iterdir():
         if p.name.lower() == "basedata":
             folders.append(p)
+    return folders
+
+# %% ../../nbs/core/09_reading.ipynb #19d980c4
+def _mmax(path: Path) -> list[Document]:
+    name = _mmax_name(path)
+    folders = _mmax_folders(path)
     if not (words := _in_folders(folders, f"{name}_words.xml")):
-        raise DataError(
-            f"the file {name}_words.xml that belongs to it is not there", str(path)
-        )
+        raise _not_there(f"file {name}_words.xml", path)
     level = _in_folders(folders, f"{name}_sentence_level.xml")
     sentences = read_bytes(level) if level else None
     return [parse_mmax(read_bytes(path), read_bytes(words), name, str(path), sentences)]
@@ -191,6 +219,15 @@ _STANDOFF: dict[str, Callable] = {
     "mmax": _mmax,
 }
 
+# %% ../../nbs/core/09_reading.ipynb #fde7260f
+def _unknown_form(path: str | Path, known: Iterable[str]) -> FormatError:
+    "Report a file of no known format."
+    return FormatError(
+        "does not look like any format of documents",
+        str(path),
+        f"readable are {', '.join(known)}; name one if it is one of them",
+    )
+
 # %% ../../nbs/core/09_reading.ipynb #d72a3605
 def read_documents(
     path: str | Path,  # a file, plain or .gz
@@ -207,11 +244,7 @@ def read_documents(
     if not data.strip() and form != "brat":
         raise FormatError("the file is empty", str(path))
     if not form:
-        raise FormatError(
-            "does not look like any format of documents",
-            str(path),
-            f"readable are {', '.join(known)}; name one if it is one of them",
-        )
+        raise _unknown_form(path, known)
     if form not in known:
         raise CallError(f"unknown format {form!r}", do=nearest(form, known))
     return (
@@ -230,16 +263,26 @@ _WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {
 }
 
 
+def _ending(path: Path) -> str:
+    "Return the ending of a file's name, without that of a packed file."
+    return path.name.removesuffix(".gz").rsplit(".", 1)[-1]
+
+
+def _check_writable(form: str, path: str | Path):
+    "Refuse a format that is not written."
+    if form not in _WRITERS:
+        raise CallError(
+            f"no format is written as .{form}", str(path), nearest(form, _WRITERS)
+        )
+
+
 def write_documents(
     path: str | Path,  # where; the ending names the format
     docs: Iterable[Document],  # with different keys
 ) -> Path:  # the path
     "Write documents to a file, as a whole."
-    form = Path(path).name.removesuffix(".gz").rsplit(".", 1)[-1]
-    if form not in _WRITERS:
-        raise CallError(
-            f"no format is written as .{form}", str(path), nearest(form, _WRITERS)
-        )
+    form = _ending(Path(path))
+    _check_writable(form, path)
     return write_atomic(path, _WRITERS[form](docs), gz=True)
 
 # %% ../../nbs/core/09_reading.ipynb #0430e17d
@@ -265,13 +308,14 @@ _ENDINGS = {
 }
 
 
+def _files_in(folder: Path) -> list[Path]:
+    "List the files of documents in a folder, by name."
+    return [p for p in sorted(folder.iterdir()) if _ending(p) in _ENDINGS]
+
+
 def _inside(folder: Path) -> list[Document]:
     "Read the documents of all files in a folder."
-    files = [
-        p
-        for p in sorted(folder.iterdir())
-        if p.name.removesuffix(".gz").rsplit(".", 1)[-1] in _ENDINGS
-    ]
+    files = _files_in(folder)
     if not files:
         raise DataError(
             "holds no files of documents",
@@ -281,17 +325,26 @@ def _inside(folder: Path) -> list[Document]:
     return list(chain.from_iterable(map(read_documents, files)))
 
 # %% ../../nbs/core/09_reading.ipynb #63c46ff4
+def _parts_of(path: Path) -> tuple[str, ...]:
+    "Split the whole path of a folder, or of a file without its ending."
+    bare = path.with_name(path.name.removesuffix(".gz"))
+    return (bare if bare.is_dir() else bare.with_suffix("")).resolve().parts
+
+
 def _apart(paths: list[Path]) -> list[str]:
     "Find the shortest ends of paths that tell them from each other."
-    parts = []
-    for p in paths:
-        bare = p.with_name(p.name.removesuffix(".gz"))
-        parts.append((bare if bare.is_dir() else bare.with_suffix("")).resolve().parts)
+    parts = list(map(_parts_of, paths))
     for n in range(1, max(map(len, parts)) + 1):
         ends = ["/".join(p[-n:]) for p in parts]
         if len(set(ends)) == len(ends):
             return ends
     return list(map(str, paths))
+
+# %% ../../nbs/core/09_reading.ipynb #4a90e9f2
+def _check_once(files: list[Path]):
+    "Refuse a file that is named twice."
+    if len(set(map(Path.resolve, files))) < len(files):
+        raise CallError("a file is named twice", "annotators", "name each once")
 
 # %% ../../nbs/core/09_reading.ipynb #1f214025
 def read_annotators(
@@ -300,8 +353,7 @@ def read_annotators(
 ) -> ByAnnotator:
     "Read what several annotators made of the same texts."
     files, found = list(map(Path, paths)), dict[str, list[Document]]()
-    if len(set(map(Path.resolve, files))) < len(files):
-        raise CallError("a file is named twice", "annotators", "name each once")
+    _check_once(files)
     for path, name in zip(files, _apart(files) if files else []):
         read = {name: _inside(path)} if path.is_dir() else read_annotations(path)
         for who, docs in read.items():

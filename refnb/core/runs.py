@@ -11,7 +11,7 @@ __all__ = ['SCHEMA', 'TAIL', 'MANY', 'SIGNS', 'RunInfo', 'run_hash', 'prompt_has
            'the_summary']
 
 # %% ../../nbs/core/15_runs.ipynb #324cb7ad
-import hashlib, os, shutil, zlib
+import hashlib, os, re, shutil, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,8 +26,10 @@ from refnb.core.types import (
     DataError,
     FormatError,
     Question,
+    Reason,
     Record,
     Usage,
+    _single_best,
     meta_columns,
     safe_name,
     safe_path,
@@ -75,16 +77,20 @@ def prompt_hash(prompt: str) -> str:
         return prompt
     return "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
 
+# %% ../../nbs/core/15_runs.ipynb #43644ece
+def _hash_lines(records: Iterable) -> str:
+    "Hash records as lines of JSON, in order: 16 hex digits."
+    h = hashlib.sha256()
+    for r in records:
+        h.update(msgspec.json.encode(r) + b"\n")
+    return h.hexdigest()[:16]
+
 # %% ../../nbs/core/15_runs.ipynb #851f86fc
 def questions_id(questions: Iterable[Question]) -> str:
     "Hash the questions of a task and their right answers, in order: 16 hex digits."
-    h = hashlib.sha256()
-    for q in questions:
-        h.update(
-            msgspec.json.encode((q.id, q.doc_key, q.text, q.chars, q.options, q.right))
-            + b"\n"
-        )
-    return h.hexdigest()[:16]
+    return _hash_lines(
+        (q.id, q.doc_key, q.text, q.chars, q.options, q.right) for q in questions
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #a75c07c5
 TAIL = len(b',"crc":"01234567"}')
@@ -96,6 +102,11 @@ def _line(record) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
 # %% ../../nbs/core/15_runs.ipynb #c4ab2e6f
+def _joined(records: Iterable) -> bytes:
+    "Write records as lines of a journal."
+    return b"".join(map(_line, records))
+
+
 def _body(line: bytes) -> bytes | None:
     "Return the record's JSON, or None if the line is damaged."
     body, tail = line[:-TAIL], line[-TAIL:]
@@ -124,8 +135,12 @@ def record_key(id: str, sample: int = 0) -> str:
     return f"{id} [sample {sample}]" if sample else id
 
 
+def _sample_of(record: Any) -> int:
+    return getattr(record, "sample", 0)
+
+
 def _key_of(record: Any) -> str:
-    return record_key(record.id, getattr(record, "sample", 0))
+    return record_key(record.id, _sample_of(record))
 
 # %% ../../nbs/core/15_runs.ipynb #3ff43050
 def _keep(records: dict, record: Any):
@@ -133,6 +148,18 @@ def _keep(records: dict, record: Any):
     old = records.get(key := _key_of(record))
     if old is None or (is_failure(old) and not is_failure(record)):
         records[key] = record
+
+# %% ../../nbs/core/15_runs.ipynb #750d52c0
+def _decoded(decode: Callable[[bytes], Any], body: bytes, where: str) -> Any:
+    "Read a record's JSON; one of another shape comes from another version."
+    try:
+        return decode(body)
+    except msgspec.MsgspecError as e:
+        raise OtherVersion(
+            str(e),
+            where,
+            "it was written by another version of refnb; start the run in a new folder",
+        ) from None
 
 # %% ../../nbs/core/15_runs.ipynb #308da9b8
 def read_journal(path: str | Path, kind: type = Answer) -> Journal:
@@ -147,15 +174,7 @@ def read_journal(path: str | Path, kind: type = Answer) -> Journal:
         if not line or (body := _body(line)) is None:
             damaged.append(line)
             continue
-        try:
-            record = decode(body)
-        except msgspec.MsgspecError as e:
-            raise OtherVersion(
-                str(e),
-                f"{path}, line {n}",
-                "it was written by another version of refnb; start the run in a new folder",
-            ) from None
-        _keep(records, record)
+        _keep(records, _decoded(decode, body, f"{path}, line {n}"))
     return Journal(records, damaged, torn)
 
 # %% ../../nbs/core/15_runs.ipynb #1d17cfd7
@@ -173,39 +192,55 @@ class Seal(Record, omit_defaults=False):
     schema: int = SCHEMA  # of the files in the folder
 
 # %% ../../nbs/core/15_runs.ipynb #c0e2f716
-def _by_question(records: dict) -> dict[str, list]:
+def _by_question(records: dict) -> dict:
     "Group records by id, each question's in the order of its samples."
-    out: dict[str, list] = {}
+    out: dict = {}
     for r in records.values():
         out.setdefault(r.id, []).append(r)
     for samples in out.values():
-        samples.sort(key=lambda r: getattr(r, "sample", 0))
+        samples.sort(key=_sample_of)
     return out
 
 # %% ../../nbs/core/15_runs.ipynb #80b29750
 def _sum_of(used: Iterable[Usage], field: str) -> Any:
     return sum(map(attrgetter(field), used))
 
+# %% ../../nbs/core/15_runs.ipynb #d9fd8f99
+def _usd_of(used: list[Usage]) -> float | None:
+    "Add the costs; one unknown price makes the sum unknown."
+    costs = list(map(attrgetter("usd"), used))
+    return None if None in costs else sum(filter(None, costs))
+
+# %% ../../nbs/core/15_runs.ipynb #e7961dee
+def _added(used: list[Usage]) -> Usage:
+    "Add what several answers used; the model is the first one's."
+    return Usage(
+        _sum_of(used, "tokens_in"),
+        _sum_of(used, "tokens_out"),
+        _usd_of(used),
+        _sum_of(used, "seconds"),
+        used[0].model,
+    )
+
 # %% ../../nbs/core/15_runs.ipynb #2bb2817d
 def _total(usages: Iterable[Usage | None]) -> Usage | None:
     "Add the costs of several answers; one unknown price makes the sum unknown."
     used = list(filter(None, usages))
-    if not used:
-        return None
-    costs = list(map(attrgetter("usd"), used))
-    usd = None if None in costs else sum(filter(None, costs))
-    tokens_in, tokens_out = _sum_of(used, "tokens_in"), _sum_of(used, "tokens_out")
-    return Usage(tokens_in, tokens_out, usd, _sum_of(used, "seconds"), used[0].model)
+    return _added(used) if used else None
+
+# %% ../../nbs/core/15_runs.ipynb #9eaecb79
+def _usual_reason(samples: list[Answer]) -> Reason | None:
+    "Find the most frequent reason why nothing was chosen, if any answer has one."
+    reasons = Counter(filter(None, map(attrgetter("reason"), samples)))
+    return reasons.most_common(1)[0][0] if reasons else None
 
 # %% ../../nbs/core/15_runs.ipynb #d3501a45
 def _majority_of_silent(samples: list[Answer], spent: Usage | None) -> Answer:
     "Join answers most of which choose nothing: their most frequent reason, or the first without one."
-    first, silent = samples[0], Counter(filter(None, map(attrgetter("reason"), samples)))
-    if not silent:
-        return Answer(first.id, first.chosen, raw=first.raw, usage=spent)
-    return Answer(
-        first.id, (), reason=silent.most_common(1)[0][0], raw=first.raw, usage=spent
-    )
+    first = samples[0]
+    reason = _usual_reason(samples)
+    chosen = () if reason else first.chosen
+    return Answer(first.id, chosen, reason=reason, raw=first.raw, usage=spent)
 
 # %% ../../nbs/core/15_runs.ipynb #b5e821e9
 def _summed_scores(samples: list[Answer]) -> tuple[int, tuple[float, ...]]:
@@ -232,8 +267,7 @@ def majority(samples: list[Answer]) -> Answer:
     silent = sum(map(bool, map(attrgetter("reason"), samples)))
     if not sums or (silent > max(sums) and chose):
         return _majority_of_silent(samples, spent)
-    best = tuple(i for i, x in enumerate(sums) if x == max(sums))
-    chosen = best if len(best) == 1 and chose else ()
+    chosen = _single_best(sums) if chose else ()
     return Answer(
         samples[0].id,
         chosen,
@@ -245,12 +279,60 @@ def majority(samples: list[Answer]) -> Answer:
 # %% ../../nbs/core/15_runs.ipynb #767d5465
 def _one_each(records: dict) -> dict:
     "Reduce samples to one record for each id."
-    if not any(getattr(r, "sample", 0) for r in records.values()):
+    if not any(map(_sample_of, records.values())):
         return records
     return {
         i: rs[0] if len(rs) == 1 else majority(rs)
         for i, rs in _by_question(records).items()
     }
+
+# %% ../../nbs/core/15_runs.ipynb #1dd81008
+def _check_once(keys: list[str], task: str):
+    "Refuse questions that appear twice."
+    twice = {key for key, n in Counter(keys).items() if n > 1}
+    if twice:
+        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", task)
+
+
+def _check_answered(keys: list[str], found: dict, folder: Path):
+    "Refuse questions without an answer."
+    if missing := [key for key in keys if key not in found]:
+        raise DataError(
+            f"{len(missing)} of {len(keys)} questions are unanswered, the first is {missing[0]}",
+            str(folder),
+            "start the run again",
+        )
+
+# %% ../../nbs/core/15_runs.ipynb #6fd364c1
+def _check_failures(keys: list[str], found: dict, failures: int, folder: Path):
+    "Refuse more failed questions than the caller tolerates."
+    failed = [key for key in keys if key in found and is_failure(found[key])]
+    if len(failed) > failures:
+        raise DataError(
+            f"{len(failed)} of {len(keys)} questions failed, the first is {failed[0]}",
+            str(folder),
+            "start the run again: it asks only these",
+        )
+
+
+def _check_asked(keys: list[str], found: dict, folder: Path):
+    "Refuse answers to no question."
+    extra = found.keys() - set(keys)
+    if extra:
+        raise DataError(
+            f"{len(extra)} answers belong to no question, one is {min(extra)}", str(folder)
+        )
+
+# %% ../../nbs/core/15_runs.ipynb #c61f7bf6
+def _check_unchanged(sealed: Path, journal: Path):
+    "Refuse a journal that is not the one that was sealed."
+    seal, data = _read_json(sealed, Seal), read_bytes(journal)
+    if hashlib.sha256(data).hexdigest() != seal.sha256:
+        raise DataError(
+            "the journal has changed since the run was completed",
+            str(journal),
+            "start the run again: it repeats damaged answers",
+        )
 
 # %% ../../nbs/core/15_runs.ipynb #7727ad87
 class Run:
@@ -305,13 +387,7 @@ class Run:
             raise DataError(
                 "the run is not complete", str(self.folder), "start it again to continue"
             )
-        seal, data = _read_json(self.folder / "seal.json", Seal), read_bytes(self.journal)
-        if hashlib.sha256(data).hexdigest() != seal.sha256:
-            raise DataError(
-                "the journal has changed since the run was completed",
-                str(self.journal),
-                "start the run again: it repeats damaged answers",
-            )
+        _check_unchanged(self.folder / "seal.json", self.journal)
         return read_journal(self.journal, self.kind).records
 
     def failures(self) -> int:
@@ -355,31 +431,11 @@ class Run:
         self, keys: list[str], found: dict, allow_missing: bool, failures: int
     ):
         "Refuse records that appear twice, lack an answer or failed, and answers to no question."
-        twice = {key for key, n in Counter(keys).items() if n > 1}
-        if twice:
-            raise DataError(
-                f"{len(twice)} questions appear twice, one is {min(twice)}", self.info.task
-            )
-        missing = [key for key in keys if key not in found]
-        if missing and not allow_missing:
-            raise DataError(
-                f"{len(missing)} of {len(keys)} questions are unanswered, the first is {missing[0]}",
-                str(self.folder),
-                "start the run again",
-            )
-        failed = [key for key in keys if key in found and is_failure(found[key])]
-        if len(failed) > failures and not allow_missing:
-            raise DataError(
-                f"{len(failed)} of {len(keys)} questions failed, the first is {failed[0]}",
-                str(self.folder),
-                "start the run again: it asks only these",
-            )
-        extra = found.keys() - set(keys)
-        if extra:
-            raise DataError(
-                f"{len(extra)} answers belong to no question, one is {min(extra)}",
-                str(self.folder),
-            )
+        _check_once(keys, self.info.task)
+        if not allow_missing:
+            _check_answered(keys, found, self.folder)
+            _check_failures(keys, found, failures, self.folder)
+        _check_asked(keys, found, self.folder)
 
     def seal(
         self,
@@ -395,7 +451,7 @@ class Run:
         keys = [record_key(i, k) for i in asked for k in range(samples(i))]
         self._check_complete(keys, found, allow_missing, failures)
         records = [found[key] for key in keys if key in found]
-        data = b"".join(map(_line, records))
+        data = _joined(records)
         write_atomic(self.journal, data)
         seal = _counts(records, asked, hashlib.sha256(data).hexdigest())
         _write_json(self.folder / "seal.json", seal)
@@ -404,8 +460,13 @@ class Run:
         return seal
 
 # %% ../../nbs/core/15_runs.ipynb #bd266945
-def _check_schema(schema: Any, path: Path):
+# what decoding a damaged file raises
+_DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def _check_schema(data: bytes, path: Path):
     "Refuse a file of another version."
+    schema = msgspec.json.decode(data, type=dict).get("schema")
     if schema != SCHEMA:
         raise OtherVersion(
             f"written in schema {schema}, this refnb reads {SCHEMA}",
@@ -418,9 +479,9 @@ def _read_json(path: Path, kind: type):
     "Read a JSON record of this schema."
     data = read_bytes(path)
     try:
-        _check_schema(msgspec.json.decode(data, type=dict).get("schema"), path)
+        _check_schema(data, path)
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+    except _DAMAGE as e:
         raise FormatError(
             str(e), str(path), "it is damaged; move the folder away and start the run anew"
         ) from None
@@ -445,6 +506,12 @@ def _copy_journals(old: Path, new: Path):
         if p.is_file() and p.suffix != ".lock" and p.name != "run.json":
             write_atomic(new / p.name, p.read_bytes())
 
+# %% ../../nbs/core/15_runs.ipynb #af35b71b
+def _check_is_run(folder: Path):
+    "Refuse a folder without the description of a run."
+    if not (folder / "run.json").exists():
+        raise DataError("is not a run: it has no run.json", str(folder))
+
 # %% ../../nbs/core/15_runs.ipynb #2fc1c3a9
 def load_run(
     folder: str | Path,  # a run's folder
@@ -453,73 +520,95 @@ def load_run(
 ) -> Run:  # the run
     "Open an existing run."
     folder = Path(folder)
-    if not (folder / "run.json").exists():
-        raise DataError("is not a run: it has no run.json", str(folder))
+    _check_is_run(folder)
     return Run(folder, _read_json(folder / "run.json", RunInfo), kind or _kind_of(folder))
+
+# %% ../../nbs/core/15_runs.ipynb #3dfbb413
+def _run_folder(runs: Path, info: RunInfo) -> Path:
+    "Name the folder of a run in that of all runs."
+    return runs / safe_path(info.task) / safe_path(info.system) / run_hash(info)
+
+# %% ../../nbs/core/15_runs.ipynb #7b64c3ca
+def _put_in_place(aside: Path, folder: Path):
+    "Give a folder its name, unless another process was first."
+    try:
+        os.rename(aside, folder)
+        sync_folder(folder.parent)
+    except OSError:
+        shutil.rmtree(aside, ignore_errors=True)
 
 # %% ../../nbs/core/15_runs.ipynb #2fe23e58
 def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
     "Copy a run that was begun under another name, aside first; the old one is left alone."
     from tempfile import mkdtemp
 
-    from_ = (
-        runs / safe_path(info.task) / safe_path(old) / run_hash(info.changed(system=old))
-    )
+    from_ = _run_folder(runs, info.changed(system=old))
     if not (from_ / "run.json").exists():
         return
     make_folder(folder.parent)
     aside = Path(mkdtemp(prefix=".adopted-", dir=folder.parent))
     _copy_journals(from_, aside)
     _write_json(aside / "run.json", info)
-    try:
-        os.rename(aside, folder)
-        sync_folder(folder.parent)
-    except OSError:
-        shutil.rmtree(aside, ignore_errors=True)  # another process was first
+    _put_in_place(aside, folder)
+
+# %% ../../nbs/core/15_runs.ipynb #52bb59fb
+def _check_named(run: Run):
+    "Refuse a run whose description does not give its folder's name."
+    if run_hash(run.info) != run.folder.name:
+        raise FormatError(
+            "does not match the name of its folder",
+            str(run.folder / "run.json"),
+            "it is damaged; delete it and start the run again",
+        )
 
 # %% ../../nbs/core/15_runs.ipynb #62b14c63
 def open_run(info: RunInfo, runs: str | Path, kind: type = Answer, old: str = "") -> Run:
     """Begin a run in the folder of all runs, or continue the same one. `kind` is the type of the journal's records,
     `old` the name that such runs had before names had all settings."""
-    folder = Path(runs) / safe_path(info.task) / safe_path(info.system) / run_hash(info)
+    folder = _run_folder(Path(runs), info)
     if old and old != info.system and not (folder / "run.json").exists():
         _adopt(info, Path(runs), old, folder)
     if not (folder / "run.json").exists():
         _write_json(folder / "run.json", info)
     run = load_run(folder, kind)
-    if run_hash(run.info) != folder.name:
-        raise FormatError(
-            "does not match the name of its folder",
-            str(folder / "run.json"),
-            "it is damaged; delete it and start the run again",
-        )
+    _check_named(run)
     return run
+
+# %% ../../nbs/core/15_runs.ipynb #625d9f5e
+def _put_aside(path: Path, lines: list[bytes]):
+    "Add damaged lines to the file of such lines beside a journal."
+    aside = path.with_name("damaged.jsonl")
+    before = aside.read_bytes() if aside.exists() else b""
+    write_atomic(aside, before + b"".join(l + b"\n" for l in lines))
 
 # %% ../../nbs/core/15_runs.ipynb #d51d90a2
 def _repaired(path: Path, kind: type) -> dict:
     "Read the good records of a journal; put damaged lines aside, and drop a torn end."
-    j = read_journal(path, kind)
-    if j.damaged:
-        aside = path.with_name("damaged.jsonl")
-        before = aside.read_bytes() if aside.exists() else b""
-        write_atomic(aside, before + b"".join(l + b"\n" for l in j.damaged))
-    if j.damaged or j.torn:
-        write_atomic(path, b"".join(map(_line, j.records.values())))
-    return j.records
+    records, damaged, torn = read_journal(path, kind)
+    if damaged:
+        _put_aside(path, damaged)
+    if damaged or torn:
+        write_atomic(path, _joined(records.values()))
+    return records
 
 # %% ../../nbs/core/15_runs.ipynb #3201e436
 def _shards(run: Run) -> list[Path]:
     return sorted(run.folder.glob("answers-*.jsonl"))
 
+# %% ../../nbs/core/15_runs.ipynb #d8a764ca
+def _write_whole(f: Any, data: bytes):
+    "Write all of it to an open file without a buffer, and sync."
+    while data:
+        data = data[f.write(data) :]
+    os.fsync(f.fileno())
+
 # %% ../../nbs/core/15_runs.ipynb #1bdba4a8
 def _append(path: Path, data: bytes):
     "Append and sync, or leave the file as it was."
     with disk_fault(path), path.open("ab", buffering=0) as f:
-        start, rest = f.tell(), data
+        start = f.tell()
         try:
-            while rest:
-                rest = rest[f.write(rest) :]
-            os.fsync(f.fileno())
+            _write_whole(f, data)
         except BaseException:
             f.truncate(start)
             raise
@@ -552,10 +641,13 @@ class Writer:
         self.waiting = []
 
 # %% ../../nbs/core/15_runs.ipynb #0da30ab8
+# name in a seal -> field of a usage
+_TOKENS = {"read": "tokens_in", "written": "tokens_out", "reasoning": "tokens_reasoning"}
+
+
 def _tokens_of(used: list[Usage]) -> dict[str, int]:
     "Add the tokens of answers; nothing where none were counted."
-    fields = {"read": "tokens_in", "written": "tokens_out", "reasoning": "tokens_reasoning"}
-    tokens = {name: _sum_of(used, field) for name, field in fields.items()}
+    tokens = {name: _sum_of(used, field) for name, field in _TOKENS.items()}
     return tokens if any(tokens.values()) else {}
 
 # %% ../../nbs/core/15_runs.ipynb #7023dd9f
@@ -581,16 +673,16 @@ def _counts(records: list, ids: list[str], sha256: str) -> Seal:
         _tokens_of(used),
     )
 
+# %% ../../nbs/core/15_runs.ipynb #09b86f41
+def _timeless(record: Any) -> Any:
+    "Leave out the seconds that an answer took."
+    usage = _usage_of(record)
+    return record.changed(usage=usage.changed(seconds=0.0)) if usage else record
+
 # %% ../../nbs/core/15_runs.ipynb #36e13034
 def _replies_hash(records: list) -> str:
     "Hash answers without their times, which no two runs share."
-    h = hashlib.sha256()
-    for r in records:
-        u = _usage_of(r)
-        h.update(
-            msgspec.json.encode(r.changed(usage=u.changed(seconds=0.0)) if u else r) + b"\n"
-        )
-    return h.hexdigest()[:16]
+    return _hash_lines(map(_timeless, records))
 
 # %% ../../nbs/core/15_runs.ipynb #41a7c2f8
 class Card(Record, omit_defaults=False, rename={"task": "part"}):
@@ -621,6 +713,13 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
             else ""
         )
 
+# %% ../../nbs/core/15_runs.ipynb #20a75624
+def _places(keys: Iterable[str]) -> tuple[list[str], list[int]]:
+    "List keys once each, and give the place of every key in that list."
+    place: dict = {}
+    places = [place.setdefault(k, len(place)) for k in keys]
+    return list(place), places
+
 # %% ../../nbs/core/15_runs.ipynb #a37df669
 def card_of(
     task: str, questions: list[Question], data: dict[str, str] | None = None
@@ -632,14 +731,13 @@ def card_of(
         ids.append(q.id)
         keys.append(q.doc_key)
         options.append(len(q.options))
-    docs = list(dict.fromkeys(keys))
-    place = {d: i for i, d in enumerate(docs)}
+    docs, doc = _places(keys)
     return Card(
         task,
         questions_id(questions),
         ids,
         docs,
-        [place[k] for k in keys],
+        doc,
         options,
         meta_columns(questions),
         data or {},
@@ -656,13 +754,15 @@ class ClusterAnswer(Record):
     unread: tuple[str, ...] = ()
 
 
+def _tokens_and_speakers(d: Document) -> tuple:
+    "Return what identifies a document; without speakers it has none of that part."
+    speakers = (d.speakers,) if d.speakers else ()
+    return d.doc_key, d.sentences, *speakers
+
+
 def documents_id(docs: Iterable[Document]) -> str:
     "Hash the keys and tokens of a task's documents, in order: 16 hex digits."
-    h = hashlib.sha256()
-    for d in docs:
-        speakers = (d.speakers,) if d.speakers else ()
-        h.update(msgspec.json.encode((d.doc_key, d.sentences, *speakers)) + b"\n")
-    return h.hexdigest()[:16]
+    return _hash_lines(map(_tokens_and_speakers, docs))
 
 
 def clusters_id(d: Document) -> str:
@@ -726,19 +826,29 @@ def as_signs(credit: Iterable[float | str]) -> str:
     except KeyError:
         return ""
 
-# %% ../../nbs/core/15_runs.ipynb #22224246
-def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float | str]:
-    """Read credits or reasons by id from signs, one for each question of the task, in order; `where` is the file, for
-    errors."""
-    ids = list(ids)
+# %% ../../nbs/core/15_runs.ipynb #458fb4f8
+def _check_number(signs: str, ids: list[str], where: str):
+    "Refuse signs that are not one for each question."
     if len(signs) != len(ids):
         raise DataError(
             f"has {len(signs)} signs for {len(ids)} questions",
             where,
             "make the summary again from its run",
         )
+
+
+def _check_known(signs: str, where: str):
+    "Refuse signs that have no meaning."
     if strange := set(signs) - set(SIGNS):
         raise FormatError(f"has an unknown sign {min(strange)!r}", where)
+
+# %% ../../nbs/core/15_runs.ipynb #22224246
+def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float | str]:
+    """Read credits or reasons by id from signs, one for each question of the task, in order; `where` is the file, for
+    errors."""
+    ids = list(ids)
+    _check_number(signs, ids, where)
+    _check_known(signs, where)
     return dict(zip(ids, map(SIGNS.__getitem__, signs), strict=True))
 
 # %% ../../nbs/core/15_runs.ipynb #f40f74ab
@@ -756,22 +866,38 @@ def _packed(s: Summary) -> Summary:
 def _task_folder(reports: str | Path, task: str) -> Path:
     return Path(reports) / "runs" / safe_path(task)
 
+# %% ../../nbs/core/15_runs.ipynb #dac3592b
+def _in_place(path: Path, kind: type) -> Any:
+    "Read the file in place, or return None where none can be read."
+    try:
+        return _read_json(path, kind)
+    except (DataError, FormatError):
+        return None
+
 # %% ../../nbs/core/15_runs.ipynb #a2eb4583
+def _as_made_by(version: str, s: Summary) -> Summary:
+    "Return a summary as another version of refnb would make it."
+    return s.changed(info=s.info.changed(refnb=version))
+
+
 def _same_but_version(path: Path, new: Summary) -> bool:
     "Tell whether the summary in place differs only in refnb's version, and its cost is measured if the new one's is."
-    try:
-        old = _read_json(path, Summary)
-    except (DataError, FormatError):
+    old = _in_place(path, Summary)
+    if not old:
         return False
-    cost = old.cost if new.cost and old.cost else new.cost
-    return old.changed(info=old.info.changed(refnb=new.info.refnb)) == new.changed(
-        cost=cost or old.cost
-    )
+    renewed = _as_made_by(new.info.refnb, old)
+    return renewed == new.changed(cost=old.cost or new.cost)
 
 # %% ../../nbs/core/15_runs.ipynb #f5e1e595
 def _credit_or_reason(answers: dict, credit: dict[str, float]) -> dict[str, float | str]:
     "Give each answer its credit, or the reason why nothing was chosen."
     return {i: getattr(a, "reason", None) or credit[i] for i, a in answers.items()}
+
+# %% ../../nbs/core/15_runs.ipynb #3d5067c6
+def _summary_path(reports: str | Path, info: RunInfo) -> Path:
+    "Name the file of a run's summary."
+    name = f"{safe_path(info.system)}-{run_hash(info)}.json"
+    return _task_folder(reports, info.task) / name
 
 # %% ../../nbs/core/15_runs.ipynb #379c20b7
 def write_summary(
@@ -787,9 +913,7 @@ def write_summary(
     of their gold clusters."""
     answers, info = run.answers(), run.info
     values = _credit_or_reason(answers, credit) if counts is None else {}
-    path = (
-        _task_folder(reports, info.task) / f"{safe_path(info.system)}-{run_hash(info)}.json"
-    )
+    path = _summary_path(reports, info)
     seal = _read_json(run.folder / "seal.json", Seal)
     short = info.changed(prompt=prompt_hash(info.prompt))
     new = _packed(
@@ -806,23 +930,30 @@ def _card_path(reports: str | Path, task: str) -> Path:
 # %% ../../nbs/core/15_runs.ipynb #37556577
 def _texts_in(path: Path) -> dict[str, str]:
     "Return the hash of a task's texts, as its card in place has it."
-    if not path.exists():
-        return {}
-    try:
-        return {k: x for k, x in _read_json(path, Card).data.items() if k == "texts"}
-    except (DataError, FormatError):
-        return {}
+    card = _in_place(path, Card)
+    return {k: x for k, x in card.data.items() if k == "texts"} if card else {}
+
+# %% ../../nbs/core/15_runs.ipynb #1a4bbde5
+def _bare_card(task: str, questions: str) -> Card:
+    "Make a card without ids, documents and fields."
+    return Card(task, questions, [], [], [], [], {})
+
+
+def _write_packed(path: Path, record: Any):
+    "Write a record as one line of JSON."
+    write_atomic(path, msgspec.json.encode(record) + b"\n")
 
 # %% ../../nbs/core/15_runs.ipynb #36b9f320
+def _card_in_place(path: Path, task: str, questions: str) -> Card:
+    "Read the card in place, or begin one."
+    return _read_json(path, Card) if path.exists() else _bare_card(task, questions)
+
+
 def note_texts(task: str, texts: str, reports: str | Path) -> Path:
     "Add the hash of a task's texts to its card, for runs whose summaries count links; there need be no card yet."
     path = _card_path(reports, task)
-    card = (
-        _read_json(path, Card) if path.exists() else Card(task, texts, [], [], [], [], {})
-    )
-    write_atomic(
-        path, msgspec.json.encode(card.changed(data=card.data | {"texts": texts})) + b"\n"
-    )
+    card = _card_in_place(path, task, texts)
+    _write_packed(path, card.changed(data=card.data | {"texts": texts}))
     return path
 
 # %% ../../nbs/core/15_runs.ipynb #9264d32d
@@ -832,6 +963,14 @@ def _same_questions(a: Card, b: Card) -> bool:
         getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields")
     )
 
+# %% ../../nbs/core/15_runs.ipynb #09857252
+def _without_common(card: Card, like: str, first: Card) -> Card:
+    "Leave out of a card what it has in common with that of another task."
+    if not _same_questions(card, first):
+        return card
+    bare = _bare_card(card.task, card.questions)
+    return bare.changed(data=card.data, like={like: first.questions})
+
 # %% ../../nbs/core/15_runs.ipynb #2b2f1500
 def write_card(card: Card, reports: str | Path, like: str = "") -> Path:
     """Write what is committed of a task below the folder of reports, and return the file. `like` is a task that has a
@@ -840,32 +979,24 @@ def write_card(card: Card, reports: str | Path, like: str = "") -> Path:
     path = _card_path(reports, card.task)
     if texts := _texts_in(path):
         card = card.changed(data=card.data | texts)
-    if (
-        like
-        and (other := _card_path(reports, like)).exists()
-        and _same_questions(card, first := read_card(other))
-    ):
-        card = Card(
-            card.task,
-            card.questions,
-            [],
-            [],
-            [],
-            [],
-            {},
-            card.data,
-            like={like: first.questions},
-        )
-    write_atomic(path, msgspec.json.encode(card) + b"\n")
+    if like and (other := _card_path(reports, like)).exists():
+        card = _without_common(card, like, read_card(other))
+    _write_packed(path, card)
     return path
+
+# %% ../../nbs/core/15_runs.ipynb #dbaf1f0a
+def _reports_of(task: str, path: Path) -> Path:
+    "Find the folder of all runs that the card of a task is in."
+    up = task.count("/") + 2
+    if up >= len(path.parents):
+        raise FormatError(f"is of {task}, which has another place", str(path))
+    return path.parents[up]
 
 # %% ../../nbs/core/15_runs.ipynb #91b8b894
 def _with_likeness(card: Card, like: dict[str, str], path: Path) -> Card:
     "Complete a card with what it shares with the card of another task."
     [(task, questions)] = like.items()
-    if card.task.count("/") + 2 >= len(path.parents):
-        raise FormatError(f"is of {card.task}, which has another place", str(path))
-    other = _card_path(path.parents[card.task.count("/") + 2], task)
+    other = _card_path(_reports_of(card.task, path), task)
     if not other.exists():
         raise DataError(
             f"is like {task}, which has no card", str(path), "make it again: refnb run"
@@ -885,39 +1016,66 @@ def read_card(path: str | Path) -> Card:
     card = _read_json(Path(path), Card)
     return _with_likeness(card, card.like, Path(path)) if card.like else card
 
+# %% ../../nbs/core/15_runs.ipynb #2e87e3c9
+def _is_for(s: Summary, card: Card) -> bool:
+    "Tell whether a summary was made for a task's questions, or for its texts."
+    known = (card.questions, card.data.get("texts", card.questions))
+    return s.info.task == card.task and s.info.data.get("questions") in known
+
+# %% ../../nbs/core/15_runs.ipynb #64773c93
+def _unpacked(s: Summary, card: Card, where: str) -> Summary:
+    "Give a summary from its file the credits that its signs stand for."
+    return s.changed(credit=of_signs(s.signs, card.ids, where), signs="")
+
 # %% ../../nbs/core/15_runs.ipynb #d3a4b3fe
 def _check_belongs(s: Summary, card: Card, path: Path):
     "Refuse a summary that was made for another task, or for other questions of it."
-    made_for = s.info.data.get("questions")
-    if s.info.task != card.task or made_for not in (
-        card.questions,
-        card.data.get("texts", card.questions),
-    ):
+    if not _is_for(s, card):
         raise DataError(
-            f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
-            f"{card.questions}",
+            f"was made for {s.info.task} with questions {s.info.data.get('questions')}, not for "
+            f"{card.task} with {card.questions}",
             str(path),
             "make the summary again from its run",
         )
+
+# %% ../../nbs/core/15_runs.ipynb #42bdfd70
+def _check_ids(s: Summary, card: Card, path: Path):
+    "Refuse a summary of questions that its task does not have."
+    if strange := set(s.credit) - set(card.ids):
+        raise DataError(
+            f"holds {len(strange)} ids that the task does not have, one is {min(strange)}",
+            str(path),
+        )
+
+
+def _of_task(s: Summary, card: Card, path: Path) -> Summary:
+    "Check a summary against the card of its task, and unpack its signs."
+    _check_belongs(s, card, path)
+    if s.signs:
+        s = _unpacked(s, card, str(path))
+    _check_ids(s, card, path)
+    return s
 
 # %% ../../nbs/core/15_runs.ipynb #55d84b47
 def read_summary(path: str | Path, card: Card | None = None) -> Summary:
     """Read a committed summary and check it against the card of the task it should belong to; one that was made for
     other questions is refused."""
     s = _read_json(Path(path), Summary)
-    if not card:
-        return s
-    _check_belongs(s, card, Path(path))
-    if s.signs:
-        s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
-    if strange := set(s.credit) - set(card.ids):
-        raise DataError(
-            f"holds {len(strange)} ids that the task does not have, one is {min(strange)}",
-            str(path),
-        )
-    return s
+    return _of_task(s, card, Path(path)) if card else s
+
+# %% ../../nbs/core/15_runs.ipynb #a8ff28eb
+def _own_summaries(path: Path, tail: str) -> list[Path]:
+    "Find the summaries of a system with a tail in their names, but none of its variants, whose names are longer."
+    found = path.parent.glob(f"{path.name}-*.json")
+    length = len(path.name) + 13
+    return [p for p in found if len(p.stem) == length and p.name.endswith(tail)]
 
 # %% ../../nbs/core/15_runs.ipynb #9adc77ff
+def _newest_first(paths: Iterable[Path]) -> list[Path]:
+    "Sort files by when they were written."
+    return sorted(paths, key=lambda p: -p.stat().st_mtime_ns)
+
+
 def find_runs(
     runs: str | Path,  # the folder of all runs
     task: str,  # its name
@@ -925,7 +1083,7 @@ def find_runs(
 ) -> list[Run]:  # sealed ones, the newest first
     "Find the sealed runs of a system on a task."
     found = (Path(runs) / safe_path(task) / safe_path(system)).glob("*/seal.json")
-    return [load_run(p.parent) for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
+    return [load_run(p.parent) for p in _newest_first(found)]
 
 
 def find_summaries(
@@ -935,12 +1093,7 @@ def find_summaries(
     their names. `variants`: also those of the same system with other settings, which follow its name in brackets."""
     name, hash_ = split_hash(system)
     path = _task_folder(reports, task) / safe_path(name)
-    tail = f"-{hash_}.json" if hash_ else ".json"
-    found = [
-        p
-        for p in path.parent.glob(f"{path.name}-*.json")
-        if len(p.stem) == len(path.name) + 13 and p.name.endswith(tail)
-    ]
+    found = _own_summaries(path, f"-{hash_}.json" if hash_ else ".json")
     if variants:
         found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
     return sorted(found)
@@ -949,31 +1102,29 @@ def find_summaries(
 def split_hash(system: str) -> tuple[str, str]:
     """Split what names a run, a system or system@hash, into a name and 12 hex digits or nothing; a name may hold an @
     before an address."""
-    name, _, hash_ = system.rpartition("@")
-    return (
-        (name, hash_)
-        if name and len(hash_) == 12 and set(hash_) <= set("0123456789abcdef")
-        else (system, "")
-    )
+    m = re.fullmatch("(.+)@([0-9a-f]{12})", system, re.DOTALL)
+    return (m[1], m[2]) if m else (system, "")
 
 # %% ../../nbs/core/15_runs.ipynb #aa4037ab
 def places_of_summaries(s: Settings) -> list[Path]:
     "List the folders of summaries, in the order of preference: the settings' reports, and the package's."
+    own = Path(s.reports)
     try:
-        carried = [packaged("reports")]
+        carried = packaged("reports")
     except DataError:
-        carried = []
-    return [
-        Path(s.reports),
-        *(p for p in carried if p.resolve() != Path(s.reports).resolve()),
-    ]
+        return [own]
+    return [own] if carried.resolve() == own.resolve() else [own, carried]
 
 # %% ../../nbs/core/15_runs.ipynb #e6cbf1e9
+def _revisions(i: RunInfo) -> tuple[int, int]:
+    return i.builder_revision, i.system_revision
+
+
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
     "Select the runs of the highest builder and system revisions, which replace earlier ones."
     found = list(infos)
-    last = max(((i.builder_revision, i.system_revision) for i in found), default=None)
-    return [i for i in found if (i.builder_revision, i.system_revision) == last]
+    last = max(map(_revisions, found), default=None)
+    return [i for i in found if _revisions(i) == last]
 
 # %% ../../nbs/core/15_runs.ipynb #954aa4be
 def _flat_settings(i: RunInfo) -> dict[str, Any]:
@@ -982,26 +1133,42 @@ def _flat_settings(i: RunInfo) -> dict[str, Any]:
     own = {k: v for k, v in fields.items() if k not in ("settings", "data", "refnb")}
     return own | fields["data"] | fields["settings"]
 
+# %% ../../nbs/core/15_runs.ipynb #0476f898
+def _varies(field: str, settings: list[dict[str, Any]]) -> bool:
+    "Tell whether a field has several values."
+    return any(x.get(field) != settings[0].get(field) for x in settings)
+
 # %% ../../nbs/core/15_runs.ipynb #4314dc87
 def _differing(settings: list[dict[str, Any]]) -> list[str]:
     "List the fields in which runs differ."
     known = dict.fromkeys(chain.from_iterable(settings))
-    return [k for k in known if any(x.get(k) != settings[0].get(k) for x in settings)]
+    return [k for k in known if _varies(k, settings)]
+
+# %% ../../nbs/core/15_runs.ipynb #68d5ec08
+def _hash_and_values(i: RunInfo, keys: list[str]) -> str:
+    "Write a run's hash, and behind it some of its fields."
+    settings = _flat_settings(i)
+    own = ", ".join(f"{k}={settings.get(k)}" for k in keys)
+    return f"@{run_hash(i)} ({own})"
 
 # %% ../../nbs/core/15_runs.ipynb #f069888d
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Report several runs under one name, each with its differences from the others: the newest need not be the best."
-    settings = list(map(_flat_settings, infos))
-    keys = _differing(settings)
-    names = []
-    for i, x in zip(infos, settings, strict=True):
-        own = ", ".join(f"{k}={x.get(k)}" for k in keys)
-        names.append(f"@{run_hash(i)} ({own})")
+    keys = _differing(list(map(_flat_settings, infos)))
+    names = [_hash_and_values(i, keys) for i in infos]
     return CallError(
         f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}",
         where,
         "put one of these behind the system's name",
     )
+
+# %% ../../nbs/core/15_runs.ipynb #ed15f59b
+def _the_current(infos: Iterable[RunInfo], where: str | Path) -> list[RunInfo]:
+    "Select the current run, if there is one; several are an error."
+    found = current_runs(infos)
+    if len(found) > 1:
+        raise several_runs(found, str(where))
+    return found
 
 # %% ../../nbs/core/15_runs.ipynb #d63ca4ee
 def _current_summaries(
@@ -1009,9 +1176,7 @@ def _current_summaries(
 ) -> list[Path]:
     "Choose the summaries of the current run that fits; several such runs are an error."
     infos = {p: _read_json(p, Summary).info for p in paths}
-    usual = current_runs(filter(fits, infos.values()))
-    if len(usual) > 1:
-        raise several_runs(usual, str(place))
+    usual = _the_current(filter(fits, infos.values()), place)
     return [p for p in paths if infos[p] in usual]
 
 # %% ../../nbs/core/15_runs.ipynb #75e0e021
@@ -1019,9 +1184,8 @@ def _named_with_hash(
     task: str, system: str, runs: str | Path, fits: Callable[[RunInfo], bool]
 ) -> str:
     "Name the current run of a system, system@hash, from the folder of all runs; the system alone if it has none."
-    found = current_runs(r.info for r in find_runs(runs, task, system) if fits(r.info))
-    if len(found) > 1:
-        raise several_runs(found, str(runs))
+    infos = map(attrgetter("info"), find_runs(runs, task, system))
+    found = _the_current(filter(fits, infos), runs)
     return f"{system}@{run_hash(found[0])}" if found else system
 
 # %% ../../nbs/core/15_runs.ipynb #59d4fa0d

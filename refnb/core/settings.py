@@ -7,7 +7,7 @@ __all__ = ['YOURS', 'FOLDERS', 'LEAST', 'packaged', 'Settings', 'nearest_ini', '
 
 # %% ../../nbs/core/02_settings.ipynb #b8ea1342
 import configparser, os, re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,14 +16,18 @@ import msgspec
 from .types import CallError, DataError, Record, nearest
 
 # %% ../../nbs/core/02_settings.ipynb #cd52dd25
+def _folders_for(name: str) -> tuple[Path, Path]:
+    "List where a file of the package may be: in the wheel, or in the checkout."
+    package = Path(str(files("refnb")))
+    if name.startswith(("data", "tables")):
+        return package, package.parent / "nbs"
+    return package, package.parent
+
+
 def packaged(name: str) -> Path:
     """Find a file or folder that the package carries, in the wheel or in the checkout: "settings.ini",
     "constraints.txt", "data/…", "tables/…" or "reports/…"."""
-    package = Path(str(files("refnb")))
-    checkout = (
-        package.parent / "nbs" if name.startswith(("data", "tables")) else package.parent
-    )
-    for folder in (package, checkout):
+    for folder in _folders_for(name):
         if (folder / name).exists():
             return folder / name
     raise DataError(f"the package carries no {name}", do="reinstall refnb")
@@ -111,19 +115,22 @@ def _text(path: Path) -> str:
             (e.strerror or str(e)).lower(), str(path), "make it readable, or move it away"
         ) from None
 
-# %% ../../nbs/core/02_settings.ipynb #1a9b1273
+# %% ../../nbs/core/02_settings.ipynb #473c01d2
 # characters of a settings.ini: Python's own reader takes ten times as long for a line as
 # others here
 _LONG = 100_000
 
 
-@lru_cache(maxsize=8)  # a table asks for settings hundreds of times
-def _raw_section(text: str, name: str) -> dict[str, str]:
-    "Read the [refnb] section of a settings.ini as text."
+def _check_length(text: str, name: str):
+    "Refuse a file that is too long for settings."
     if len(text) > _LONG:
         raise CallError(
             f"has more than {_LONG:,} characters", name, "is it a settings.ini?"
         )
+
+
+def _parsed(text: str, name: str) -> configparser.ConfigParser:
+    "Parse a settings.ini."
     # a [DEFAULT] is another tool's
     ini = configparser.ConfigParser(interpolation=None, default_section="no defaults")
     try:
@@ -131,9 +138,26 @@ def _raw_section(text: str, name: str) -> dict[str, str]:
         ini.read_string(text)
     except (configparser.Error, UnicodeError) as e:
         raise CallError(str(e).splitlines()[0], name, "correct the file") from None
-    section = dict(ini["refnb"]) if ini.has_section("refnb") else {}
-    for key in section:
-        _check(key, f"{name}, [refnb]")
+    return ini
+
+
+def _check_all(keys: Iterable[str], where: str):
+    "Check that all these settings exist."
+    for key in keys:
+        _check(key, where)
+
+# %% ../../nbs/core/02_settings.ipynb #1a9b1273
+def _section_of(ini: configparser.ConfigParser) -> dict[str, str]:
+    "Return the section [refnb], if there is one."
+    return dict(ini["refnb"]) if ini.has_section("refnb") else {}
+
+
+@lru_cache(maxsize=8)  # a table asks for settings hundreds of times
+def _raw_section(text: str, name: str) -> dict[str, str]:
+    "Read the [refnb] section of a settings.ini as text."
+    _check_length(text, name)
+    section = _section_of(_parsed(text, name))
+    _check_all(section, f"{name}, [refnb]")
     return section
 
 # %% ../../nbs/core/02_settings.ipynb #183beec8
@@ -153,14 +177,23 @@ def nearest_ini(start: Path) -> Path | None:
             return path
     return None
 
+# %% ../../nbs/core/02_settings.ipynb #744e98a9
+def _beside(folder: Path) -> dict[str, Any]:
+    "Place your own folders, with their usual names, in the folder of a settings.ini."
+    return {k: _value(k, k, "settings.ini", folder) for k in YOURS}
+
 # %% ../../nbs/core/02_settings.ipynb #3bfe3d81
 def _from_file(start: Path) -> dict[str, Any]:
     "Read the nearest settings.ini of yours; your own folders are beside it, unless it names others."
     ini = nearest_ini(start)
     if ini is None:
         return {}
-    beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
-    return beside | _section(ini, ini.parent)
+    return _beside(ini.parent) | _section(ini, ini.parent)
+
+# %% ../../nbs/core/02_settings.ipynb #2c82c0e5
+def _all_variables() -> list[str]:
+    "List the variables of all settings."
+    return [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
 
 # %% ../../nbs/core/02_settings.ipynb #613a2e02
 def _setting_of(variable: str) -> str:
@@ -168,8 +201,8 @@ def _setting_of(variable: str) -> str:
     key = variable[6:].lower()
     if key in Settings.__annotations__:
         return key
-    known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
-    raise CallError(f"unknown variable {variable}", do=nearest(variable, known))
+    known = nearest(variable, _all_variables())
+    raise CallError(f"unknown variable {variable}", do=known)
 
 # %% ../../nbs/core/02_settings.ipynb #6f7db192
 def _from_variables(env: Mapping[str, str], start: Path) -> dict[str, Any]:
@@ -195,8 +228,7 @@ def load_settings(
         | _from_file(start)
         | _from_variables(env, start)
     )
-    for key in over:
-        _check(key, "settings")
+    _check_all(over, "settings")
     for key, value in over.items():
         if value is not None:
             values[key] = _value(key, value, "settings", start)

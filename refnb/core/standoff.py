@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, chain, compress, groupby, pairwise, repeat
+from itertools import accumulate, chain, compress, filterfalse, groupby, pairwise, repeat
 from operator import attrgetter, itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
@@ -24,6 +24,7 @@ from refnb.core.documents import (
     Document,
     _has_gap,
     _of_mentions,
+    _unnumbered,
     map_members,
     read_text,
     tidy,
@@ -32,6 +33,10 @@ from .files import _archive_fault, at_line, utf8
 from .jsonlines import _decoded
 
 # %% ../../nbs/core/08_standoff.ipynb #1260cde6
+_Texts = tuple[tuple[str, ...], ...]  # the words of sentences
+_Chars = list[tuple[int, int]]  # places in a text, half-open
+
+
 def _text(data: bytes, where: str) -> str:
     "Decode the text of a file, with line feeds alone."
     return utf8(data, where).replace("\r\n", "\n")
@@ -84,8 +89,22 @@ def _gathered(
     doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list[_Mention]]]
 ) -> Document:
     "Make a document of named clusters, in the order of the text; a number is no name."
-    entities = ((mentions, "" if name.isdecimal() else name) for name, mentions in clusters)
+    entities = ((mentions, _unnumbered(name)) for name, mentions in clusters)
     return _of_mentions(doc_key, sentences, entities, _LABELS)
+
+# %% ../../nbs/core/08_standoff.ipynb #8b8246dc
+def _starts(sentences: tuple) -> dict[int, int]:
+    "Map each sentence that has words to the index of its first one."
+    full = list(compress(range(len(sentences)), sentences))
+    sizes = map(len, filter(None, sentences))
+    return dict(zip(full, accumulate(sizes, initial=0)))
+
+
+def _no_token(s: int, t: int, at: str) -> FormatError:
+    "Report a token that the text does not have."
+    return FormatError(
+        f"there is no token {t} in a sentence {s}", at, "does the text belong to it?"
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #87d52457
 _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
@@ -97,19 +116,12 @@ class _Place:
     def __init__(self, sentences: tuple):
         self.sentences = sentences
         self.tokens = list(chain.from_iterable(filter(None, sentences)))
-        full = list(compress(range(len(sentences)), sentences))
-        self.starts = dict(
-            zip(full, accumulate(map(len, filter(None, sentences)), initial=0))
-        )
+        self.starts = _starts(sentences)
 
     def index(self, s: int, t: int, at: str) -> int:
         "Find the index of token `t` of sentence `s` in the whole text."
         if s >= len(self.sentences) or t >= len(self.sentences[s]):
-            raise FormatError(
-                f"there is no token {t} in a sentence {s}",
-                at,
-                "does the text belong to it?",
-            )
+            raise _no_token(s, t, at)
         return self.starts[s] + t
 
     def span(self, cells: list[str], at: str) -> Span:
@@ -120,30 +132,60 @@ class _Place:
             raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
         return span
 
+# %% ../../nbs/core/08_standoff.ipynb #a2e0d8bb
+def _words_at(tokens: list[str], span: Span) -> str:
+    "Join the words of a span."
+    return " ".join(tokens[span.start : span.end + 1])
+
+
+def _check_exact(there: str, given: str, at: str):
+    "Refuse a mention whose words are not those of the text, letter by letter."
+    if there != given:
+        raise FormatError(
+            f"the text has {there!r} there, not {given!r}",
+            at,
+            "does the text belong to it?",
+        )
+
 # %% ../../nbs/core/08_standoff.ipynb #f26134b0
 def _mention(f: list[str], place: _Place, at: str) -> _Mention:
     "Read the line of a mention, whose words must be those of the text."
     span = place.span(f[2:6], at)
-    words = " ".join(place.tokens[span.start : span.end + 1])
-    if words != f[6]:
-        raise FormatError(
-            f"the text has {words!r} there, not {f[6]!r}", at, "does the text belong to it?"
-        )
+    _check_exact(_words_at(place.tokens, span), f[6], at)
     return _Mention(span, f[7], f[8])
 
 # %% ../../nbs/core/08_standoff.ipynb #30337108
 _KNOWN = ", ".join(f"{form} with {n}" for form, n in _FORMS.items())
 
 
-def _rows(ann: bytes, where: str) -> Iterator[tuple[list[str], str]]:
+_Row = tuple[list[str], str]  # the columns of a line, and its place
+
+
+def _unknown_form(f: list[str], at: str) -> FormatError:
+    "Report a line of no known form."
+    return FormatError(f"{f[0]!r} with {len(f)} columns", at, f"known: {_KNOWN}")
+
+
+def _columns_of(line: str, at: str) -> list[str]:
+    "Split a line of an .ann file into the columns of its form."
+    f = line.split("\t")
+    if _FORMS.get(f[0]) != len(f):
+        raise _unknown_form(f, at)
+    return f
+
+
+def _rows(ann: bytes, where: str) -> Iterator[_Row]:
     "Split the lines of an .ann file into the columns of their forms, each with its place."
     for n, line in enumerate(_lines(ann, where), 1):
-        if not line:
-            continue
-        f, at = line.split("\t"), at_line(where, n)
-        if _FORMS.get(f[0]) != len(f):
-            raise FormatError(f"{f[0]!r} with {len(f)} columns", at, f"known: {_KNOWN}")
-        yield f, at
+        if line:
+            at = at_line(where, n)
+            yield _columns_of(line, at), at
+
+# %% ../../nbs/core/08_standoff.ipynb #e5312be2
+def _check_new(id: str, mentions: Collection, at: str):
+    "Refuse a second mention with the same id."
+    if id in mentions:
+        raise FormatError(f"mention {id} appears twice", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #558fec60
 def _mentions(
@@ -158,26 +200,39 @@ def _mentions(
             later.append((f, at))
             continue
         mention = _mention(f, place, at)
-        if f[1] in mentions:
-            raise FormatError(f"mention {f[1]} appears twice", at)
+        _check_new(f[1], mentions, at)
         mentions[f[1]] = mention
     for f, at in later:
         _link(f, mentions, entity, at)
     return mentions, entity
 
-# %% ../../nbs/core/08_standoff.ipynb #aa1d05f4
-def _link(f: list[str], mentions: dict, entity: dict, at: str):
-    "Take in a line that speaks of mentions."
-    for id in f[1:2] if f[0] == "COREF" else f[1:]:
+# %% ../../nbs/core/08_standoff.ipynb #64acb3e0
+def _ids_in(f: list[str]) -> list[str]:
+    "List the mentions that a line speaks of."
+    return f[1:2] if f[0] == "COREF" else f[1:]
+
+
+def _check_here(f: list[str], mentions: Collection, at: str):
+    "Refuse a line that speaks of a mention which is not here."
+    for id in _ids_in(f):
         if id not in mentions:
             raise FormatError(f"{f[0]} of a mention {id!r} that is not here", at)
-    if f[0] != "COREF":
-        return
+
+# %% ../../nbs/core/08_standoff.ipynb #2ccbb36d
+def _check_entity(f: list[str], entity: Collection, at: str):
+    "Refuse an entity without an id, and a second entity of a mention."
     if not f[2]:
         raise FormatError("the entity has no id", at)
     if f[1] in entity:
         raise FormatError(f"mention {f[1]} has two entities", at)
-    entity[f[1]] = f[2]
+
+# %% ../../nbs/core/08_standoff.ipynb #aa1d05f4
+def _link(f: list[str], mentions: dict, entity: dict, at: str):
+    "Take in a line that speaks of mentions."
+    _check_here(f, mentions, at)
+    if f[0] == "COREF":
+        _check_entity(f, entity, at)
+        entity[f[1]] = f[2]
 
 # %% ../../nbs/core/08_standoff.ipynb #b264e43b
 def _by_entity(
@@ -206,7 +261,7 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     )
 
 
-def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
+def _sentences(txt: bytes, where: str) -> _Texts:
     "Read a sentence per line; of empty lines there may be a million."
     text = _text(txt, where)
     out: list[tuple[str, ...]] = [()] * (text.count("\n") + bool(text and text[-1] != "\n"))
@@ -224,15 +279,18 @@ def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Docu
     sentences = _sentences(txt, _beside(where, ".ann", ".txt"))
     return _gathered(doc_key, sentences, _by_entity(*_mentions(ann, sentences, where)))
 
+# %% ../../nbs/core/08_standoff.ipynb #5485c691
+def _check_alike(a: _Mention, b: _Mention, where: str):
+    "Refuse two mentions at one place that differ in their labels."
+    if a != b:
+        raise FormatError(f"two mentions at {list(a.span)} have different labels", where)
+
 # %% ../../nbs/core/08_standoff.ipynb #7e142819
 def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]:
     "Index mentions by their spans; two at one place must be alike."
-    known = dict(zip(map(attrgetter("span"), mentions), mentions))
+    known = {m.span: m for m in mentions}
     for m in mentions:
-        if known[m.span] != m:
-            raise FormatError(
-                f"two mentions at {list(m.span)} have different labels", where
-            )
+        _check_alike(m, known[m.span], where)
     return known
 
 # %% ../../nbs/core/08_standoff.ipynb #cc8ad90a
@@ -257,6 +315,11 @@ def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     kinds = map_members(attrgetter("kind"), found)
     return doc.changed(labels={"type": types, "kind": kinds})
 
+# %% ../../nbs/core/08_standoff.ipynb #2f826a96
+def _absent(needed: Iterable[str], names: Collection[str]) -> str:
+    "List the columns that are needed, but not there."
+    return ", ".join(n for n in needed if n not in names)
+
 # %% ../../nbs/core/08_standoff.ipynb #ff730adf
 ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat", "text")
 
@@ -264,7 +327,7 @@ ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat", "text")
 def _header(lines: list[str], needed: Iterable[str], where: str) -> list[str]:
     "Read the names of a table's columns, which must include those that are needed."
     names = lines[0].split("\t") if lines else []
-    if missing := ", ".join(n for n in needed if n not in names):
+    if missing := _absent(needed, names):
         raise FormatError(f"the header has no {missing}", at_line(where, 1))
     return names
 
@@ -286,7 +349,7 @@ def _table(
         yield n, dict(zip(names, cells))
 
 # %% ../../nbs/core/08_standoff.ipynb #bd172888
-def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
+def _book(tokens: bytes, where: str) -> _Texts:
     "Read the sentences of a book."
     out: list[list[str]] = []
     last: tuple[str | None, str] | None = None
@@ -312,15 +375,17 @@ def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
         last, size = now, size + 1
     return tuple(map(tuple, out))
 
+# %% ../../nbs/core/08_standoff.ipynb #04c40604
+def _check_inside(span: Span, size: int, at: str):
+    "Refuse a span that ends behind the text."
+    if span.end >= size:
+        raise FormatError(f"span {list(span)} lies outside the text of {size} tokens", at)
+
 # %% ../../nbs/core/08_standoff.ipynb #cd1ee9c2
 def _check_words(span: Span, text: str, words: list[str], where: str, n: int):
     "Check that the words of a book at a span are those of a mention."
-    if span.end >= len(words):
-        raise FormatError(
-            f"span {list(span)} lies outside the text of {len(words)} tokens",
-            at_line(where, n),
-        )
-    there = " ".join(words[span.start : span.end + 1])
+    _check_inside(span, len(words), at_line(where, n))
+    there = _words_at(words, span)
     if _squeezed(there) != _squeezed(text):
         raise FormatError(
             f"the text has {there!r} there, not {text!r}",
@@ -396,22 +461,32 @@ def _check_same_text(there: str, given: str, at: str):
     if given and _squeezed(there) != _squeezed(given):
         raise FormatError(f"the text has {there!r} there, not {given!r}", at)
 
-# %% ../../nbs/core/08_standoff.ipynb #97d95531
-def _nlp_words(m: _NlpMention, sentences: list[_NlpSentence], at: str) -> str:
-    "Find the words of a mention in its sentence, which must hold them."
+# %% ../../nbs/core/08_standoff.ipynb #81cf917c
+def _sentence_of(m: _NlpMention, sentences: list[_NlpSentence], at: str) -> _NlpSentence:
+    "Find the sentence of a mention."
     if not 1 <= m.sentNum <= len(sentences):
         raise FormatError(
             f"there is no sentence {m.sentNum} of {len(sentences)}",
             at,
             "sentences count from 1",
         )
-    tokens = sentences[m.sentNum - 1].tokens
-    if not 1 <= m.startIndex < m.endIndex <= len(tokens) + 1:
+    return sentences[m.sentNum - 1]
+
+
+def _check_tokens(m: _NlpMention, n: int, at: str):
+    "Refuse a mention that is not inside of its sentence of `n` tokens."
+    if not 1 <= m.startIndex < m.endIndex <= n + 1:
         raise FormatError(
-            f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}",
+            f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {n}",
             at,
             "tokens count from 1, and the end is behind the last one",
         )
+
+# %% ../../nbs/core/08_standoff.ipynb #97d95531
+def _nlp_words(m: _NlpMention, sentences: list[_NlpSentence], at: str) -> str:
+    "Find the words of a mention in its sentence, which must hold them."
+    tokens = _sentence_of(m, sentences, at).tokens
+    _check_tokens(m, len(tokens), at)
     return " ".join(map(attrgetter("word"), tokens[m.startIndex - 1 : m.endIndex - 1]))
 
 # %% ../../nbs/core/08_standoff.ipynb #092d9921
@@ -434,13 +509,18 @@ def _nlp_decoded(data: bytes, where: str) -> _NlpFile:
     except (msgspec.MsgspecError, RecursionError) as e:
         raise FormatError(f"is not CoreNLP's JSON: {e}", where) from None
 
+# %% ../../nbs/core/08_standoff.ipynb #3d4f1515
+def _check_has_words(s: _NlpSentence, at: str):
+    "Refuse a sentence with a token that has no word."
+    if not all(map(attrgetter("word"), s.tokens)):
+        raise FormatError("a token has no word", at)
+
 # %% ../../nbs/core/08_standoff.ipynb #ed8e08ca
 def _nlp_file(data: bytes, where: str) -> _NlpFile:
     "Read CoreNLP's JSON, in which each token must have a word."
     got = _nlp_decoded(data, where)
     for i, s in enumerate(got.sentences, 1):
-        if not all(map(attrgetter("word"), s.tokens)):
-            raise FormatError("a token has no word", f"{where}, sentence {i}")
+        _check_has_words(s, f"{where}, sentence {i}")
     return got
 
 # %% ../../nbs/core/08_standoff.ipynb #54ad92f6
@@ -454,14 +534,18 @@ def _nlp_clusters(got: _NlpFile, where: str) -> Iterator[tuple[str, list[_Mentio
         if mentions:
             yield "", list(map(place, mentions))
 
+# %% ../../nbs/core/08_standoff.ipynb #3d567cc2
+def _nlp_sentences(got: _NlpFile) -> tuple[tuple, ...]:
+    "Return the words as they are in the text: CoreNLP writes brackets in another way."
+    tokens = map(attrgetter("tokens"), got.sentences)
+    return map_members(lambda t: t.originalText or t.word, tokens)
+
 # %% ../../nbs/core/08_standoff.ipynb #926cc082
 def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     "Read the one document of CoreNLP's JSON, with the label `kind`; `where` is the file's name, for its key and errors."
     got = _nlp_file(data, where)
-    sentences = map_members(
-        lambda t: t.originalText or t.word, map(attrgetter("tokens"), got.sentences)
-    )
-    return [_gathered(_key_of(got.docId, where), sentences, _nlp_clusters(got, where))]
+    clusters = _nlp_clusters(got, where)
+    return [_gathered(_key_of(got.docId, where), _nlp_sentences(got), clusters)]
 
 # %% ../../nbs/core/08_standoff.ipynb #c15caae3
 def _key_of(title: str, where: str) -> str:
@@ -475,14 +559,17 @@ def _key_of(title: str, where: str) -> str:
 _WIDE = re.compile("[\U00010000-\U0010ffff]")  # characters of two UTF-16 units
 
 
+def _wide_places(text: str) -> list[int]:
+    "Find where characters of two units begin, counted in units."
+    return [m.start() + k for k, m in enumerate(_WIDE.finditer(text))]
+
+
 class _Words:
     "The words of a text by their characters, and notes of what was changed or left out."
 
     def __init__(self, text: str, where: str, utf16: bool = False):
         self.text, self.where, self.notes = text, where, Counter[str]()
-        wide = _WIDE.finditer(text) if utf16 else ()
-        # where a character of two units begins
-        self.wide = [m.start() + k for k, m in enumerate(wide)]
+        self.wide = _wide_places(text) if utf16 else []
 
     def at(self, offset: int, where: str) -> int:
         "Find the character at an offset."
@@ -507,7 +594,7 @@ class _Words:
             raise FormatError(f"[{begin}, {end}] ends before it starts", where)
         return self.at(begin, where), self.at(end, where)
 
-    def cut(self, chars: list[tuple[int, int]] = [], edges: Iterable[int] = ()) -> Self:
+    def cut(self, chars: _Chars = [], edges: Iterable[int] = ()) -> Self:
         "Take these words (their characters), and sentences that begin at `edges`; or those of `read_text`."
         if chars:
             self.sentences = self.between(chars, sorted(edges))
@@ -517,14 +604,12 @@ class _Words:
         self.ends = list(map(itemgetter(1), chars))
         return self
 
-    def between(
-        self, chars: list[tuple[int, int]], edges: list[int]
-    ) -> tuple[tuple[str, ...], ...]:
+    def between(self, chars: _Chars, edges: list[int]) -> _Texts:
         "Group words into sentences that begin at `edges`."
         groups = groupby(chars, key=lambda c: bisect_right(edges, c[0]))
         return map_members(lambda c: self.text[slice(*c)], map(itemgetter(1), groups))
 
-    def by_rules(self) -> tuple[tuple[tuple[str, ...], ...], list[tuple[int, int]]]:
+    def by_rules(self) -> tuple[_Texts, _Chars]:
         "Cut the text into sentences by the rules of `read_text`."
         read = read_text(self.text, self.where)
         return read.document.sentences, read.chars
@@ -533,9 +618,12 @@ class _Words:
 class _Mark(NamedTuple):
     "A mention as a tool keeps it."
 
-    parts: list[tuple[int, int]]  # characters, half-open
+    parts: _Chars
     type: str = ""
     kind: str = ""
+
+
+_Group = tuple[str, list[_Mark]]  # the name of an entity, or none, and its mentions
 
 # %% ../../nbs/core/08_standoff.ipynb #82c14cf3
 def _span(m: _Mark, w: _Words) -> Span | None:
@@ -568,17 +656,19 @@ def _in_a_line(notes: Mapping[str, int]) -> str:
     "Write down what was counted, if at all."
     return "; ".join(f"{what}: {n:,}" for what, n in notes.items() if n)
 
+# %% ../../nbs/core/08_standoff.ipynb #8194c4ec
+def _found(groups: Iterable[_Group], w: _Words) -> list[tuple[str, list[_Mention]]]:
+    "Turn groups of marks into groups of mentions; a group in which no word is marked is left out."
+    return [(name, mentions) for name, marks in groups if (mentions := _once(marks, w))]
+
 # %% ../../nbs/core/08_standoff.ipynb #13042dc1
-def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -> Document:
+def _annotated(key: str, w: _Words, groups: Iterable[_Group]) -> Document:
     "Make a document of named groups of mentions."
-    clusters = [(name, mentions) for name, marks in groups if (mentions := _once(marks, w))]
-    d = _gathered(key, w.sentences, clusters)
+    d = _gathered(key, w.sentences, _found(groups, w))
     return d.changed(meta={"notes": _in_a_line(w.notes)}) if w.notes else d
 
 # %% ../../nbs/core/08_standoff.ipynb #bb5dbe47
-def _unnamed(
-    marks: Mapping[Any, _Mark], groups: Iterable[Iterable]
-) -> list[tuple[str, list[_Mark]]]:
+def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[_Group]:
     "Make groups of ids groups of marks, without names."
     return [("", list(map(marks.__getitem__, g))) for g in groups]
 
@@ -604,12 +694,24 @@ _SAME = re.compile("coref|ident|anaph|equiv|same|alias", re.I)
 _Relation = tuple[str, str, str]  # what it is called, and the ids of two mentions
 
 
+def _usual(kinds: Iterable[str]) -> set[str]:
+    "Select the relations that have no name, or a usual one."
+    return {k for k in kinds if not k or _SAME.search(k)}
+
+
 def _meant(kinds: set[str], wanted: Iterable[str]) -> set[str]:
     "Choose the relations that mean coreference: those that are wanted, else those with a usual name, else the only one."
     if chosen := set(wanted):
         return chosen
-    usual = {k for k in kinds if not k or _SAME.search(k)}
-    return usual or (kinds if len(kinds) == 1 else set())
+    return _usual(kinds) or (kinds if len(kinds) == 1 else set())
+
+# %% ../../nbs/core/08_standoff.ipynb #066e3b70
+def _check_kinds(chosen: set[str], kinds: set[str], where: str):
+    "Refuse relations that the file does not have."
+    if kinds and (unknown := chosen - kinds):
+        raise CallError(
+            f"there are no relations {min(unknown)!r}", where, nearest(min(unknown), kinds)
+        )
 
 # %% ../../nbs/core/08_standoff.ipynb #473219e9
 def _coreference(
@@ -618,12 +720,7 @@ def _coreference(
     "List the pairs of mentions whose relation is coreference; note the others."
     kinds, pairs = set(map(itemgetter(0), found)), []
     chosen = _meant(kinds, wanted)
-    if kinds and (unknown := chosen - kinds):
-        raise CallError(
-            f"there are no relations {min(unknown)!r}",
-            w.where,
-            nearest(min(unknown), kinds),
-        )
+    _check_kinds(chosen, kinds, w.where)
     for kind, a, b in found:
         if kind in chosen:
             pairs.append((a, b))
@@ -635,28 +732,39 @@ def _coreference(
 _TEXT_BOUND = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 
 
-def _parts(offsets: str, w: _Words, at: str) -> list[tuple[int, int]]:
+def _parts(offsets: str, w: _Words, at: str) -> _Chars:
     "Read the places of a mention's parts: `36 39;40 43`."
     return [
         w.place(int(begin), int(end), at)
         for begin, end in re.findall(r"(\d+) (\d+)", offsets)
     ]
 
-# %% ../../nbs/core/08_standoff.ipynb #363e1ea1
-def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
-    "Read a mention from its line, whose words must be its own."
+# %% ../../nbs/core/08_standoff.ipynb #53614f54
+def _type_and_offsets(f: list[str], at: str) -> re.Match[str]:
+    "Split the second column of a mention's line."
     if len(f) < 3 or not (m := _TEXT_BOUND.fullmatch(f[1])):
         raise FormatError(
             "is not a mention", at, "known: T1, a tab, type, begin, end, a tab, its words"
         )
-    parts = _parts(m[2], w, at)
-    words = " ".join(w.text[slice(*p)] for p in parts)
-    if _squeezed(words) != _squeezed(f[2]):
+    return m
+
+
+def _check_marked(words: str, given: str, at: str):
+    "Refuse a mention whose words are not those of the text; white space does not count."
+    if _squeezed(words) != _squeezed(given):
         raise FormatError(
-            f"the text has {words[:80]!r} there, not {f[2][:80]!r}",
+            f"the text has {words[:80]!r} there, not {given[:80]!r}",
             at,
             "does the text belong to it?",
         )
+
+# %% ../../nbs/core/08_standoff.ipynb #363e1ea1
+def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
+    "Read a mention from its line, whose words must be its own."
+    m = _type_and_offsets(f, at)
+    parts = _parts(m[2], w, at)
+    words = " ".join(w.text[slice(*p)] for p in parts)
+    _check_marked(words, f[2], at)
     return _Mark(parts, m[1])
 
 # %% ../../nbs/core/08_standoff.ipynb #e66002f9
@@ -692,7 +800,7 @@ def _brat_columns(line: str, at: str) -> list[str]:
 # %% ../../nbs/core/08_standoff.ipynb #51c64625
 def _brat_marks(
     lines: Iterable[str], w: _Words, where: str
-) -> tuple[dict[str, _Mark], list[tuple[list[str], str]]]:
+) -> tuple[dict[str, _Mark], list[_Row]]:
     "Read the marks of an .ann file by their ids, and the columns and places of the lines that relate them."
     marks, relating = dict[str, _Mark](), []
     for n, line in enumerate(lines, 1):
@@ -701,8 +809,7 @@ def _brat_marks(
         at = at_line(where, n)
         f = _brat_columns(line, at)
         if line[0] == "T":
-            if f[0] in marks:
-                raise FormatError(f"mention {f[0]} appears twice", at)
+            _check_new(f[0], marks, at)
             marks[f[0]] = _text_bound(f, w, at)
         elif line[0] == "E":
             w.notes["events, left out"] += 1
@@ -712,7 +819,7 @@ def _brat_marks(
 
 # %% ../../nbs/core/08_standoff.ipynb #bece98d4
 def _related(
-    relating: Iterable[tuple[list[str], str]], marks: Mapping[str, _Mark], w: _Words
+    relating: Iterable[_Row], marks: Mapping[str, _Mark], w: _Words
 ) -> list[_Relation]:
     "List the pairs of mentions that lines relate; note those with events."
     found = []
@@ -766,19 +873,26 @@ def _is_array(type: str) -> bool:
     "Tell whether a type is one of arrays."
     return _local(type) == "FSArray" or type.endswith("[]")
 
+# %% ../../nbs/core/08_standoff.ipynb #64dd2f7a
+def _is_number(value: Any) -> bool:
+    "Tell whether a value is a text of at most ten digits."
+    if not isinstance(value, str):
+        return False
+    return value.isascii() and value.isdecimal() and len(value) <= 10
+
 # %% ../../nbs/core/08_standoff.ipynb #4ad96335
 def _whole(value: Any, at: str) -> int:
     "Read a number, however it is written."
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if (
-        isinstance(value, str)
-        and value.isascii()
-        and value.isdecimal()
-        and len(value) <= 10
-    ):
+    if _is_number(value):
         return int(value)
     raise FormatError(f"{str(value)[:40]!r} is not a number", at)
+
+# %% ../../nbs/core/08_standoff.ipynb #d917b1da
+def _matters(type: str) -> bool:
+    "Tell whether feature structures of a type have to do with coreference."
+    return _local(type) in _LOCAL or type.endswith(("Chain", "Link", "[]"))
 
 # %% ../../nbs/core/08_standoff.ipynb #b277e67d
 class _Cas:
@@ -789,7 +903,7 @@ class _Cas:
         self.sofa, self.view = 0, _Words("", where)  # the text that is read
 
     def add(self, id: Any, type: str, features: dict[str, Any]):
-        if not (_local(type) in _LOCAL or type.endswith(("Chain", "Link", "[]"))):
+        if not _matters(type):
             return
         n = _whole(id, f"{self.where}, id of a {_local(type)}")
         if n in self.all:
@@ -841,18 +955,28 @@ def _all_refs(cas: _Cas, id: int, name: str) -> list[int]:
         chain.from_iterable(map(partial(_elements_or_self, cas), _refs(cas, id, name)))
     )
 
+# %% ../../nbs/core/08_standoff.ipynb #7fcca228
+def _is_not_initial(cas: _Cas, sofa: int) -> bool:
+    "Tell whether a text is another one than that of the initial view."
+    return cas.text(sofa, "sofaID") != "_InitialView"
+
 # %% ../../nbs/core/08_standoff.ipynb #752ec2c9
 def _sofa_of(cas: _Cas) -> int:
     "Find the text that is read: that of the initial view, else the first one."
     sofas = [i for i in cas.of("Sofa") if cas.text(i, "sofaString")]
     if not sofas:
         raise FormatError("holds no text", cas.where, "a CAS keeps it as sofaString")
-    return min(sofas, key=lambda i: cas.text(i, "sofaID") != "_InitialView")
+    return min(sofas, key=partial(_is_not_initial, cas))
 
 # %% ../../nbs/core/08_standoff.ipynb #847f5dcb
+def _places_of(cas: _Cas, ids: Iterable[int]) -> _Chars:
+    "List the places of annotations, as far as they are in the text that is read."
+    return list(filter(None, map(partial(_place, cas), ids)))
+
+
 def _places(cas: _Cas, type: str) -> list[tuple[int, int]]:
     "List the places of a type's annotations in the order of the text."
-    return sorted(filter(None, map(partial(_place, cas), cas.of(type))))
+    return sorted(_places_of(cas, cas.of(type)))
 
 # %% ../../nbs/core/08_standoff.ipynb #05ecf3df
 def _check_apart(tokens: Iterable[tuple[int, int]], where: str):
@@ -871,15 +995,29 @@ def _words_of(cas: _Cas) -> _Words:
     _check_apart(tokens, cas.where)
     return cas.view.cut(tokens, map(itemgetter(0), edges))
 
+# %% ../../nbs/core/08_standoff.ipynb #0af45027
+def _is_elsewhere(cas: _Cas, id: int) -> bool:
+    "Tell whether an annotation is in another text of the CAS than the one that is read."
+    sofa = cas.all[id].features.get("sofa")
+    return sofa is not None and _whole(sofa, cas.at(id)) != cas.sofa
+
 # %% ../../nbs/core/08_standoff.ipynb #98858941
 def _place(cas: _Cas, id: int) -> tuple[int, int] | None:
     "Find the characters of an annotation; None: it is in another text of the CAS."
-    if (sofa := cas.all[id].features.get("sofa")) is not None and _whole(
-        sofa, cas.at(id)
-    ) != cas.sofa:
+    if _is_elsewhere(cas, id):
         cas.view.notes[f"{_local(cas.all[id].type)} in another text, left out"] += 1
         return None
     return cas.view.place(cas.number(id, "begin"), cas.number(id, "end"), cas.at(id))
+
+# %% ../../nbs/core/08_standoff.ipynb #0d8a5c56
+def _xml_fault(e: expat.ExpatError, where: str) -> FormatError:
+    "Report XML that ends too early or is damaged."
+    fault = expat.errors.messages.get(e.code, "damaged")
+    return FormatError(
+        f"is not XML: {fault}",
+        at_line(where, e.lineno),
+        "it may be cut off: export it again",
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #aec0752e
 def _parse_xml(parser: expat.XMLParserType, data: bytes, where: str):
@@ -887,12 +1025,7 @@ def _parse_xml(parser: expat.XMLParserType, data: bytes, where: str):
     try:
         parser.Parse(data, True)
     except expat.ExpatError as e:
-        fault = expat.errors.messages.get(e.code, "damaged")
-        raise FormatError(
-            f"is not XML: {fault}",
-            at_line(where, e.lineno),
-            "it may be cut off: export it again",
-        ) from None
+        raise _xml_fault(e, where) from None
     except (ValueError, LookupError) as e:
         raise FormatError(f"is not XML: {e}", where) from None
 
@@ -932,6 +1065,19 @@ def _read_xmi(data: bytes, cas: _Cas):
     parser.StartDoctypeDeclHandler = refuse
     _parse_xml(parser, data, cas.where)
 
+# %% ../../nbs/core/08_standoff.ipynb #9debea0a
+def _features_of(structure: dict[str, Any]) -> dict[str, Any]:
+    "Name the features of an object as XMI does: the names of references begin with @, those of offsets may with ^."
+    return {k.lstrip("@^"): v for k, v in structure.items()}
+
+
+def _take_object(structure: dict[str, Any], cas: _Cas):
+    "Take in an object of a JSON CAS."
+    type = structure.get("%TYPE")
+    if not isinstance(type, str):
+        raise FormatError("a feature structure has no type", cas.where)
+    cas.add(structure.get("%ID"), type, _features_of(structure))
+
 # %% ../../nbs/core/08_standoff.ipynb #0ed4eefe
 class _CasFile(msgspec.Struct):
     "What we read of a JSON CAS."
@@ -940,14 +1086,12 @@ class _CasFile(msgspec.Struct):
 
 
 def _read_json_cas(data: bytes, cas: _Cas):
-    "Take in the objects of a JSON CAS; the names of references begin with @, those of offsets may with ^."
+    "Take in the objects of a JSON CAS."
     for s in _decoded(data, msgspec.json.Decoder(_CasFile).decode, cas.where, 1).structures:
-        if not isinstance(type := s.get("%TYPE"), str):
-            raise FormatError("a feature structure has no type", cas.where)
-        cas.add(s.get("%ID"), type, {k.lstrip("@^"): v for k, v in s.items()})
+        _take_object(s, cas)
 
 # %% ../../nbs/core/08_standoff.ipynb #940a3691
-_Groups = list[tuple[str, list[_Mark]]]
+_Groups = list[_Group]
 
 
 def _before(
@@ -1048,7 +1192,7 @@ def _entities(cas: _Cas) -> _Groups:
     for m in _of_annotator(cas, "Mention"):
         ids = _ids_of_parts(m, surfaces, cas)
         _own(ids, m, owner, cas.at(m))
-        parts = list(filter(None, map(partial(_place, cas), ids)))
+        parts = _places_of(cas, ids)
         if parts:
             groups[next(iter(_refs(cas, m, "Entity")), m)].append(_Mark(parts))
         else:
@@ -1063,19 +1207,29 @@ def _usual_layer(full: list[str]) -> str:
             return name
     return full[0] if len(full) == 1 else ""
 
+# %% ../../nbs/core/08_standoff.ipynb #9a5b2424
+def _check_layer(wanted: str, layers: Collection[str], where: str):
+    "Refuse a layer that the file does not have."
+    if wanted and wanted not in layers:
+        raise CallError(f"there is no layer {wanted!r}", where, nearest(wanted, layers))
+
+
+def _several_layers(full: list[str], where: str) -> DataError:
+    "Report chains in several layers, none of which has a usual name."
+    return DataError(
+        f"has chains of several layers: {', '.join(full)}",
+        where,
+        f'name one, as layer="{full[0]}"',
+    )
+
 # %% ../../nbs/core/08_standoff.ipynb #602498d9
 def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
     "Choose the groups of the layer that is wanted, or meant; note the others."
-    if wanted and wanted not in layers:
-        raise CallError(f"there is no layer {wanted!r}", cas.where, nearest(wanted, layers))
+    _check_layer(wanted, layers, cas.where)
     full = list(filter(layers.get, layers))
     name = wanted or _usual_layer(full)
     if full and not name:
-        raise DataError(
-            f"has chains of several layers: {', '.join(full)}",
-            cas.where,
-            f'name one, as layer="{full[0]}"',
-        )
+        raise _several_layers(full, cas.where)
     for other in full:
         if other != name:
             cas.view.notes[f"chains of the layer {other}, left out"] += len(layers[other])
@@ -1087,17 +1241,38 @@ def _title(cas: _Cas) -> str:
     titles = (cas.text(i, "documentTitle") for i in cas.of("DocumentMetaData"))
     return next(filter(None, titles), "")
 
+# %% ../../nbs/core/08_standoff.ipynb #7279c603
+def _read_cas(data: bytes, where: str) -> _Cas:
+    "Read a CAS, as XMI or JSON."
+    cas = _Cas(where)
+    read = _read_json_cas if data.lstrip()[:1] == b"{" else _read_xmi
+    read(data, cas)
+    return cas
+
+
+def _all_layers(cas: _Cas) -> dict[str, _Groups]:
+    "Read the chains of each layer, and the entities of CorefAnnotator like one more."
+    return _chains(cas) | {"CorefAnnotator": _entities(cas)}
+
 # %% ../../nbs/core/08_standoff.ipynb #1dfab443
 def parse_cas(
     data: bytes, where: str = "", layer: str = "", doc_key: str = ""
 ) -> list[Document]:
     """Read the one document of a UIMA CAS, as XMI or JSON: chains of INCEpTION or WebAnno with the label `kind`, or
     entities of CorefAnnotator with their names. Its key is its title there, else `doc_key`, else the file's name."""
-    cas = _Cas(where)
-    (_read_json_cas if data.lstrip()[:1] == b"{" else _read_xmi)(data, cas)
+    cas = _read_cas(data, where)
     words = _words_of(cas)
-    groups = _one_layer(_chains(cas) | {"CorefAnnotator": _entities(cas)}, layer, cas)
+    groups = _one_layer(_all_layers(cas), layer, cas)
     return [_annotated(_key_of(_title(cas) or doc_key, where), words, groups)]
+
+# %% ../../nbs/core/08_standoff.ipynb #8387cc44
+def _by_several(names: Collection[str], where: str) -> DataError:
+    "Report that several people annotated a file."
+    return DataError(
+        f"was annotated by {', '.join(names)}",
+        where,
+        f'name one, as by="{min(names)}", or compare them',
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #93d13874
 ByAnnotator = dict[str, list[Document]]  # annotator -> documents
@@ -1110,11 +1285,7 @@ def _of_one(found: ByAnnotator, by: str, where: str) -> list[Document]:
     if not found:
         raise FormatError("holds no annotations", where)
     if not by and len(found) > 1:
-        raise DataError(
-            f"was annotated by {', '.join(found)}",
-            where,
-            f'name one, as by="{min(found)}", or compare them',
-        )
+        raise _by_several(found, where)
     return found[by or min(found)]
 
 # %% ../../nbs/core/08_standoff.ipynb #7f9db2b0
@@ -1161,11 +1332,15 @@ def _person(x: Any, n: int) -> str:
     return str(x) if isinstance(x, str | int) else f"annotator {n}"
 
 # %% ../../nbs/core/08_standoff.ipynb #81636f83
+def _first_label(labels: list[str] | None) -> str:
+    return labels[0] if labels else ""
+
+
 def _region(v: _Value, w: _Words, at: str) -> _Mark:
     "Read a region, whose words must be its own."
     place = w.place(v.start, v.end, at)
     _check_same_text(w.text[slice(*place)], str(v.text or "").replace("\\n", "\n"), at)
-    return _Mark([place], v.labels[0] if v.labels else "")
+    return _Mark([place], _first_label(v.labels))
 
 # %% ../../nbs/core/08_standoff.ipynb #77c99ef4
 def _regions(work: _Work, w: _Words, at: str) -> dict[str, _Mark]:
@@ -1184,6 +1359,13 @@ def _regions(work: _Work, w: _Words, at: str) -> dict[str, _Mark]:
             raise FormatError("two regions have this id", here)
     return marks
 
+# %% ../../nbs/core/08_standoff.ipynb #a9adc2bc
+def _check_both(r: _Region, marks: Collection[str], at: str):
+    "Refuse a relation with a region that is not here."
+    for id in (r.from_id, r.to_id):
+        if id not in marks:
+            raise FormatError(f"a relation with region {id!r}, which is not here", at)
+
 # %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
 def _studio_relations(work: _Work, marks: Mapping[str, _Mark], at: str) -> list[_Relation]:
     "Read the relations of regions, which must be here."
@@ -1191,10 +1373,8 @@ def _studio_relations(work: _Work, marks: Mapping[str, _Mark], at: str) -> list[
     for r in work.result:
         if r.type != "relation":
             continue
-        for id in (r.from_id, r.to_id):
-            if id not in marks:
-                raise FormatError(f"a relation with region {id!r}, which is not here", at)
-        found.append((r.labels[0] if r.labels else "", r.from_id, r.to_id))
+        _check_both(r, marks, at)
+        found.append((_first_label(r.labels), r.from_id, r.to_id))
     return found
 
 # %% ../../nbs/core/08_standoff.ipynb #068fb32f
@@ -1220,14 +1400,24 @@ def _studio_groups(
         else _unnamed(marks, _joined(marks, _coreference(found, relations, w)))
     )
 
+# %% ../../nbs/core/08_standoff.ipynb #3fce883e
+def _texts_of(task: _Task) -> dict[str, str]:
+    "Return the fields of a task that are texts."
+    return {k: v for k, v in (task.data or {}).items() if isinstance(v, str)}
+
+
+def _main_text(texts: Mapping[str, str]) -> str:
+    "Choose the field that is called text, else the longest one."
+    return texts["text"] if "text" in texts else max(texts.values(), key=len)
+
 # %% ../../nbs/core/08_standoff.ipynb #55847c43
 def _task_text(task: _Task, n: int, at: str) -> tuple[str, str]:
     "Return the key and the text of a task; where none is called text, its longest."
-    texts = {k: v for k, v in (task.data or {}).items() if isinstance(v, str)}
+    texts = _texts_of(task)
     if not texts:
         raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
-    text = texts["text"] if "text" in texts else max(texts.values(), key=len)
-    return str(texts.get("doc_key") or f"task-{n if task.id is None else task.id}"), text
+    number = n if task.id is None else task.id
+    return str(texts.get("doc_key") or f"task-{number}"), _main_text(texts)
 
 # %% ../../nbs/core/08_standoff.ipynb #49e1a0a4
 def _has_relations(tasks: Iterable[_Task]) -> bool:
@@ -1239,7 +1429,7 @@ def _has_relations(tasks: Iterable[_Task]) -> bool:
 # %% ../../nbs/core/08_standoff.ipynb #ddb0c8ed
 def _works(task: _Task) -> list[tuple[str, _Work]]:
     "List what people made of a task, with their names, and without what was cancelled."
-    done = (work for work in task.annotations if not work.was_cancelled)
+    done = filterfalse(attrgetter("was_cancelled"), task.annotations)
     return [(_person(work.completed_by, n), work) for n, work in enumerate(done, 1)]
 
 # %% ../../nbs/core/08_standoff.ipynb #31aadd53
@@ -1261,15 +1451,16 @@ def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotat
     return dict(found)
 
 # %% ../../nbs/core/08_standoff.ipynb #2d6be486
-def _counted(
-    key: str, text: str, groups: Callable[[_Words], _Groups], at: str, utf16: bool
-) -> Document:
+_Reader = Callable[[_Words], _Groups]  # of an annotation, given the words of its text
+
+
+def _counted(key: str, text: str, groups: _Reader, at: str, utf16: bool) -> Document:
     "Read a document whose offsets count UTF-16 units, or else code points."
     w = _Words(text, at, utf16)
     return _annotated(key, w.cut(), groups(w))
 
 # %% ../../nbs/core/08_standoff.ipynb #6ccc803b
-def _either(key: str, text: str, groups: Callable[[_Words], _Groups], at: str) -> Document:
+def _either(key: str, text: str, groups: _Reader, at: str) -> Document:
     "Read a document whose offsets count UTF-16 units or, where the words tell that they were written by a program, code points."
     try:
         return _counted(key, text, groups, at, utf16=True)
@@ -1367,36 +1558,51 @@ def _elements(data: bytes, where: str, take: Callable[[str, dict[str, str], str]
     parser.EntityDeclHandler = refuse
     _parse_xml(parser, data, where)
 
+# %% ../../nbs/core/08_standoff.ipynb #097bef49
+def _index_of(word: str, number: Mapping[str, int], at: str) -> int:
+    "Find the index of a word by its id."
+    if word not in number:
+        raise FormatError(f"there is no word {word!r}", at)
+    return number[word]
+
 # %% ../../nbs/core/08_standoff.ipynb #262cc803
 def _piece(piece: str, number: Mapping[str, int], at: str) -> Span:
     "Read one piece of a markable: a word, or the words from one to another."
     first, _, last = piece.partition("..")
-    for word in (first, last or first):
-        if word not in number:
-            raise FormatError(f"there is no word {word!r}", at)
-    return Span(number[first], number[last or first])
+    return Span(_index_of(first, number, at), _index_of(last or first, number, at))
+
+# %% ../../nbs/core/08_standoff.ipynb #5f2d665b
+def _check_forward(spans: Iterable[Span], written: str, at: str):
+    "Refuse a piece that ends before it starts."
+    for s in spans:
+        if s.end < s.start:
+            raise FormatError(f"the span {written} ends before it starts", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #c008d47f
 def _pieces(span: str, number: Mapping[str, int], at: str) -> list[Span]:
     "Read the words of a markable: word_1..word_3,word_5."
     out = sorted(_piece(piece, number, at) for piece in span.split(","))
-    for s in out:
-        if s.end < s.start:
-            raise FormatError(f"the span {span} ends before it starts", at)
+    _check_forward(out, span, at)
     return out
 
-# %% ../../nbs/core/08_standoff.ipynb #4ac141e6
-def _markables(
-    data: bytes, number: Mapping[str, int], where: str
-) -> Iterator[tuple[dict[str, str], list[Span]]]:
-    "List the markables of a level with their words."
+# %% ../../nbs/core/08_standoff.ipynb #213254e1
+_Markable = tuple[dict[str, str], list[Span]]  # its attributes and its words
+
+
+def _attributes(data: bytes, where: str) -> list[dict[str, str]]:
+    "List the attributes of the markables of a level."
     found: list[dict[str, str]] = []
     _elements(
         data,
         where,
         lambda name, features, _: found.append(features) if name == "markable" else None,
     )
-    for x in found:
+    return found
+
+# %% ../../nbs/core/08_standoff.ipynb #4ac141e6
+def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[_Markable]:
+    "List the markables of a level with their words."
+    for x in _attributes(data, where):
         at = f"{where}, markable {x.get('id', '')[:40]!r}"
         if not x.get("span"):
             raise FormatError("has no span", at)
@@ -1421,9 +1627,7 @@ def _mmax_words(words: bytes, where: str) -> tuple[list[str], dict[str, int]]:
     return tokens, position
 
 # %% ../../nbs/core/08_standoff.ipynb #e9e22fbd
-def _mmax_sets(
-    markables: Iterable[tuple[dict[str, str], list[Span]]],
-) -> tuple[list[dict[Span, None]], str]:
+def _mmax_sets(markables: Iterable[_Markable]) -> tuple[list[dict[Span, None]], str]:
     "Collect the mentions of each set, and notes about what was changed or left out."
     sets: dict[str, dict[Span, None]] = {}
     notes: Counter[str] = Counter()
@@ -1437,18 +1641,21 @@ def _mmax_sets(
     return list(sets.values()), _in_a_line(notes)
 
 # %% ../../nbs/core/08_standoff.ipynb #bdeb9db3
-def _cut_after(last: set[int], tokens: list[str]) -> tuple[tuple[str, ...], ...]:
+def _cut_after(last: set[int], tokens: list[str]) -> _Texts:
     "Cut words into sentences, each with its last word in `last`."
     ends = sorted(i + 1 for i in last | {len(tokens) - 1})
     return tuple(tuple(tokens[a:b]) for a, b in pairwise([0, *ends]))
 
+# %% ../../nbs/core/08_standoff.ipynb #c166fbc6
+def _final_signs(tokens: list[str]) -> set[int]:
+    "Find the signs that end sentences."
+    return {i for i, token in enumerate(tokens) if token in (".", "!", "?")}
+
 # %% ../../nbs/core/08_standoff.ipynb #38c304ea
-def _last_words(
-    levels: Iterable[tuple[dict[str, str], list[Span]]], tokens: list[str]
-) -> set[int]:
+def _last_words(levels: Iterable[_Markable], tokens: list[str]) -> set[int]:
     "Find the last words of sentences: those of their markables, else signs."
     last = {spans[-1].end for _, spans in levels}
-    return last or {i for i, token in enumerate(tokens) if token in (".", "!", "?")}
+    return last or _final_signs(tokens)
 
 # %% ../../nbs/core/08_standoff.ipynb #c202148c
 def parse_mmax(

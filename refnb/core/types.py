@@ -23,10 +23,14 @@ def _shortened(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
+def _short_place(where: str) -> str:
+    "Cut the middle out of a long place: the line and the field are at its end."
+    return where if len(where) <= 200 else f"{where[:40]}…{where[-159:]}"
+
+
 def _fitted(what: str, where: str, do: str) -> tuple[str, str, str]:
     "Shorten the parts of an error to a line of some 300 characters."
-    if len(where) > 200:
-        where = f"{where[:40]}…{where[-159:]}"  # the line and the field are at its end
+    where = _short_place(where)
     do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
     return _shortened(what, max(140, 296 - len(where) - len(do))), where, do
 
@@ -65,19 +69,34 @@ class DataError(RefnbError):
 class MissingPackage(RefnbError):
     "An optional package is not installed."
 
+# %% ../../nbs/core/00_types.ipynb #374c32be
+def _closest(name: str, known: list[str]) -> str | None:
+    "Find the known name that a misspelt one resembles most, whatever its case."
+    import difflib
+
+    lower = list(map(str.lower, known))
+    close = difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6)
+    return known[lower.index(close[0])] if close else None
+
+
+def _first_of(known: list[str]) -> str:
+    "List a dozen names; dots stand for the others."
+    return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
+
 # %% ../../nbs/core/00_types.ipynb #bd651e3c
 def nearest(name: str, known: Iterable[str]) -> str:
     """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
-    import difflib
-
     known = sorted(map(str, known))
     if not known:
         return "nothing is known here"
-    lower = list(map(str.lower, known))
-    close = difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6)
-    if close:
-        return f"did you mean {known[lower.index(close[0])]}?"
-    return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
+    meant = _closest(name, known)
+    return _first_of(known) if meant is None else f"did you mean {meant}?"
+
+# %% ../../nbs/core/00_types.ipynb #629d3032
+def _not_installed(module: str, extra: str) -> MissingPackage:
+    "Report a missing package, with the command that installs it."
+    what = f"the package {module} is not installed"
+    return MissingPackage(what, do=f"pip install 'refnb[{extra}]'")
 
 # %% ../../nbs/core/00_types.ipynb #6f4120af
 def need(module: str, extra: str) -> ModuleType:
@@ -90,9 +109,7 @@ def need(module: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as e:
         if e.name != module.split(".")[0]:
             raise
-        raise MissingPackage(
-            f"the package {module} is not installed", do=f"pip install 'refnb[{extra}]'"
-        ) from None
+        raise _not_installed(module, extra) from None
 
 # %% ../../nbs/core/00_types.ipynb #9f3399d7
 class Later:
@@ -202,11 +219,16 @@ class Question(Record):
     def _repr_html_(self) -> str:
         return _page(self)
 
+# %% ../../nbs/core/00_types.ipynb #b31060ff
+def _fields(questions: Sequence[Question]) -> list[str]:
+    "List the fields of questions, each once."
+    return list(dict.fromkeys(chain.from_iterable(map(attrgetter("meta"), questions))))
+
 # %% ../../nbs/core/00_types.ipynb #80bea0fa
 def meta_columns(questions: Sequence[Question]) -> dict[str, list]:
     "Collect the fields of questions for breakdowns: a column for each field, None where a question does not have it."
     columns = {}
-    for name in dict.fromkeys(chain.from_iterable(map(attrgetter("meta"), questions))):
+    for name in _fields(questions):
         columns[name] = [q.meta.get(name) for q in questions]
     return columns
 
@@ -254,6 +276,12 @@ class Answer(Record):
             return f"{at}, field sample: {self.sample} is negative"
         return ""
 
+# %% ../../nbs/core/00_types.ipynb #ed11a838
+def _single_best(scores: Sequence[float]) -> tuple[int, ...]:
+    "Choose the option with the best score, or none where several have it."
+    best = tuple(i for i, x in enumerate(scores) if x == max(scores))
+    return best if len(best) == 1 else ()
+
 # %% ../../nbs/core/00_types.ipynb #e99b7897
 def _cut_to(name: str, limit: int) -> str:
     "Cut a long name to its beginning and a hash of it all."
@@ -266,15 +294,19 @@ def _percent(text: str) -> str:
     "Write the bytes of a text as %XX."
     return "".join(map("%{:02X}".format, text.encode("utf-8", "surrogatepass")))
 
+# %% ../../nbs/core/00_types.ipynb #8999c666
+def _escaped(name: str) -> str:
+    "Escape what is no letter, digit or one of ._+- in a name, and a name of dots alone."
+    import re
+
+    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: _percent(m[0]), name)
+    return safe if safe.strip(".") else safe.replace(".", "%2E") or "%"
+
 # %% ../../nbs/core/00_types.ipynb #e1d91c97
 def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
-    import re
-
-    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: _percent(m[0]), name)
-    if not safe.strip("."):
-        safe = safe.replace(".", "%2E") or "%"
+    safe = _escaped(name)
     return safe if len(safe) <= limit else _cut_to(safe, limit)
 
 # %% ../../nbs/core/00_types.ipynb #c9988e9d
@@ -285,16 +317,23 @@ def safe_path(name: str) -> str:
     *folders, last = base.split("/")
     return "/".join(map(safe_name, [*folders, last + bracket + settings]))
 
+# %% ../../nbs/core/00_types.ipynb #1ae53b56
+def _text_before(text: str, end: int, width: int) -> str:
+    "Return the last `width` characters before a place; dots stand for more of them."
+    return ("…" if end > width else "") + text[max(0, end - width) : end]
+
+
+def _text_behind(text: str, start: int, width: int) -> str:
+    "Return the first `width` characters behind a place; dots stand for more of them."
+    end = start + width
+    return text[start:end] + ("…" if len(text) > end else "")
+
 # %% ../../nbs/core/00_types.ipynb #7b0e388c
 def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
     "Split the text at the expression: before, of and after it, shortened to a window."
     s, e = q.chars or (0, 0)
-    before, after = q.text[max(0, s - width) : s], q.text[e : e + width]
-    return (
-        ("…" if s > width else "") + before,
-        q.text[s:e],
-        after + ("…" if len(q.text) > e + width else ""),
-    )
+    before, after = _text_before(q.text, s, width), _text_behind(q.text, e, width)
+    return before, q.text[s:e], after
 
 # %% ../../nbs/core/00_types.ipynb #48a673b3
 def _marked(q: Question) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from .types import CallError, DataError, Record, nearest, safe_name
 from .settings import Settings, load_settings, packaged
 from .files import disk_fault, read_yaml, unpacked, write_atomic
@@ -68,16 +68,16 @@ def _sets() -> _Sets:
     return read_yaml(packaged("data/upstream/sets.yaml"), _Sets)
 
 # %% ../../nbs/core/11_upstream.ipynb #c7fb5ce0
+def _size(text: str) -> int | None:
+    "Read the size of a file; an empty one is unknown."
+    return int(text) if text else None
+
+
 def _file_of(line: str, repos: dict[str, Repo]) -> UpstreamFile:
     "Read a line of the list of upstream files."
     repo, path, blob, size = line.split("\t")
     return UpstreamFile(
-        repo,
-        repos[repo].commit,
-        path,
-        blob,
-        int(size) if size else None,
-        repos[repo].licence,
+        repo, repos[repo].commit, path, blob, _size(size), repos[repo].licence
     )
 
 # %% ../../nbs/core/11_upstream.ipynb #84210509
@@ -95,10 +95,15 @@ def _blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 # %% ../../nbs/core/11_upstream.ipynb #cef5648c
+def _pattern(paths: Iterable[str]) -> re.Pattern[str]:
+    "Join patterns of paths into one."
+    return re.compile("|".join(map(fnmatch.translate, paths)))
+
+
 def _in_set(files: Iterable[UpstreamFile], s: FileSet) -> list[UpstreamFile]:
     "Select the files of a set: of its repository, with a path that fits one of its patterns."
-    patterns = re.compile("|".join(map(fnmatch.translate, s.paths)))
-    return [f for f in files if f.repo == s.repo and patterns.match(f.path)]
+    pattern = _pattern(s.paths)
+    return [f for f in files if f.repo == s.repo and pattern.match(f.path)]
 
 # %% ../../nbs/core/11_upstream.ipynb #891c8b23
 def files_of(name: str) -> list[UpstreamFile]:
@@ -114,6 +119,24 @@ def files_of(name: str) -> list[UpstreamFile]:
         f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos])
     )
 
+# %% ../../nbs/core/11_upstream.ipynb #8bb55dc0
+def _check_copy(folder: str):
+    "Refuse a local copy of the public tree that is not there."
+    if not os.path.isdir(folder):
+        raise CallError(
+            "no such folder",
+            f"setting upstream, {folder}",
+            "name a copy of the public tree, or leave it empty",
+        )
+
+
+def _plain_or_packed(path: str) -> Path | None:
+    "Find a file in the local copy, under its own name or packed."
+    for name in (path, f"{path}.gz"):
+        if os.path.isfile(name):
+            return Path(name)
+    return None
+
 # %% ../../nbs/core/11_upstream.ipynb #3bd9927d
 Place = Literal["cache", "local", "download", "missing"]
 
@@ -126,17 +149,8 @@ def _local(f: UpstreamFile, s: Settings) -> Path | None:
     "Find the file in the local copy, plain or packed."
     if not s.upstream:
         return None
-    if not os.path.isdir(s.upstream):
-        raise CallError(
-            "no such folder",
-            f"setting upstream, {s.upstream}",
-            "name a copy of the public tree, or leave it empty",
-        )
-    plain = f"{s.upstream}/{f.place}"
-    for path in (plain, f"{plain}.gz"):
-        if os.path.isfile(path):
-            return Path(path)
-    return None
+    _check_copy(s.upstream)
+    return _plain_or_packed(f"{s.upstream}/{f.place}")
 
 
 def where(f: UpstreamFile, s: Settings) -> Place:
@@ -148,18 +162,23 @@ def where(f: UpstreamFile, s: Settings) -> Place:
     return "missing" if s.offline else "download"
 
 # %% ../../nbs/core/11_upstream.ipynb #d2735097
+_CHANGED = "the public file changed, or something on the way changes files"
+_REMEDIES = {
+    "cache": "ask again, it will be fetched anew",
+    "local": "replace it in your local copy",
+}
+
+
+def _put_aside(data: bytes, name: str, s: Settings) -> Path:
+    "Write wrong bytes into quarantine."
+    return write_atomic(Path(s.cache) / "quarantine" / name, data)
+
+
 def _quarantine(f: UpstreamFile, data: bytes, s: Settings, source: str) -> DataError:
     "Put wrong bytes aside; return the error that reports it."
     found = _blob_id(data)
-    changed = "the public file changed, or something on the way changes files"
-    aside = write_atomic(
-        Path(s.cache) / "quarantine" / f"{found}-{safe_name(Path(f.path).name)}", data
-    )
-    remedies = {
-        "cache": "ask again, it will be fetched anew",
-        "local": "replace it in your local copy",
-    }
-    do = remedies.get(source, changed)
+    aside = _put_aside(data, f"{found}-{safe_name(Path(f.path).name)}", s)
+    do = _REMEDIES.get(source, _CHANGED)
     return DataError(
         f"wrong content from {source}: blob id {found}, expected {f.blob}",
         f.key,
@@ -198,6 +217,21 @@ def _from_local(f: UpstreamFile, s: Settings) -> bytes:
         ) from None
     return _checked(f, data, s, "local")
 
+# %% ../../nbs/core/11_upstream.ipynb #2e58228d
+def _headers(start: int) -> dict[str, str]:
+    "Ask for a file as it is, from a byte on."
+    headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    return headers
+
+
+def _no_address(host: str, e: ValueError) -> CallError:
+    "Report a host that is not an address."
+    return CallError(
+        f"{host!r} is not an address ({e})", "setting host", "write it as https://name"
+    )
+
 # %% ../../nbs/core/11_upstream.ipynb #cf3227d1
 Progress = Callable[[UpstreamFile, int], None]  # called with the bytes that have arrived
 
@@ -207,18 +241,11 @@ def _request(f: UpstreamFile, s: Settings, start: int):
     from urllib.parse import quote
     from urllib.request import Request, urlopen
 
-    headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"} | (
-        {"Range": f"bytes={start}-"} if start else {}
-    )
     address = f"{s.host.rstrip('/')}/{quote(f.place)}"
     try:
-        return urlopen(Request(address, headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
+        return urlopen(Request(address, headers=_headers(start)), timeout=s.patience)  # noqa: S310 (the host is a setting)
     except ValueError as e:
-        raise CallError(
-            f"{s.host!r} is not an address ({e})",
-            "setting host",
-            "write it as https://name",
-        ) from None
+        raise _no_address(s.host, e) from None
 
 # %% ../../nbs/core/11_upstream.ipynb #d2426698
 def _whole(f: UpstreamFile, part: Path) -> bool:
@@ -230,24 +257,39 @@ def _whole(f: UpstreamFile, part: Path) -> bool:
     )
 
 # %% ../../nbs/core/11_upstream.ipynb #6df06344
+def _most(f: UpstreamFile, s: Settings) -> int:
+    "Return how many bytes of a file are taken: its size, or the limit of the settings."
+    return s.largest if f.size is None else f.size
+
+
 def _check_size(f: UpstreamFile, size: int, part: Path, s: Settings):
     "Delete the part file and stop where more comes than the file has."
-    most = s.largest if f.size is None else f.size
+    most = _most(f, s)
     if size <= most:
         return
     part.unlink()
     raise DataError(
-        f"more than {most:,} bytes came from {s.host}: stopped",
-        f.key,
-        "the public file changed, or something on the way changes files",
+        f"more than {most:,} bytes came from {s.host}: stopped", f.key, _CHANGED
     )
+
+# %% ../../nbs/core/11_upstream.ipynb #9489efe4
+def _size_of(part: Path) -> int:
+    "Return how many bytes of a file have arrived."
+    return part.stat().st_size if part.exists() else 0
+
+
+def _write_block(out: Any, block: bytes, part: Path):
+    "Write all of a block to the part file."
+    with disk_fault(part):
+        while block:
+            block = block[out.write(block) :]
 
 # %% ../../nbs/core/11_upstream.ipynb #eab6d3ae
 def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress | None):
     "Continue a download from the end of the part file; raise an error if the connection ends early."
     from http.client import IncompleteRead
 
-    start = part.stat().st_size if part.exists() else 0
+    start = _size_of(part)
     with _request(f, s, start) as reply:
         # None where the host's Content-Length is no number
         due, arrived = getattr(reply, "length", None) or 0, 0
@@ -258,30 +300,27 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress | None)
             while block := reply.read1(1 << 16):
                 arrived += len(block)
                 _check_size(f, out.tell() + len(block), part, s)
-                with disk_fault(part):
-                    while block:
-                        block = block[out.write(block) :]
+                _write_block(out, block, part)
                 if progress:
                     progress(f, out.tell())
     if arrived < due:
         raise IncompleteRead(b"", due - arrived)
 
+# %% ../../nbs/core/11_upstream.ipynb #34ce4969
+def _refusal(code: Any) -> tuple[str, str] | None:
+    "Say what the host means by a code, and what to do; None for a code that may pass."
+    do = "name a local copy with REFNB_UPSTREAM"
+    if code in (404, 410):
+        return f"the host no longer has it (HTTP {code})", f"{do}; no other version will do"
+    return (f"the host refuses it (HTTP {code})", do) if code in (401, 403) else None
+
 # %% ../../nbs/core/11_upstream.ipynb #0ae3bbf6
 def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
     "Report in one line a download that cannot succeed."
     code = getattr(e, "code", None)
-    if code in (404, 410):
-        return DataError(
-            f"the host no longer has it (HTTP {code})",
-            f.key,
-            "name a local copy with REFNB_UPSTREAM; no other version will do",
-        )
-    if code in (401, 403):
-        return DataError(
-            f"the host refuses it (HTTP {code})",
-            f.key,
-            "name a local copy with REFNB_UPSTREAM",
-        )
+    if refusal := _refusal(code):
+        what, do = refusal
+        return DataError(what, f.key, do)
     why = f"HTTP {code}" if code else getattr(e, "reason", None) or e
     return DataError(
         f"cannot be downloaded from {s.host} ({why})",
@@ -304,7 +343,7 @@ def _keep_trying(
     while True:
         if _whole(f, part):
             return
-        before = part.stat().st_size if part.exists() else 0
+        before = _size_of(part)
         try:
             return _append(f, part, s, progress)
         except (OSError, HTTPException) as e:
@@ -313,7 +352,7 @@ def _keep_trying(
                 part.unlink(missing_ok=True)  # the part is longer than the file: start anew
             elif 400 <= code < 500 and code != 429:
                 raise _host_fault(f, e, s) from None
-            if not (part.exists() and part.stat().st_size > before):
+            if _size_of(part) <= before:
                 tries -= 1
             if tries <= 0:
                 raise _host_fault(f, e, s) from None
@@ -357,6 +396,16 @@ def _one(name: str) -> UpstreamFile:
         return registry()[name]
     raise CallError(f"{name!r} is not a file", do=nearest(name, registry()))
 
+# %% ../../nbs/core/11_upstream.ipynb #20c65c5f
+def _check_reachable(f: UpstreamFile, place: Place):
+    "Refuse a file that would have to be downloaded, where downloads are off."
+    if place == "missing":
+        raise DataError(
+            "is not here, and downloads are off",
+            f.key,
+            "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM",
+        )
+
 # %% ../../nbs/core/11_upstream.ipynb #03c58ff2
 def get(
     file: UpstreamFile | str,  # a file, or its owner/repo/path
@@ -367,12 +416,7 @@ def get(
     s = s or load_settings()
     f = file if isinstance(file, UpstreamFile) else _one(file)
     place = where(f, s)
-    if place == "missing":
-        raise DataError(
-            "is not here, and downloads are off",
-            f.key,
-            "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM",
-        )
+    _check_reachable(f, place)
     return {
         "cache": _from_cache,
         "local": _from_local,
@@ -420,13 +464,16 @@ def set_names() -> list[str]:
     return list(_sets().sets)
 
 
+def _repo_of(name: str, sets: dict[str, FileSet]) -> str:
+    "Return the repository of a set, a file or a repository."
+    return sets[name].repo if name in sets else "/".join(name.split("/")[:2])
+
+
 def dates_of(names: Iterable[str]) -> dict[str, str]:
     "List the repositories of files and sets, each with the date of its commit; other names are left out."
     known = _sets()
-    repos = [
-        known.sets[x].repo if x in known.sets else "/".join(x.split("/")[:2]) for x in names
-    ]
-    return {x: known.repos[x].date for x in sorted(set(repos)) if x in known.repos}
+    repos = {_repo_of(name, known.sets) for name in names}
+    return {x: known.repos[x].date for x in sorted(repos) if x in known.repos}
 
 # %% ../../nbs/core/11_upstream.ipynb #6e4b45f0
 def fetch_files(
@@ -449,32 +496,44 @@ def fetch_files(
     with ThreadPoolExecutor(workers) as pool:
         return list(filter(None, pool.map(fault_of, files)))
 
+# %% ../../nbs/core/11_upstream.ipynb #b5f7b533
+def _port(at: Any) -> int:
+    "Return the port of an address, or the usual one."
+    return at.port or (80 if at.scheme == "http" else 443)
+
+
+def _host_and_port(address: str) -> tuple[str, int] | None:
+    "Read where a server listens; None if that is no address."
+    from urllib.parse import urlsplit
+
+    try:
+        at = urlsplit(address)
+        return (at.hostname, _port(at)) if at.hostname else None
+    except ValueError:
+        return None
+
 # %% ../../nbs/core/11_upstream.ipynb #0666302d
 def reachable(s: Settings, patience: float = 3.0) -> bool:
     "Tell whether a connection to the public host can be made within some seconds."
     import socket
-    from urllib.parse import urlsplit
 
-    try:
-        at = urlsplit(s.host)
-        port = at.port or (80 if at.scheme == "http" else 443)
-    except ValueError:
-        return False
-    if s.offline or not at.hostname:
+    address = _host_and_port(s.host)
+    if s.offline or not address:
         return False
     try:
-        socket.create_connection((at.hostname, port), patience).close()
+        socket.create_connection(address, patience).close()
     except OSError:
         return False
     return True
+
+# %% ../../nbs/core/11_upstream.ipynb #dec4d17f
+def _id_here(f: UpstreamFile, s: Settings) -> str:
+    "Return the blob id of a file that is here."
+    return f.blob if where(f, s) in ("cache", "local") else "absent"
 
 # %% ../../nbs/core/11_upstream.ipynb #21a30e66
 def data_ids(names: Iterable[str], s: Settings | None = None) -> dict[str, str]:
     """Identify the inputs of a computation on these sets, repositories or files, here and now: the blob id, or
     "absent", of each owner/repo/path."""
     s = s or load_settings()
-    return {
-        f.key: f.blob if where(f, s) in ("cache", "local") else "absent"
-        for n in names
-        for f in files_of(n)
-    }
+    return {f.key: _id_here(f, s) for n in names for f in files_of(n)}
