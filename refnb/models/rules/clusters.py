@@ -42,19 +42,24 @@ def occurrences(
         i = last + 1
     return out
 
-# %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7
-def pattern_matching(d: Document, fold: bool = False) -> Document:
-    """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
-    possibly empty; `fold` ignores case."""
+# %% ../../../nbs/models/rules/01_clusters.ipynb #913e9f7c
+def _check_searchable(d: Document) -> None:
+    "Refuse a document without text or without names."
     if not d.sentences:
         raise DataError("has no text", f"document {d.doc_key!r}")
     if not d.names:
         raise DataError("has no names to look for", f"document {d.doc_key!r}")
+
+
+def _mentions_by_name(d: Document, fold: bool) -> tuple[tuple[Span, ...], ...]:
+    "Find the occurrences of each of a document's names."
     found = occurrences(d.tokens, d.names, fold)
-    return Document(
-        d.doc_key,
-        d.sentences,
-        tuple(tuple(found[n]) for n in d.names),
-        d.names,
-        meta=d.meta,
-    )
+    return tuple(tuple(found[n]) for n in d.names)
+
+# %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7
+def pattern_matching(d: Document, fold: bool = False) -> Document:
+    """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
+    possibly empty; `fold` ignores case."""
+    _check_searchable(d)
+    clusters = _mentions_by_name(d, fold)
+    return Document(d.doc_key, d.sentences, clusters, d.names, meta=d.meta)
