@@ -500,7 +500,7 @@ def dual_candidates(log: Log, recent: int, frequent: int) -> list[int]:
             out.append(e)
     return out
 
-# %% ../../../nbs/models/coreference/05_memory.ipynb #7cd8342f
+# %% ../../../nbs/models/coreference/05_memory.ipynb #17507e81
 _Change = tuple[set[int], set[int]]  # new candidates, and former ones
 
 
@@ -508,7 +508,7 @@ def _came_and_gone(before: set[int], now: set[int]) -> _Change:
     "Return the new candidates, and the former ones."
     return now - before, before - now
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #7cd8342f
 class Cache:
     "Incremental candidates: the most used entities, and of the others the last used ones."
 

@@ -170,7 +170,7 @@ class Banded(Band):
 # pairs of a start and an end per block: a book without sentence ends has millions
 AT_A_TIME = 1 << 15
 
-# %% ../../../nbs/models/coreference/04_mentions.ipynb #bb30df50
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #057c40b5
 def _released_last(t: Text, at: int, n: int) -> np.ndarray:
     """Return the last possible word of mentions in Maverick's package: those that start at the last word of a sentence
     may reach to the end of the next one."""
@@ -179,7 +179,7 @@ def _released_last(t: Text, at: int, n: int) -> np.ndarray:
     ends_one = (last == words) & (t.part[after] == t.part[words])
     return np.where(ends_one, t.last[after], last)
 
-
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #bb30df50
 class StartEnd(nn.Module):
     "A finder that scores each first word, and each possible last word for it."
 

@@ -116,12 +116,12 @@ def _check_names(t: Text):
             "has no names to link to", f"document {t.key!r}", "give it a list of names"
         )
 
-# %% ../../../nbs/models/coreference/10_readers.ipynb #e724cf9e
+# %% ../../../nbs/models/coreference/10_readers.ipynb #31de4852
 def _with_names(t: Text) -> list[int]:
     "List the candidates of a text that have a name."
     return [k for k, name in enumerate(t.names) if name]
 
-
+# %% ../../../nbs/models/coreference/10_readers.ipynb #e724cf9e
 class Reader(nn.Module):
     "The net of a linker that reads passages with their candidates."
 

@@ -249,13 +249,13 @@ def _check_all(m: CorefModel):
             "leave out policy",
         )
 
-# %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #2debd476
 def _windows_of_text(t: Text, words: int) -> list[int]:
     "Return the first sentence of each window, by the rule of the split setting."
     lengths = np.diff([*t.starts, len(t)]).tolist()
     return window_starts(list(map(range, lengths)), words)
 
-
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
 class Resolver(nn.Module):
     "The net of a coreference system."
 
