@@ -61,6 +61,11 @@ def _best_ones(scores: Sequence[float]) -> tuple[int, ...]:
     return tuple(i for i, s in enumerate(scores) if s == best > 0)
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0458ac51
+def _asks_for_one(q: Question, names: Sequence[str]) -> bool:
+    "Tell whether a question is about one character, with Yes or No."
+    return names == ["Yes", "No"] and "character" in q.meta
+
+
 def _yes_or_no(q: Question, called: Sequence[frozenset[str]]) -> Answer:
     "Answer whether a mention is the question's character: Yes if all words of one are words of the other."
     fit = _best_fit(str(q.meta["character"]), called)
@@ -73,15 +78,19 @@ def _without_name(q: Question, names: Sequence[str]) -> Answer:
         return Answer(q.id, (names.index(NONE),))
     return Answer(q.id, reason="outside")
 
+# %% ../../../nbs/models/coreference/12_choices.ipynb #0da0ffe8
+def _fits(names: Sequence[str], called: Sequence[frozenset[str]]) -> list[float]:
+    "Score how well each option fits a cluster; None of the Above fits none."
+    return [0.0 if n == NONE else _best_fit(n, called) for n in names]
+
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0ee52b0b
 def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Answer:
     "Choose the option that a mention's cluster names, in a text of words."
     called = _called(cluster, words)
     names = [o.name for o in q.options]
-    if names == ["Yes", "No"] and "character" in q.meta:
+    if _asks_for_one(q, names):
         return _yes_or_no(q, called)
-    scores = [0.0 if n == NONE else _best_fit(n, called) for n in names]
-    if best := _best_ones(scores):
+    if best := _best_ones(_fits(names, called)):
         return Answer(q.id, best)
     return _without_name(q, names)
 

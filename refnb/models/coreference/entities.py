@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from .features import Mentions, bucket
 from .mentions import head
-from .memory import _free_number, dual_steps
+from .memory import _free_number, _marked, dual_steps
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #008d6f46
 class Offers(NamedTuple):
@@ -175,14 +175,6 @@ class EntityScorer(nn.Module):
         )
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #338059f2
-def _marked(steps: Iterable[Sequence[int]], shape: tuple[int, int]) -> np.ndarray:
-    "Mark the candidates of each mention in a table of mentions by entities."
-    allowed = np.zeros(shape, bool)
-    for row, candidates in zip(allowed, steps):
-        row[candidates] = True
-    return allowed
-
-
 def _among(o: Offers, of: np.ndarray, steps: Iterable[Sequence[int]]) -> Offers:
     "Keep the offers of each mention's candidates."
     allowed = _marked(steps, (len(of), _free_number(of)))

@@ -58,10 +58,17 @@ def _ones_at(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> c
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #7920308f
+def _entries(sets: Sequence[frozenset[str]]) -> tuple[np.ndarray, np.ndarray]:
+    "Return the mention and the word of each entry of a matrix of mentions by words."
+    return (
+        np.repeat(np.arange(len(sets)), _sizes(sets)),
+        _numbered(chain.from_iterable(map(sorted, sets))),
+    )
+
+
 def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
     "Make a matrix of mentions by words, whose products count shared words."
-    columns = _numbered(chain.from_iterable(map(sorted, sets)))
-    rows = np.repeat(np.arange(len(sets)), _sizes(sets))
+    rows, columns = _entries(sets)
     return _ones_at(rows, columns, (len(sets), int(columns.max(initial=0)) + 1))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #bfa26455

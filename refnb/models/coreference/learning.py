@@ -284,6 +284,11 @@ def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     return *at, tried[at]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b6ca7374
+def _vocabulary_bytes(tokenizer: Any) -> bytes:
+    "Return the words of a tokenizer with their ids, in one order."
+    return repr(sorted(tokenizer.get_vocab().items())).encode()
+
+
 def _bytes_of(p: torch.Tensor) -> bytes:
     "Return the numbers of a tensor, in single precision."
     return p.detach().cpu().float().contiguous().numpy().tobytes()
@@ -298,8 +303,7 @@ def _add_parameter(h: Any, name: str, p: torch.Tensor) -> None:
 
 def encoder_id(net: Resolver | Reader) -> str:
     "Hash the part of an encoder that training does not change: vocabulary, shapes, and frozen weights."
-    h, words = hashlib.sha256(), net.words.tokenizer.get_vocab()
-    h.update(repr(sorted(words.items())).encode())
+    h = hashlib.sha256(_vocabulary_bytes(net.words.tokenizer))
     for name, p in net.words.encoder.named_parameters():
         if "pooler" not in name:  # no word vector depends on it
             _add_parameter(h, name, p)

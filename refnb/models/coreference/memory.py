@@ -210,6 +210,14 @@ def _far(
     return out
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1cddb07f
+def _marked(places: Iterable[Any], shape: tuple[int, int]) -> np.ndarray:
+    "Mark the places of each row in a table."
+    table = np.zeros(shape, bool)
+    for row, at in zip(table, places):
+        row[at] = True
+    return table
+
+
 def _best_far(
     scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -217,9 +225,8 @@ def _best_far(
     at, score = np.zeros(len(i), int), np.full(len(i), -np.inf)
     some = np.flatnonzero(list(map(len, far)))
     columns = np.array(sorted(set(chain.from_iterable(far))), int)
-    allowed = np.zeros((len(some), len(columns)), bool)
-    for row, k in enumerate(some.tolist()):
-        allowed[row, np.searchsorted(columns, far[k])] = True
+    places = (np.searchsorted(columns, far[k]) for k in some.tolist())
+    allowed = _marked(places, (len(some), len(columns)))
     if len(some):
         at[some], score[some] = _best_each(scores, i[some], columns, allowed)
     return at, score
@@ -363,16 +370,20 @@ def in_windows_plain(
     return _as_numbers(entities, len(known), given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #68283e5f
+def _first_known(members: Sequence[int], entity: np.ndarray) -> int:
+    "Return the entity of the first mention that has one; -1 if none has."
+    return next((int(entity[i]) for i in members if entity[i] >= 0), -1)
+
+
 def _as_numbers(
     entities: Sequence[Sequence[int]], n: int, given: Sequence[int]
 ) -> np.ndarray:
     "Number the entity of each mention; known entities keep their numbers, merged ones the first."
     out, begun = _begun(given, n)
     for members in entities:
-        known = [int(out[i]) for i in members if out[i] >= 0]
-        if not known:
-            begun += 1
-        number = known[0] if known else begun - 1
+        number = _first_known(members, out)
+        if number < 0:
+            number, begun = begun, begun + 1
         for i in members:
             if out[i] < 0:
                 out[i] = number
@@ -384,13 +395,23 @@ def _firsts(many: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.cumsum([0, *many[:-1]])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #85ff3f5a
+def _lengths(groups: Iterable[Collection[int]]) -> np.ndarray:
+    "Return the number of members of each group."
+    return np.array(list(map(len, groups)), int)
+
+
+def _chained(groups: Iterable[Collection[int]]) -> np.ndarray:
+    "Return the members of all groups, one group after the other."
+    return np.array(list(chain.from_iterable(groups)), int)
+
+
 def _in_a_row(
     groups: Sequence[Collection[int]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Chain the members of groups; also return which groups have any, and how many each of these has."
-    many = np.array(list(map(len, groups)), int)
+    many = _lengths(groups)
     some = np.flatnonzero(many)
-    return np.array(list(chain.from_iterable(groups)), int), some, many[some]
+    return _chained(groups), some, many[some]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #12d82003
 class _Joined:
@@ -477,6 +498,7 @@ def in_windows(
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e839af45
 Log = Sequence[int]  # the entity of each mention so far
+_Candidates = Callable[[Log], Sequence[int]]  # from the log before a mention
 
 
 def lru_candidates(log: Log, recent: int) -> list[int]:
@@ -525,8 +547,11 @@ class Cache:
     def candidates(self) -> list[int]:
         "List the candidates of the next mention, in the order of the plain form."
         out = sorted(self.top, key=self.used.__getitem__)
-        others = (e for e in reversed(self.last) if e not in self.top)
-        return out + list(islice(others, self.recent + self.frequent - len(out)))
+        return out + list(islice(self._others(), self.recent + self.frequent - len(out)))
+
+    def _others(self) -> Iterator[int]:
+        "Return the last used entities that are not in the top, the latest first."
+        return (e for e in reversed(self.last) if e not in self.top)
 
     def _count(self, e: int):
         "Count a use; an entity used more often than the least used one of the top replaces it."
@@ -775,7 +800,7 @@ class Entities(Protocol):
 class PlainCache:
     "Candidates computed from the whole log."
 
-    def __init__(self, of: Callable[[Log], Sequence[int]]):
+    def __init__(self, of: _Candidates):
         self.of, self.log = of, list[int]()
 
     def candidates(self) -> Sequence[int]:
@@ -854,13 +879,18 @@ def _plain(
     return remembered_plain(scores, known, _plain_candidates(policy, size), bias, given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #324ad161
-def _plain_candidates(policy: str, size: Sizes) -> Callable[[Log], Sequence[int]]:
+def _all_candidates(log: Log) -> list[int]:
+    "List all entities."
+    return [*dict.fromkeys(log)]
+
+
+def _plain_candidates(policy: str, size: Sizes) -> _Candidates:
     "Return the function that computes a policy's candidates from a log."
     if policy == "lru":
         return lambda log: lru_candidates(log, size.recent)
     if policy == "dual":
         return lambda log: dual_candidates(log, size.recent, size.frequent)
-    return lambda log: [*dict.fromkeys(log)]
+    return _all_candidates
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3fde082d
 def _cache(policy: str, size: Sizes) -> Any:

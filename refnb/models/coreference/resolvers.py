@@ -478,10 +478,12 @@ class Resolver(nn.Module):
         more: Sequence[Span],
     ) -> _Found:
         "Find mentions, their entities, and which are persons."
-        find = {"c2f": self._from_all, "entities": self._from_entities}.get(
-            self.m.antecedents, self._from_bank
-        )
-        return find(t, given, known, [*known, *more])
+        return self._way()(t, given, known, [*known, *more])
+
+    def _way(self) -> Callable[..., _Found]:
+        "Return the method that links the mentions, by the kind of scorer."
+        ways = {"c2f": self._from_all, "entities": self._from_entities}
+        return ways.get(self.m.antecedents, self._from_bank)
 
     def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
         "Return a document with found clusters."
@@ -635,6 +637,11 @@ def _by_text(
     return out
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e904647f
+def _first_words(texts: Iterable[Text]) -> list[int]:
+    "Return where each text begins if they are joined."
+    return np.cumsum([0, *map(len, texts)])[:-1].tolist()
+
+
 def _read_as_one(net: Resolver, texts: Sequence[Text]) -> Text:
     "Join short texts, with the segments of each."
     whole = joined(texts)
@@ -650,5 +657,4 @@ def clusters_of_many(
     for i in range(0, len(texts), at_once):
         group = texts[i : i + at_once]
         whole = _read_as_one(net, group)
-        starts = np.cumsum([0, *map(len, group)])[:-1].tolist()
-        yield from _by_text(net.resolve(whole), whole, starts)
+        yield from _by_text(net.resolve(whole), whole, _first_words(group))

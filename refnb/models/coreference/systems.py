@@ -198,9 +198,7 @@ class CorefSystem(BaseSystem):
         now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
         self.model = changed_record(self.usual.model, now, "a coreference system")
         self.trained = self._trained({k: v for k, v in changed.items() if k not in now})
-        self.asked = {
-            k: getattr(self.model, k) for k in now if k in _READING
-        } | _clustering(self.model)
+        self.asked = self._asked(now)
         self.other = trained_otherwise(self.trained, self.usual)
         shown = self._shown()
         self.name, self.title = (
@@ -210,6 +208,11 @@ class CorefSystem(BaseSystem):
         if self.model.antecedents == "names":
             self.shapes = CLUSTERS
 
+    def _asked(self, named: Iterable[str]) -> dict[str, Any]:
+        "Return the settings of reading: those that are named, and all of clustering."
+        reading = {k: getattr(self.model, k) for k in named if k in _READING}
+        return reading | _clustering(self.model)
+
     def _shown(self) -> dict[str, Any]:
         "Return the settings in the system's name: those that differ, and given mentions."
         given = {"given": self.model.given} if self.model.given else {}
@@ -217,9 +220,12 @@ class CorefSystem(BaseSystem):
 
     def _trained(self, changed: Mapping[str, Any]) -> TrainedCoref:
         "Return the trained system, by its name or its checkpoint."
-        wanted, where = changed_coref(self.usual, changed), self.model.checkpoint
-        if not where:
-            return wanted
+        wanted = changed_coref(self.usual, changed)
+        return self._as_wanted(wanted) if self.model.checkpoint else wanted
+
+    def _as_wanted(self, wanted: TrainedCoref) -> TrainedCoref:
+        "Return the trained system of the checkpoint; refuse other settings than the wanted ones."
+        where = self.model.checkpoint
         found = self._of_checkpoint(Path(where))
         learnt = trained_otherwise(found, self.usual)
         _refuse_other(trained_otherwise(wanted, self.usual), learnt, where)
@@ -279,10 +285,14 @@ class CorefSystem(BaseSystem):
         own = self._own_folder()
         if own and (not task or self.model.checkpoint or not _seen(task, own)):
             return own
+        return self._newest(task) or own
+
+    def _newest(self, task: Task | None) -> Path | None:
+        "Return the newest training with these settings, or None."
         for p in _newest_first(self._made(task)):
             if self._is_mine(p.parent):
                 return p.parent
-        return own
+        return None
 
     def _made(self, task: Task | None) -> Iterator[Path]:
         "Find the records of trainings on a task's other splits, or of all trainings without a task."
@@ -303,11 +313,17 @@ class CorefSystem(BaseSystem):
             return why
         if task.benchmark == "altentities":
             return "resolves mentions in a text; it cannot choose between two options by an expression"
+        if why := self._lacks_training(task):
+            return why
+        return _encoder_fault(self.model, task.settings.offline)
+
+    def _lacks_training(self, task: Task) -> str:
+        "Describe why no training may answer a task; empty if one may."
         if not (folder := self.folder(task)):
             return f"is not trained for it: {self._command(task)}, or name a folder with -p checkpoint=FOLDER"
         if seen := _seen(task, folder):
             return self._has_seen(task, seen)
-        return _encoder_fault(self.model, task.settings.offline)
+        return ""
 
     def _has_seen(self, task: Task, seen: int) -> str:
         "Describe a training on documents of the task."
@@ -343,12 +359,16 @@ class CorefSystem(BaseSystem):
         }
 
     def identity(self, task: Task) -> Identity:
-        seals = list(map(coref_seal, trainings_in(self._its_folder(task))))
+        seals = self._seals(task)
         settings = self._identified(seals)
         weights = _weights_id(seals)
         if _is_kitmus(task):
             return _identity_in_kitmus(settings, weights)
         return Identity(settings, data={"weights": weights})
+
+    def _seals(self, task: Task) -> list[CorefSeal]:
+        "Read the records of its trainings for a task."
+        return list(map(coref_seal, trainings_in(self._its_folder(task))))
 
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         return Plan(
@@ -387,8 +407,9 @@ class CorefSystem(BaseSystem):
             self.summary = _spent(since)
 
     def _answers(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        found = _folders(task, items, self._its_folder(task))
-        for folder, group in _by_folder(found, items):
+        for folder, group in _by_folder(
+            _folders(task, items, self._its_folder(task)), items
+        ):
             yield from self._answer(self.net(folder), task, group)
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:

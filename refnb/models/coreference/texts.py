@@ -11,7 +11,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, compress
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
@@ -120,6 +120,11 @@ def text_of(d: Document) -> Text:
     return Text(d.doc_key, d.sentences, d.names, d.speakers)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #904e6778
+def _after(quotation: np.ndarray, others: int) -> np.ndarray:
+    "Number the quotations of a text after those of the texts before it."
+    return np.where(quotation > 0, quotation + others, 0)
+
+
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
     out, low = Text("+".join(t.key for t in texts[:2]), []), list[str]()
@@ -132,7 +137,7 @@ def joined(texts: Sequence[Text]) -> Text:
             out.starts.append(start + at)
         arrays["last"].append(t.last + at)
         arrays["sentence"].append(t.sentence + sentences)
-        arrays["quotation"].append(np.where(t.quotation > 0, t.quotation + quotations, 0))
+        arrays["quotation"].append(_after(t.quotation, quotations))
         arrays["shape"].append(t.shape)
         arrays["speaker"].append(t.speaker)
         arrays["part"].append(np.full(len(t), k))
@@ -323,6 +328,11 @@ def _check_types(d: Document):
             "has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank"
         )
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #144e546d
+def _explicit(things: Iterable[Any], kinds: Iterable[str]) -> tuple[Any, ...]:
+    "Keep what belongs to explicit mentions, which are no pronouns."
+    return tuple(x for x, kind in zip(things, kinds) if kind != "PRON")
+
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
 def cast_of(d: Document, unnamed: bool = False) -> Document:
     """Return the characters of a document with labels `type` and `kind`: names and explicit mentions. With `unnamed`,
@@ -338,9 +348,8 @@ def cast_of(d: Document, unnamed: bool = False) -> Document:
             continue
         taken.add(name.casefold())
         names.append(name)
-        explicit = [k != "PRON" for k in kinds]
-        clusters.append(tuple(compress(spans, explicit)))
-        labels.append(tuple(compress(kinds, explicit)))
+        clusters.append(_explicit(spans, kinds))
+        labels.append(_explicit(kinds, kinds))
     persons = tuple(("PER",) * len(c) for c in clusters)
     return Document(
         d.doc_key,

@@ -18,14 +18,24 @@ def _plain(text: str, fold: bool) -> str:
     return text.casefold() if fold else text
 
 
+def _keys(names: Iterable[str], fold: bool) -> dict[str, str]:
+    "Return the names by their text without spaces."
+    return {key: n for n in names if (key := _plain(n, fold))}
+
+
+def _beginnings(keys: Iterable[str]) -> set[str]:
+    "Return all beginnings of some texts."
+    return set(chain.from_iterable(map(accumulate, keys)))
+
+
 def occurrences(
     tokens: list[str], names: Iterable[str], fold: bool = False
 ) -> dict[str, list[Span]]:
     "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
-    keys = {key: n for n in names if (key := _plain(n, fold))}
+    keys = _keys(names, fold)
     if fold:
         tokens = list(map(str.casefold, tokens))
-    beginnings = set(chain.from_iterable(map(accumulate, keys)))
+    beginnings = _beginnings(keys)
     out: dict[str, list[Span]] = {n: [] for n in names}
     i = 0
     while i < len(tokens):
