@@ -8,7 +8,7 @@ __all__ = ['LEAST', 'MENTIONS_APART', 'span_vectors', 'Tables', 'Scorer', 'Vecto
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #a575392e
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -45,6 +45,17 @@ def _place(t: Table, values: np.ndarray, p: Pairs) -> np.ndarray:
     "Return the index of each pair in a table."
     return values * np.int16(K) + p.category if t.apart else values
 
+
+def _size(t: Table) -> int:
+    "Return how many numbers a table has."
+    return t.values * (K if t.apart else 1)
+
+
+def _layout(tables: Iterable[Table]) -> tuple[list[int], int]:
+    "Return where each table begins in a row of numbers, and how many numbers there are."
+    *begins, total = accumulate(map(_size, tables), initial=0)
+    return begins, total
+
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #4d918870
 class Tables(nn.Module):
     "The sum of learned numbers for a pair's features."
@@ -52,9 +63,8 @@ class Tables(nn.Module):
     def __init__(self, speakers: bool = False):
         super().__init__()
         self.tables = (*TABLES, SPEAKERS) if speakers else TABLES
-        sizes = [t.values * (K if t.apart else 1) for t in self.tables]
-        self.first = [0, *accumulate(sizes)][:-1]
-        self.number = nn.Parameter(torch.zeros(sum(sizes)))
+        self.first, total = _layout(self.tables)
+        self.number = nn.Parameter(torch.zeros(total))
 
     def places(self, p: Pairs) -> np.ndarray:
         "Return the indices of each pair: table, row, column."

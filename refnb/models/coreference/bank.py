@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 import numpy as np
+from scipy.sparse import csr_matrix
 import torch
 from ...core.types import DataError, Span
 from .texts import Text
@@ -18,10 +19,16 @@ from .memory import Known
 from .antecedents import earlier_only
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #5e1d2a10
+def _word_lists(words: csr_matrix) -> list[list[int]]:
+    "List the words of each mention, from a matrix of mentions by words."
+    ends = words.indptr.tolist()
+    every = words.indices.tolist()
+    return [every[a:b] for a, b in zip(ends, ends[1:])]
+
+
 def known_of(m: Mentions) -> Known:
     "Return the features of mentions for clustering."
-    ends, words = m.words.indptr.tolist(), m.words.indices.tolist()
-    return Known([words[a:b] for a, b in zip(ends, ends[1:])], m.group == 0, m.same)
+    return Known(_word_lists(m.words), m.group == 0, m.same)
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #ec801292
 # documents with at most so many mentions keep full precision, and use all pairs by default
@@ -31,6 +38,23 @@ WHOLE = 1000
 def _halved(v: Any) -> Any:
     "Convert vectors to half precision; single numbers are unchanged."
     return type(v)(*(x.half() if x.dim() > 1 else x for x in v))
+
+# %% ../../../nbs/models/coreference/08_bank.ipynb #7b89acf6
+PAIRS = 1 << 18  # pairs per block
+
+
+def _megabytes_of_scores(policy: str, mentions: int) -> float:
+    "Return how much memory the scores of a policy take at once: unbounded holds 64 mentions with all representatives."
+    blocks = 64 * mentions if policy == "unbounded" else PAIRS
+    return 12 * blocks / 1e6
+
+
+def _over_limit(taking: str, limit: int, instead: str) -> DataError:
+    "Make the error of vectors or scores that take too much memory."
+    return DataError(
+        f"{taking}, which is more than the limit of {limit:,} MB",
+        do=f"set a larger limit with -p megabytes=, or {instead}",
+    )
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #ca195029
 class Bank:
@@ -62,10 +86,10 @@ class Bank:
                 list(map(_halved, self.parts)) if grown else [*self.parts[:-1], _halved(v)]
             )
         if (mb := self.megabytes) > self.limit:
-            raise DataError(
-                f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than "
-                f"the limit of {self.limit:,} MB",
-                do="set a larger limit with -p megabytes=, or split the text",
+            raise _over_limit(
+                f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB",
+                self.limit,
+                "split the text",
             )
 
     def close(self, t: Text):
@@ -78,13 +102,12 @@ class Bank:
         self.known = known_of(self.mentions)
 
     def check(self, policy: str):
-        "Check that a policy's scores fit beside the vectors: unbounded holds 64 mentions with all representatives."
-        blocks = 64 * len(self) if policy == "unbounded" else PAIRS
-        if (mb := self.megabytes + 12 * blocks / 1e6) > self.limit:
-            raise DataError(
-                f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than "
-                f"the limit of {self.limit:,} MB",
-                do="set a larger limit with -p megabytes=, or policy=local",
+        "Check that a policy's scores fit beside the vectors."
+        if (mb := self.megabytes + _megabytes_of_scores(policy, len(self))) > self.limit:
+            raise _over_limit(
+                f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions",
+                self.limit,
+                "policy=local",
             )
 
     @torch.no_grad()
@@ -101,6 +124,3 @@ class Bank:
             )
             out[:, a : a + step] = earlier_only(block, p)
         return out
-
-
-PAIRS = 1 << 18  # pairs per block

@@ -27,15 +27,20 @@ def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
     )
 
 
+def _phrases(cluster: Sequence[Span], words: Sequence[str]) -> set[tuple[str, ...]]:
+    "Return the different mentions of a cluster, in lower case."
+    return {tuple(map(str.lower, words[a : b + 1])) for a, b in cluster}
+
+
+def _is_pronoun(phrase: Sequence[str]) -> bool:
+    "Tell whether a mention is a pronoun alone."
+    return len(phrase) == 1 and phrase[0] in PRONOUN
+
+
 def _called(cluster: Sequence[Span], words: Sequence[str]) -> list[frozenset[str]]:
     "List the content words of each mention of a cluster."
-    out: list[frozenset[str]] = []
-    for phrase in {tuple(map(str.lower, words[a : b + 1])) for a, b in cluster}:
-        if len(phrase) == 1 and phrase[0] in PRONOUN:
-            continue
-        if telling := content(phrase):
-            out.append(telling)
-    return out
+    named = (p for p in _phrases(cluster, words) if not _is_pronoun(p))
+    return list(filter(None, map(content, named)))
 
 
 def _content_of(name: str) -> frozenset[str]:
@@ -55,36 +60,64 @@ def _best_ones(scores: Sequence[float]) -> tuple[int, ...]:
     best = max(scores)
     return tuple(i for i, s in enumerate(scores) if s == best > 0)
 
+# %% ../../../nbs/models/coreference/12_choices.ipynb #0458ac51
+def _asks_for_one(q: Question, names: Sequence[str]) -> bool:
+    "Tell whether a question is about one character, with Yes or No."
+    return names == ["Yes", "No"] and "character" in q.meta
+
+
+def _yes_or_no(q: Question, called: Sequence[frozenset[str]]) -> Answer:
+    "Answer whether a mention is the question's character: Yes if all words of one are words of the other."
+    fit = _best_fit(str(q.meta["character"]), called)
+    return Answer(q.id, (0 if fit >= 2 else 1,))
+
+
+def _without_name(q: Question, names: Sequence[str]) -> Answer:
+    "Answer for a cluster that names no option: None of the Above if it is one, else outside the options."
+    if NONE in names:
+        return Answer(q.id, (names.index(NONE),))
+    return Answer(q.id, reason="outside")
+
+# %% ../../../nbs/models/coreference/12_choices.ipynb #0da0ffe8
+def _fits(names: Sequence[str], called: Sequence[frozenset[str]]) -> list[float]:
+    "Score how well each option fits a cluster; None of the Above fits none."
+    return [0.0 if n == NONE else _best_fit(n, called) for n in names]
+
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0ee52b0b
 def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Answer:
     "Choose the option that a mention's cluster names, in a text of words."
     called = _called(cluster, words)
     names = [o.name for o in q.options]
-    if names == ["Yes", "No"] and "character" in q.meta:
-        return Answer(q.id, (0 if _best_fit(str(q.meta["character"]), called) >= 2 else 1,))
-    scores = [0.0 if n == NONE else _best_fit(n, called) for n in names]
-    if best := _best_ones(scores):
+    if _asks_for_one(q, names):
+        return _yes_or_no(q, called)
+    if best := _best_ones(_fits(names, called)):
         return Answer(q.id, best)
-    return (
-        Answer(q.id, (names.index(NONE),))
-        if NONE in names
-        else Answer(q.id, reason="outside")
-    )
+    return _without_name(q, names)
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #7fbe341e
 # a document, and additional mentions -> clusters
 Resolved = Callable[[Document, list[Span]], Sequence[Sequence[Span]]]
 
 
-def _place(q: Question, r: Read) -> Span:
-    "Return the words of a question's expression."
+def _chars_of(q: Question) -> tuple[int, int]:
+    "Return the place of a question's expression, in characters."
     if q.chars is None:
         raise DataError(
             "does not mark an expression",
             f"question {q.id}",
             "coreference systems need its place in the text",
         )
-    at = [i for i, (a, b) in enumerate(r.chars) if a < q.chars[1] and b > q.chars[0]]
+    return q.chars
+
+
+def _words_at(r: Read, start: int, end: int) -> list[int]:
+    "List the words that have some of the characters from `start` to `end`."
+    return [i for i, (a, b) in enumerate(r.chars) if a < end and b > start]
+
+
+def _place(q: Question, r: Read) -> Span:
+    "Return the words of a question's expression."
+    at = _words_at(r, *_chars_of(q))
     if not at:
         raise DataError("asks about no word of its text", f"question {q.id}")
     return Span(at[0], at[-1])
@@ -92,20 +125,27 @@ def _place(q: Question, r: Read) -> Span:
 # %% ../../../nbs/models/coreference/12_choices.ipynb #594fcef9
 def _cluster_at(clusters: Iterable[Sequence[Span]]) -> dict[Span, Sequence[Span]]:
     "Return the cluster of each mention."
-    out: dict[Span, Sequence[Span]] = {}
-    for c in clusters:
-        out.update(dict.fromkeys(c, c))
-    return out
+    return {s: c for c in clusters for s in c}
+
+# %% ../../../nbs/models/coreference/12_choices.ipynb #49ffe9e4
+def _by_text(questions: Sequence[Question]) -> Iterable[list[Question]]:
+    "Group questions by their text."
+    of: dict[str, list[Question]] = {}
+    for q in questions:
+        of.setdefault(q.text, []).append(q)
+    return of.values()
+
+# %% ../../../nbs/models/coreference/12_choices.ipynb #ca604a75
+def _about_text(about: Sequence[Question], resolved: Resolved) -> Iterator[Answer]:
+    "Answer the questions about one text, which is resolved once."
+    r = read_text(about[0].text, about[0].doc_key)
+    places = [_place(q, r) for q in about]
+    clusters = _cluster_at(resolved(r.document, sorted(set(places))))
+    for q, place in zip(about, places):
+        yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0da35150
 def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answer]:
     "Answer questions through the clusters of their texts."
-    of: dict[str, list[Question]] = {}
-    for q in questions:
-        of.setdefault(q.text, []).append(q)
-    for text, about in of.items():
-        r = read_text(text, about[0].doc_key)
-        places = [_place(q, r) for q in about]
-        clusters = _cluster_at(resolved(r.document, sorted(set(places))))
-        for q, place in zip(about, places):
-            yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)
+    for about in _by_text(questions):
+        yield from _about_text(about, resolved)

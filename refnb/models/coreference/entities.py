@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from .features import Mentions, bucket
 from .mentions import head
-from .memory import dual_steps
+from .memory import _free_number, _marked, dual_steps
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #008d6f46
 class Offers(NamedTuple):
@@ -177,15 +177,13 @@ class EntityScorer(nn.Module):
 # %% ../../../nbs/models/coreference/07_entities.ipynb #338059f2
 def _among(o: Offers, of: np.ndarray, steps: Iterable[Sequence[int]]) -> Offers:
     "Keep the offers of each mention's candidates."
-    allowed = np.zeros((len(of), int(of.max(initial=-1)) + 1), bool)
-    for i, candidates in enumerate(steps):
-        allowed[i, candidates] = True
+    allowed = _marked(steps, (len(of), _free_number(of)))
     return o.some(allowed[o.row, o.entity])
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #5262bb8d
 def _right(of: np.ndarray, o: Offers) -> np.ndarray:
     "Return the column of each mention's entity; the last column if it is not offered."
-    out = np.full(len(of), int(of.max(initial=-1)) + 1)
+    out = np.full(len(of), _free_number(of))
     mine = of[o.row] == o.entity
     out[o.row[mine]] = o.entity[mine]
     return out

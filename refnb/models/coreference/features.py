@@ -9,7 +9,7 @@ __all__ = ['PRONOUN', 'GROUPS', 'CATEGORIES', 'K', 'TABLES', 'SPEAKERS', 'RELEAS
 # %% ../../../nbs/models/coreference/03_features.ipynb #76dc24fc
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import starmap
+from itertools import chain, starmap
 from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -47,19 +47,29 @@ def _numbered(things: Iterable) -> np.ndarray:
     known: dict = {}
     return np.array([known.setdefault(x, len(known)) for x in things], np.int32)
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #14405804
+def _sizes(sets: Iterable[frozenset[str]]) -> np.ndarray:
+    "Return the number of words of each set."
+    return np.array(list(map(len, sets)), int)
+
+
+def _ones_at(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_matrix:
+    "Make a sparse matrix with ones at some places."
+    return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
+
 # %% ../../../nbs/models/coreference/03_features.ipynb #7920308f
+def _entries(sets: Sequence[frozenset[str]]) -> tuple[np.ndarray, np.ndarray]:
+    "Return the mention and the word of each entry of a matrix of mentions by words."
+    return (
+        np.repeat(np.arange(len(sets)), _sizes(sets)),
+        _numbered(chain.from_iterable(map(sorted, sets))),
+    )
+
+
 def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
     "Make a matrix of mentions by words, whose products count shared words."
-    known: dict[str, int] = {}
-    columns: list[int] = []
-    for c in sets:
-        for w in sorted(c):
-            columns.append(known.setdefault(w, len(known)))
-    rows = np.repeat(np.arange(len(sets)), list(map(len, sets)))
-    return csr_matrix(
-        (np.ones(len(rows), np.float32), (rows, columns)),
-        shape=(len(sets), max(1, len(known))),
-    )
+    rows, columns = _entries(sets)
+    return _ones_at(rows, columns, (len(sets), int(columns.max(initial=0)) + 1))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #bfa26455
 def _pronoun(words: Sequence[str]) -> int:
@@ -80,7 +90,7 @@ class Mentions:
         self.content = [
             frozenset() if g else content(w) for g, w in zip(self.group, strings)
         ]
-        self.size = np.array(list(map(len, self.content)), int)
+        self.size = _sizes(self.content)
         self.sentence, self.quotation = self._first(t.sentence), self._first(t.quotation)
         self.speaker, self.part = self._first(t.speaker), self._first(t.part)
         self.words, self.said = _incidence(self.content), strings
@@ -160,11 +170,15 @@ def _categories(
     return out
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #c6cce366
+def _within(m: Mentions, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    "Tell whether mentions i are inside mentions j."
+    return (m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j])
+
+
 def _nesting(m: Mentions, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     "Compute nesting: 0: none, 1: the later mention is in the earlier, 2: the earlier is in the later."
-    inside = (m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j])
-    around = (m.start[i] <= m.start[j]) & (m.end[j] <= m.end[i])
-    return np.where(around, np.int8(2), inside.view(np.int8))
+    inside = _within(m, i, j).view(np.int8)
+    return np.where(_within(m, j, i), np.int8(2), inside)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #3409a2ca
 def _quoted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -204,6 +218,14 @@ def _values(
         "speakers": _spoken(m.speaker[i], m.speaker[j]),
     }
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #9b0d5396
+def _may_link(
+    part: np.ndarray, i: np.ndarray, j: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    "Find the pairs of different texts, and the pairs that may be linked."
+    apart = part[i] != part[j]
+    return apart, (j < i) & ~apart
+
 # %% ../../../nbs/models/coreference/03_features.ipynb #2c21bca9
 def pairs(
     m: Mentions, rows: Sequence[int] | np.ndarray, columns: Sequence[int] | np.ndarray
@@ -214,8 +236,7 @@ def pairs(
     groups = m.group[i] * np.int16(GROUPS) + m.group[j]
     found = _values(m, i, j, groups)
     values = [found[t.name] for t in (*TABLES, SPEAKERS)]
-    apart = m.part[i] != m.part[j]
-    return Pairs(_categories(m, rows, columns, groups), values, apart, (j < i) & ~apart)
+    return Pairs(_categories(m, rows, columns, groups), values, *_may_link(m.part, i, j))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #e3419611
 _RELEASED_GROUPS = (
@@ -252,21 +273,29 @@ class Released(NamedTuple):
     words: csr_matrix  # mentions by words
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #cdb41718
+def _released_pronoun(words: frozenset[str]) -> int:
+    "Return the group of a mention's only word; 0 if it has several, or none that is a pronoun."
+    return _RELEASED_PRONOUN.get(next(iter(words)), 0) if len(words) == 1 else 0
+
+
 def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
     "Compute the features of mentions as Maverick's package does."
     sets = list(map(frozenset, mentions))
-    group = [_RELEASED_PRONOUN.get(next(iter(s)), 0) if len(s) == 1 else 0 for s in sets]
+    group = np.array(list(map(_released_pronoun, sets)), int)
     left = [s - _RELEASED_EMPTY for s in sets]
-    return Released(
-        np.array(group, int), np.array(list(map(len, left)), int), _incidence(left)
-    )
+    return Released(group, _sizes(left), _incidence(left))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #70579c0f
+def _crossed(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Return the later and the earlier mention of all pairs: a column, and a row."
+    return np.asarray(rows)[:, None], np.asarray(columns)[None, :]
+
+
 def _released_categories(
     seen: Released, rows: np.ndarray, columns: np.ndarray
 ) -> np.ndarray:
     "Compute the categories of all pairs from pronouns and shared words."
-    i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
+    i, j = _crossed(rows, columns)
     shared = (seen.words[rows] @ seen.words[columns].T).toarray()
     small = np.minimum(seen.size[i], seen.size[j])
     large = np.maximum(seen.size[i], seen.size[j])
@@ -278,8 +307,5 @@ def _released_categories(
 # %% ../../../nbs/models/coreference/03_features.ipynb #08e88869
 def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
     "Compute the features of all pairs as Maverick's package does: the category alone."
-    i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
-    apart = m.part[i] != m.part[j]
-    return Pairs(
-        _released_categories(m.released, rows, columns), [], apart, (j < i) & ~apart
-    )
+    category = _released_categories(m.released, rows, columns)
+    return Pairs(category, [], *_may_link(m.part, *_crossed(rows, columns)))

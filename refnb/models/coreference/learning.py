@@ -8,7 +8,8 @@ __all__ = ['LONGEST', 'FOLDS', 'Taught', 'taught_by', 'f1', 'accuracy', 'tuned',
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f155e8d5
 import hashlib, random, re, resource, time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import reduce
 from itertools import chain, islice
 from pathlib import Path
@@ -58,6 +59,7 @@ from refnb.models.coreference.recipes import (
 from refnb.models.coreference.resolvers import (
     Lesson,
     Resolver,
+    Wrong,
     clusters_of_many,
     lesson_of,
     predicted,
@@ -112,19 +114,20 @@ def _lessons(d: Document) -> list[Document]:
     return [w for w in split(d, crossing="drop") if w.clusters]
 
 
+def _set_aside(docs: list[Document]) -> tuple[list[Document], list[Document]]:
+    "Set every tenth document aside; return the others, and these."
+    aside = docs[9::10]
+    del docs[9::10]
+    return docs, aside
+
+
 def _of_file(path: str) -> Taught:
     "Read the documents of a file."
     whole = [d for d in read_documents(path) if d.clusters]
-    docs = list(chain.from_iterable(map(_lessons, whole)))
-    judge = docs[9::10]
-    del docs[9::10]
-    return Taught(
-        Path(path).name,
-        Path(path).name,
-        docs,
-        judge,
-        books=tuple(d for d in whole if d.size > LONGEST),
-    )
+    teach, judge = _set_aside(list(chain.from_iterable(map(_lessons, whole))))
+    books = tuple(d for d in whole if d.size > LONGEST)
+    name = Path(path).name
+    return Taught(name, name, teach, judge, books=books)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #2ae35c47
 def _of_kitmus(name: str, s: Settings) -> Taught:
@@ -150,13 +153,18 @@ def _with(a: Taught, b: Taught) -> Taught:
     )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #9313ce60
+def _not_empty(t: Taught, what: str) -> Taught:
+    "Return a source; refuse one without training documents."
+    if not t.teach:
+        raise DataError("there is nothing to train on", what)
+    return t
+
+
 def taught_by(what: str, fold: int = 0, s: Settings | None = None) -> Taught:
     "Load training documents: of a corpus, a file of documents, or several of them joined by +."
     s = s or load_settings()
-    whole = reduce(_with, [_taught_by(x, fold, s) for x in what.split("+")])
-    if not whole.teach:
-        raise DataError("there is nothing to train on", what)
-    return whole
+    parts = [_taught_by(x, fold, s) for x in what.split("+")]
+    return _not_empty(reduce(_with, parts), what)
 
 
 def _taught_by(what: str, fold: int, s: Settings) -> Taught:
@@ -179,19 +187,30 @@ def _unknown(what: str, s: Settings) -> Taught:
     )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #12228c64
+def _in_new_order(lessons: Sequence[Lesson], seed: int, epoch: int) -> list[Lesson]:
+    "Draw the order of lessons in an epoch."
+    order = list(lessons)
+    random.Random(f"lessons {seed} {epoch}").shuffle(order)
+    return order
+
+
 def _batches(
     lessons: Sequence[Lesson], r: CorefRecipe
 ) -> Callable[[int], list[list[Lesson]]]:
     "Make the function that returns an epoch's batches of lessons."
 
     def of(epoch: int) -> list[list[Lesson]]:
-        order = list(lessons)
-        random.Random(f"lessons {r.seed} {epoch}").shuffle(order)
+        order = _in_new_order(lessons, r.seed, epoch)
         return [order[i : i + r.batch] for i in range(0, len(order), r.batch)]
 
     return of
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #40271b4e
+def _weighted(w: Wrong, r: CorefRecipe) -> torch.Tensor:
+    "Weight the losses of a net as the recipe says, and sum them."
+    return w.mentions + r.links * w.links + r.auxiliary * (w.types + w.kinds)
+
+
 def _loss(net: Resolver | Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
     "Make the loss function of some lessons."
 
@@ -199,9 +218,7 @@ def _loss(net: Resolver | Reader, r: CorefRecipe) -> Callable[[list[Lesson]], to
         losses = []
         for i in range(0, len(some), r.together):
             w = net.wrong(together(some[i : i + r.together]), r.extra, r.memory)
-            losses.append(
-                w.mentions + r.links * w.links + r.auxiliary * (w.types + w.kinds)
-            )
+            losses.append(_weighted(w, r))
         return torch.stack(losses).mean()
 
     return of
@@ -224,17 +241,20 @@ def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun
     ) / len(docs)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #c3ebe7c9
+def _own_f1(net: Any, docs: Sequence[Document]) -> float:
+    "Score what a net finds in documents."
+    return f1(net, docs, [predicted(net, d) for d in docs])
+
+
 def _judge(
     net: Any, docs: Sequence[Document], pronouns: Sequence[Pronoun]
 ) -> Callable[[], float] | None:
     "Make the function that scores an epoch, or None."
     if not docs:
         return None
-    return (
-        (lambda: accuracy(net, docs, pronouns))
-        if pronouns
-        else lambda: f1(net, docs, [predicted(net, d) for d in docs])
-    )
+    if pronouns:
+        return lambda: accuracy(net, docs, pronouns)
+    return lambda: _own_f1(net, docs)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f618d0c4
 _THRESHOLDS, _BIASES = (-1.5, -1.0, -0.7, -0.4, 0.0, 0.4), (-0.5, 0.0, 0.3, 0.6, 0.9, 1.2)
@@ -264,28 +284,67 @@ def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     return *at, tried[at]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b6ca7374
+def _vocabulary_bytes(tokenizer: Any) -> bytes:
+    "Return the words of a tokenizer with their ids, in one order."
+    return repr(sorted(tokenizer.get_vocab().items())).encode()
+
+
+def _bytes_of(p: torch.Tensor) -> bytes:
+    "Return the numbers of a tensor, in single precision."
+    return p.detach().cpu().float().contiguous().numpy().tobytes()
+
+
+def _add_parameter(h: Any, name: str, p: torch.Tensor) -> None:
+    "Add a parameter to a hash: its name and shape, and its numbers if it is frozen."
+    h.update(f"{name} {tuple(p.shape)}".encode())
+    if not p.requires_grad:
+        h.update(_bytes_of(p))
+
+
 def encoder_id(net: Resolver | Reader) -> str:
     "Hash the part of an encoder that training does not change: vocabulary, shapes, and frozen weights."
-    h, words = hashlib.sha256(), net.words.tokenizer.get_vocab()
-    h.update(repr(sorted(words.items())).encode())
+    h = hashlib.sha256(_vocabulary_bytes(net.words.tokenizer))
     for name, p in net.words.encoder.named_parameters():
-        if "pooler" in name:
-            continue  # no word vector depends on it
-        h.update(f"{name} {tuple(p.shape)}".encode())
-        if not p.requires_grad:
-            h.update(p.detach().cpu().float().contiguous().numpy().tobytes())
+        if "pooler" not in name:  # no word vector depends on it
+            _add_parameter(h, name, p)
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #3fc6e030
+def _unreadable(e: Exception, folder: str | Path) -> FormatError:
+    "Make the error of a record whose settings are no model."
+    return FormatError(
+        f"field model: {e}",
+        str(Path(folder) / SEAL),
+        "it was made by another version, or is damaged; train the system again",
+    )
+
+
 def _model_of(seal: CorefSeal, folder: str | Path, changed: dict[str, Any]) -> CorefModel:
     "Return the model of a training, with changed settings."
     try:
         return msgspec.convert(seal.model | changed, CorefModel)
     except (msgspec.ValidationError, ValueError) as e:
-        raise FormatError(
-            f"field model: {e}",
-            str(Path(folder) / SEAL),
-            "it was made by another version, or is damaged; train the system again",
+        raise _unreadable(e, folder) from None
+
+# %% ../../../nbs/models/coreference/11_learning.ipynb #d28bc635
+def _check_encoder(own: str, trained: str, name: str, folder: str | Path) -> None:
+    "Refuse an encoder whose id is another one than in training."
+    if own != trained:
+        raise DataError(
+            f"was trained on another encoder than this {name}",
+            str(folder),
+            "name the encoder that it was trained on with -p encoder=, or train it again",
+        )
+
+
+def _set_trained(net: Resolver | Reader, folder: str | Path) -> None:
+    "Set a net's weights to those of a training."
+    tensors, _ = load_tensors(Path(folder) / WEIGHTS)
+    try:
+        set_weights(net, tensors)
+    except FormatError:
+        raise DataError(
+            "has the weights of another net", str(folder), "train it again"
         ) from None
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a8d80ea1
@@ -294,19 +353,8 @@ def load_resolver(folder: str | Path, offline: bool = True, **changed: Any) -> A
     seal = coref_seal(folder)
     m = _model_of(seal, folder, changed)
     net = new_net(m, seal.recipe.dropout, offline=offline)
-    if encoder_id(net) != seal.encoder:
-        raise DataError(
-            f"was trained on another encoder than this {m.encoder}",
-            str(folder),
-            "name the encoder that it was trained on with -p encoder=, or train it again",
-        )
-    tensors, _ = load_tensors(Path(folder) / WEIGHTS)
-    try:
-        set_weights(net, tensors)
-    except FormatError:
-        raise DataError(
-            "has the weights of another net", str(folder), "train it again"
-        ) from None
+    _check_encoder(encoder_id(net), seal.encoder, m.encoder, folder)
+    _set_trained(net, folder)
     return net.eval()
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #324e3270
@@ -318,7 +366,40 @@ class LearntCoref(NamedTuple):
     cpu_seconds: float  # CPU time of this call
     peak_mb: float  # peak memory of this process
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #a8e49d6a
+def _trainings_of(system: str, what: str, s: Settings) -> list[Path]:
+    "List the folders of a system's trainings on some documents, the newest first."
+    here = Path(s.runs, "trained", safe_path(system), safe_path(what))
+    return [p.parent for p in _newest_first(here.glob(f"*/{SEAL}"))]
+
+
+def _newest_usual(usual: TrainedCoref, folders: Iterable[Path]) -> Path | None:
+    "Return the first training with a system's usual settings, or None."
+    for p in folders:
+        if not trained_otherwise(trained_of(coref_seal(p), usual), usual):
+            return p
+    return None
+
+
+def _no_start(system: str) -> DataError:
+    "Make the error of a system without trained weights."
+    return DataError(
+        "has no initial weights",
+        system,
+        f"train it on the same documents first (refnb train {system}), or name a folder with -p start=FOLDER",
+    )
+
 # %% ../../../nbs/models/coreference/11_learning.ipynb #0c847ed7
+def _trained_start(system: str, what: str, s: Settings) -> Path:
+    "Return the package's weights of a system, or its newest training on the same documents."
+    usual = the_coref(system)
+    if found := weights_folder(usual.model):
+        return found
+    if found := _newest_usual(usual, _trainings_of(system, what, s)):
+        return found
+    raise _no_start(system)
+
+
 def _start(x: TrainedCoref, what: str, s: Settings) -> Path | None:
     """Return the folder with the initial weights, or None: the named folder, the package's, or the newest training of
     that system on the same documents."""
@@ -326,19 +407,7 @@ def _start(x: TrainedCoref, what: str, s: Settings) -> Path | None:
         return None
     if Path(x.start).is_dir():
         return Path(x.start)
-    usual = the_coref(x.start)
-    if found := weights_folder(usual.model):
-        return found
-    for p in _newest_first(
-        (Path(s.runs) / "trained" / safe_path(x.start) / safe_path(what)).glob(f"*/{SEAL}")
-    ):
-        if not trained_otherwise(trained_of(coref_seal(p.parent), usual), usual):
-            return p.parent
-    raise DataError(
-        "has no initial weights",
-        x.start,
-        f"train it on the same documents first (refnb train {x.start}), or name a folder with -p start=FOLDER",
-    )
+    return _trained_start(x.start, what, s)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #3077571e
 def _refuse_others(
@@ -364,14 +433,24 @@ def _refuse_encoder(theirs: str, own: str, folder: Path):
         )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #bdefa45a
+def _trained_tensors(net: Resolver | Reader) -> dict[str, torch.Tensor]:
+    "Return the weights of a net that training changes."
+    return {n: p.detach() for n, p in net.named_parameters() if p.requires_grad}
+
+
+def _of_words(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    "Select the weights of word vectors, which nets of any form share."
+    return {n: t for n, t in tensors.items() if n.startswith("words.")}
+
+
 def _take_over(net: Resolver | Reader, folder: Path):
     """Load another system's weights, except for layers that were frozen in its training. A reader has other heads than
     a system that links mentions, so it takes the words from there."""
     tensors = load_tensors(folder / WEIGHTS)[0]
-    own = {n: p.detach() for n, p in net.named_parameters() if p.requires_grad}
+    own = _trained_tensors(net)
     theirs = coref_seal(folder).model
     if isinstance(net, Reader) and theirs.get("antecedents") != net.m.antecedents:
-        tensors = {n: t for n, t in tensors.items() if n.startswith("words.")}
+        tensors = _of_words(tensors)
     _refuse_encoder(theirs.get("encoder", "minilm"), net.m.encoder, folder)
     _refuse_others(tensors, own, folder)
     set_weights(net, own | tensors)
@@ -386,6 +465,11 @@ def _first(t: Taught, n: int) -> Taught:
     )
 
 
+def _hashed_settings(m: CorefModel) -> dict[str, Any]:
+    "Return the settings of a model that can change its weights."
+    return {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED}
+
+
 def _folder(
     name: str,
     x: TrainedCoref,
@@ -396,8 +480,7 @@ def _folder(
     s: Settings,
 ) -> Path:
     "Name a folder by a hash of everything that can change the weights."
-    model = {k: v for k, v in msgspec.to_builtins(x.model).items() if k not in UNHASHED}
-    inputs = (name, model, x.training, what, data, encoder, start)
+    inputs = (name, _hashed_settings(x.model), x.training, what, data, encoder, start)
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     return Path(s.runs) / "trained" / safe_path(name) / safe_path(what) / digest
 
@@ -498,15 +581,18 @@ def _rates(r: CorefRecipe) -> Callable[[str], float]:
     return lambda name: 1.0 if name.startswith("words.encoder.") else r.heads
 
 
+def _line_of(e: Entry, score: str) -> str:
+    "Describe the result of an epoch: its loss, and its score on development documents if there are any."
+    held_out = f", {score} {100 * e.held_out:.1f} %" if e.held_out is not None else ""
+    return f"{e.id}: loss {e.loss:.3f}{held_out}"
+
+
 def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
     "Make a function that reports the result of an epoch."
 
     def tell(e: Entry):
         if e.is_epoch:
-            say(
-                f"{e.id}: loss {e.loss:.3f}"
-                + (f", {what} {100 * e.held_out:.1f} %" if e.held_out is not None else "")
-            )
+            say(_line_of(e, what))
 
     return tell
 
@@ -534,18 +620,30 @@ def _casts(
     return [make(d) for d in docs if cast_of(d).names]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5966a57b
+_Make = Callable[[Document], Document]
+
+
+def _cast_makers(m: CorefModel) -> tuple[_Make, _Make]:
+    "Return the functions that make casts of training and of development documents."
+    if m.antecedents == "names":
+        return _with_unnamed, cast_of
+    return cast_lesson, cast_lesson
+
+
+def _check_named(teach: Sequence[Document], told: str) -> None:
+    "Refuse documents of which none has a person with a name."
+    if not teach:
+        raise DataError("has no person with a name to learn from", told)
+
+
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "Return the training and development documents, as casts if the recipe says so."
+    taught = c.taught
     if not c.x.training.casts:
-        return c.taught.teach, c.taught.judge
-    teach_as, judge_as = (
-        (_with_unnamed, cast_of)
-        if c.x.model.antecedents == "names"
-        else (cast_lesson, cast_lesson)
-    )
-    teach, judge = _casts(teach_as, c.taught.teach), _casts(judge_as, c.taught.judge)
-    if not teach:
-        raise DataError("has no person with a name to learn from", c.taught.told)
+        return taught.teach, taught.judge
+    teach_as, judge_as = _cast_makers(c.x.model)
+    teach, judge = _casts(teach_as, taught.teach), _casts(judge_as, taught.judge)
+    _check_named(teach, taught.told)
     return teach, judge
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b8bb338a
@@ -598,6 +696,13 @@ def _chosen(
     return m.changed(threshold=threshold, bias=bias), held_out
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #73305a5c
+def _load_best(net: Resolver | Reader, folder: Path) -> dict[str, torch.Tensor]:
+    "Set a net's weights to those of its best epoch, and return them."
+    tensors, _ = load_tensors(folder / "best.safetensors")
+    set_weights(net, tensors)
+    return tensors
+
+
 def _learn(
     net: Resolver | Reader, c: _Course, say: Callable[[str], None], every: float
 ) -> CorefSeal:
@@ -616,8 +721,7 @@ def _learn(
         say=_tell(say, _score(net, c.taught)),
         rates=_rates(r),
     )
-    tensors, _ = load_tensors(c.folder / "best.safetensors")
-    set_weights(net, tensors)
+    tensors = _load_best(net, c.folder)
     m, held_out = _chosen(net, c, judge, f.done.held_out)
     weights = save_tensors(c.folder / WEIGHTS, tensors, "weights")
     seal = _sealed(c, f, m, held_out, weights)
@@ -626,20 +730,25 @@ def _learn(
     return seal
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #37c73088
+def _locked(folder: Path) -> AbstractContextManager:
+    "Make the folder of a training, and lock it against other processes."
+    with disk_fault(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return alone(
+        folder / ".lock",
+        "another process trains this",
+        str(folder),
+        "wait for it, or end it",
+    )
+
+
 def _seal_of(
     net: Resolver | Reader, c: _Course, say: Callable[[str], None], every: float
 ) -> CorefSeal:
     "Return the final record of a training, after the training unless it is complete."
     if seal := _trained_before(c.folder):
         return seal
-    with disk_fault(c.folder):
-        c.folder.mkdir(parents=True, exist_ok=True)
-    with alone(
-        c.folder / ".lock",
-        "another process trains this",
-        str(c.folder),
-        "wait for it, or end it",
-    ):
+    with _locked(c.folder):
         return _learn(net, c, say, every)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #23ee9968
@@ -660,6 +769,11 @@ def _refuse_failed(faults: Sequence[str], system: str):
         )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #d92c6fb0
+def _line_of_fold(k: int, learnt: LearntCoref) -> str:
+    "Describe the training of a fold."
+    return f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds"
+
+
 def _on_ray(
     ray: str, system: str, todo: Mapping[int, dict[str, Any]], say: Callable[[str], None]
 ) -> dict[int, LearntCoref]:
@@ -672,17 +786,22 @@ def _on_ray(
         ):
             if fault:
                 faults.append(f"fold {k}: {fault}")
+                say(faults[-1])
             else:
                 done[k] = learnt
-            say(
-                faults[-1]
-                if fault
-                else f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds"
-            )
+                say(_line_of_fold(k, learnt))
     _refuse_failed(faults, system)
     return done
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4f0c2627
+def _check_folds(what: str) -> None:
+    "Refuse a corpus without folds."
+    if what != "litbank":
+        raise CallError(
+            f"{what} has no folds", do="leave out --fold all, or train on litbank"
+        )
+
+
 def train_folds(
     system: str,  # a name of coreference.yaml
     what: str = "litbank",  # the corpus with folds
@@ -694,10 +813,7 @@ def train_folds(
     **changed: Any,  # settings of the recipe or the model
 ) -> list[LearntCoref]:  # the training of each fold
     "Train a coreference system on each fold of LitBank."
-    if what != "litbank":
-        raise CallError(
-            f"{what} has no folds", do="leave out --fold all, or train on litbank"
-        )
+    _check_folds(what)
     s = s or load_settings()
     todo: dict[int, dict[str, Any]] = {}
     for k in range(FOLDS):

@@ -10,38 +10,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import torch
+from torch.nn import functional as F
 from ...core.types import FormatError, need
 from ..language.local import quietly
 from .recipes import CorefModel
 from .resolvers import Resolver, new_resolver
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #a0d73ae3
-def _layers(state: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
+_State = Mapping[str, torch.Tensor]  # weights by name
+_Weights = dict[str, torch.Tensor]
+_PARTS = {"dense1": "0", "layer_norm": "2", "dense": "4"}  # the package's name, and ours
+
+
+def _layers(state: _State, name: str) -> _Weights:
     "Rename the two layers of one of the package's heads."
-    out: dict[str, torch.Tensor] = {}
-    for part, ours in {"dense1": "0", "layer_norm": "2", "dense": "4"}.items():
-        for kind in ("weight", "bias"):
-            out[f"{ours}.{kind}"] = state[f"{name}.layer.{part}.{kind}"]
-    return out
+    return {
+        f"{ours}.{kind}": state[f"{name}.layer.{part}.{kind}"]
+        for part, ours in _PARTS.items()
+        for kind in ("weight", "bias")
+    }
 
 
-def _reading(
-    head: Mapping[str, torch.Tensor], begin: int, width: int
-) -> dict[str, torch.Tensor]:
+def _reading(head: _State, begin: int, width: int) -> _Weights:
     "Extend a head to read a part of a wider vector, from `begin` on."
     weight = head["0.weight"]
-    wide = weight.new_zeros(len(weight), width)
-    wide[:, begin : begin + weight.shape[1]] = weight
-    return {**head, "0.weight": wide}
+    after = width - begin - weight.shape[1]
+    return {**head, "0.weight": F.pad(weight, (begin, after))}
 
 
-def _swapped(head: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _swapped(head: _State) -> _Weights:
     "Swap the two vectors in the input of a head."
     first, second = head["0.weight"].chunk(2, 1)
     return {**head, "0.weight": torch.cat([second, first], 1)}
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #fc87eac4
-def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _links(state: _State) -> _Weights:
     "Join four matrices to one, and four biases to one."
     matrix = lambda pair: state[f"antecedent_{pair}_all_weights"]
     bias = lambda pair: state[f"antecedent_{pair}_all_biases"]
@@ -54,14 +57,14 @@ def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     }
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #c34d80e4
-def _without(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+def _without(state: _State, prefix: str) -> _Weights:
     "Remove a prefix from the names of weights."
     return {k.removeprefix(prefix): v for k, v in state.items()}
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #6309a33f
-def _full_names(heads: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+def _full_names(heads: Mapping[str, _State]) -> _Weights:
     "Join the names of heads and of their weights."
-    out: dict[str, torch.Tensor] = {}
+    out: _Weights = {}
     for head, tensors in heads.items():
         for name, tensor in tensors.items():
             out[f"{head}.{name}"] = tensor
@@ -91,30 +94,44 @@ def tensors_of_release(
     )
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #1865b678
+def _with_ids(t: Any, tokens: Iterable[str]) -> list[tuple[str, int]]:
+    "List different tokens with their ids."
+    return [(token, t.convert_tokens_to_ids(token)) for token in dict.fromkeys(tokens)]
+
+
 def _template(t: Any, before: Sequence[str], after: Sequence[str]) -> Any:
     "Make the rule that puts special tokens around a text."
-    ids = [
-        (token, t.convert_tokens_to_ids(token))
-        for token in dict.fromkeys([*before, *after])
-    ]
-    processors = need("tokenizers", "models").processors
-    return processors.TemplateProcessing(single=[*before, "$A", *after], special_tokens=ids)
+    ids = _with_ids(t, [*before, *after])
+    return need("tokenizers", "models").processors.TemplateProcessing(
+        single=[*before, "$A", *after], special_tokens=ids
+    )
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #093f4f06
 SPEAKER = ("[SPEAKER_START]", "-", "[SPEAKER_END]")
 
 
-def _tokenizer_of_release(base: str | Path) -> Any:
-    "Make the tokenizer of an encoder, with the package's two tokens and a speaker before each text."
+def _with_speakers(base: str | Path) -> Any:
+    "Load the tokenizer of an encoder, and add the package's two tokens."
     t = need("transformers", "models").AutoTokenizer.from_pretrained(base)
     t.add_tokens([SPEAKER[0], SPEAKER[2]], special_tokens=True)
-    nobody = t([*SPEAKER], is_split_into_words=True, add_special_tokens=False)["input_ids"]
-    before, after = [t.cls_token, *t.convert_ids_to_tokens(nobody)], [t.sep_token]
-    t.backend_tokenizer.post_processor = _template(t, before, after)
+    return t
+
+
+def _nobody(t: Any) -> list[str]:
+    "Return the pieces of an unknown speaker."
+    ids = t([*SPEAKER], is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    return t.convert_ids_to_tokens(ids)
+
+
+def _tokenizer_of_release(base: str | Path) -> Any:
+    "Make the tokenizer of an encoder, with the package's two tokens and a speaker before each text."
+    t = _with_speakers(base)
+    template = _template(t, [t.cls_token, *_nobody(t)], [t.sep_token])
+    t.backend_tokenizer.post_processor = template
     return t
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #e108311a
-def _encoder_weights(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _encoder_weights(state: _State) -> _Weights:
     "Select the weights of the encoder, with the names that they have in it."
     own = {k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")}
     return _without(own, "encoder.")
@@ -131,33 +148,43 @@ def _check_complete(missing: Iterable[str], base: str | Path):
             )
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #24f83ea7
+def _pretrained(base: str | Path) -> Any:
+    "Load a pretrained encoder."
+    transformers = need("transformers", "models")
+    with quietly(transformers):
+        return transformers.AutoModel.from_pretrained(base)
+
+
+def _encoder_with(own: _State, base: str | Path) -> Any:
+    "Load a pretrained encoder, and set its weights to those of the package's model."
+    model = _pretrained(base)
+    pieces = len(own["embeddings.word_embeddings.weight"])
+    model.resize_token_embeddings(pieces, mean_resizing=False)
+    _check_complete(model.load_state_dict(own, strict=False).missing_keys, base)
+    return model
+
+
 def encoder_of_release(
     state: Mapping[str, torch.Tensor], base: str | Path, folder: str | Path
 ) -> Path:
     "Write the encoder of the package's model to a folder; `base` is its pretrained encoder."
     transformers = need("transformers", "models")
-    own = _encoder_weights(state)
-    with quietly(transformers):
-        model = transformers.AutoModel.from_pretrained(base)
-    model.resize_token_embeddings(
-        len(own["embeddings.word_embeddings.weight"]), mean_resizing=False
-    )
-    _check_complete(model.load_state_dict(own, strict=False).missing_keys, base)
+    model = _encoder_with(_encoder_weights(state), base)
     with quietly(transformers):
         model.save_pretrained(folder)
     _tokenizer_of_release(base).save_pretrained(folder)
     return Path(folder)
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #d6dbee9b
-def _model_of_release(
-    state: Mapping[str, torch.Tensor], encoder: Path, segment: int
-) -> CorefModel:
+def _hidden_size(state: _State) -> int:
+    "Return the width of the package's heads."
+    of_starts = "start_token_classifier.layer.dense1.weight"
+    return next(v.shape[1] for k, v in state.items() if k.endswith(of_starts))
+
+
+def _model_of_release(state: _State, encoder: Path, segment: int) -> CorefModel:
     "Describe the package's model."
-    hidden = next(
-        v.shape[1]
-        for k, v in state.items()
-        if k.endswith("start_token_classifier.layer.dense1.weight")
-    )
+    hidden = _hidden_size(state)
     return CorefModel(
         "Maverick mes",
         licence="CC-BY-NC-SA-4.0",
@@ -173,6 +200,14 @@ def _model_of_release(
     )
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #470bfdda
+def _set_heads(net: Resolver, tensors: _State) -> None:
+    "Set the weights of a resolver's heads."
+    own = dict(net.named_parameters())
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+
+
 def resolver_of_release(
     state: Mapping[str, torch.Tensor],  # weights of the package's model:
     # `state_dict` of a checkpoint
@@ -183,8 +218,5 @@ def resolver_of_release(
     "Make a resolver from a checkpoint of Maverick's package (mes)."
     encoder = encoder_of_release(state, base, folder)
     net = new_resolver(_model_of_release(state, encoder, segment))
-    own = dict(net.named_parameters())
-    with torch.no_grad():
-        for name, tensor in tensors_of_release(state, net.words.width).items():
-            own[name].copy_(tensor)
+    _set_heads(net, tensors_of_release(state, net.words.width))
     return net.eval()

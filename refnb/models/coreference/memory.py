@@ -27,10 +27,15 @@ class Best(NamedTuple):
     alone: np.ndarray | None = None  # mentions that count even without links; None: all
 
 
+def _free_number(numbers: np.ndarray) -> int:
+    "Return the first number above all others; -1 counts as none."
+    return int(numbers.max(initial=-1)) + 1
+
+
 def _begun(given: Sequence[int], n: int) -> tuple[np.ndarray, int]:
     "Return the known entities of mentions, -1 elsewhere, and the first free number."
     out = np.array(given, int) if len(given) else np.full(n, -1)
-    return out, int(out.max(initial=-1)) + 1
+    return out, _free_number(out)
 
 
 def link(best: Best, bias: float = 0.0, given: Sequence[int] = ()) -> np.ndarray:
@@ -46,15 +51,21 @@ def link(best: Best, bias: float = 0.0, given: Sequence[int] = ()) -> np.ndarray
     return out if best.alone is None else without_lonely(out, best.alone)
 
 
+def _fellows(entity: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    "Count the marked mentions in the entity of each mention."
+    at = np.maximum(entity, 0)
+    return np.bincount(at, marked, minlength=1)[at]
+
+
 def without_lonely(entity: np.ndarray, alone: np.ndarray | None = None) -> np.ndarray:
     "Remove entities of a single mention, unless it may be alone."
-    many = np.bincount(entity[entity >= 0], minlength=1)[np.maximum(entity, 0)]
-    return np.where((many > 1) | (False if alone is None else alone), entity, -1)
+    several = _fellows(entity, entity >= 0) > 1
+    return np.where(several if alone is None else several | alone, entity, -1)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #a0bce730
 def clusters_of(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span]]:
     "Group mentions by entity, in the order of the entities' numbers."
-    out: list[list[Span]] = [[] for _ in range(int(entity.max(initial=-1)) + 1)]
+    out: list[list[Span]] = [[] for _ in range(_free_number(entity))]
     for s, e in zip(spans, entity):
         if e >= 0:
             out[e].append(s)
@@ -63,10 +74,9 @@ def clusters_of(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span]]:
 # %% ../../../nbs/models/coreference/05_memory.ipynb #c3bc3d01
 def of_persons(entity: np.ndarray, person: np.ndarray) -> np.ndarray:
     "Keep the entities whose mentions are mostly persons."
-    known, at = entity >= 0, np.maximum(entity, 0)
-    many = np.bincount(at, known, minlength=1)[at]
-    persons = np.bincount(at, known & person, minlength=1)[at]
-    return np.where(2 * persons > many, entity, -1)
+    known = entity >= 0
+    persons = _fellows(entity, known & person)
+    return np.where(2 * persons > _fellows(entity, known), entity, -1)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #70ac2348
 def _not_numbers(of: str) -> DataError:
@@ -200,6 +210,14 @@ def _far(
     return out
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1cddb07f
+def _marked(places: Iterable[Any], shape: tuple[int, int]) -> np.ndarray:
+    "Mark the places of each row in a table."
+    table = np.zeros(shape, bool)
+    for row, at in zip(table, places):
+        row[at] = True
+    return table
+
+
 def _best_far(
     scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -207,9 +225,8 @@ def _best_far(
     at, score = np.zeros(len(i), int), np.full(len(i), -np.inf)
     some = np.flatnonzero(list(map(len, far)))
     columns = np.array(sorted(set(chain.from_iterable(far))), int)
-    allowed = np.zeros((len(some), len(columns)), bool)
-    for row, k in enumerate(some.tolist()):
-        allowed[row, np.searchsorted(columns, far[k])] = True
+    places = (np.searchsorted(columns, far[k]) for k in some.tolist())
+    allowed = _marked(places, (len(some), len(columns)))
     if len(some):
         at[some], score[some] = _best_each(scores, i[some], columns, allowed)
     return at, score
@@ -239,12 +256,17 @@ Join = Literal["none", "names", "scores"]
 KEEP = 4  # names, and recent mentions, that represent an entity
 
 
+def _note_name(names: dict[int, int], j: int, known: Known) -> None:
+    "Add a mention to the names of an entity, unless it is a pronoun or there are enough names."
+    if known.named[j] and len(names) < KEEP:
+        names.setdefault(int(known.string[j]), j)
+
+
 def first_names(members: Sequence[int], known: Known) -> list[int]:
     "List the first mentions of an entity with different names."
     names: dict[int, int] = {}
     for j in members:
-        if known.named[j] and len(names) < KEEP:
-            names.setdefault(int(known.string[j]), j)
+        _note_name(names, j, known)
     return list(names.values())
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #273c6278
@@ -269,7 +291,7 @@ def _apart(
     "Yield the entities of each window, found by all pairs of its mentions."
     window = known.windows()
     begun, _ = _begun(given, len(known))
-    for w in range(int(window.max(initial=-1)) + 1):
+    for w in range(_free_number(window)):
         i = np.flatnonzero(window == w)
         best = find(_of_some(scores, i), len(i))
         entity = link(best, bias, begun[i].tolist())
@@ -289,18 +311,29 @@ def _best_score(scores: Scores, i: int, others: Sequence[int]) -> float:
     return max(float(scores(np.array([i]), np.array([j]))[0, 0]) for j in others)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #59e235c3
+def _mean_best(scores: Scores, names: Sequence[int], theirs: Sequence[int]) -> float:
+    "Average the best score of each name with the names of another entity; -inf without any."
+    if not names or not theirs:
+        return -np.inf
+    return sum(_best_score(scores, i, theirs) for i in names) / len(names)
+
+
 def rated_plain(
     scores: Scores, known: Known, mine: Sequence[int], entities: Sequence[Sequence[int]]
 ) -> list[float]:
     "Score an entity of a window against earlier ones, by their names."
-    names, out = first_names(mine, known), []
-    for members in entities:
-        theirs = first_names(members, known)
-        best = [_best_score(scores, i, theirs) for i in names if theirs]
-        out.append(sum(best) / len(best) if best else -np.inf)
-    return out
+    names = first_names(mine, known)
+    return [_mean_best(scores, names, first_names(members, known)) for members in entities]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1ad8ae4c
+def _entity_of_name(name: int, entities: Sequence[Sequence[int]], known: Known) -> int:
+    "Return the first entity with a usual name; -1 if there is none."
+    for k, members in enumerate(entities):
+        if name >= 0 and usual_name(members, known) == name:
+            return k
+    return -1
+
+
 def _earlier_plain(
     scores: Scores,
     known: Known,
@@ -312,10 +345,8 @@ def _earlier_plain(
     "Return the earlier entity that an entity of a window joins; -1 if none."
     if join == "scores":
         return _best_rated(rated_plain(scores, known, mine, before), bias)
-    name = usual_name(mine, known) if join == "names" else -1
-    for k, members in enumerate(before):
-        if name >= 0 and usual_name(members, known) == name:
-            return k
+    if join == "names":
+        return _entity_of_name(usual_name(mine, known), before, known)
     return -1
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #c7c2ee92
@@ -339,16 +370,20 @@ def in_windows_plain(
     return _as_numbers(entities, len(known), given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #68283e5f
+def _first_known(members: Sequence[int], entity: np.ndarray) -> int:
+    "Return the entity of the first mention that has one; -1 if none has."
+    return next((int(entity[i]) for i in members if entity[i] >= 0), -1)
+
+
 def _as_numbers(
     entities: Sequence[Sequence[int]], n: int, given: Sequence[int]
 ) -> np.ndarray:
     "Number the entity of each mention; known entities keep their numbers, merged ones the first."
     out, begun = _begun(given, n)
     for members in entities:
-        known = [int(out[i]) for i in members if out[i] >= 0]
-        if not known:
-            begun += 1
-        number = known[0] if known else begun - 1
+        number = _first_known(members, out)
+        if number < 0:
+            number, begun = begun, begun + 1
         for i in members:
             if out[i] < 0:
                 out[i] = number
@@ -360,13 +395,23 @@ def _firsts(many: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.cumsum([0, *many[:-1]])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #85ff3f5a
+def _lengths(groups: Iterable[Collection[int]]) -> np.ndarray:
+    "Return the number of members of each group."
+    return np.array(list(map(len, groups)), int)
+
+
+def _chained(groups: Iterable[Collection[int]]) -> np.ndarray:
+    "Return the members of all groups, one group after the other."
+    return np.array(list(chain.from_iterable(groups)), int)
+
+
 def _in_a_row(
     groups: Sequence[Collection[int]],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Chain the members of groups; also return which groups have any, and how many each of these has."
-    many = np.array(list(map(len, groups)), int)
+    many = _lengths(groups)
     some = np.flatnonzero(many)
-    return np.array(list(chain.from_iterable(groups)), int), some, many[some]
+    return _chained(groups), some, many[some]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #12d82003
 class _Joined:
@@ -391,11 +436,13 @@ class _Joined:
             k = self._start()
         self.members[k] += mine
         for j in mine:
-            if not self.known.named[j]:
-                continue
+            self._count_name(k, j)
+
+    def _count_name(self, k: int, j: int):
+        "Count the string of a mention among its entity's names, unless it is a pronoun."
+        if self.known.named[j]:
             self.often[k][int(self.known.string[j])] += 1
-            if len(self.names[k]) < KEEP:
-                self.names[k].setdefault(int(self.known.string[j]), j)
+            _note_name(self.names[k], j, self.known)
 
     def by_name(self) -> dict[int, int]:
         "Return the first entity of each usual name."
@@ -423,12 +470,16 @@ class _Joined:
     ) -> list[int]:
         "Return for each entity of a window the earlier one that it joins; -1 if none."
         if join == "names":
-            by_name = self.by_name()
-            return [by_name.get(usual_name(mine, self.known), -1) for mine in found]
+            return self._earlier_by_name(found)
         if join == "scores":
             names = [first_names(mine, self.known) for mine in found]
             return [_best_rated(row, bias) for row in self.rated(scores, names)]
         return [-1] * len(found)
+
+    def _earlier_by_name(self, found: Sequence[Sequence[int]]) -> list[int]:
+        "Return for each entity the first earlier one of the same usual name; -1 if none."
+        by_name = self.by_name()
+        return [by_name.get(usual_name(mine, self.known), -1) for mine in found]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #01c10022
 def in_windows(
@@ -447,6 +498,7 @@ def in_windows(
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e839af45
 Log = Sequence[int]  # the entity of each mention so far
+_Candidates = Callable[[Log], Sequence[int]]  # from the log before a mention
 
 
 def lru_candidates(log: Log, recent: int) -> list[int]:
@@ -454,16 +506,29 @@ def lru_candidates(log: Log, recent: int) -> list[int]:
     return list(dict.fromkeys(reversed(log)))[:recent]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #97d403a8
+def _most_used(log: Log, frequent: int) -> list[int]:
+    "List the most used entities, the most used one last."
+    used = Counter(log)
+    return sorted(used, key=used.__getitem__)[-frequent:] if frequent else []
+
+
 def dual_candidates(log: Log, recent: int, frequent: int) -> list[int]:
     "List the most used entities, and of the others the last used ones."
-    used = Counter(log)
-    out = sorted(used, key=used.__getitem__)[-frequent:] if frequent else []
+    out = _most_used(log, frequent)
     for e in reversed(log):
         if len(out) == recent + frequent:
             break
         if e not in out:
             out.append(e)
     return out
+
+# %% ../../../nbs/models/coreference/05_memory.ipynb #17507e81
+_Change = tuple[set[int], set[int]]  # new candidates, and former ones
+
+
+def _came_and_gone(before: set[int], now: set[int]) -> _Change:
+    "Return the new candidates, and the former ones."
+    return now - before, before - now
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #7cd8342f
 class Cache:
@@ -482,29 +547,40 @@ class Cache:
     def candidates(self) -> list[int]:
         "List the candidates of the next mention, in the order of the plain form."
         out = sorted(self.top, key=self.used.__getitem__)
-        others = (e for e in reversed(self.last) if e not in self.top)
-        return out + list(islice(others, self.recent + self.frequent - len(out)))
+        return out + list(islice(self._others(), self.recent + self.frequent - len(out)))
+
+    def _others(self) -> Iterator[int]:
+        "Return the last used entities that are not in the top, the latest first."
+        return (e for e in reversed(self.last) if e not in self.top)
 
     def _count(self, e: int):
         "Count a use; an entity used more often than the least used one of the top replaces it."
         often, began = self.used.get(e, (0, len(self.used)))
         self.used[e] = often + 1, began
+        self._enter_top(e)
+
+    def _enter_top(self, e: int):
+        "Add an entity to the top, and remove the least used one if there are too many."
         if e in self.top:
             return
         self.top.add(e)
         if len(self.top) > self.frequent:
             self.top.remove(min(self.top, key=self.used.__getitem__))
 
-    def access(self, e: int) -> tuple[set[int], set[int]]:
-        "Use an entity; return the new candidates, and the former ones."
-        if self.frequent:
-            self._count(e)
+    def _put_last(self, e: int):
+        "Make an entity the last used one, and forget the first one if there are too many."
         self.last[e] = None
         self.last.move_to_end(e)
         if len(self.last) > self.recent + self.frequent:
             self.last.popitem(last=False)
+
+    def access(self, e: int) -> _Change:
+        "Use an entity; return the new candidates, and the former ones."
+        if self.frequent:
+            self._count(e)
+        self._put_last(e)
         before, self.now = self.now, set(self.candidates())
-        return self.now - before, before - self.now
+        return _came_and_gone(before, self.now)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3bb649ca
 class Everyone:
@@ -517,7 +593,7 @@ class Everyone:
         "List the candidates of the next mention."
         return [*self.now]
 
-    def access(self, e: int) -> tuple[set[int], set[int]]:
+    def access(self, e: int) -> _Change:
         "Use an entity; return the new candidates, and the former ones: none."
         new = {e} - self.now
         self.now |= new
@@ -567,10 +643,7 @@ def _representing(
     entities: Iterable[int], members: dict[int, list[int]], known: Known
 ) -> list[int]:
     "List the mentions that represent some entities, in order."
-    out: list[int] = []
-    for e in entities:
-        out += standing_for(members[e], known)
-    return sorted(out)
+    return sorted(chain.from_iterable(standing_for(members[e], known) for e in entities))
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #8f853d76
 class Remembered(NamedTuple):
@@ -620,10 +693,11 @@ class _Standing:
     def add(self, i: int, known: Known) -> int:
         "Add a mention; return the one that no longer represents the entity, or -1."
         self.recent.append(i)
-        if known.named[i] and len(self.names) < KEEP:
-            self.names.setdefault(int(known.string[i]), i)
-        if len(self.recent) <= KEEP:
-            return -1
+        _note_name(self.names, i, known)
+        return self._drop() if len(self.recent) > KEEP else -1
+
+    def _drop(self) -> int:
+        "Remove the oldest recent mention; return it unless it represents the entity by its name, or -1."
         old = self.recent.popleft()
         return -1 if old in self.names.values() else old
 
@@ -669,13 +743,21 @@ class _Memory:
         for k in gone:
             self.active[self.of[k].all()] = False
         for k in came & self.of.keys():
-            self.active[self.of[k].all()] = True
-            ahead.more(self.of[k].all())
+            self._recall(k, ahead)
+        self._join(i, e)
+        return gone
+
+    def _recall(self, k: int, ahead: _Ahead):
+        "Mark the representatives of an entity that is a candidate again."
+        self.active[self.of[k].all()] = True
+        ahead.more(self.of[k].all())
+
+    def _join(self, i: int, e: int):
+        "Make a mention a representative of its entity; the oldest one may cease to be."
         old = self.of.setdefault(e, _Standing()).add(i, self.known)
         if old >= 0:
             self.active[old] = False
         self.active[i] = True
-        return gone
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1f66c8f6
 def remembered(
@@ -718,19 +800,19 @@ class Entities(Protocol):
 class PlainCache:
     "Candidates computed from the whole log."
 
-    def __init__(self, of: Callable[[Log], Sequence[int]]):
+    def __init__(self, of: _Candidates):
         self.of, self.log = of, list[int]()
 
     def candidates(self) -> Sequence[int]:
         "List the candidates of the next mention."
         return self.of(self.log)
 
-    def access(self, e: int) -> tuple[set[int], set[int]]:
+    def access(self, e: int) -> _Change:
         "Use an entity; return the new candidates, and the former ones."
         before = {*self.candidates()}
         self.log.append(e)
         now = {*self.candidates()}
-        return now - before, before - now
+        return _came_and_gone(before, now)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1e85115a
 def _best_entity(scores: np.ndarray, candidates: Sequence[int]) -> tuple[int, float]:
@@ -797,13 +879,18 @@ def _plain(
     return remembered_plain(scores, known, _plain_candidates(policy, size), bias, given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #324ad161
-def _plain_candidates(policy: str, size: Sizes) -> Callable[[Log], Sequence[int]]:
+def _all_candidates(log: Log) -> list[int]:
+    "List all entities."
+    return [*dict.fromkeys(log)]
+
+
+def _plain_candidates(policy: str, size: Sizes) -> _Candidates:
     "Return the function that computes a policy's candidates from a log."
     if policy == "lru":
         return lambda log: lru_candidates(log, size.recent)
     if policy == "dual":
         return lambda log: dual_candidates(log, size.recent, size.frequent)
-    return lambda log: [*dict.fromkeys(log)]
+    return _all_candidates
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3fde082d
 def _cache(policy: str, size: Sizes) -> Any:
@@ -813,10 +900,8 @@ def _cache(policy: str, size: Sizes) -> Any:
     return Cache(size.recent, size.frequent if policy == "dual" else 0)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #114b3494
-def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
-    "Raise an error for an unknown policy or sizes that are too small."
-    if policy not in POLICIES:
-        raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))
+def _check_entities(policy: str, policies: Sequence[str]) -> None:
+    "Refuse a policy that compares pairs, for a scorer of whole entities."
     if policy not in policies:
         raise CallError(
             f"policy {policy} compares pairs of mentions; this scorer compares a mention with whole "
@@ -824,8 +909,20 @@ def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
             "memory",
             f"choose {', '.join(policies)}",
         )
+
+
+def _check_sizes(size: Sizes) -> None:
+    "Refuse sizes that are too small."
     _at_least(1, reach=size.reach, most=size.most, recent=size.recent)
     _at_least(0, frequent=size.frequent)
+
+
+def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
+    "Raise an error for an unknown policy or sizes that are too small."
+    if policy not in POLICIES:
+        raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))
+    _check_entities(policy, policies)
+    _check_sizes(size)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #08ea3bbc
 def _quick(

@@ -31,13 +31,16 @@ def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequentia
     return nn.Sequential(*layer(inputs, hidden, dropout), nn.Linear(hidden, outputs))
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #c2295885
+def _places(spans: Sequence[Span], end: int, at: int, x: torch.Tensor) -> torch.Tensor:
+    "Return the index of each span's first (0) or last word (1), counted from `at`, beside `x`."
+    return torch.tensor([s[end] - at for s in spans], dtype=torch.long, device=x.device)
+
+
 def ends_of(
     spans: Sequence[Span], at: int, x: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     "Return the indices of the first and last words of spans, counted from `at`."
-    first = torch.tensor([s[0] - at for s in spans], dtype=torch.long, device=x.device)
-    last = torch.tensor([s[1] - at for s in spans], dtype=torch.long, device=x.device)
-    return first, last
+    return _places(spans, 0, at, x), _places(spans, 1, at, x)
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #2f46593a
 def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
@@ -167,6 +170,15 @@ class Banded(Band):
 # pairs of a start and an end per block: a book without sentence ends has millions
 AT_A_TIME = 1 << 15
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #057c40b5
+def _released_last(t: Text, at: int, n: int) -> np.ndarray:
+    """Return the last possible word of mentions in Maverick's package: those that start at the last word of a sentence
+    may reach to the end of the next one."""
+    last, words = t.last[at : at + n], np.arange(at, at + n)
+    after = np.minimum(last + 1, len(t) - 1)
+    ends_one = (last == words) & (t.part[after] == t.part[words])
+    return np.where(ends_one, t.last[after], last)
+
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #bb30df50
 class StartEnd(nn.Module):
     "A finder that scores each first word, and each possible last word for it."
@@ -183,13 +195,7 @@ class StartEnd(nn.Module):
 
     def reach(self, t: Text, at: int, n: int) -> np.ndarray:
         "Return the last possible word of a mention that starts at each of `n` words, counted from `at`."
-        last = t.last[at : at + n]
-        if self.released:
-            after = np.minimum(last + 1, len(t) - 1)
-            ends_one = (last == np.arange(at, at + n)) & (
-                t.part[after] == t.part[at : at + n]
-            )
-            last = np.where(ends_one, t.last[after], last)
+        last = _released_last(t, at, n) if self.released else t.last[at : at + n]
         return np.minimum(last - at, n - 1)
 
     def pairs(
@@ -312,6 +318,11 @@ def best_uncrossed(spans: Sequence[Span], scores: np.ndarray, quota: int) -> lis
             break
     return sorted(selected)
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #73c156d7
+def _above(spans: Sequence[Span], scores: torch.Tensor, threshold: float) -> list[Span]:
+    "Keep the spans with a score above a threshold."
+    return [s for s, score in zip(spans, scores.tolist()) if score > threshold]
+
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #e32e2288
 class Enumerated(Band):
     "A finder that scores the vector of each span of up to `widest` words; the best uncrossed ones are kept."
@@ -372,5 +383,4 @@ class Enumerated(Band):
     ) -> list[Span]:
         "Find mentions among the words from `at` on: candidates with a score above the threshold."
         spans = self.candidates(x, t, at)
-        scores = self.scores(x, spans, at).tolist()
-        return [s for s, score in zip(spans, scores) if score > threshold]
+        return _above(spans, self.scores(x, spans, at), threshold)

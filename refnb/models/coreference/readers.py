@@ -52,24 +52,30 @@ class Tail(NamedTuple):
     # passage
     places: list[int]
 
+# %% ../../../nbs/models/coreference/10_readers.ipynb #8e6005ea
+def _symbol(tokenizer: Any) -> int:
+    "Return the piece before each candidate: the mask, or the end of a text for encoders without a mask."
+    mask = tokenizer.mask_token_id
+    return tokenizer.sep_token_id if mask is None else mask
+
 # %% ../../../nbs/models/coreference/10_readers.ipynb #b8e1a16e
 def tail_of(pieces: Sequence[Sequence[int]], tokenizer: Any) -> Tail:
     "Join a symbol for none, and a symbol before the pieces of each candidate."
-    symbol = (
-        tokenizer.sep_token_id
-        if tokenizer.mask_token_id is None
-        else tokenizer.mask_token_id
-    )
-    parts, after = [[symbol, *own] for own in ((), *pieces)], around(tokenizer)[1]
+    symbol = _symbol(tokenizer)
+    parts = [[symbol, *own] for own in ((), *pieces)]
     places = [0, *accumulate(map(len, parts))]
-    ids = list(chain.from_iterable(parts)) + after
+    ids = list(chain.from_iterable(parts)) + around(tokenizer)[1]
     return Tail(ids, [k - len(ids) for k in places])
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #b5d422cf
+def _with_tail(cut: Cut, tail: Tail) -> Cut:
+    "Put the pieces of candidates after each segment."
+    return cut._replace(segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments])
+
+
 def passages(t: Text, tail: Tail, tokenizer: Any, length: int, context: int) -> Cut:
     "Split a text into segments of at most `length` pieces, with candidates after each."
-    cut = segments(t, tokenizer, length - len(tail.ids), context)
-    return cut._replace(segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments])
+    return _with_tail(segments(t, tokenizer, length - len(tail.ids), context), tail)
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #e727b5b4
 # in training: share of texts with a new order of candidates, of candidates left out
@@ -85,10 +91,15 @@ class Passage(NamedTuple):
     who: list[int]  # the candidates
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #0d1ada7a
+def _shuffled(order: Sequence[int]) -> list[int]:
+    "Shuffle candidates."
+    return [order[k] for k in torch.randperm(len(order)).tolist()]
+
+
 def _drawn(order: list[int]) -> list[int]:
     "Draw an order of candidates for training, and leave out some of them."
     if torch.rand(()) < SHUFFLED:
-        order = [order[k] for k in torch.randperm(len(order)).tolist()]
+        order = _shuffled(order)
     return [k for k in order if torch.rand(()) >= DROPPED] or order
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #649ae1f7
@@ -105,6 +116,11 @@ def _check_names(t: Text):
             "has no names to link to", f"document {t.key!r}", "give it a list of names"
         )
 
+# %% ../../../nbs/models/coreference/10_readers.ipynb #31de4852
+def _with_names(t: Text) -> list[int]:
+    "List the candidates of a text that have a name."
+    return [k for k, name in enumerate(t.names) if name]
+
 # %% ../../../nbs/models/coreference/10_readers.ipynb #e724cf9e
 class Reader(nn.Module):
     "The net of a linker that reads passages with their candidates."
@@ -118,9 +134,13 @@ class Reader(nn.Module):
 
     def candidates(self, t: Text) -> list[list[int]]:
         "Draw the order of the candidates in training; divide them into lists that are read at once."
-        order = [k for k, name in enumerate(t.names) if name]
+        order = _with_names(t)
         if self.training:
             order = _drawn(order)
+        return self._divided(order, t)
+
+    def _divided(self, order: list[int], t: Text) -> list[list[int]]:
+        "Divide candidates into lists that are read at once, by the pieces of their names."
         pieces = word_pieces(t.names, self.words.tokenizer)
         lists = candidate_lists([1 + len(pieces[k]) for k in order], self.m.segment // 2)
         return [order[some[0] : some[-1] + 1] for some in lists]

@@ -7,16 +7,28 @@ __all__ = ['Reasons', 'reasons', 'without_each']
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #7a997022
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 import pandas as pd
 import torch
 from ...core.types import CallError, Span
 from ...core.documents import Document
 from .texts import text_of
-from .antecedents import Experts, Vectors
+from .antecedents import Experts, Tables, Vectors
 from .features import CATEGORIES, Mentions, Pairs, pairs
 from .resolvers import Resolver
+
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #86a291cc
+def _as_sum(parts: Mapping[str, float]) -> str:
+    "Write the summands of a score in a line."
+    return ", ".join(f"{name} {part:.2f}" for name, part in parts.items())
+
+
+def _as_table(parts: Mapping[str, float]) -> str:
+    "Write the summands of a score, and their sum, as a table of HTML."
+    table = pd.DataFrame({"says": parts}).round(2)
+    table.loc["together"] = round(sum(parts.values()), 2)
+    return table.to_html()
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #8f3bb44a
 class Reasons(NamedTuple):
@@ -32,15 +44,10 @@ class Reasons(NamedTuple):
         return sum(self.parts.values())
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name} {part:.2f}" for name, part in self.parts.items())
-        return (
-            f"{self.later} → {self.earlier} ({self.category}): {self.score:.2f} = {parts}"
-        )
+        return f"{self.later} → {self.earlier} ({self.category}): {self.score:.2f} = {_as_sum(self.parts)}"
 
     def _repr_html_(self) -> str:
-        table = pd.DataFrame({"says": self.parts}).round(2)
-        table.loc["together"] = round(self.score, 2)
-        return f"<p><b>{_safe(self.later)}</b> → <b>{_safe(self.earlier)}</b> ({self.category})</p>{table.to_html()}"
+        return f"<p><b>{_safe(self.later)}</b> → <b>{_safe(self.earlier)}</b> ({self.category})</p>{_as_table(self.parts)}"
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #f8812894
 def _safe(text: str) -> str:
@@ -60,6 +67,14 @@ def _own_score(v: Vectors, i: int, j: int, expert: int) -> float:
     return float(v.later[i, expert] @ v.earlier[j, expert])
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #2ca3f348
+def _of_tables(tables: Tables, p: Pairs) -> dict[str, float]:
+    "Return the number that each table has for a pair."
+    return {
+        t.name: float(tables.number[at[0, 0]])
+        for t, at in zip(tables.tables, tables.places(p))
+    }
+
+
 def _parts(net: Resolver, v: Vectors, i: int, j: int, p: Pairs) -> dict[str, float]:
     "Return the summands of the score of a mention i with an earlier mention j."
     k, scale = int(p.category[0, 0]), math.sqrt(net.scorer.size)
@@ -70,8 +85,7 @@ def _parts(net: Resolver, v: Vectors, i: int, j: int, p: Pairs) -> dict[str, flo
     if net.scorer.many > 1:
         parts[f"words, as {CATEGORIES[k]}"] = _own_score(v, i, j, k) / scale
     if tables := net.scorer.tables:
-        for table, at in zip(tables.tables, tables.places(p)):
-            parts[table.name] = float(tables.number[at[0, 0]])
+        parts |= _of_tables(tables, p)
     if net.m.bias:
         parts["bias"] = net.m.bias
     return parts
@@ -109,12 +123,15 @@ def reasons(
     return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[int(p.category[0, 0])], parts)
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #f325d891
+def _with_neighbours(first: int, last: int, width: int, words: int) -> range:
+    "Return the words of a mention, and `width` more on both sides, in a text of so many words."
+    return range(max(0, first - width), min(words, last + width + 1))
+
+
 def _near(d: Document, spans: Sequence[Sequence[int]], width: int) -> list[int]:
     "List the words of mentions, and some words on both sides."
-    found: set[int] = set()
-    for first, last in spans:
-        found.update(range(max(0, first - width), min(d.size, last + width + 1)))
-    return sorted(found)
+    near = (_with_neighbours(first, last, width, d.size) for first, last in spans)
+    return sorted(set().union(*near))
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #cc239d54
 def without_each(
@@ -136,10 +153,15 @@ def without_each(
     return table.sort_values("falls by", ascending=False, ignore_index=True)
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #c78483ac
+def _masked_word(sentence: Sequence[str], k: int, mask: str) -> tuple[str, ...]:
+    "Mask the word at a place of a sentence; a sentence without that place is unchanged."
+    return tuple(mask if i == k else w for i, w in enumerate(sentence))
+
+
 def _masked(d: Document, i: int, mask: str) -> Document:
     "Mask one word of a document."
-    out, at = [], 0
+    out = []
     for s in d.sentences:
-        out.append(tuple(mask if at + k == i else w for k, w in enumerate(s)))
-        at += len(s)
+        out.append(_masked_word(s, i, mask))
+        i -= len(s)
     return Document(d.doc_key, tuple(out))

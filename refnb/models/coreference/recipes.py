@@ -8,7 +8,7 @@ __all__ = ['UNHASHED', 'CHOSEN', 'CLUSTERING', 'SEAL', 'WEIGHTS', 'encoder_of', 
            'trainings_in', 'weights_folder']
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #057e0d99
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 import msgspec
@@ -29,7 +29,46 @@ def encoder_of(name: str, length: int) -> PairModel:
     )
     return known.changed(kind="cosine", tokens=length, dtype="float32")
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #73504119
+def _too_much_context(segment: int, context: int) -> str:
+    'Describe a context that takes more than half of a segment; return "" if there is none.'
+    if 2 * context <= segment // 2:
+        return ""
+    return f"field context: {context} pieces on both sides are more than half of a segment of {segment}"
+
+
+def _not_finite(x: Record, fields: Sequence[str]) -> str:
+    'Describe the first of some fields that is no finite number; return "" if there is none.'
+    for f in fields:
+        if not abs(getattr(x, f)) < float("inf"):
+            return f"field {f}: is no number"
+    return ""
+
+
+def _not_a_share(share: float) -> str:
+    'Describe a number that is no share above 0; return "" if it is one.'
+    return "" if 0 < share <= 1 else f"field share: {share} is not a share above 0"
+
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #423d3a31
+# the smallest value of a model's numbers
+_LEAST_OF_MODEL = {
+    "segment": 32,
+    "context": 0,
+    "frozen": 0,
+    "hidden": 1,
+    "widest": 1,
+    "size": 1,
+    "ffn": 1,
+    "order": 1,
+    "candidates": 1,
+    "reach": 1,
+    "recent": 1,
+    "frequent": 0,
+    "window": 1,
+    "megabytes": 1,
+}
+
+
 class CorefModel(Record):
     "A coreference system: reading, mention detection, and linking."
 
@@ -79,35 +118,12 @@ class CorefModel(Record):
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        least = {
-            "segment": 32,
-            "context": 0,
-            "frozen": 0,
-            "hidden": 1,
-            "widest": 1,
-            "size": 1,
-            "ffn": 1,
-            "order": 1,
-            "candidates": 1,
-            "reach": 1,
-            "recent": 1,
-            "frequent": 0,
-            "window": 1,
-            "megabytes": 1,
-        }
-        if small := _too_small(self, least):
-            return small
-        if 2 * self.context > self.segment // 2:
-            return (
-                f"field context: {self.context} pieces on both sides are more than half of a segment of "
-                f"{self.segment}"
-            )
-        if not 0 < self.share <= 1:
-            return f"field share: {self.share} is not a share above 0"
-        for f in ("threshold", "bias"):
-            if not abs(getattr(self, f)) < float("inf"):
-                return f"field {f}: is no number"
-        return ""
+        return (
+            _too_small(self, _LEAST_OF_MODEL)
+            or _too_much_context(self.segment, self.context)
+            or _not_a_share(self.share)
+            or _not_finite(self, ("threshold", "bias"))
+        )
 
 
 # changes no cluster, or is identified by a hash
@@ -126,7 +142,59 @@ CLUSTERING = (
     "singletons",
 )
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #3cd3b5fd
+def _less_than(x: Record, least: Mapping[str, float]) -> str:
+    'Describe the first field below its smallest value; return "" if there is none.'
+    for f, n in least.items():
+        if not n <= getattr(x, f) < float("inf"):
+            return f"field {f}: {getattr(x, f)} is less than {n}, or no number"
+    return ""
+
+
+def _not_positive(x: Record, fields: Sequence[str]) -> str:
+    'Describe the first of some fields that is no positive number; return "" if there is none.'
+    for f in fields:
+        if not 0 < getattr(x, f) < float("inf"):
+            return f"field {f}: {getattr(x, f)} is no positive number"
+    return ""
+
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #db1768da
+def _uneven_batch(batch: int, together: int) -> str:
+    'Describe a batch that cannot be divided into texts read as one; return "" if it can.'
+    if batch % together:
+        return f"field together: {batch} texts at a step cannot be read {together} as one"
+    return ""
+
+
+def _more_than_all(x: Record, shares: Sequence[str]) -> str:
+    'Describe the first share above 1; return "" if there is none.'
+    for f in shares:
+        if getattr(x, f) > 1:
+            return f"field {f}: is a share, so not more than 1"
+    return ""
+
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b045066a
+# the smallest value of a training's numbers
+_LEAST_OF_RECIPE = {
+    "epochs": 1,
+    "steps": 0,
+    "warmup": 0,
+    "weight_decay": 0,
+    "clip": 0,
+    "accumulate": 1,
+    "batch": 1,
+    "together": 1,
+    "patience": 0,
+    "train_context": 0,
+    "dropout": 0,
+    "extra": 0,
+    "links": 0,
+    "auxiliary": 0,
+    "seed": 0,
+    "documents": 0,
+}
+
+
 class CorefRecipe(Record):
     "The training settings of a coreference system."
 
@@ -159,36 +227,12 @@ class CorefRecipe(Record):
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        least = {
-            "epochs": 1,
-            "steps": 0,
-            "warmup": 0,
-            "weight_decay": 0,
-            "clip": 0,
-            "accumulate": 1,
-            "batch": 1,
-            "together": 1,
-            "patience": 0,
-            "train_context": 0,
-            "dropout": 0,
-            "extra": 0,
-            "links": 0,
-            "auxiliary": 0,
-            "seed": 0,
-            "documents": 0,
-        }
-        for f, n in least.items():
-            if not n <= getattr(self, f) < float("inf"):
-                return f"field {f}: {getattr(self, f)} is less than {n}, or no number"
-        for f in ("lr", "heads"):
-            if not 0 < getattr(self, f) < float("inf"):
-                return f"field {f}: {getattr(self, f)} is no positive number"
-        if self.batch % self.together:
-            return f"field together: {self.batch} texts at a step cannot be read {self.together} as one"
-        for f in ("warmup", "dropout"):
-            if getattr(self, f) > 1:
-                return f"field {f}: is a share, so not more than 1"
-        return ""
+        return (
+            _less_than(self, _LEAST_OF_RECIPE)
+            or _not_positive(self, ("lr", "heads"))
+            or _uneven_batch(self.batch, self.together)
+            or _more_than_all(self, ("warmup", "dropout"))
+        )
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #6a36286e
 class TrainedCoref(Record):
@@ -198,6 +242,19 @@ class TrainedCoref(Record):
     training: CorefRecipe = CorefRecipe()  # default training settings
     # the system whose checkpoint training starts from; "": the plain encoder
     start: str = ""
+
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #74304bc7
+def _by_owner(changed: Mapping[str, Any]) -> tuple[dict, dict, dict]:
+    "Divide settings into those of a recipe, of a model, and of a system's entry."
+    recipe = {k: v for k, v in changed.items() if k in CorefRecipe.__struct_fields__}
+    entry = {"start": changed["start"]} if "start" in changed else {}
+    model = {k: v for k, v in changed.items() if k not in recipe and k not in entry}
+    return recipe, model, entry
+
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #b952ae89
+def _model_otherwise(m: CorefModel, usual: CorefModel) -> dict[str, Any]:
+    "List the settings of a model that affect training and differ from the usual ones."
+    return differing(m, usual, frozenset(UNHASHED | CHOSEN | {*CLUSTERING}))
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b5b9dff3
 def coref_systems() -> dict[str, TrainedCoref]:
@@ -217,24 +274,19 @@ def the_coref(name: str, **changed: Any) -> TrainedCoref:
 
 def changed_coref(x: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
     "Change some settings of a recipe or of a model."
-    recipe = {k: v for k, v in changed.items() if k in CorefRecipe.__struct_fields__}
-    start = {"start": changed["start"]} if "start" in changed else {}
-    model = {k: v for k, v in changed.items() if k not in recipe and k not in start}
+    recipe, model, entry = _by_owner(changed)
     return x.changed(
         training=changed_record(x.training, recipe, "a recipe"),
         model=changed_record(x.model, model, "a coreference system"),
-        **start,
+        **entry,
     )
 
 
 def trained_otherwise(x: TrainedCoref, usual: TrainedCoref) -> dict[str, Any]:
     "List the settings of a training that differ from the usual ones, except threshold and bias."
-    model = differing(x.model, usual.model, frozenset(UNHASHED | CHOSEN | {*CLUSTERING}))
-    return (
-        model
-        | differing(x.training, usual.training, frozenset())
-        | ({"start": x.start} if x.start != usual.start else {})
-    )
+    start = {"start": x.start} if x.start != usual.start else {}
+    training = differing(x.training, usual.training, frozenset())
+    return _model_otherwise(x.model, usual.model) | training | start
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #a2ad54a8
 class CorefSeal(Record, omit_defaults=False):
@@ -263,40 +315,64 @@ class CorefSeal(Record, omit_defaults=False):
 
 SEAL, WEIGHTS = "coreference.json", "weights.safetensors"
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #ae0929b8
-def coref_seal(folder: str | Path) -> CorefSeal:
-    "Read the record of a training from its folder."
-    path = Path(folder) / SEAL
-    if not path.exists():
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #f3ac232a
+def _check_schema(data: bytes, path: Path) -> None:
+    "Refuse a record of another version of the format."
+    schema = msgspec.json.decode(data, type=dict).get("schema")
+    if schema != 1:
+        raise OtherVersion(
+            f"written in schema {schema}, this refnb reads 1",
+            str(path),
+            "use the version that wrote it, or train the system elsewhere",
+        )
+
+
+def _check_complete(folder: str | Path) -> None:
+    "Refuse a folder without the record of a complete training."
+    if not (Path(folder) / SEAL).exists():
         raise DataError(
             "holds no completely trained coreference system",
             str(folder),
             "train it with refnb train, which resumes",
         )
+
+
+def _read_seal(path: Path) -> CorefSeal:
+    "Read a record of this version of the format."
+    data = read_bytes(path)
+    _check_schema(data, path)
+    return msgspec.json.decode(data, type=CorefSeal)
+
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #ae0929b8
+def coref_seal(folder: str | Path) -> CorefSeal:
+    "Read the record of a training from its folder."
+    _check_complete(folder)
+    path = Path(folder) / SEAL
     try:
-        if (
-            schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")
-        ) != 1:
-            raise OtherVersion(
-                f"written in schema {schema}, this refnb reads 1",
-                str(path),
-                "use the version that wrote it, or train the system elsewhere",
-            )
-        return msgspec.json.decode(data, type=CorefSeal)
+        return _read_seal(path)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(
             str(e), str(path), "it is damaged; train the system again"
         ) from None
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #de792e7d
+def _start_of(seal: CorefSeal, usual: TrainedCoref) -> str:
+    'Return the system whose weights a training started from; "" for the plain encoder.'
+    if not seal.start:
+        return ""
+    return seal.started or usual.start or "another"
+
+
+def _trained_model(seal: CorefSeal, usual: CorefModel) -> CorefModel:
+    "Return the trained model: its record's settings, and the usual ones of clustering."
+    model = msgspec.convert({"title": "", **seal.model}, CorefModel)
+    return model.changed(**{f: getattr(usual, f) for f in (*UNHASHED, *CLUSTERING)})
+
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #fcfd0901
 def trained_of(seal: CorefSeal, usual: TrainedCoref) -> TrainedCoref:
     "Return the trained system as described by its record; an unnamed start is the usual one."
-    model = msgspec.convert({"title": "", **seal.model}, CorefModel).changed(
-        **{f: getattr(usual.model, f) for f in (*UNHASHED, *CLUSTERING)}
-    )
-    return TrainedCoref(
-        model, seal.recipe, (seal.started or usual.start or "another") if seal.start else ""
-    )
+    model = _trained_model(seal, usual.model)
+    return TrainedCoref(model, seal.recipe, _start_of(seal, usual))
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #2ece2605
 def trainings_in(folder: Path) -> list[Path]:

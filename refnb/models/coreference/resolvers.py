@@ -28,6 +28,7 @@ from refnb.models.coreference.mentions import (
 )
 from refnb.models.coreference.memory import (
     Best,
+    Known,
     Sizes,
     clustered,
     clustered_by_entity,
@@ -73,7 +74,7 @@ def _label(
 def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
     "Return the type and kind of each mention, as indices."
     out: dict[Span, tuple[int, int]] = {}
-    for i, c in enumerate(d.clusters):
+    for i, c in enumerate(d.clusters if d.labels else ()):
         for j, s in enumerate(c):
             out[s] = _label(d, "type", i, j, TYPES), _label(d, "kind", i, j, KINDS)
     return out
@@ -88,12 +89,18 @@ def _by_mention(clusters: Sequence[Sequence[Span]]) -> dict[Span, int]:
     return out
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #d58574d1
+def _check_learnable(d: Document, mentions: Collection[Span]) -> None:
+    "Refuse a document without mentions."
+    if not mentions:
+        raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
+
+
 def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
     "Make a lesson of a document, with `context` pieces around each segment."
-    t, entity = text_of(d), _by_mention(d.clusters)
-    if not entity:
-        raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
-    return Lesson(t, words.cut(t, context), entity, _labels_of(d) if d.labels else {})
+    t = text_of(d)
+    entity = _by_mention(d.clusters)
+    _check_learnable(d, entity)
+    return Lesson(t, words.cut(t, context), entity, _labels_of(d))
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #2abbad86
 def _moved(s: Span, by: int) -> Span:
@@ -160,33 +167,54 @@ def new_finder(m: CorefModel, width: int, dropout: float) -> Any:
         return Enumerated(width, m.ffn, m.widest, m.share, dropout)
     return Banded(width, m.hidden, m.widest, dropout)
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #f233444e
+# a module for the vectors of spans, one for the scores of links, and the size of the vectors
+_Linker = tuple[nn.Module, Any, int]
+
+
+def _span_layer(m: CorefModel, width: int, dropout: float) -> nn.Module:
+    "Make the layer over a span's first word, last word, and mean."
+    return layer(3 * width, 2 * m.hidden, dropout)
+
+
+def _coarse_to_fine(m: CorefModel, width: int, dropout: float) -> _Linker:
+    "Make an untrained linker by coarse scores of all pairs and fine ones of a few."
+    vectors = SpanVectors(width, m.widest)
+    # the finder has these vectors already
+    own = nn.Identity() if m.mentions == "enumerated" else vectors
+    scorer = CoarseToFine(vectors.size, m.ffn, m.order, m.candidates, dropout)
+    return own, scorer, vectors.size + 1
+
+
+def _by_starts_and_ends(m: CorefModel, width: int, dropout: float) -> _Linker:
+    "Make an untrained linker by the first and last words of mentions."
+    return nn.Identity(), Maverick(width, 2 * m.hidden, m.size, dropout), 2 * width
+
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #c8b256f4
+def _by_entities(m: CorefModel, width: int, dropout: float) -> _Linker:
+    "Make an untrained linker of mentions with entities."
+    of_spans = _span_layer(m, width, dropout)
+    return of_spans, EntityScorer(2 * m.hidden, m.size, m.ffn, dropout), 2 * m.hidden
+
+
+def _by_experts(m: CorefModel, width: int, dropout: float) -> _Linker:
+    "Make an untrained linker of pairs by their category."
+    of_spans = _span_layer(m, width, dropout)
+    wide = 2 * m.hidden
+    return of_spans, Experts(wide, m.size, m.experts, m.tables, m.speakers), wide
+
+
+_LINKERS = {
+    "c2f": _coarse_to_fine,
+    "maverick": _by_starts_and_ends,
+    "entities": _by_entities,
+}
+
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #45f9d7dc
 def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, Any, int]:
     "Make untrained modules for span vectors and link scores; also return the size of the vectors."
-    if m.antecedents == "c2f":
-        vectors = SpanVectors(width, m.widest)
-        # the finder has these vectors already
-        own = nn.Identity() if m.mentions == "enumerated" else vectors
-        return (
-            own,
-            CoarseToFine(vectors.size, m.ffn, m.order, m.candidates, dropout),
-            vectors.size + 1,
-        )
-    if m.antecedents == "maverick":
-        return nn.Identity(), Maverick(width, 2 * m.hidden, m.size, dropout), 2 * width
-    if m.antecedents == "entities":
-        return (
-            layer(3 * width, 2 * m.hidden, dropout),
-            EntityScorer(2 * m.hidden, m.size, m.ffn, dropout),
-            2 * m.hidden,
-        )
-    # first: the order decides the random weights of both
-    of_spans = layer(3 * width, 2 * m.hidden, dropout)
-    return (
-        of_spans,
-        Experts(2 * m.hidden, m.size, m.experts, m.tables, m.speakers),
-        2 * m.hidden,
-    )
+    make = _LINKERS.get(m.antecedents, _by_experts)
+    return make(m, width, dropout)
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
 Stretch = tuple[torch.Tensor, int]  # vectors of words, and the first word's index
@@ -220,6 +248,12 @@ def _check_all(m: CorefModel):
             m.title,
             "leave out policy",
         )
+
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #2debd476
+def _windows_of_text(t: Text, words: int) -> list[int]:
+    "Return the first sentence of each window, by the rule of the split setting."
+    lengths = np.diff([*t.starts, len(t)]).tolist()
+    return window_starts(list(map(range, lengths)), words)
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
 class Resolver(nn.Module):
@@ -418,9 +452,13 @@ class Resolver(nn.Module):
         """Find the clusters of a text. `given` are all its mentions, if known; `seeds` are known clusters, which may
         grow; `more` are additional mentions."""
         spans, entity, person = self._found(t, given, _by_mention(seeds), more)
+        return clusters_of(spans, self._reported(entity, person))
+
+    def _reported(self, entity: np.ndarray, person: np.ndarray) -> np.ndarray:
+        "Drop the entities that the settings leave out: of no persons, or of one mention."
         if self.m.kinds == "persons":
             entity = of_persons(entity, person)
-        return clusters_of(spans, entity if self.m.singletons else without_lonely(entity))
+        return entity if self.m.singletons else without_lonely(entity)
 
     def completed(self, t: Text, seeds: Sequence[Sequence[Span]]) -> list[list[Span]]:
         "Complete the known clusters of a text."
@@ -440,10 +478,12 @@ class Resolver(nn.Module):
         more: Sequence[Span],
     ) -> _Found:
         "Find mentions, their entities, and which are persons."
-        find = {"c2f": self._from_all, "entities": self._from_entities}.get(
-            self.m.antecedents, self._from_bank
-        )
-        return find(t, given, known, [*known, *more])
+        return self._way()(t, given, known, [*known, *more])
+
+    def _way(self) -> Callable[..., _Found]:
+        "Return the method that links the mentions, by the kind of scorer."
+        ways = {"c2f": self._from_all, "entities": self._from_entities}
+        return ways.get(self.m.antecedents, self._from_bank)
 
     def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
         "Return a document with found clusters."
@@ -467,16 +507,18 @@ class Resolver(nn.Module):
             return _nothing()
         policy = self._policy(len(bank), "all", "local")
         bank.check(policy)
-        about = (
-            bank.known.in_windows(self._windows(t, bank.spans))
-            if policy == "windows"
-            else bank.known
-        )
         given_ = _entities_of(known, bank.spans)
+        about = self._about(policy, t, bank)
         entity = clustered(
             policy, bank.scores, about, self._sizes(), self.m.bias, given_
         ).entity
         return bank.spans, entity, bank.persons
+
+    def _about(self, policy: str, t: Text, bank: Bank) -> Known:
+        "Return the features of mentions, with their windows if the policy needs them."
+        if policy != "windows":
+            return bank.known
+        return bank.known.in_windows(self._windows(t, bank.spans))
 
     def _sizes(self) -> Sizes:
         return Sizes(
@@ -484,9 +526,8 @@ class Resolver(nn.Module):
         )
 
     def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
-        "Number the window of each mention, by the rule of the split setting."
-        lengths = np.diff([*t.starts, len(t)]).tolist()
-        first = window_starts(list(map(range, lengths)), self.m.window)
+        "Number the window of each mention."
+        first = _windows_of_text(t, self.m.window)
         return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
 
     def _from_entities(
@@ -524,12 +565,14 @@ class Resolver(nn.Module):
         "Find mentions, their entities, and which are persons, from all pairs at once, as coarse-to-fine scores need."
         _check_all(self.m)
         spans, best = self.best(t, given, more)
-        person = (
-            self._persons(self.mentions(t, spans)[1])
-            if self.m.kinds == "persons" and spans
-            else np.zeros(len(spans), bool)
-        )
+        person = self._asked_persons(t, spans)
         return spans, link(best, self.m.bias, _entities_of(known, spans)), person
+
+    def _asked_persons(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
+        "Tell which mentions are persons if only these are reported; else mark none."
+        if self.m.kinds != "persons" or not spans:
+            return np.zeros(len(spans), bool)
+        return self._persons(self.mentions(t, spans)[1])
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #b8803afd
 class _in_order:
@@ -594,6 +637,18 @@ def _by_text(
     return out
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e904647f
+def _first_words(texts: Iterable[Text]) -> list[int]:
+    "Return where each text begins if they are joined."
+    return np.cumsum([0, *map(len, texts)])[:-1].tolist()
+
+
+def _read_as_one(net: Resolver, texts: Sequence[Text]) -> Text:
+    "Join short texts, with the segments of each."
+    whole = joined(texts)
+    whole.cut = joined_cuts(list(map(net.words.cut, texts)))
+    return whole
+
+
 def clusters_of_many(
     net: Resolver, texts: Sequence[Text], at_once: int = 16
 ) -> Iterator[list[list[Span]]]:
@@ -601,7 +656,5 @@ def clusters_of_many(
     net.eval()
     for i in range(0, len(texts), at_once):
         group = texts[i : i + at_once]
-        whole = joined(group)
-        whole.cut = joined_cuts(list(map(net.words.cut, group)))
-        starts = np.cumsum([0, *map(len, group)])[:-1].tolist()
-        yield from _by_text(net.resolve(whole), whole, starts)
+        whole = _read_as_one(net, group)
+        yield from _by_text(net.resolve(whole), whole, _first_words(group))

@@ -6,13 +6,22 @@
 __all__ = ['Spent', 'processor', 'CorefSystem', 'make_coreference', 'resolve', 'train']
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #98966814
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 import hashlib, platform, resource, sys, time
 import msgspec
-from ...core.types import Answer, CallError, DataError, Question, Record, need, safe_path
+from refnb.core.types import (
+    Answer,
+    CallError,
+    DataError,
+    Question,
+    Record,
+    Span,
+    need,
+    safe_path,
+)
 from ...core.documents import Document, read_text
 from ...core.settings import Settings, load_settings
 from ...core.runs import ClusterAnswer, Run, documents_id
@@ -79,12 +88,17 @@ class Spent(Record):
     word: ClassVar[str] = "spent"
 
 
+def _cpu_lines() -> list[str]:
+    "Return what Linux says about the processor; nothing on other systems."
+    try:
+        return Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return []
+
+
 def processor() -> str:
     "Return the name of this machine's processor."
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
+    lines = _cpu_lines()
     named = next(
         (x.partition(":")[2].strip() for x in lines if x.startswith("model name")), ""
     )
@@ -108,6 +122,70 @@ def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
 
     return load_resolver(folder, offline, **msgspec.json.decode(changed))
 
+# %% ../../../nbs/models/coreference/13_systems.ipynb #7c5d126c
+def _cost_of(spent: Spent) -> dict[str, float | str]:
+    "Describe the resources used, and the processor."
+    return {
+        "cpu_seconds": spent.cpu_seconds,
+        "peak_mb": spent.peak_mb,
+        "processor": processor(),
+    }
+
+
+def _training_texts(task: Task) -> str:
+    "Return what to train on for a task: its own training texts if it has some, else LitBank."
+    if task.benchmark in ("kitmus", "litbank"):
+        return task.name.rpartition("/")[0]
+    return "litbank"
+
+
+def _as_options(settings: Mapping[str, Any]) -> str:
+    "Write settings as options of a command."
+    return "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in settings.items())
+
+# %% ../../../nbs/models/coreference/13_systems.ipynb #1f87bd79
+def _encoder_fault(m: CorefModel, offline: bool) -> str:
+    "Describe why an encoder cannot be loaded; empty if it can."
+    try:
+        check_pair_model(encoder_of(m.encoder, m.segment), offline)
+    except DataError as e:
+        return str(e)
+    return ""
+
+
+def _gold_mentions(gold: Mapping[str, Document], d: Document) -> Sequence[Span]:
+    "Return the gold mentions of a document."
+    if d.doc_key not in gold:
+        raise DataError(
+            "its gold mentions are not here",
+            f"document {d.doc_key!r}",
+            "omit --gold-mentions",
+        )
+    return gold[d.doc_key].mentions
+
+# %% ../../../nbs/models/coreference/13_systems.ipynb #47482762
+def _refuse_other(wanted: dict, learnt: dict, where: str) -> None:
+    "Refuse a training that lacks a wanted setting."
+    for k, v in wanted.items():
+        if v != learnt.get(k):
+            raise CallError(
+                f"was trained with other settings: {k} is not {v!r}",
+                where,
+                f"give {k} to refnb train",
+            )
+
+
+def _weights_id(seals: Sequence[CorefSeal]) -> str:
+    "Return the id of the weights of trainings, or a hash of several."
+    return seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
+
+
+def _identity_in_kitmus(settings: dict[str, Any], weights: str) -> Identity:
+    "Return the identity of answers to KITMUS, which depend on the texts of its release."
+    return Identity(
+        settings, data={"weights": weights, "questions": texts_id()}, alone=True
+    )
+
 # %% ../../../nbs/models/coreference/13_systems.ipynb #b887d73e
 class CorefSystem(BaseSystem):
     "A trained coreference system."
@@ -120,15 +198,9 @@ class CorefSystem(BaseSystem):
         now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
         self.model = changed_record(self.usual.model, now, "a coreference system")
         self.trained = self._trained({k: v for k, v in changed.items() if k not in now})
-        self.asked = {
-            k: getattr(self.model, k) for k in now if k in _READING
-        } | _clustering(self.model)
+        self.asked = self._asked(now)
         self.other = trained_otherwise(self.trained, self.usual)
-        shown = (
-            self.other
-            | self._read_otherwise()
-            | ({"given": self.model.given} if self.model.given else {})
-        )
+        shown = self._shown()
         self.name, self.title = (
             variant_name(self.base, shown),
             self.model.title + variant_name("", shown),
@@ -136,27 +208,36 @@ class CorefSystem(BaseSystem):
         if self.model.antecedents == "names":
             self.shapes = CLUSTERS
 
+    def _asked(self, named: Iterable[str]) -> dict[str, Any]:
+        "Return the settings of reading: those that are named, and all of clustering."
+        reading = {k: getattr(self.model, k) for k in named if k in _READING}
+        return reading | _clustering(self.model)
+
+    def _shown(self) -> dict[str, Any]:
+        "Return the settings in the system's name: those that differ, and given mentions."
+        given = {"given": self.model.given} if self.model.given else {}
+        return self.other | self._read_otherwise() | given
+
     def _trained(self, changed: Mapping[str, Any]) -> TrainedCoref:
         "Return the trained system, by its name or its checkpoint."
         wanted = changed_coref(self.usual, changed)
-        if not self.model.checkpoint:
-            return wanted
-        found = self._of_checkpoint(Path(self.model.checkpoint))
+        return self._as_wanted(wanted) if self.model.checkpoint else wanted
+
+    def _as_wanted(self, wanted: TrainedCoref) -> TrainedCoref:
+        "Return the trained system of the checkpoint; refuse other settings than the wanted ones."
+        where = self.model.checkpoint
+        found = self._of_checkpoint(Path(where))
         learnt = trained_otherwise(found, self.usual)
-        for k, v in trained_otherwise(wanted, self.usual).items():
-            if v != learnt.get(k):
-                raise CallError(
-                    f"was trained with other settings: {k} is not {v!r}",
-                    self.model.checkpoint,
-                    f"give {k} to refnb train",
-                )
+        _refuse_other(trained_otherwise(wanted, self.usual), learnt, where)
         return found
+
+    def _of_training(self, folder: Path) -> TrainedCoref:
+        "Return the trained system of a training's folder."
+        return trained_of(coref_seal(folder), self.usual)
 
     def _of_checkpoint(self, folder: Path) -> TrainedCoref:
         "Return the trained system of a folder, whose trainings must have the same settings."
-        found, *others = [
-            trained_of(coref_seal(p), self.usual) for p in trainings_in(folder)
-        ]
+        found, *others = list(map(self._of_training, trainings_in(folder)))
         for x in others:
             if trained_otherwise(x, found):
                 raise DataError(
@@ -168,19 +249,23 @@ class CorefSystem(BaseSystem):
 
     def _read_otherwise(self) -> dict[str, Any]:
         "Return the reading settings that differ from those of training."
-        folder = (
-            weights_folder(self.model) if self.model.checkpoint or not self.other else None
-        )
-        usual = (
-            trained_of(coref_seal(trainings_in(folder)[0]), self.usual).model
-            if folder
-            else self.trained.model
-        )
+        usual = self._read_usually()
         return {
             k: v
             for k, v in self.asked.items()
             if v != getattr(usual, k) and k not in UNHASHED
         }
+
+    def _read_usually(self) -> CorefModel:
+        "Return the model with the reading settings of its training."
+        if folder := self._own_folder():
+            return self._of_training(trainings_in(folder)[0]).model
+        return self.trained.model
+
+    def _own_folder(self) -> Path | None:
+        "Return the folder of weights that is named, or the package's if they have these settings; else None."
+        own = self.model.checkpoint or not self.other
+        return weights_folder(self.model) if own else None
 
     @property
     def about(self) -> str:
@@ -197,29 +282,29 @@ class CorefSystem(BaseSystem):
     def folder(self, task: Task | None = None) -> Path | None:
         """Return the folder of its weights: the named one; the package's, unless trained on the task; or the newest one
         trained with these settings on the task's other splits (on any task, without `task`)."""
-        own = (
-            weights_folder(self.model) if self.model.checkpoint or not self.other else None
-        )
+        own = self._own_folder()
         if own and (not task or self.model.checkpoint or not _seen(task, own)):
             return own
-        here = Path(self.settings.runs) / "trained" / safe_path(self.base)
-        made = (
-            (here / safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}")
-            if task
-            else here.rglob(SEAL)
-        )
-        for p in _newest_first(made):
+        return self._newest(task) or own
+
+    def _newest(self, task: Task | None) -> Path | None:
+        "Return the newest training with these settings, or None."
+        for p in _newest_first(self._made(task)):
             if self._is_mine(p.parent):
                 return p.parent
-        return own
+        return None
+
+    def _made(self, task: Task | None) -> Iterator[Path]:
+        "Find the records of trainings on a task's other splits, or of all trainings without a task."
+        here = Path(self.settings.runs) / "trained" / safe_path(self.base)
+        if task:
+            return (here / safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}")
+        return here.rglob(SEAL)
 
     def _is_mine(self, folder: Path) -> bool:
         "Tell whether a training used these settings."
         try:
-            return (
-                trained_otherwise(trained_of(coref_seal(folder), self.usual), self.usual)
-                == self.other
-            )
+            return trained_otherwise(self._of_training(folder), self.usual) == self.other
         except DataError:
             return False
 
@@ -228,32 +313,29 @@ class CorefSystem(BaseSystem):
             return why
         if task.benchmark == "altentities":
             return "resolves mentions in a text; it cannot choose between two options by an expression"
+        if why := self._lacks_training(task):
+            return why
+        return _encoder_fault(self.model, task.settings.offline)
+
+    def _lacks_training(self, task: Task) -> str:
+        "Describe why no training may answer a task; empty if one may."
         if not (folder := self.folder(task)):
             return f"is not trained for it: {self._command(task)}, or name a folder with -p checkpoint=FOLDER"
         if seen := _seen(task, folder):
-            return (
-                f"was trained on {seen} of the documents of {task.name}, so its score would be meaningless: train it "
-                f"on others ({self._command(task)}), or name a folder with -p checkpoint=FOLDER"
-            )
-        try:
-            check_pair_model(
-                encoder_of(self.model.encoder, self.model.segment), task.settings.offline
-            )
-        except DataError as e:
-            return str(e)
+            return self._has_seen(task, seen)
         return ""
+
+    def _has_seen(self, task: Task, seen: int) -> str:
+        "Describe a training on documents of the task."
+        return (
+            f"was trained on {seen} of the documents of {task.name}, so its score would be meaningless: train it "
+            f"on others ({self._command(task)}), or name a folder with -p checkpoint=FOLDER"
+        )
 
     def _command(self, task: Task) -> str:
         "Return the command that trains it for a task: on LitBank, unless the task has training texts."
-        settings = "".join(
-            f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items()
-        )
-        own = (
-            task.name.rpartition("/")[0]
-            if task.benchmark in ("kitmus", "litbank")
-            else "litbank"
-        )
-        return f"refnb train {self.base} {own}{settings}"
+        options = _as_options(self.other)
+        return f"refnb train {self.base} {_training_texts(task)}{options}"
 
     def _its_folder(self, task: Task) -> Path:
         if not (folder := self.folder(task)):
@@ -277,16 +359,16 @@ class CorefSystem(BaseSystem):
         }
 
     def identity(self, task: Task) -> Identity:
-        seals = list(map(coref_seal, trainings_in(self._its_folder(task))))
+        seals = self._seals(task)
         settings = self._identified(seals)
-        weights = (
-            seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
-        )
+        weights = _weights_id(seals)
         if _is_kitmus(task):
-            return Identity(
-                settings, data={"weights": weights, "questions": texts_id()}, alone=True
-            )
+            return _identity_in_kitmus(settings, weights)
         return Identity(settings, data={"weights": weights})
+
+    def _seals(self, task: Task) -> list[CorefSeal]:
+        "Read the records of its trainings for a task."
+        return list(map(coref_seal, trainings_in(self._its_folder(task))))
 
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         return Plan(
@@ -296,13 +378,7 @@ class CorefSystem(BaseSystem):
 
     def net(self, folder: Path | None = None) -> Any:
         "Return the net of a folder, or the system's own, loaded once."
-        if not (folder := folder or self.folder()):
-            raise DataError(
-                "is not trained",
-                self.name,
-                "refnb train, or name a folder with -p checkpoint=FOLDER",
-            )
-        folder = trainings_in(folder)[0]
+        folder = self._training_folder(folder)
         return _loaded(
             str(folder),
             coref_seal(folder).weights,
@@ -310,49 +386,46 @@ class CorefSystem(BaseSystem):
             self.settings.offline,
         )
 
+    def _training_folder(self, folder: Path | None) -> Path:
+        "Return the first training of a folder, or of the system's own; refuse a system without any."
+        if not (folder := folder or self.folder()):
+            raise DataError(
+                "is not trained",
+                self.name,
+                "refnb train, or name a folder with -p checkpoint=FOLDER",
+            )
+        return trainings_in(folder)[0]
+
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items:
             return
-        since, self.answered = time.process_time(), len(items)
+        self.answered = len(items)
+        since = time.process_time()
         try:
             yield from self._answers(task, items)
         finally:
             self.summary = _spent(since)
 
     def _answers(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        by_folder: dict[Path, list[Any]] = {}
-        for x, folder in zip(
-            items, _folders(task, items, self._its_folder(task)), strict=True
+        for folder, group in _by_folder(
+            _folders(task, items, self._its_folder(task)), items
         ):
-            if folder:
-                by_folder.setdefault(folder, []).append(x)
-        for folder, group in by_folder.items():
             yield from self._answer(self.net(folder), task, group)
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if _is_kitmus(task):
-            yield from _links(net, task, items)
-        elif task.shape == "choice":
-            from refnb.models.coreference.texts import text_of
-
-            yield from choices(items, lambda d, more: net.resolve(text_of(d), more=more))
-        else:
-            yield from self._clusters(net, task, items)
+            return _links(net, task, items)
+        if task.shape == "choice":
+            return _chosen(net, items)
+        return self._clusters(net, task, items)
 
     def _clusters(self, net: Any, task: Task, items: Sequence[Document]) -> Iterator[Said]:
         from refnb.models.coreference.resolvers import predicted
 
         gold = task.annotated if self.model.given else {}
         for d in items:
-            if self.model.given and d.doc_key not in gold:
-                raise DataError(
-                    "its gold mentions are not here",
-                    f"document {d.doc_key!r}",
-                    "omit --gold-mentions",
-                )
-            found = predicted(
-                net, d, gold[d.doc_key].mentions if self.model.given else None
-            )
+            given = _gold_mentions(gold, d) if self.model.given else None
+            found = predicted(net, d, given)
             yield ClusterAnswer(d.doc_key, found.clusters, found.names)
 
     def write_summary(self, run: Run, task: Task) -> Path | None:
@@ -368,11 +441,7 @@ class CorefSystem(BaseSystem):
         spent: Spent | None = getattr(self, "summary", None)
         if not spent or self.answered < len(task.items):
             return {}
-        return {
-            "cpu_seconds": spent.cpu_seconds,
-            "peak_mb": spent.peak_mb,
-            "processor": processor(),
-        }
+        return _cost_of(spent)
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1dd4b6e7
 def _seen_by(seal: CorefSeal, alone: bool, choice: bool) -> set[str]:
@@ -380,40 +449,69 @@ def _seen_by(seal: CorefSeal, alone: bool, choice: bool) -> set[str]:
     seen = seal.documents | ({} if alone else seal.judged)
     return set(seen if choice else seen.values())
 
+# %% ../../../nbs/models/coreference/13_systems.ipynb #139c6977
+def _first_unseen(
+    key: str, trainings: Iterable[Path], known: Iterable[Collection[str]]
+) -> Path | None:
+    "Return the first training that has not seen a document, given by its key or the id of its text."
+    for p, seen in zip(trainings, known):
+        if key not in seen:
+            return p
+    return None
+
+
+def _by_folder(
+    folders: Iterable[Path | None], items: Iterable[Any]
+) -> Iterable[tuple[Path, list[Any]]]:
+    "Group items by the folder of the training that answers them; drop those without any."
+    out: dict[Path, list[Any]] = {}
+    for x, folder in zip(items, folders, strict=True):
+        if folder:
+            out.setdefault(folder, []).append(x)
+    return out.items()
+
+# %% ../../../nbs/models/coreference/13_systems.ipynb #d1334af1
+def _key_of(x: Any, choice: bool) -> str:
+    "Return the key of a question's document, or the id of a document's text."
+    return x.doc_key if choice else documents_id([x])
+
+
+def _known_to(trainings: Sequence[Path], choice: bool) -> list[set[str]]:
+    "Return the documents that each training has seen."
+    alone = len(trainings) == 1
+    return [_seen_by(coref_seal(p), alone, choice) for p in trainings]
+
+
+def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path | None]:
+    """List the training that answers each item: of several, the first without its document among training and
+    development documents; a single one, unless trained on it. None: there is none."""
+    found, choice = trainings_in(folder), task.shape == "choice"
+    known = _known_to(found, choice)
+    return [_first_unseen(_key_of(x, choice), found, known) for x in items]
+
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1daa845c
 def _is_kitmus(task: Task) -> bool:
     "Tell whether a task is one of KITMUS."
     return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
 
 
-def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path | None]:
-    """List the training that answers each item: of several, the first without its document among training and
-    development documents; a single one, unless trained on it. None: there is none."""
-    found = trainings_in(folder)
-    choice = task.shape == "choice"
-    known = [_seen_by(coref_seal(p), len(found) == 1, choice) for p in found]
+def _chosen(net: Any, items: Sequence[Question]) -> Iterator[Answer]:
+    "Answer questions through the clusters of their texts."
+    from refnb.models.coreference.texts import text_of
 
-    def unseen(x: Any) -> Path | None:
-        key = x.doc_key if choice else documents_id([x])
-        for p, k in zip(found, known):
-            if key not in k:
-                return p
-        return None
+    return choices(items, lambda d, more: net.resolve(text_of(d), more=more))
 
-    return list(map(unseen, items))
+
+def _items_here(task: Task) -> Sequence[Any]:
+    "Return the items of a task that is here, or that is not a known one; else none."
+    return task.items if task.here or not task.known else []
 
 
 def _seen(task: Task, folder: Path) -> int:
     "Count the documents of a task that no training of a folder can answer, as all have seen them."
-    items = task.items if task.here or not task.known else []
-    key = (lambda q: q.doc_key) if task.shape == "choice" else (lambda d: d.doc_key)
-    return len(
-        {
-            key(x)
-            for x, training in zip(items, _folders(task, items, folder), strict=True)
-            if not training
-        }
-    )
+    items = _items_here(task)
+    folders = _folders(task, items, folder)
+    return len({x.doc_key for x, p in zip(items, folders, strict=True) if not p})
 
 
 def _together(weights: Sequence[str]) -> str:
@@ -421,20 +519,25 @@ def _together(weights: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(weights).encode()).hexdigest()[:16]
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #5e8181f8
+def _subtask_of(task: Task) -> tuple[str, int, str]:
+    "Return the variant of KITMUS, the number of entities, and the split of a task."
+    about = task.fields
+    return about["variant"], int(about["entities"]), about["split"]
+
+
+def _asked_documents(task: Task, items: Sequence[Question]) -> list[Document]:
+    "Load the documents of some questions of KITMUS."
+    ids = {q.id for q in items}
+    docs = subtask_documents(*_subtask_of(task), task.settings)
+    return [d for d in docs if d.doc_key in ids]
+
+
 def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     "Yield the candidates that share a cluster with the pronoun of each text, in the words of the release."
     from refnb.models.coreference.resolvers import clusters_of_many
     from refnb.models.coreference.texts import text_of
 
-    ids = {q.id for q in items}
-    variant = task.fields["variant"]
-    entities = int(task.fields["entities"])
-    split = task.fields["split"]
-    docs = [
-        d
-        for d in subtask_documents(variant, entities, split, task.settings)
-        if d.doc_key in ids
-    ]
+    docs = _asked_documents(task, items)
     gold = texts_of(task)
     for d, clusters in zip(docs, clusters_of_many(net, list(map(text_of, docs)))):
         yield Answer(d.doc_key, linked(gold[d.doc_key].gold, clusters))
@@ -444,6 +547,19 @@ def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> S
     "Make a coreference system of an entry, for the registry."
     refuse_asking(entry.name, changed)
     return CorefSystem(entry, changed, s)
+
+# %% ../../../nbs/models/coreference/13_systems.ipynb #4c030ee0
+def _find_trained(
+    system: str, s: Settings | None, changed: Mapping[str, Any]
+) -> CorefSystem:
+    "Find a trained coreference system by its name."
+    x: Any = find_system(system, s, **changed)
+    if not isinstance(x, CorefSystem):
+        raise CallError(
+            f"{system} is not a trained coreference system",
+            do="refnb.run asks any system about a task",
+        )
+    return x
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #98866ecf
 def resolve(
@@ -456,22 +572,25 @@ def resolve(
 
     >>> refnb.resolve("Anna told Bea that she had lost her ring.")
     """
-    x: Any = find_system(system, s, **changed)
-    if not isinstance(x, CorefSystem):
-        raise CallError(
-            f"{system} is not a trained coreference system",
-            do="refnb.run asks any system about a task",
-        )
+    x = _find_trained(system, s, changed)
     if isinstance(what, str):
         what = read_text(what).document
     net = x.net()
     from refnb.models.coreference.resolvers import predicted
 
-    return (
-        predicted(net, what)
-        if isinstance(what, Document)
-        else [predicted(net, d) for d in what]
-    )
+    if isinstance(what, Document):
+        return predicted(net, what)
+    return [predicted(net, d) for d in what]
+
+# %% ../../../nbs/models/coreference/13_systems.ipynb #374f419d
+def _train_coref(system: str, what: str, more: dict[str, Any]) -> Any:
+    "Train a coreference system, on one fold or on all of them."
+    from refnb.models.coreference.learning import train_coref, train_folds
+
+    if more.get("fold") != "all":
+        return train_coref(system, what, **more)
+    del more["fold"]
+    return train_folds(system, what, **more)
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #24bc447a
 def train(
@@ -483,12 +602,7 @@ def train(
     "Train a system; interrupted trainings resume."
     need("torch", "models")
     if system in coref_systems():
-        from refnb.models.coreference.learning import train_coref, train_folds
-
-        if more.get("fold") != "all":
-            return train_coref(system, what, **more)
-        del more["fold"]
-        return train_folds(system, what, **more)
+        return _train_coref(system, what, more)
     from refnb.models.pairs.trained import train_system
 
     return train_system(system, what, **more)

@@ -11,7 +11,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate, chain, compress
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
@@ -21,10 +21,17 @@ from ...core.documents import Clusters, Document
 SHAPES = ("small", "capital", "capital, first of a sentence", "capitals", "number", "sign")
 
 
+def _capitalized(word: str, first: bool) -> int:
+    "Return the shape of a word that begins with a capital."
+    if len(word) > 1 and word.isupper():
+        return 3
+    return 2 if first else 1
+
+
 def _shape(word: str, first: bool) -> int:
     "Return the shape of a word, as an index into SHAPES."
     if word[:1].isupper():
-        return 3 if len(word) > 1 and word.isupper() else 2 if first else 1
+        return _capitalized(word, first)
     if word.isdigit():
         return 4
     return 0 if any(map(str.isalnum, word)) else 5
@@ -113,6 +120,11 @@ def text_of(d: Document) -> Text:
     return Text(d.doc_key, d.sentences, d.names, d.speakers)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #904e6778
+def _after(quotation: np.ndarray, others: int) -> np.ndarray:
+    "Number the quotations of a text after those of the texts before it."
+    return np.where(quotation > 0, quotation + others, 0)
+
+
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
     out, low = Text("+".join(t.key for t in texts[:2]), []), list[str]()
@@ -125,7 +137,7 @@ def joined(texts: Sequence[Text]) -> Text:
             out.starts.append(start + at)
         arrays["last"].append(t.last + at)
         arrays["sentence"].append(t.sentence + sentences)
-        arrays["quotation"].append(np.where(t.quotation > 0, t.quotation + quotations, 0))
+        arrays["quotation"].append(_after(t.quotation, quotations))
         arrays["shape"].append(t.shape)
         arrays["speaker"].append(t.speaker)
         arrays["part"].append(np.full(len(t), k))
@@ -136,33 +148,57 @@ def joined(texts: Sequence[Text]) -> Text:
     out.low = low
     return out
 
-# %% ../../../nbs/models/coreference/01_texts.ipynb #4c4e4f24
+# %% ../../../nbs/models/coreference/01_texts.ipynb #9ff86cb5
+def _lead(tokenizer: Any) -> str:
+    "Return the space that a tokenizer needs before a word, or an empty string."
+    return " " if tokenizer.tokenize(" the") != tokenizer.tokenize("the") else ""
+
+
+def _unknown_piece(tokenizer: Any) -> int:
+    "Return the id of the piece for words that a tokenizer does not know."
+    unknown = tokenizer.unk_token_id
+    return tokenizer.pad_token_id if unknown is None else unknown
+
+# %% ../../../nbs/models/coreference/01_texts.ipynb #eb5bf9d0
 MOST = 12  # maximum pieces per word
 
 
+def _tokenized(kinds: Sequence[str], tokenizer: Any) -> list[list[int]]:
+    "Tokenize different words, each as if inside a text."
+    lead = _lead(tokenizer)
+    return tokenizer([lead + w for w in kinds], add_special_tokens=False, verbose=False)[
+        "input_ids"
+    ]
+
+
+def _trimmed(tokenized: Sequence[list[int]], tokenizer: Any) -> list[list[int]]:
+    "Keep at most MOST pieces of each word; a word without pieces is unknown."
+    unknown = [_unknown_piece(tokenizer)]
+    return [ids[:MOST] or unknown for ids in tokenized]
+
+
+def _pieces_by_word(kinds: Sequence[str], tokenizer: Any) -> dict[str, list[int]]:
+    "Tokenize different words: at most MOST pieces of each, and at least one."
+    tokenized = _trimmed(_tokenized(kinds, tokenizer), tokenizer)
+    return dict(zip(kinds, tokenized, strict=True))
+
+# %% ../../../nbs/models/coreference/01_texts.ipynb #4c4e4f24
 def word_pieces(words: Sequence[str], tokenizer: Any) -> list[list[int]]:
     "Tokenize words into pieces: a non-empty list for each word."
-    lead = " " if tokenizer.tokenize(" the") != tokenizer.tokenize("the") else ""
-    kinds = list(dict.fromkeys(words))
-    tokenized = tokenizer(
-        [lead + w for w in kinds], add_special_tokens=False, verbose=False
-    )["input_ids"]
-    unknown = (
-        tokenizer.unk_token_id
-        if tokenizer.unk_token_id is not None
-        else tokenizer.pad_token_id
-    )
-    known = {w: ids[:MOST] or [unknown] for w, ids in zip(kinds, tokenized, strict=True)}
+    known = _pieces_by_word(list(dict.fromkeys(words)), tokenizer)
     return [known[w] for w in words]
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #a31ed95e
+def _place_of(part: list[int], whole: list[int]) -> int:
+    "Return where the pieces of a word begin among the pieces of a text."
+    return next(i for i in range(len(whole)) if whole[i : i + len(part)] == part)
+
+
 def around(tokenizer: Any) -> tuple[list[int], list[int]]:
     "Return the special tokens before and after a text."
-    [inside], whole = (
-        tokenizer(["the"], add_special_tokens=False)["input_ids"],
-        tokenizer("the")["input_ids"],
-    )
-    at = next(i for i in range(len(whole)) if whole[i : i + len(inside)] == inside)
+    [inside] = tokenizer(["the"], add_special_tokens=False)["input_ids"]
+    whole = tokenizer("the")["input_ids"]
+    at = _place_of(inside, whole)
     return whole[:at], whole[at + len(inside) :]
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #ea09780c
@@ -199,22 +235,32 @@ def joined_cuts(cuts: Sequence[Cut]) -> Cut:
         at += len(cut.counts)
     return Cut(segments, np.concatenate(counts), cuts[0].before)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #cf4792dd
+def _last_within(total: np.ndarray, at: int, pieces: int, least: int) -> int:
+    "Return the last place between words that is at most some pieces after a place, or `least`."
+    return max(least, int(total.searchsorted(total[at] + pieces, "right")) - 1)
+
+
+def _end_of_sentence(start: int, stop: int, sentences: np.ndarray) -> int:
+    "Return the last end of a sentence in the second half of a segment, or the segment's end."
+    ends = sentences[(sentences > (start + stop) // 2) & (sentences <= stop)]
+    return int(ends[-1]) if len(ends) else stop
+
 # %% ../../../nbs/models/coreference/01_texts.ipynb #1a171b2f
 def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> int:
     "Find the end of the words without context of a segment."
-    stop = max(start + 1, int(np.searchsorted(total, total[start] + room, "right")) - 1)
-    if stop >= len(total) - 1:
-        return len(total) - 1
-    ends = sentences[(sentences > start + (stop - start) // 2) & (sentences <= stop)]
-    return int(ends[-1]) if len(ends) else stop
+    stop = _last_within(total, start, room, start + 1)
+    if stop == len(total) - 1:
+        return stop
+    return _end_of_sentence(start, stop, sentences)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #f267a335
 def _with_context(
     start: int, stop: int, total: np.ndarray, context: int
 ) -> tuple[int, int]:
     "Return the first word read, and the end of the words read, with some pieces of context on both sides."
-    first = int(np.searchsorted(total, total[start] - context, "left"))
-    return first, max(stop, int(np.searchsorted(total, total[stop] + context, "right")) - 1)
+    first = int(total.searchsorted(total[start] - context))
+    return first, _last_within(total, stop, context, stop)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #2672ec3a
 def _room(length: int, context: int, special: int) -> int:
@@ -250,6 +296,17 @@ def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> C
         start = stop
     return Cut(out, counts, len(before))
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #1393b089
+def _proper_names(
+    tokens: Sequence[str], spans: Iterable[Span], kinds: Iterable[str]
+) -> list[str]:
+    "List the proper names among a person's mentions, the most frequent first."
+    proper: Counter[str] = Counter()
+    for s, kind in zip(spans, kinds):
+        if kind == "PROP":
+            proper[" ".join(tokens[s.start : s.end + 1])] += 1
+    return [name for name, _ in proper.most_common()]
+
 # %% ../../../nbs/models/coreference/01_texts.ipynb #9652bb55
 def _free_name(
     tokens: Sequence[str],
@@ -258,11 +315,7 @@ def _free_name(
     taken: Collection[str],
 ) -> str:
     "Return the most frequent name of a person that nobody else has, or an empty string."
-    proper: Counter[str] = Counter()
-    for s, kind in zip(spans, kinds):
-        if kind == "PROP":
-            proper[" ".join(tokens[s.start : s.end + 1])] += 1
-    for name, _ in proper.most_common():
+    for name in _proper_names(tokens, spans, kinds):
         if name.casefold() not in taken:
             return name
     return ""
@@ -274,6 +327,11 @@ def _check_types(d: Document):
         raise DataError(
             "has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank"
         )
+
+# %% ../../../nbs/models/coreference/01_texts.ipynb #144e546d
+def _explicit(things: Iterable[Any], kinds: Iterable[str]) -> tuple[Any, ...]:
+    "Keep what belongs to explicit mentions, which are no pronouns."
+    return tuple(x for x, kind in zip(things, kinds) if kind != "PRON")
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
 def cast_of(d: Document, unnamed: bool = False) -> Document:
@@ -290,9 +348,8 @@ def cast_of(d: Document, unnamed: bool = False) -> Document:
             continue
         taken.add(name.casefold())
         names.append(name)
-        explicit = [k != "PRON" for k in kinds]
-        clusters.append(tuple(compress(spans, explicit)))
-        labels.append(tuple(compress(kinds, explicit)))
+        clusters.append(_explicit(spans, kinds))
+        labels.append(_explicit(kinds, kinds))
     persons = tuple(("PER",) * len(c) for c in clusters)
     return Document(
         d.doc_key,
@@ -310,14 +367,28 @@ class WithCast(NamedTuple):
     at: list[Span]  # span of each name
     words: int  # number of words of that sentence
 
-# %% ../../../nbs/models/coreference/01_texts.ipynb #f0c78b96
-def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
-    "Insert names, as lists of words, before a text."
+# %% ../../../nbs/models/coreference/01_texts.ipynb #6f6ab9e0
+_Sentences = tuple[tuple[str, ...], ...]
+
+
+def _row_of_names(names: Sequence[Sequence[str]]) -> tuple[list[str], list[Span]]:
+    "Put names in a row, each with a comma behind it; return the words, and the span of each name."
     at, words = list[Span](), list[str]()
     for name in names:
         at.append(Span(len(words), len(words) + len(name) - 1))
         words += [*name, ","]
-    sentences = ((*words[:-1], "."), *d.sentences) if words else d.sentences
+    return words, at
+
+
+def _after_row(words: Sequence[str], sentences: _Sentences) -> _Sentences:
+    "Put a row of names, as a sentence, before the sentences of a text."
+    return ((*words[:-1], "."), *sentences) if words else sentences
+
+# %% ../../../nbs/models/coreference/01_texts.ipynb #f0c78b96
+def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
+    "Insert names, as lists of words, before a text."
+    words, at = _row_of_names(names)
+    sentences = _after_row(words, d.sentences)
     return WithCast(Document(d.doc_key, sentences), at, len(words))
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #f7e4368a
@@ -325,13 +396,19 @@ def _after_names(spans: Iterable[Span], words: int) -> tuple[Span, ...]:
     "Move mentions by the words of the names before a text."
     return tuple(Span(s.start + words, s.end + words) for s in spans)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #808509d7
+def _drawn_order(key: str, names: int) -> list[int]:
+    "Draw an order of names by the key of a document."
+    order = list(range(names))
+    random.Random(key).shuffle(order)
+    return order
+
 # %% ../../../nbs/models/coreference/01_texts.ipynb #7d993f75
 def cast_lesson(d: Document) -> Document:
     """Make a training document for a linker: the cast in an order drawn by its key, and each character's explicit
     mentions."""
     cast = cast_of(d)
-    order = list(range(len(cast.names)))
-    random.Random(d.doc_key).shuffle(order)
+    order = _drawn_order(d.doc_key, len(cast.names))
     whole, at, many = with_cast(cast, [cast.names[k].split() for k in order])
     clusters = list[tuple[Span, ...]]()
     types = list[tuple[str, ...]]()

@@ -27,13 +27,20 @@ def _is_stack(x: nn.Module, n: int) -> bool:
     "Tell whether a module is a list of n layers of one kind."
     return isinstance(x, nn.ModuleList) and len(x) == n and len(set(map(type, x))) == 1
 
-# %% ../../../nbs/models/coreference/02_words.ipynb #a3fc77c0
-def _place_of_stack(model: nn.Module, n: int) -> tuple[nn.Module, str]:
-    "Find the module that has the list of an encoder's n layers, and the name of the list."
+# %% ../../../nbs/models/coreference/02_words.ipynb #c246704f
+def _find_stack(model: nn.Module, n: int) -> tuple[nn.Module, str] | None:
+    "Find the first list of n layers: the module that has it, and its name; None if there is none."
     for owner in model.modules():
         for name, x in owner.named_children():
             if _is_stack(x, n):
                 return owner, name
+    return None
+
+# %% ../../../nbs/models/coreference/02_words.ipynb #a3fc77c0
+def _place_of_stack(model: nn.Module, n: int) -> tuple[nn.Module, str]:
+    "Find the module that has the list of an encoder's n layers, and the name of the list."
+    if found := _find_stack(model, n):
+        return found
     raise DataError(
         f"{type(model).__name__} has no list of {n} layers",
         do="say frozen=0, or name another encoder",
@@ -142,6 +149,15 @@ class _InSingle(TorchFunctionMode):
             )
         return out.to(query.dtype)
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #f7f05656
+def _check_frozen(frozen: int, layers: int) -> None:
+    "Refuse to freeze all layers of an encoder."
+    if frozen >= layers:
+        raise DataError(
+            f"{frozen} of {layers} layers cannot be frozen",
+            do="leave at least one to train",
+        )
+
 # %% ../../../nbs/models/coreference/02_words.ipynb #105f4ba1
 class Words(nn.Module):
     "Word vectors of an encoder, with embeddings of shapes and quotations."
@@ -184,11 +200,7 @@ class Words(nn.Module):
 
     def _freeze(self, layers: nn.ModuleList):
         "Freeze the encoder, except for its upper layers."
-        if self.frozen >= len(layers):
-            raise DataError(
-                f"{self.frozen} of {len(layers)} layers cannot be frozen",
-                do="leave at least one to train",
-            )
+        _check_frozen(self.frozen, len(layers))
         self.encoder.requires_grad_(False)
         for layer in layers[self.frozen :]:
             layer.requires_grad_(True)

@@ -16,26 +16,36 @@ def random(q: Question) -> Answer:
     return Answer(q.id, scores=(0.0,) * len(q.options))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #be4c3f17
+def _none_options(q: Question) -> list[int]:
+    "List the options that are None of the Above."
+    return [i for i, o in enumerate(q.options) if o.name == NONE]
+
+
 def always_none(q: Question) -> Answer:
     "Choose None of the Above, which must be an option."
-    at = [i for i, o in enumerate(q.options) if o.name == NONE]
+    at = _none_options(q)
     if not at:
         raise DataError(f"has no option {NONE!r}", f"question {q.id}")
     return Answer(q.id, (at[-1],))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #a8ecf3da
+def _noted(q: Question, field: str) -> int:
+    "Return the option that a rule chooses, from a field of the question."
+    at = q.meta.get(field)
+    if at is None:
+        raise DataError(
+            f"has no field {field!r}, which the rule needs",
+            f"question {q.id}",
+            "questions of refnb.build have it, such as those of identifyme/litbank/test",
+        )
+    return int(at)
+
+
 def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
     "Make the system that follows a rule."
 
     def answer(q: Question) -> Answer:
-        at = q.meta.get(field)
-        if at is None:
-            raise DataError(
-                f"has no field {field!r}, which the rule needs",
-                f"question {q.id}",
-                "questions of refnb.build have it, such as those of identifyme/litbank/test",
-            )
-        return Answer(q.id, (int(at),))
+        return Answer(q.id, (_noted(q, field),))
 
     return answer
 

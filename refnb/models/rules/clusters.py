@@ -18,14 +18,24 @@ def _plain(text: str, fold: bool) -> str:
     return text.casefold() if fold else text
 
 
+def _keys(names: Iterable[str], fold: bool) -> dict[str, str]:
+    "Return the names by their text without spaces."
+    return {key: n for n in names if (key := _plain(n, fold))}
+
+
+def _beginnings(keys: Iterable[str]) -> set[str]:
+    "Return all beginnings of some texts."
+    return set(chain.from_iterable(map(accumulate, keys)))
+
+
 def occurrences(
     tokens: list[str], names: Iterable[str], fold: bool = False
 ) -> dict[str, list[Span]]:
     "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
-    keys = {key: n for n in names if (key := _plain(n, fold))}
+    keys = _keys(names, fold)
     if fold:
         tokens = list(map(str.casefold, tokens))
-    beginnings = set(chain.from_iterable(map(accumulate, keys)))
+    beginnings = _beginnings(keys)
     out: dict[str, list[Span]] = {n: [] for n in names}
     i = 0
     while i < len(tokens):
@@ -42,19 +52,24 @@ def occurrences(
         i = last + 1
     return out
 
-# %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7
-def pattern_matching(d: Document, fold: bool = False) -> Document:
-    """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
-    possibly empty; `fold` ignores case."""
+# %% ../../../nbs/models/rules/01_clusters.ipynb #913e9f7c
+def _check_searchable(d: Document) -> None:
+    "Refuse a document without text or without names."
     if not d.sentences:
         raise DataError("has no text", f"document {d.doc_key!r}")
     if not d.names:
         raise DataError("has no names to look for", f"document {d.doc_key!r}")
+
+
+def _mentions_by_name(d: Document, fold: bool) -> tuple[tuple[Span, ...], ...]:
+    "Find the occurrences of each of a document's names."
     found = occurrences(d.tokens, d.names, fold)
-    return Document(
-        d.doc_key,
-        d.sentences,
-        tuple(tuple(found[n]) for n in d.names),
-        d.names,
-        meta=d.meta,
-    )
+    return tuple(tuple(found[n]) for n in d.names)
+
+# %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7
+def pattern_matching(d: Document, fold: bool = False) -> Document:
+    """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
+    possibly empty; `fold` ignores case."""
+    _check_searchable(d)
+    clusters = _mentions_by_name(d, fold)
+    return Document(d.doc_key, d.sentences, clusters, d.names, meta=d.meta)

@@ -41,6 +41,12 @@ def _pronoun(q: Question) -> tuple[int, int]:
     return q.chars
 
 
+def _pronoun_text(q: Question) -> str:
+    "Return the pronoun as the text has it."
+    start, end = _pronoun(q)
+    return q.text[start:end]
+
+
 def _starts(name: str, text: str) -> list[int]:
     "List the positions of a name in a text, as a word."
     return list(map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)))
@@ -82,12 +88,12 @@ def _names_one(q: Question, text: str) -> bool:
 
 def _free_sentences(q: Question) -> list[set[str]]:
     "List the words of each sentence without a name or the pronoun."
-    start, end = _pronoun(q)
-    out = []
-    for _, text in _sentences(q):
-        if q.text[start:end] not in text.split() and not _names_one(q, text):
-            out.append(_words(text))
-    return out
+    pronoun = _pronoun_text(q)
+    return [
+        _words(text)
+        for _, text in _sentences(q)
+        if pronoun not in text.split() and not _names_one(q, text)
+    ]
 
 
 def _pronoun_sentence(q: Question) -> set[str]:
@@ -101,12 +107,20 @@ def _alone(sets: Sequence[set[str]]) -> list[set[str]]:
     return [words.difference(*sets[:i], *sets[i + 1 :]) for i, words in enumerate(sets)]
 
 
+def _telling_words(q: Question) -> list[set[str]]:
+    "Return the words of each name's first sentence that are in no other name's."
+    return _alone([_own_words(q, name) for name in _names(q)])
+
+
+def _about_names(q: Question) -> list[set[str]]:
+    "Return the words of the background of each name: of free sentences with a word that only this name's own has."
+    free = _free_sentences(q)
+    return [set[str]().union(*filter(own.intersection, free)) for own in _telling_words(q)]
+
+
 def overlap(q: Question) -> Answer:
     "Choose the name whose occupation's sentence shares most words with the pronoun's sentence."
-    free, pronoun_words = _free_sentences(q), _pronoun_sentence(q)
-    about: list[set[str]] = []
-    for own in _alone([_own_words(q, name) for name in _names(q)]):
-        about.append(set().union(*filter(own.intersection, free)))
+    about, pronoun_words = _about_names(q), _pronoun_sentence(q)
     return _chosen(q, [len(words & pronoun_words) for words in _alone(about)])
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #01bf6f9b
