@@ -440,7 +440,7 @@ def read(
         return _read_as_released(q, f, reply, finish, drop)
     return _as_answer(q, reading_of(q, form, reply, finish), reply)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #8f438966
 def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) -> Answer:
     "Read a reply as the authors do."
     if _is_extra(f, reply):

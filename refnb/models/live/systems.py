@@ -181,10 +181,14 @@ def _others(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in changed.items() if k not in e.settings}
 
 
+def _ours(e: LiveEntry) -> list[str]:
+    "List refnb's settings of an entry; windows are joined without names, so a linker has none."
+    return [k for k in _OURS if k != "window" or not e.names]
+
+
 def _check_others(e: LiveEntry, names: Iterable[str], system: str):
     "Raise an error for a setting that is neither refnb's nor the worker's."
-    # windows are joined without names
-    ours = [k for k in _OURS if k != "window" or not e.names]
+    ours = _ours(e)
     for k in names:
         if k not in ours:
             raise CallError(
@@ -288,8 +292,8 @@ class LiveSystem(CommandSystem):
     def lacks(self, task: Task) -> str:
         if task.shape not in self.shapes:
             return super().lacks(task)
-        no_weights = map(self._no_weights, ("checkpoint", "encoder"))
-        if why := self._no_start() or next(filter(None, no_weights), ""):
+        no_weights = self._no_weights
+        if why := self._no_start() or no_weights("checkpoint") or no_weights("encoder"):
             return why
         return no_names(task) if self.live.names else ""
 
@@ -318,7 +322,7 @@ class LiveSystem(CommandSystem):
         return scripts | {k: checkpoint_id(p) for k, p in self._weights().items()}
 
     def identity(self, task: Task) -> Identity:
-        settings: dict[str, Any] = {
+        settings: dict = {
             "requirements": self.place.lock,
             "shared": shared_versions(self.place),
             "settings": self.live.settings,

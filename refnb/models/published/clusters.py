@@ -134,7 +134,7 @@ def _run_on_parts(names: Iterable[str], lacking: Container[str], s: Settings):
             if f"{system} on {of_all}" in lacking:
                 run(of_one, system, s=s)
 
-
+# %% ../../../nbs/models/published/01_clusters.ipynb #45adcc13
 def _quick(systems: list[str], task: str, s: Settings) -> list[str]:
     "List the systems, without hashes, that answer a task in seconds: any system on the sample."
     names = dict.fromkeys(split_hash(x)[0] for x in systems)
