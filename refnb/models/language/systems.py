@@ -820,10 +820,10 @@ def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 # %% ../../../nbs/models/language/14_systems.ipynb #685cb109
 def _with_own_key(usual: LanguageModel, new: dict[str, Any]) -> dict[str, Any]:
-    "Leave the entry's key out of changed settings with another address: another address, another key."
-    if new.get("base_url", usual.base_url) == usual.base_url:
-        return new
-    return {"key": ""} | new
+    "Leave out the key of an entry for a model at another address, unless another key is named."
+    if new.get("base_url", usual.base_url) != usual.base_url:
+        new = {"key": ""} | new  # another address, another key
+    return new
 
 
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
