@@ -208,14 +208,19 @@ def _first_of_each(questions: Iterable[Question]) -> dict[str, Question]:
     return first
 
 
+def _varied(questions: Sequence[Question]) -> list[Question]:
+    "Put the first question about each document before all others."
+    first = _first_of_each(questions)
+    others = [q for q in questions if first[q.doc_key] is not q]
+    return [*first.values(), *others]
+
+
 def chosen_examples(
     questions: Iterable[Question], shots: int, taken: Container[str]
 ) -> list[Question]:
     "Choose examples with one right answer, one for each document while possible, none of the documents `taken`."
     fit = _solvable(questions, taken)
-    first = _first_of_each(fit)
-    others = [q for q in fit if first[q.doc_key] is not q]
-    return [*first.values(), *others][:shots]
+    return _varied(fit)[:shots]
 
 # %% ../../../nbs/models/language/10_answering.ipynb #3a0c91a1
 def position_of(q: Question, order: Order = "given", sample: int = 0) -> int | None:
@@ -313,13 +318,19 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
     return text_of(name).strip() if name else ""
 
 # %% ../../../nbs/models/language/10_answering.ipynb #ec2f5dd3
+def _hashed_settings(m: LanguageModel) -> dict[str, Any]:
+    "List a model's settings that can change an answer; a dialect only if it changes the requests."
+    settings = msgspec.to_builtins(m)
+    for name in UNHASHED if wire_name(m) else UNHASHED | {"dialect"}:
+        settings.pop(name, None)
+    return settings
+
+
 def run_settings(
     m: LanguageModel, form: str, order: str, samples: int = 1
 ) -> dict[str, Any]:
     "List a model's settings that can change an answer, with form, order of options and number of samples."
-    settings = msgspec.to_builtins(m)
-    for name in UNHASHED if wire_name(m) else UNHASHED | {"dialect"}:
-        settings.pop(name, None)
+    settings = _hashed_settings(m)
     return (
         settings
         | {"form": form, "order": order}

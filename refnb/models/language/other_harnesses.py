@@ -400,13 +400,16 @@ def _page(e: Export, tool: str, words: dict[str, str]) -> str:
     return page.substitute(_page_fields(e) | words)
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #25d995d4
+def _script_for(tool: str) -> bytes:
+    "Read the file of a tool's task, which is the same in every export."
+    return (packaged(f"data/neighbours/{tool}") / "task.py").read_bytes()
+
+
 def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
     "Write the records, the tool's task file, and the page about them."
     page = _page(e, tool, words)
     write_jsonl(folder / "questions.jsonl", e.records)
-    write_atomic(
-        folder / "task.py", (packaged(f"data/neighbours/{tool}") / "task.py").read_bytes()
-    )
+    write_atomic(folder / "task.py", _script_for(tool))
     write_atomic(folder / "README.md", page)
     return folder
 

@@ -373,14 +373,18 @@ def _is_extra(f: Form, reply: str) -> bool:
     return bool(f.extra) and _bare(reply) == _bare(f.extra)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #fa259273
+def _line_form(f: Form) -> Literal["base", "desc"]:
+    "Return the form of answer lines in which a prompt form asks."
+    return "desc" if f.explains else "base"
+
+
 def _read_name(q: Question, f: Form, answer: str, cut: bool) -> Reading | None:
     "Read a reply that names an option in the requested form; None: it does not."
     if f.reads == "letter":
         return None
-    a = read_answer(
-        q, answer, "desc" if f.explains else "base", finish="length" if cut else "stop"
-    )
-    return Reading(a.chosen[0]) if a.chosen else None
+    finish = "length" if cut else "stop"
+    chosen = read_answer(q, answer, _line_form(f), finish=finish).chosen
+    return Reading(chosen[0]) if chosen else None
 
 
 def _with_refusals(r: Reading, answer: str) -> Reading:

@@ -348,6 +348,14 @@ def _first_object(text: str) -> dict:
     return next(iter(_dicts(first)), {}) if isinstance(first, list) else first
 
 
+def _first_with(text: str, wanted: tuple[str, ...]) -> dict | None:
+    "Find the first JSON object in a text that has one of the wanted fields."
+    for x in _objects(text):
+        if any(map(x.get, wanted)):
+            return x
+    return None
+
+
 def json_object(data: bytes, *wanted: str) -> dict:
     """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
     Raise ValueError if there is none, RecursionError if it is nested too deep."""
@@ -355,10 +363,7 @@ def json_object(data: bytes, *wanted: str) -> dict:
     first = _first_object(text)
     if not wanted or any(map(first.get, wanted)):
         return first
-    for x in _objects(text):
-        if any(map(x.get, wanted)):
-            return x
-    return first
+    return _first_with(text, wanted) or first
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #99f09369
 _MOST_TOKENS = 10**8

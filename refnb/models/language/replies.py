@@ -281,6 +281,13 @@ def _unpacked(data: bytes) -> bytes:
     except (zlib.error, TypeError):
         return b""
 
+# %% ../../../nbs/models/language/03_replies.ipynb #7a6d09ed
+def _readable_of(rows: Iterable[tuple], key: str) -> Iterator[Kept]:
+    "Yield the undamaged replies in numbered rows, for one key or all."
+    for row in rows:
+        if (k := _kept(row[1:])) and key in ("", k.key):
+            yield k
+
 # %% ../../../nbs/models/language/03_replies.ipynb #081e3c97
 class Replies:
     "Replies by key, in a folder; threads may share one, each process opens its own."
@@ -411,9 +418,7 @@ class Replies:
         at = 0
         while rows := self._page(at, key):
             at = rows[-1][0]
-            for row in rows:
-                if (k := _kept(row[1:])) and key in ("", k.key):
-                    yield k
+            yield from _readable_of(rows, key)
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c9509138
 def _decoded(row: tuple) -> Kept | None:

@@ -339,6 +339,11 @@ def _without_shots(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Leave out what identifies examples in the settings of a run."
     return {k: v for k, v in settings.items() if k not in ("shots", "examples")}
 
+
+def _store_of(task: Task) -> Replies:
+    "Open the store of replies beside the runs of a task."
+    return Replies(Path(task.settings.runs) / "replies")
+
 # %% ../../../nbs/models/language/14_systems.ipynb #b945ffa0
 class LanguageModelSystem(BaseSystem):
     "A language model with request settings, for questions or for clusters of documents."
@@ -457,17 +462,18 @@ class LanguageModelSystem(BaseSystem):
         )
         return settings | self.shots.settings(task, self.form_on(task))
 
-    def _repeats(self) -> bool:
-        "Tell whether it is asked in a way that fits questions only."
-        return self.order != "given" or self.draws > 1 or self.batches
+    def _unfit(self, task: Task) -> str:
+        """Describe why its way of asking does not fit a task; "" if it does."""
+        repeats = self.order != "given" or self.draws > 1 or self.batches
+        if task.shape == "clusters" and repeats:
+            return "marks a document once: leave out order, samples and batch"
+        return ""
 
     def lacks(self, task: Task) -> str:
-        if task.shape == "clusters" and self._repeats():
-            return "marks a document once: leave out order, samples and batch"
-        if why := self.shots.lacks(task):
+        if why := self._unfit(task) or self.shots.lacks(task):
             return why
-        if not self.local or super().lacks(task):
-            return super().lacks(task)
+        if (why := super().lacks(task)) or not self.local:
+            return why
         return _weights_fault(self.model, task.settings.offline)
 
     def is_it(self, info: RunInfo) -> bool:
@@ -567,7 +573,7 @@ class LanguageModelSystem(BaseSystem):
         return sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
 
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
-        with Replies(Path(task.settings.runs) / "replies") as store:
+        with _store_of(task) as store:
             self.spent_before += self._wasted_on(task, items, store)
             yield from self._asked(task, items, store)
 
@@ -575,7 +581,7 @@ class LanguageModelSystem(BaseSystem):
         m, form, offline = self.model_on(task), self.form_on(task), task.settings.offline
         if self.local and docs and self.loaded is None:
             self.loaded = load_local(self.model, offline)
-        with Replies(Path(task.settings.runs) / "replies") as store:
+        with _store_of(task) as store:
             if self.budget is not None:
                 # documents have no other record of replies
                 self.spent_before = _paid(store, m, self.requests(task, task.documents))
@@ -606,7 +612,7 @@ class LanguageModelSystem(BaseSystem):
     def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
         folder = _batch_folder(m, task.settings)
-        with Replies(Path(task.settings.runs) / "replies") as store:
+        with _store_of(task) as store:
             poll_batch(m, folder)
             brought = reconcile(m, store, folder)
             failures: list[Said] = []
@@ -644,12 +650,17 @@ def _under_way(folder: Path) -> list[str]:
     ]
 
 
+def _first_trouble(trouble: Sequence[str]) -> str:
+    """Add the first error of a batch to a description, if there is one."""
+    return f"; before that: {trouble[0]}" if trouble else ""
+
+
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "Describe the pending batches."
     under = _under_way(folder)
     return (
         f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
-        + (f"; before that: {trouble[0]}" if trouble else "")
+        + _first_trouble(trouble)
     )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #a7cec660

@@ -167,13 +167,14 @@ def _typed(name: str, value: Any, usual: Any) -> Any:
         raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
 
 # %% ../../../nbs/models/live/01_systems.ipynb #cc444e15
+def _own(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
+    "List the changed settings that are the worker's, converted to their types."
+    return {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
+
+
 def _with_own(e: LiveEntry, changed: Mapping[str, Any]) -> LiveEntry:
     "Change those settings of an entry that are the worker's."
-    own = {}
-    for k, v in changed.items():
-        if k in e.settings:
-            own[k] = _typed(k, v, e.settings[k])
-    return e.changed(settings=e.settings | own)
+    return e.changed(settings=e.settings | _own(e, changed))
 
 
 def _others(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,11 +290,15 @@ class LiveSystem(CommandSystem):
             return f"its environment is {state}: refnb setup {self.place.name}"
         return ""
 
+    def _missing(self) -> str:
+        """Describe the first thing that is not here: its worker, environment or weights; "" if all is."""
+        no_weights = self._no_weights
+        return self._no_start() or no_weights("checkpoint") or no_weights("encoder")
+
     def lacks(self, task: Task) -> str:
         if task.shape not in self.shapes:
             return super().lacks(task)
-        no_weights = self._no_weights
-        if why := self._no_start() or no_weights("checkpoint") or no_weights("encoder"):
+        if why := self._missing():
             return why
         return no_names(task) if self.live.names else ""
 

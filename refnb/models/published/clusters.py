@@ -87,8 +87,7 @@ class PublishedClusterSystem(BaseSystem):
         return f"its released predictions are not here: refnb fetch {_set_of(file)}"
 
     def answer(self, task: Task, items: Sequence[Document]) -> Iterator[ClusterAnswer]:
-        file = self.record.files[task.name]
-        for _, p in pair(items, _released(file, task.settings)):
+        for _, p in pair(items, _released(self.record.files[task.name], task.settings)):
             yield ClusterAnswer(p.doc_key, p.clusters)
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
