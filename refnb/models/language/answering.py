@@ -94,7 +94,7 @@ def sent_of(
     return Sent(
         shown,
         perm,
-        ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options, shared),
+        ask_of(m, q.id, prompt, system, _bound(m, shown, form), options, shared),
         lead,
         form,
     )
@@ -106,31 +106,42 @@ def _shared(q: Question, prompt: str, form: str) -> int:
     return at + len(q.text) if at >= 0 else 0
 
 
-def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
-    "Return the prompt for scoring options; for servers, the lead is appended."
-    if m.provider == "local" or not lead:
-        return prompt
+def _check_led(m: LanguageModel, form: str):
+    "Raise an error for a chat, which cannot begin a reply for the model."
     if m.message == "chat":
         raise CallError(
             f"form {form} has words before the answer, which a chat does not support",
             m.model,
             "say message: raw, or a form whose reply is a letter",
         )
+
+
+def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
+    "Return the prompt for scoring options; for servers, the lead is appended."
+    if m.provider == "local" or not lead:
+        return prompt
+    _check_led(m, form)
     return prompt + lead.rstrip()
 
 
-def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:
+def _bound(m: LanguageModel, q: Question, form: str) -> str:
     "Return the pattern of the constraint."
     if m.constraint == "regex":
         return pattern(q, form)
     if m.constraint == "json":
         return schema(q, form)
-    return one_of(options) if m.constraint == "choice" else ""
+    return one_of(answers(q, form)) if m.constraint == "choice" else ""
 
 # %% ../../../nbs/models/language/10_answering.ipynb #c9ae313f
+def _seed_of(m: LanguageModel) -> int | None:
+    "Return a model's seed; a local model without one has the seed 0."
+    seed = m.decoding.seed
+    return 0 if seed is None and m.provider == "local" else seed
+
+
 def _drawn(m: LanguageModel, draw: int, samples: int) -> LanguageModel:
     "Set the seed of one of several draws; local models always get a seed, so that draws are repeatable."
-    seed = m.decoding.seed if m.provider != "local" or m.decoding.seed is not None else 0
+    seed = _seed_of(m)
     if samples == 1 or seed is None:
         return m
     return m.changed(decoding=m.decoding.changed(seed=seed + draw))
@@ -157,34 +168,59 @@ def sent_all(
         yield t._replace(ask=t.ask.changed(sample=draw), sample=k, of=n * samples)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #1e2ae26b
-def solved(q: Question, form: str) -> str:
-    "Write a question as a prompt with its right answer."
+def _check_shown(form: str):
+    "Raise an error for a form whose examples would need explanations."
     if the_form(form).explains:
         raise CallError(
             f"the form {form} asks for an explanation, which examples lack",
             "shots",
             "choose another with --form, such as identifyme/base or choice/names",
         )
+
+
+def solved(q: Question, form: str) -> str:
+    "Write a question as a prompt with its right answer."
+    _check_shown(form)
     lead, labels = continuations(q, form)
     return f"{render(q, form).rstrip()}\n\n{lead}{labels[q.right[0]]}\n\n"
 
 # %% ../../../nbs/models/language/10_answering.ipynb #a5610d8c
+def _is_fit(q: Question, taken: Container[str]) -> bool:
+    "Tell whether a question can be an example: it has a text and one right answer, and its document is not taken."
+    return len(q.right) == 1 and bool(q.text) and q.doc_key not in taken
+
+
+def _by_id(q: Question) -> bytes:
+    "Return a key for sorting that only a question's id decides."
+    return hashlib.sha256(q.id.encode()).digest()
+
+
 def _solvable(questions: Iterable[Question], taken: Container[str]) -> list[Question]:
     "List questions with one right answer, of no document `taken`, in an order that only their ids decide."
-    fit = [q for q in questions if len(q.right) == 1 and q.text and q.doc_key not in taken]
-    return sorted(fit, key=lambda q: hashlib.sha256(q.id.encode()).digest())
+    return sorted((q for q in questions if _is_fit(q, taken)), key=_by_id)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #93dab412
+def _first_of_each(questions: Iterable[Question]) -> dict[str, Question]:
+    "Return the first question about each document."
+    first: dict[str, Question] = {}
+    for q in questions:
+        first.setdefault(q.doc_key, q)
+    return first
+
+
+def _varied(questions: Sequence[Question]) -> list[Question]:
+    "Put the first question about each document before all others."
+    first = _first_of_each(questions)
+    others = [q for q in questions if first[q.doc_key] is not q]
+    return [*first.values(), *others]
+
+
 def chosen_examples(
     questions: Iterable[Question], shots: int, taken: Container[str]
 ) -> list[Question]:
     "Choose examples with one right answer, one for each document while possible, none of the documents `taken`."
     fit = _solvable(questions, taken)
-    first: dict[str, Question] = {}
-    for q in fit:
-        first.setdefault(q.doc_key, q)
-    others = [q for q in fit if first[q.doc_key] is not q]
-    return [*first.values(), *others][:shots]
+    return _varied(fit)[:shots]
 
 # %% ../../../nbs/models/language/10_answering.ipynb #3a0c91a1
 def position_of(q: Question, order: Order = "given", sample: int = 0) -> int | None:
@@ -194,21 +230,33 @@ def position_of(q: Question, order: Order = "given", sample: int = 0) -> int | N
     return in_order(q, order, sample % turns(q, order))[1].index(q.right[0])
 
 # %% ../../../nbs/models/language/10_answering.ipynb #b0edeae1
+def _failure(t: Sent, r: Reply) -> Failure:
+    "Make a question's failure of a failed reply."
+    what = re.split(r"; | \(|: ", r.error)[0]
+    return Failure(t.ask.id, what, r.error, sample=t.sample)
+
+
+def _as_vote(a: Answer, options: int) -> Answer:
+    "Score the chosen options of one of several replies, so that they can be added up."
+    return a.changed(scores=tuple(float(i in a.chosen) for i in range(options)))
+
+
+def _read_said(t: Sent, m: LanguageModel, r: Reply) -> Answer:
+    "Read the text of a reply in its form."
+    said = spoken(t.ask, r.text)
+    return read(t.question, t.form, said, r.finish, m.reading, m.drop).changed(raw=r.text)
+
+
 def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
     "Read a reply as an answer in the original order of options; return a Failure for a failed request."
     if r.finish == "failed":
-        return Failure(
-            t.ask.id, re.split(r"; | \(|: ", r.error)[0], r.error, sample=t.sample
-        )
+        return _failure(t, r)
     if r.scores is not None:
         a = Answer(t.ask.id, scores=r.scores)
     else:
-        a = read(
-            t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop
-        ).changed(raw=r.text)
+        a = _read_said(t, m, r)
     if t.of > 1 and a.chosen:
-        # a vote
-        a = a.changed(scores=tuple(float(i in a.chosen) for i in range(len(t.perm))))
+        a = _as_vote(a, len(t.perm))
     thought = r.reasoning or split_reasoning(r.text).reasoning
     return turned_back(
         a.changed(usage=usage(m, r), sample=t.sample, reasoning=thought), t.perm
@@ -218,6 +266,12 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
 _EXACTLY = {"outside": "names no option exactly", "unparsable": "has no answer line"}
 
 
+def _read_again(a: Answer, q: Question, settings: Mapping[str, Any]) -> str:
+    "Read a reply once more, to learn why it holds no answer."
+    shown, _ = in_order(q, settings.get("order", "given"))
+    return reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
+
+
 def _why(a: Answer, q: Question | None, settings: Mapping[str, Any]) -> str:
     "Describe why a reply was not read."
     reason = a.reason or ""
@@ -225,8 +279,7 @@ def _why(a: Answer, q: Question | None, settings: Mapping[str, Any]) -> str:
         return WHY.get(reason, reason)
     if settings.get("reading") == "released":
         return _EXACTLY[reason]
-    shown, _ = in_order(q, settings.get("order", "given"))
-    return reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
+    return _read_again(a, q, settings)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #92abcc47
 def unread(
@@ -265,13 +318,19 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
     return text_of(name).strip() if name else ""
 
 # %% ../../../nbs/models/language/10_answering.ipynb #ec2f5dd3
+def _hashed_settings(m: LanguageModel) -> dict[str, Any]:
+    "List a model's settings that can change an answer; a dialect only if it changes the requests."
+    settings = msgspec.to_builtins(m)
+    for name in UNHASHED if wire_name(m) else UNHASHED | {"dialect"}:
+        settings.pop(name, None)
+    return settings
+
+
 def run_settings(
     m: LanguageModel, form: str, order: str, samples: int = 1
 ) -> dict[str, Any]:
     "List a model's settings that can change an answer, with form, order of options and number of samples."
-    settings = msgspec.to_builtins(m)
-    for name in UNHASHED if wire_name(m) else UNHASHED | {"dialect"}:
-        settings.pop(name, None)
+    settings = _hashed_settings(m)
     return (
         settings
         | {"form": form, "order": order}

@@ -171,18 +171,27 @@ def _quickest(model: Any, ways: Sequence[Reads]) -> Reads:
         model.base_model.layers = layers
 
 # %% ../../../nbs/models/language/07_attention.ipynb #76af6d1b
-def fastest(model: Any, folder: Path) -> Reads:
-    "Find the fastest way to read on this processor; measurements are cached in a folder."
-    ways = ways_to_read(model)
+def _is_timed(model: Any, ways: Sequence[Reads]) -> bool:
+    "Tell whether it pays to time ways to read: there are several, and the model is large."
     layers = getattr(model.base_model, "layers", None)
-    if len(ways) == 1 or layers is None or model.num_parameters() < _SMALL:
-        return ways[0]
-    note = folder / f"{_here(model)}.json"
+    return len(ways) > 1 and layers is not None and model.num_parameters() >= _SMALL
+
+
+def _timed(model: Any, ways: list[Reads], note: Path) -> Reads:
+    "Return the quickest way from a note, or time the ways and write the note."
     if (known := _noted(note)) in ways:
         return known
     best = _quickest(model, ways)
     _note(note, best)
     return best
+
+
+def fastest(model: Any, folder: Path) -> Reads:
+    "Find the fastest way to read on this processor; measurements are cached in a folder."
+    ways = ways_to_read(model)
+    if not _is_timed(model, ways):
+        return ways[0]
+    return _timed(model, ways, folder / f"{_here(model)}.json")
 
 # %% ../../../nbs/models/language/07_attention.ipynb #77c175c9
 def _processor() -> str:
@@ -196,20 +205,23 @@ def _processor() -> str:
     return "".join(filter(re.compile("model|cpu family|flags").match, lines))
 
 # %% ../../../nbs/models/language/07_attention.ipynb #7e9be5eb
-def _here(model: Any) -> str:
-    "Hash a model's shape, the processor and torch."
+def _what_matters(model: Any) -> list[Any]:
+    "List what the fastest way depends on: the processor, torch, and a model's shape."
     import torch
 
-    parts = [
+    return [
         _processor(),
         torch.__version__,
         torch.get_num_threads(),
         str(model.dtype),
         model.config.to_dict(),
     ]
-    return hashlib.sha256(
-        json.dumps(parts, default=str, sort_keys=True).encode()
-    ).hexdigest()[:16]
+
+
+def _here(model: Any) -> str:
+    "Hash a model's shape, the processor and torch."
+    parts = json.dumps(_what_matters(model), default=str, sort_keys=True)
+    return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
 # %% ../../../nbs/models/language/07_attention.ipynb #c83264d3
 def _noted(note: Path) -> Reads | None:
@@ -280,6 +292,14 @@ def _linear_layers(model: Any, but: Any = None) -> dict[str, Any]:
     }
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a510
+def _can_reorder(layer: Any) -> bool:
+    "Tell whether this torch reorders weights, and results stay the same."
+    try:
+        return _same(layer)
+    except (RuntimeError, AttributeError):
+        return False  # torch without these products
+
+
 def order_weights(model: Any) -> int:
     "Reorder a model's weights for this processor if results stay the same; return the number of layers."
     import torch
@@ -288,14 +308,11 @@ def order_weights(model: Any) -> int:
     if model.config.model_type not in PLAIN or model.dtype != torch.bfloat16 or not plain:
         return 0
     with torch.inference_mode():
-        try:
-            same = _same(next(iter(plain.values())))
-        except (RuntimeError, AttributeError):
-            return 0  # torch without these products
-        if same:
-            for name, layer in plain.items():
-                model.set_submodule(name, _ordered()(layer))
-    return len(plain) if same else 0
+        if not _can_reorder(next(iter(plain.values()))):
+            return 0
+        for name, layer in plain.items():
+            model.set_submodule(name, _ordered()(layer))
+    return len(plain)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #3f7381e9
 def _same(layer: Any) -> bool:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, FormatError, Record
 from ...core.files import disk_fault, read_bytes, write_atomic
@@ -63,14 +63,19 @@ class Job(Record, omit_defaults=False):
     trouble: str = ""  # error of the whole batch
 
 # %% ../../../nbs/models/language/11_batches.ipynb #a1992c9f
+def _read_jobs(folder: Path) -> list[Job]:
+    "Read the batch jobs in the numbered folders of a folder."
+    found = []
+    for path in sorted(folder.glob("*/job.json")):
+        if path.parent.name.isdigit():
+            found.append(msgspec.json.decode(read_bytes(path), type=Job))
+    return found
+
+
 def jobs(folder: str | Path) -> list[Job]:
     "List the batch jobs of a folder in order of creation."
-    found = []
     try:
-        for path in sorted(Path(folder).glob("*/job.json")):
-            if path.parent.name.isdigit():
-                found.append(msgspec.json.decode(read_bytes(path), type=Job))
-        return found
+        return _read_jobs(Path(folder))
     except msgspec.MsgspecError as e:
         raise FormatError(
             str(e),
@@ -89,6 +94,9 @@ def _note(path: Path, job: Job, **changed: Any) -> Job:
     return job
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1d100d1f
+_FILES = ("input.jsonl", "asks.jsonl")  # what is sent, and the questions
+
+# %% ../../../nbs/models/language/11_batches.ipynb #8c450bfb
 class _Part:
     "The files of a batch while they are written."
 
@@ -97,14 +105,16 @@ class _Part:
         self.here, self.there = folder / f"{number:04d}.part", folder / f"{number:04d}"
         with disk_fault(self.here):
             self.here.mkdir()
-            self.files = [
-                (self.here / name).open("wb") for name in ("input.jsonl", "asks.jsonl")
-            ]
+            self.files = [(self.here / name).open("wb") for name in _FILES]
+
+    def _write(self, f: BinaryIO, record: Any):
+        "Write a line to a file."
+        with disk_fault(self.here):
+            self.bytes += f.write(msgspec.json.encode(record) + b"\n")
 
     def add(self, request: dict, ask: Ask, usd: float):
         for f, record in zip(self.files, (request, ask), strict=True):
-            with disk_fault(self.here):
-                self.bytes += f.write(msgspec.json.encode(record) + b"\n")
+            self._write(f, record)
         self.n += 1
         self.usd += usd
 
@@ -118,38 +128,47 @@ class _Part:
                 f.flush()
                 os.fsync(f.fileno())
 
-    def named(self, m: LanguageModel):
-        _note(
-            self.here,
-            Job(
-                self.there.name,
-                os.urandom(8).hex(),
-                m.model,
-                m.base_url,
-                self.path,
-                self.n,
-                self.usd if m.price else None,
-            ),
+    def _job(self, m: LanguageModel) -> Job:
+        "Describe the batch, under a label that no other batch has."
+        return Job(
+            self.there.name,
+            os.urandom(8).hex(),
+            m.model,
+            m.base_url,
+            self.path,
+            self.n,
+            self.usd if m.price else None,
         )
+
+    def named(self, m: LanguageModel):
+        _note(self.here, self._job(m))
         with disk_fault(self.here):
             self.here.rename(self.there)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #d88a334f
+def _keys_in(path: Path) -> list[str]:
+    "List the keys of the requests in a batch."
+    with (path / "input.jsonl").open("rb") as f:
+        return [json.loads(line)["custom_id"] for line in f]
+
+
 def _under_way(before: Iterable[Job], folder: Path) -> set[str]:
     "List the keys of requests in batches that are not done."
-    known = set()
+    known: set[str] = set()
     for job in before:
-        if job.state == "done":
-            continue
-        with (folder / job.name / "input.jsonl").open("rb") as f:
-            for line in f:
-                known.add(json.loads(line)["custom_id"])
+        if job.state != "done":
+            known.update(_keys_in(folder / job.name))
     return known
+
+
+def _usd_of(parts: Iterable[_Part]) -> float:
+    "Add up the upper bounds of the cost of new batches."
+    return sum(map(attrgetter("usd"), parts))
 
 
 def _check_budget(parts: Iterable[_Part], m: LanguageModel, budget: float | None):
     "Raise an error if new batches could cost more than the budget."
-    if budget is not None and (usd := sum(map(attrgetter("usd"), parts))) > budget:
+    if budget is not None and (usd := _usd_of(parts)) > budget:
         raise CallError(
             f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}",
             m.model,
@@ -229,6 +248,33 @@ def _upload(path: Path) -> dict:
         "body": {"purpose": "batch"},
     }
 
+# %% ../../../nbs/models/language/11_batches.ipynb #299d2dff
+def _labelled(batches: Iterable[dict], nonce: str) -> dict | None:
+    "Find the batch with a nonce among some batches."
+    for b in batches:
+        if (b.get("metadata") or {}).get("refnb") == nonce:
+            return b
+    return None
+
+
+def _not_created(made: Fault, m: LanguageModel) -> DataError:
+    "Describe why a batch was not created."
+    return DataError(
+        f"the batch was not created: {made.what}",
+        m.model,
+        made.do or "nothing is lost; rerun later",
+    )
+
+
+def _batch_of(job: Job) -> dict:
+    "Return the request that creates a batch."
+    return {
+        "input_file_id": job.file,
+        "endpoint": f"/v1{job.path}",
+        "completion_window": "24h",
+        "metadata": {"refnb": job.nonce},
+    }
+
 # %% ../../../nbs/models/language/11_batches.ipynb #14899354
 class _Post(NamedTuple):
     "The context of calls to a batch API."
@@ -286,9 +332,8 @@ class _Post(NamedTuple):
         after = ""
         while True:
             page = await self.asked("get", f"/batches?limit=100{after}")
-            for b in page.get("data") or []:
-                if (b.get("metadata") or {}).get("refnb") == nonce:
-                    return b
+            if found := _labelled(page.get("data") or [], nonce):
+                return found
             if not page.get("has_more") or not page.get("data"):
                 return None
             after = f"&after={page['data'][-1]['id']}"
@@ -306,11 +351,7 @@ class _Post(NamedTuple):
         if isinstance(made, Fault):
             if made.kind != "again":
                 _note(path, job, state="written")  # it was refused, so it does not exist
-            raise DataError(
-                f"the batch was not created: {made.what}",
-                self.m.model,
-                made.do or "nothing is lost; rerun later",
-            )
+            raise _not_created(made, self.m)
         return _note(
             path, job, state="sent", batch=made["id"], status=str(made.get("status") or "")
         )
@@ -322,12 +363,7 @@ class _Post(NamedTuple):
 
     async def create(self, job: Job, sure: bool) -> dict | Fault:
         "Create a batch; if it may exist already, look for it first."
-        body = {
-            "input_file_id": job.file,
-            "endpoint": f"/v1{job.path}",
-            "completion_window": "24h",
-            "metadata": {"refnb": job.nonce},
-        }
+        body = msgspec.json.encode(_batch_of(job))
         fault = Fault("again", "it was not tried")
         for n in range(1, self.patience.tries + 1):
             if not sure:
@@ -335,10 +371,7 @@ class _Post(NamedTuple):
                 if found := await self.find(job.nonce):
                     return found
             reply = await self.line.call(
-                "post",
-                "/batches",
-                {"Idempotency-Key": job.nonce},
-                content=msgspec.json.encode(body),
+                "post", "/batches", {"Idempotency-Key": job.nonce}, content=body
             )
             if isinstance(reply, Fault):
                 fault = reply
@@ -489,6 +522,12 @@ class Reconciled(Record):
     trouble: tuple[str, ...] = ()  # errors of whole batches
 
 # %% ../../../nbs/models/language/11_batches.ipynb #c40f7cc6
+def _refusal(status: int, body: Any, m: LanguageModel) -> Reply:
+    "Make the reply to a request that the server refused with a status."
+    f = fault_of_status(status, {}, json.dumps(body).encode(), m)
+    return _refused_reply(f, 1).changed(batch=True)
+
+
 def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply | None:
     "Read a line's reply; None: the request was not executed."
     r = line.get("response")
@@ -497,10 +536,22 @@ def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply | None:
     status, body = r.get("status_code"), r.get("body")
     if status == 200:
         return reply_of(body if isinstance(body, dict) else {}, ask).changed(batch=True)
-    f = fault_of_status(
-        status if isinstance(status, int) else 0, {}, json.dumps(body).encode(), m
-    )
-    return _refused_reply(f, 1).changed(batch=True)
+    return _refusal(status if isinstance(status, int) else 0, body, m)
+
+# %% ../../../nbs/models/language/11_batches.ipynb #75d38064
+def _offsets(path: Path) -> list[int]:
+    "List where each question of a batch begins in asks.jsonl."
+    offsets, at = [], 0
+    with (path / "asks.jsonl").open("rb") as f:
+        for line in f:
+            offsets.append(at)
+            at += len(line)
+    return offsets
+
+
+def _replies_to(key: str, bought: Iterable[Bought]) -> list[Reply]:
+    "List the replies to one request among some replies."
+    return [b.reply for b in bought if b.key == key]
 
 # %% ../../../nbs/models/language/11_batches.ipynb #43826187
 class _Reading:
@@ -514,15 +565,7 @@ class _Reading:
         self.rows: list[Bought] = []
         self.seen: set[str] = set()
         # custom_id -> offset of its question in asks.jsonl
-        self.places: dict[str, int] = {}
-        at = 0
-        with (
-            (path / "input.jsonl").open("rb") as requests,
-            (path / "asks.jsonl").open("rb") as asks,
-        ):
-            for request, ask in zip(requests, asks, strict=True):
-                self.places[json.loads(request)["custom_id"]] = at
-                at += len(ask)
+        self.places = dict(zip(_keys_in(path), _offsets(path), strict=True))
 
     def line(self, data: bytes):
         "Read a line of a file."
@@ -559,14 +602,16 @@ class _Reading:
             f.seek(self.places[key])
             return msgspec.json.decode(f.readline(), type=Ask)
 
+    def _is_new(self, b: Bought, new: Iterable[Bought]) -> bool:
+        "Tell whether a reply is neither in the store nor among new ones."
+        stored = map(attrgetter("reply"), self.store.kept(b.key))
+        return b.reply not in _replies_to(b.key, new) and b.reply not in stored
+
     def flush(self):
         "Store all new replies, as all were billed."
         new: list[Bought] = []
         for b in self.rows:
-            twins = [x.reply for x in new if x.key == b.key]
-            if b.reply not in twins and b.reply not in map(
-                attrgetter("reply"), self.store.kept(b.key)
-            ):
+            if self._is_new(b, new):
                 new.append(b)
         self.store.put_many(new)
         self.rows = []
@@ -614,11 +659,9 @@ def _cost_of(keys: Iterable[str], m: LanguageModel, store: Replies) -> float:
 def _read_lines(path: Path, reading: _Reading):
     "Read the files of replies that a batch has."
     for name in ("output.jsonl", "errors.jsonl"):
-        if not (path / name).exists():
-            continue
-        with (path / name).open("rb") as f:
-            for line in f:
-                if line.strip():
+        if (path / name).exists():
+            with (path / name).open("rb") as f:
+                for line in filter(bytes.strip, f):
                     reading.line(line)
     reading.flush()
 

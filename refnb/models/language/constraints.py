@@ -34,17 +34,23 @@ def words_of(tokenizer: Any):
 _FREE = '%llguidance {"no_forcing": true}\n'  # any tokens that spell a text
 
 
+def _spaced(pattern: str) -> str:
+    "Write a JSON schema whose texts may have single blanks between their parts."
+    try:
+        return json.dumps(
+            json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}}
+        )
+    except (ValueError, TypeError):
+        raise DataError("the pattern cannot be kept: it is not a JSON schema") from None
+
+
 def grammar_of(constraint: str, pattern: str) -> str:
     "Convert a pattern to llguidance's grammar: a schema for json, otherwise a regular expression."
     from llguidance import regex_to_lark
 
     if constraint != "json":
         return f"{_FREE}start: /{regex_to_lark(pattern, '')}/"
-    try:
-        spaced = json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}}
-    except (ValueError, TypeError):
-        raise DataError("the pattern cannot be kept: it is not a JSON schema") from None
-    return f"{_FREE}start: %json {json.dumps(spaced)}"
+    return f"{_FREE}start: %json {_spaced(pattern)}"
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #f374de41
 class Bound:
@@ -75,13 +81,16 @@ class Bound:
         self.bits = self._bits()
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #65268145
+_PLACE = re.compile(r"^at \d+\(\d+\): |^error: ")
+
+
 def _reason(error: str) -> str:
     "Return llguidance's reason for refusing a pattern, on one line."
     lines = error.splitlines()
     if lines[0].startswith("NoExtension"):
         return "no text fits it"
     message = next((line for line in lines if line.startswith("error: ")), lines[0])
-    return re.sub(r"^at \d+\(\d+\): |^error: ", "", message)[:200]
+    return _PLACE.sub("", message)[:200]
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #35eff6ae
 class EachItsOwn:

@@ -60,41 +60,66 @@ def mention_of(q: Question) -> str:
     raise DataError("the mention is blank", f"question {q.id!r}, field chars")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #15c76d59
-def _taken_for_mark(text: str, start: int, end: int) -> int | None:
-    "Return the position of the first character that could be taken for a mark or a part of one."
+def _marks_in(text: str) -> list[int]:
+    "List where a text first has each mark that it has."
     at = []
     for mark in (OPEN, CLOSE, NOTE):
         if (i := text.find(mark)) >= 0:
             at.append(i)
+    return at
+
+
+def _braces_beside(text: str, start: int, end: int) -> list[int]:
+    "List the braces that would extend a mark around a mention."
+    at = []
     for i, brace in ((start - 1, "{"), (start, "{"), (end - 1, "}")):
         if i >= 0 and text[i] == brace:
             at.append(i)
-    return min(at, default=None)
+    return at
+
+
+def _taken_for_mark(text: str, start: int, end: int) -> int | None:
+    "Return the position of the first character that could be taken for a mark or a part of one."
+    return min(_marks_in(text) + _braces_beside(text, start, end), default=None)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #01971f8f
+_CLOSED = f"{CLOSE} {NOTE}"  # follows a mention
+
+
+def _check_markable(q: Question):
+    "Raise an error if the mention is blank, or the story has what a model would take for a mark."
+    mention_of(q)
+    if (at := _taken_for_mark(q.text, *chars_of(q))) is None:
+        return
+    raise DataError(
+        f"the text has {q.text[at : at + 2]!r} where it would be taken for a mark",
+        f"question {q.id!r}, field text, character {at}",
+        "take it out of the story",
+    )
+
+
 def marked(q: Question) -> str:
     "Mark the mention in a question's text, for a prompt."
-    mention_of(q)
-    (start, end), text = chars_of(q), q.text
-    if (at := _taken_for_mark(text, start, end)) is not None:
-        raise DataError(
-            f"the text has {text[at : at + 2]!r} where it would be taken for a mark",
-            f"question {q.id!r}, field text, character {at}",
-            "take it out of the story",
-        )
-    return "".join([text[:start], OPEN, text[start:end], CLOSE, " ", NOTE, text[end:]])
+    _check_markable(q)
+    start, end = chars_of(q)
+    return "".join([q.text[:start], OPEN, q.text[start:end], _CLOSED, q.text[end:]])
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5f943160
-def _names(q: Question) -> list[str]:
-    "List the options' names as a reply can give them."
-    names = [o.name.strip() for o in q.options]
-    if not names:
-        raise DataError("it has no options", f"question {q.id!r}")
+def _check_lines(q: Question, names: list[str]):
+    "Raise an error for a name that is not on one line."
     for i, name in enumerate(names):
         if len(name.splitlines()) != 1:
             raise DataError(
                 f"{name!r} is not a name on one line", f"question {q.id!r}, option {i}"
             )
+
+
+def _names(q: Question) -> list[str]:
+    "List the options' names as a reply can give them."
+    names = [o.name.strip() for o in q.options]
+    if not names:
+        raise DataError("it has no options", f"question {q.id!r}")
+    _check_lines(q, names)
     return names
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ec8867c7
@@ -108,19 +133,35 @@ def prompt(q: Question, form: Form = "base") -> str:
 MARKER = "The mention refers to: "  # precedes the name
 
 
-def _explained(form: str, explanation: str) -> str:
-    "Write the explanation's line, if the form has one."
-    _known(form, FORMS, "form")
-    words = _on_a_line(explanation)
+def _check_explanation(form: str, words: str):
+    "Raise an error for an explanation that a form does not have, and for one that it lacks."
     if form == "base" and words:
         raise CallError(
             "the form base has no explanation", do="leave it out, or take the form desc"
         )
     if form != "base" and not words:
         raise CallError(f"the form {form} has an explanation", do="say one")
+
+
+def _explained(form: str, explanation: str) -> str:
+    "Write the explanation's line, if the form has one."
+    _known(form, FORMS, "form")
+    words = _on_a_line(explanation)
+    _check_explanation(form, words)
     return f"- Explanation: {words}\n" if words else ""
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #d6f7eabf
+def _option_name(q: Question, i: int) -> str:
+    "Return an option's name; raise an error if there is no such option."
+    names = _names(q)
+    if not 0 <= i < len(names):
+        raise CallError(
+            f"there is no option {i}",
+            do=f"question {q.id!r} has {len(names)}, counted from 0",
+        )
+    return names[i]
+
+
 def reply_form(
     q: Question,
     answer_index: int,
@@ -130,34 +171,27 @@ def reply_form(
 ) -> str:
     """Write a well-formed reply, without a line end, that names an option by its index and repeats the mention.
     `mention` defaults to the question's; `explanation` is for desc and coref."""
-    names = _names(q)
-    if not 0 <= answer_index < len(names):
-        raise CallError(
-            f"there is no option {answer_index}",
-            do=f"question {q.id!r} has {len(names)}, counted from 0",
-        )
+    name = _option_name(q, answer_index)
     words = mention_of(q) if mention is None else _on_a_line(mention)
-    return f"- Mention: {OPEN}{words}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{names[answer_index]}"
+    return (
+        f"- Mention: {OPEN}{words}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{name}"
+    )
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #0fe7dfdb
 KINDS = ("released", "complete")
 
 
+def _whole(mention: str, explanation: str, names: str) -> str:
+    "Write the expression of a whole reply from those of its parts."
+    return rf"- Mention: \{{\{{{mention}\}}\}}\n{explanation}- {MARKER}{names}"
+
+
 def _released(q: Question, form: str) -> str:
     "Write the authors' regular expression."
     letters = r"[A-Za-z ,\'\.]"
-    explanation = "- Explanation: " + letters + r"{150,350}\.\n" if form == "desc" else ""
-    return (
-        r"- Mention: \{\{"
-        + letters
-        + r"{1,125}\}\}\n"
-        + explanation
-        + "- "
-        + MARKER
-        + "("
-        + "|".join(map(attrgetter("name"), q.options))
-        + ")"
-    )
+    explanation = rf"- Explanation: {letters}{{150,350}}\.\n" if form == "desc" else ""
+    names = "|".join(map(attrgetter("name"), q.options))
+    return _whole(letters + "{1,125}", explanation, f"({names})")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #e7300282
 def _escaped(name: str) -> str:
@@ -172,22 +206,17 @@ def _any_mention(q: Question) -> str:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
 def _complete(q: Question, form: str) -> str:
     "Write a regular expression that fits any mention, explanation and option."
-    names = dict.fromkeys(map(_escaped, _names(q)))
-    mention = _any_mention(q)
+    names = "|".join(dict.fromkeys(map(_escaped, _names(q))))
     explanation = "" if form == "base" else r"- Explanation: [^\n]+\n"
-    return (
-        r"- Mention: \{\{(?:"
-        + mention
-        + r")\}\}\n"
-        + explanation
-        + "- "
-        + MARKER
-        + "(?:"
-        + "|".join(names)
-        + ")"
-    )
+    return _whole(f"(?:{_any_mention(q)})", explanation, f"(?:{names})")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cb8c9ee7
+_WRITERS: dict[str, Callable[[Question, str], str]] = {
+    "released": _released,
+    "complete": _complete,
+}
+
+
 def grammar(
     q: Question, form: Form = "base", kind: Literal["released", "complete"] = "released"
 ) -> str:
@@ -196,7 +225,7 @@ def grammar(
     _known(form, FORMS, "form")
     _known(kind, KINDS, "kind of grammar")
     _names(q)
-    return _released(q, form) if kind == "released" else _complete(q, form)
+    return _WRITERS[kind](q, form)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #23e1a049
 def _read_name(reply: str, drop: str = "") -> str:
@@ -246,12 +275,18 @@ def _grouped(
     return found
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #821ec6d2
-@lru_cache(maxsize=1024)  # questions about a story have the same options
-def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
-    "Map the names, normalized ever more loosely, to their options; of equal names the first option counts."
+def _first_indices(names: Sequence[str]) -> dict[str, int]:
+    "Return the index of the first option of each name."
     first: dict[str, int] = {}
     for i, name in enumerate(names):
         first.setdefault(name, i)
+    return first
+
+
+@lru_cache(maxsize=1024)  # questions about a story have the same options
+def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
+    "Map the names, normalized ever more loosely, to their options; of equal names the first option counts."
+    first = _first_indices(names)
     return [_grouped(first, level) for level in _LEVELS]
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #93e3e0bc
@@ -337,14 +372,15 @@ def _keyed(reply: str) -> list[tuple[str, str]]:
 _LOOSE = re.compile(rf"{_ANSWER}[*_`]*:", re.I)
 
 
+def _after_marker(line: str) -> str:
+    """Return what follows the last marker of a line; "" without one."""
+    before, *after = _LOOSE.split(line)
+    return after[-1].strip() if after else ""
+
+
 def _loose(text: str) -> list[str]:
     "List the texts after a marker inside a line."
-    found = []
-    for line in text.split("\n"):
-        before, *after = _LOOSE.split(line)
-        if after and (answer := after[-1].strip()):
-            found.append(answer)
-    return found
+    return list(filter(None, map(_after_marker, text.split("\n"))))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cfe6202e
 def _answers(reply: str) -> tuple[list[str], list[str]]:
@@ -405,17 +441,28 @@ def _refuses(reply: str) -> bool:
     return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #38ae594c
-def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
-    "Read a reply tolerantly."
-    meant = _meant(names, reply, cut)
-    if len(meant) > 1:
-        return (), "unparsable"
-    if not meant:
-        return (), "cut" if cut else "refused" if _refuses(reply) else "unparsable"
-    [named] = meant
+def _why_none(meant: set, reply: str, cut: bool) -> Reason:
+    "Return why a reply names no single option: it names several, or nothing."
+    if meant:
+        return "unparsable"
+    if cut:
+        return "cut"
+    return "refused" if _refuses(reply) else "unparsable"
+
+
+def _told_apart(named: tuple[int, ...]) -> _Read:
+    "Return the option that a name fits, unless it fits several or none."
     if len(named) == 1:
         return named, None
     return (), "unparsable" if named else "outside"
+
+
+def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
+    "Read a reply tolerantly."
+    meant = _meant(names, reply, cut)
+    if len(meant) != 1:
+        return (), _why_none(meant, reply, cut)
+    return _told_apart(*meant)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #467b1578
 Mode = Literal["tolerant", "released"]
@@ -437,6 +484,13 @@ def _check_reading(form: str, mode: str, finish: str):
     _known(finish, [*_FINISHES], "finish")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a6ae087a
+def _unread(reply: str, finish: str) -> Reason | None:
+    "Return why a reply is not read: how it ended, or that it is empty; None: it is read."
+    if (reason := _FINISHES[finish]) or reply.strip():
+        return reason
+    return "cut" if finish == "length" else "unparsable"
+
+
 def read_answer(
     q: Question,
     reply: str,
@@ -449,11 +503,9 @@ def read_answer(
     forms. The released mode removes the characters `drop` from the name; `finish` is stop, length, content_filter,
     refusal or failed."""
     _check_reading(form, mode, finish)
-    names = [o.name.strip() for o in q.options]
-    if reason := _FINISHES[finish]:
+    if reason := _unread(reply, finish):
         return Answer(q.id, reason=reason, raw=reply)
-    if not reply.strip():
-        return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)
+    names = [o.name.strip() for o in q.options]
     chosen, why = (
         _as_released(names, reply, drop)
         if mode == "released"

@@ -184,21 +184,31 @@ class Secret:
         )
 
 # %% ../../../nbs/models/language/04_keys.ipynb #1267d6ee
-def secret_of(m: LanguageModel) -> Secret:
-    "Read a server's key from the environment."
-    if not m.key:
-        return Secret("")
-    value = os.environ.get(m.key, "").strip()
+def _check_set(m: LanguageModel, value: str):
+    "Raise an error for an environment variable that is not set."
     if not value:
         raise DataError(
             f"the environment variable {m.key} is not set",
             m.model,
             f"it holds the key of the server: export {m.key}=…",
         )
+
+
+def _check_clean(m: LanguageModel, value: str):
+    "Raise an error for a value that no header can carry."
     if not (value.isascii() and value.isprintable() and " " not in value):
         raise DataError(
             f"the environment variable {m.key} holds no key",
             m.model,
             "it has a line end, a blank or a letter that a key cannot have",
         )
+
+
+def secret_of(m: LanguageModel) -> Secret:
+    "Read a server's key from the environment."
+    if not m.key:
+        return Secret("")
+    value = os.environ.get(m.key, "").strip()
+    _check_set(m, value)
+    _check_clean(m, value)
     return Secret(m.key, value)

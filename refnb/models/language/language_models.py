@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal, NoReturn
+from urllib.parse import SplitResult, urlsplit
 import msgspec
 from ...core.types import CallError, Record, Usage, nearest
 from ...core.settings import Settings, packaged, your_folder
@@ -38,6 +38,13 @@ class Price(Record):
     source: str = ""  # source of the price
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #61a88131
+def _outside(name: str, value: float | None, most: int) -> str:
+    """Describe a setting that is not between 0 and a limit; "" if it is, or is not sent."""
+    if 0 <= (value or 0) <= most:
+        return ""
+    return f"{name}: {value} is not between 0 and {most}"
+
+
 class Decoding(Record):
     "Decoding settings."
 
@@ -49,13 +56,8 @@ class Decoding(Record):
     def fault(self) -> str:
         if not 1 <= self.max_tokens <= 1_000_000:
             return f"max_tokens: {self.max_tokens} is not between 1 and a million"
-        if not 0 <= (self.temperature or 0) <= 2:
-            return f"temperature: {self.temperature} is not between 0 and 2"
-        return (
-            ""
-            if 0 <= (self.top_p or 0) <= 1
-            else f"top_p: {self.top_p} is not between 0 and 1"
-        )
+        too_warm = _outside("temperature", self.temperature, 2)
+        return too_warm or _outside("top_p", self.top_p, 1)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b3d88df
 class Rate(Record):
@@ -167,10 +169,12 @@ def dialects() -> dict[str, Dialect]:
 
 def the_dialect(name: str) -> Dialect:
     "Find a dialect by its name; the default is plain."
-    found = _packaged_dialects().get(name or "plain")
-    if found is None and name not in (known := dialects()):
+    if found := _packaged_dialects().get(name or "plain"):
+        return found
+    known = dialects()
+    if name not in known:
         raise CallError(f"unknown dialect {name!r}", do=nearest(name, known))
-    return found or known[name]
+    return known[name]
 
 
 def kinds() -> set[str]:
@@ -204,14 +208,8 @@ def fault_of_device(device: str) -> str:
     return f"device: {device!r} is none; say cpu, cuda, cuda:1 or mps"
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #cda04ae1
-def fault_of_url(url: str) -> str:
-    """Describe a fault in a server's address, without repeating it; "" if there is none."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "base_url: this is no address; it begins with http:// or https://"
-    if not url:
-        return ""
+def _fault_of_parts(parts: SplitResult) -> str:
+    """Describe a fault in the parts of a server's address; "" if there is none."""
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return (
             "base_url: this is no address of a server; it begins with http:// or https://"
@@ -219,6 +217,15 @@ def fault_of_url(url: str) -> str:
     if parts.username or parts.password or parts.query or "@" in parts.netloc:
         return "base_url: holds more than an address; keys come from the environment alone: key names the variable"
     return ""
+
+
+def fault_of_url(url: str) -> str:
+    """Describe a fault in a server's address, without repeating it; "" if there is none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "base_url: this is no address; it begins with http:// or https://"
+    return _fault_of_parts(parts) if url else ""
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #a3e938b8
 class LanguageModel(Record):
@@ -289,21 +296,58 @@ def _same_protocol(d: Dialect, plain: Dialect, constraint: Constraint) -> bool:
     ) == plain.constraints.get(constraint)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #86d9a449
+def _writes_otherwise(d: Dialect, name: str) -> bool:
+    "Tell whether a dialect writes a setting in another way than a plain server."
+    return name in d.also or d.fields.get(name) != the_dialect("").fields.get(name)
+
+
+def _changes_settings(m: LanguageModel, d: Dialect) -> bool:
+    "Tell whether a dialect writes any of a model's settings in another way than a plain server."
+    sent = _asked_settings(m) | {"max_tokens": m.decoding.max_tokens}
+    for name, value in sent.items():
+        if value is not None and _writes_otherwise(d, name):
+            return True
+    return False
+
+
 def wire_name(m: LanguageModel) -> str:
     """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
     if not m.dialect:
         return ""
-    d, plain = the_dialect(m.dialect), the_dialect("")
-    for name, value in (_asked_settings(m) | {"max_tokens": m.decoding.max_tokens}).items():
-        if value is not None and (
-            name in d.also or d.fields.get(name) != plain.fields.get(name)
-        ):
-            return m.dialect
-    return "" if _same_protocol(d, plain, m.constraint) else m.dialect
+    d = the_dialect(m.dialect)
+    if _changes_settings(m, d):
+        return m.dialect
+    return "" if _same_protocol(d, the_dialect(""), m.constraint) else m.dialect
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #ca2213e3
 def _dialect_words(m: LanguageModel) -> str:
     return f"its dialect, {the_dialect(m.dialect).title},"
+
+# %% ../../../nbs/models/language/01_language_models.ipynb #654ad7df
+def _refuse(m: LanguageModel, what: str, advice: str) -> NoReturn:
+    "Raise an error for something that a model's dialect does not do."
+    raise CallError(f"{_dialect_words(m)} {what}", m.model, advice)
+
+
+def _check_fields(m: LanguageModel, d: Dialect):
+    "Raise an error for a setting without a field in the dialect."
+    for name, value in _asked_settings(m).items():
+        if value is not None and name not in d.fields:
+            _refuse(m, f"takes no {name}", omit_line(name))
+
+
+def _check_effort(m: LanguageModel, d: Dialect):
+    "Raise an error for an effort that the dialect does not know."
+    if m.effort and d.efforts and m.effort not in d.efforts:
+        _refuse(m, f"takes no effort {m.effort!r}", f"say one of {', '.join(d.efforts)}")
+
+
+def _check_abilities(m: LanguageModel, d: Dialect):
+    "Raise an error for a cache or log-probabilities that the dialect does not offer."
+    if m.cache and not d.cache:
+        _refuse(m, "has no marks for a cache", "leave it out: -p cache=false")
+    if m.way == "logprobs" and not d.logprobs:
+        _refuse(m, "returns no log-probabilities", "use -p way=reply")
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #e78e94c3
 def check_taken(m: LanguageModel):
@@ -313,26 +357,9 @@ def check_taken(m: LanguageModel):
     if m.device:
         raise CallError("its server computes elsewhere", m.model, "leave the device out")
     d = the_dialect(m.dialect)
-    for name, value in _asked_settings(m).items():
-        if value is None or name in d.fields:
-            continue
-        raise CallError(f"{_dialect_words(m)} takes no {name}", m.model, omit_line(name))
-    if m.effort and d.efforts and m.effort not in d.efforts:
-        raise CallError(
-            f"{_dialect_words(m)} takes no effort {m.effort!r}",
-            m.model,
-            f"say one of {', '.join(d.efforts)}",
-        )
-    if m.cache and not d.cache:
-        raise CallError(
-            f"{_dialect_words(m)} has no marks for a cache",
-            m.model,
-            "leave it out: -p cache=false",
-        )
-    if m.way == "logprobs" and not d.logprobs:
-        raise CallError(
-            f"{_dialect_words(m)} returns no log-probabilities", m.model, "use -p way=reply"
-        )
+    _check_fields(m, d)
+    _check_effort(m, d)
+    _check_abilities(m, d)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #701bea5d
 def omit_line(name: str) -> str:
@@ -357,55 +384,80 @@ FORMS = {
 }
 
 
-def _dialect_for(fields: dict[str, Any], kind: str) -> str:
-    "Choose the dialect of an entry that names none: its kind's, or the one that its model needs."
-    model, needed = str(fields.get("model", "")), ""
-    for name, d in dialects().items():
+def _dialect_of_kind(known: dict[str, Dialect], kind: str) -> str:
+    """Name the dialect of a kind; "" for openai, which has several."""
+    for name, d in known.items():
         if d.kind == kind != "openai":
             return name
-        if not needed and d.models and re.search(d.models, model):
-            needed = name
-    return needed
+    return ""
 
-# %% ../../../nbs/models/language/01_language_models.ipynb #432e37f7
-def _usual(fields: dict[str, Any], kind: str) -> dict[str, Any]:
-    "Return the default settings of an entry."
-    usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS}
-    if kind == "local":
-        return usual | {"provider": "local", "decoding": {"max_tokens": 512}}
-    name = fields.get("dialect") or _dialect_for(fields, kind)
-    d = the_dialect(name)
-    usual |= {
+
+def _dialect_of_model(known: dict[str, Dialect], model: str) -> str:
+    """Name the dialect that a model is known to need, or ""."""
+    for name, d in known.items():
+        if d.models and re.search(d.models, model):
+            return name
+    return ""
+
+
+def _dialect_for(fields: dict[str, Any], kind: str) -> str:
+    "Choose the dialect of an entry that names none: its kind's, or the one that its model needs."
+    known, model = dialects(), str(fields.get("model", ""))
+    return _dialect_of_kind(known, kind) or _dialect_of_model(known, model)
+
+# %% ../../../nbs/models/language/01_language_models.ipynb #45a210cd
+def _served_settings(name: str, d: Dialect) -> dict[str, Any]:
+    "Return the default settings of a model behind a server, by the server's dialect."
+    return {
         "provider": "openai",
         "dialect": name,
         "decoding": d.decoding or {"max_tokens": 4095},
         "system": {"identifyme": "identifyme_system"},
         "base_url": d.url,
-        "key": d.key,
+        "key": d.key if d.url else the_dialect("").key,
         "reasons": d.reasons,
     }
-    if not d.url:
-        usual["key"] = the_dialect("").key
+
+
+def _usual_on_server(fields: dict[str, Any], kind: str) -> dict:
+    "Return the default settings of an entry whose model runs on a server."
+    name = fields.get("dialect") or _dialect_for(fields, kind)
+    usual = _served_settings(name, the_dialect(name))
     if "base_url" in fields:
         usual.pop("key")  # another address, another key
     return usual
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #432e37f7
+def _usual(fields: dict[str, Any], kind: str) -> dict[str, Any]:
+    "Return the default settings of an entry."
+    usual = {"licence": "unknown", "forms": FORMS}
+    if kind == "local":
+        return usual | {"provider": "local", "decoding": {"max_tokens": 512}}
+    return usual | _usual_on_server(fields, kind)
+
 # %% ../../../nbs/models/language/01_language_models.ipynb #b8b1007c
+def _kind_of(fields: dict[str, Any]) -> str:
+    "Take the kind out of an entry's fields; one that is no server's or local gives way to the provider."
+    kind = fields.pop("kind", "")
+    if kind not in kinds():
+        kind = fields.get("provider", "openai")
+    return kind
+
+
+def _dialect_decoding(usual: dict[str, Any]) -> dict[str, Any]:
+    "Return the decoding that the dialect of an entry asks for."
+    name = usual.get("dialect")
+    return the_dialect(name).decoding if name else {}
+
+
 def model_of(entry: Entry) -> LanguageModel:
     """Read an entry, from a file or a complete name, as a language model.
     Omitted fields get the usual values."""
     fields = dict(entry.data)
-    kind = fields.pop("kind", "")
-    if kind not in kinds():
-        kind = fields.get("provider", "openai")
-    usual = _usual(fields, kind)
+    usual = _usual(fields, _kind_of(fields))
     if fields.get("provider") in kinds():
         fields["provider"] = usual["provider"]
-    if (
-        usual.get("dialect")
-        and isinstance(fields.get("decoding"), dict)
-        and the_dialect(usual["dialect"]).decoding
-    ):
+    if isinstance(fields.get("decoding"), dict) and _dialect_decoding(usual):
         fields["decoding"] = usual["decoding"] | fields["decoding"]
     return record_of(entry._replace(data=fields), LanguageModel, title=entry.name, **usual)
 
@@ -462,13 +514,19 @@ class Ask(Record, omit_defaults=False):
 _LATER = {"dialect": "", "effort": "", "thinking": None, "sample": 0}
 
 
-def ask_key(ask: Ask) -> str:
-    "Hash everything in a request that can change its reply, to 32 hex digits."
+def _hashed_fields(ask: Ask) -> dict:
+    "Return everything in a request that can change its reply."
     data = msgspec.to_builtins(ask.changed(id=""))
     del data["shared"]
     for name, usual in _LATER.items():
         if data[name] == usual:
             del data[name]
+    return data
+
+
+def ask_key(ask: Ask) -> str:
+    "Hash everything in a request that can change its reply, to 32 hex digits."
+    data = _hashed_fields(ask)
     return hashlib.sha256(msgspec.json.encode(data, order="sorted")).hexdigest()[:32]
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #d6e191e8
@@ -551,11 +609,16 @@ def _cost_out(p: Price, r: Reply) -> float:
     return (r.tokens_out - r.tokens_reasoning) * p.output + r.tokens_reasoning * reasoning
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
+def _millionths(p: Price, r: Reply) -> float:
+    "Compute the cost of a reply, in millionths of a USD; a batch has its own price."
+    return (_cost_in(p, r) + _cost_out(p, r)) * (p.batch if r.batch else 1.0)
+
+
 def cost(m: LanguageModel, r: Reply) -> float | None:
     "Compute a reply's cost in USD; None: the price is unknown."
     if (p := m.price) is None:
         return 0.0 if m.provider == "local" else None
-    return (_cost_in(p, r) + _cost_out(p, r)) * (p.batch if r.batch else 1.0) / 1e6
+    return _millionths(p, r) / 1e6
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #847928f8
 def usage(m: LanguageModel, r: Reply) -> Usage:
@@ -600,6 +663,11 @@ def _likely_tokens(ask: Ask) -> int:
 _USUAL = 40  # tokens of a reply that repeats a mention and names an option
 
 
+def _too_long(m: LanguageModel, sizes: Iterable[int], out: int) -> int:
+    "Count the prompts that leave no room for a reply in the model's context."
+    return sum(bool(m.context) and n + out > m.context for n in sizes)
+
+
 def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> Forecast:
     """Estimate tokens and cost of requests, at one token per four characters; `copies` if a reply repeats the text
     of its prompt."""
@@ -616,5 +684,5 @@ def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> For
         out * len(sizes),
         usd(out),
         None if _reasons(m) else usd(min(out, likely)),
-        sum(bool(m.context) and n + out > m.context for n in sizes),
+        _too_long(m, sizes, out),
     )

@@ -47,14 +47,19 @@ class Weights(NamedTuple):
     pieces: tuple[Path, ...] = ()  # pieces of the file, until they are joined
 
 # %% ../../../nbs/models/language/09_local.ipynb #8e1ce211
-def package_names(package: str) -> list[str]:
-    "List the packages that contain weights: name{1..22} and name{01..22} are many."
-    if not (m := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)):
-        return [package] * bool(package)
+def _numbered(m: re.Match) -> list[str]:
+    "List the names of numbered packages, with as many digits as the first number."
     names = []
     for i in range(int(m[2]), int(m[3]) + 1):
         names.append(f"{m[1]}{i:0{len(m[2])}}{m[4]}")
     return names
+
+
+def package_names(package: str) -> list[str]:
+    "List the packages that contain weights: name{1..22} and name{01..22} are many."
+    if not (m := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)):
+        return [package] * bool(package)
+    return _numbered(m)
 
 # %% ../../../nbs/models/language/09_local.ipynb #a0ee4c72
 def _folder(package: str) -> Path | None:
@@ -69,25 +74,38 @@ def _folder(package: str) -> Path | None:
     )
 
 # %% ../../../nbs/models/language/09_local.ipynb #a45de053
+def _pieces_in(folders: Iterable[Path]) -> list[Path]:
+    "List the pieces of a file in the folders of packages, in order."
+    pieces: list[Path] = []
+    for folder in folders:
+        pieces += folder.glob("data/*.bin")
+    return sorted(pieces, key=attrgetter("name"))
+
+
 def _in_pieces(file: str, folders: Sequence[Path | None]) -> Weights | None:
     "Locate a file that several packages contain in pieces; return None if some are missing and it is not joined yet."
     cache = Path(load_settings().cache) / "weights" / Path(file).stem
-    pieces: list[Path] = []
-    for folder in filter(None, folders):
-        pieces += folder.glob("data/*.bin")
+    pieces = _pieces_in(filter(None, folders))
     if not (cache / file).exists() and len(pieces) != len(folders):
         return None
-    return Weights(str(cache), file, pieces=tuple(sorted(pieces, key=attrgetter("name"))))
+    return Weights(str(cache), file, pieces=tuple(pieces))
 
 # %% ../../../nbs/models/language/09_local.ipynb #9b278cf4
+def _whole_in(folders: Iterable[Path], file: str) -> Weights | None:
+    "Locate a file that one package contains; return None if none does."
+    for folder in folders:
+        if (folder / file).exists():
+            return Weights(str(folder), file)
+    return None
+
+
 def _weights_of(m: LanguageModel) -> Weights:
     "Locate a model's weights."
     if Path(m.model).is_dir():
         return Weights(m.model, m.file)
     folders = list(map(_folder, package_names(m.package)))
-    for folder in filter(None, folders):
-        if (folder / m.file).exists():
-            return Weights(str(folder), m.file)
+    if whole := _whole_in(filter(None, folders), m.file):
+        return whole
     if len(folders) > 1 and (found := _in_pieces(m.file, folders)):
         return found
     return Weights(m.model, m.file, m.revision)
@@ -103,15 +121,20 @@ def _copy_all(pieces: Iterable[Path], file: Path):
                 shutil.copyfileobj(f, out, 1 << 20)
 
 # %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
+def _join(pieces: Iterable[Path], whole: Path):
+    "Join pieces under another name, and rename the file when it is complete."
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    part = whole.with_name(f"{whole.name}.{os.getpid()}")
+    _copy_all(pieces, part)
+    part.replace(whole)
+
+
 def join_pieces(w: Weights):
     "Join the pieces of a checkpoint to one file, unless it exists."
     if not w.pieces or (whole := Path(w.place) / w.file).exists():
         return
     with disk_fault(whole):
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        part = whole.with_name(f"{w.file}.{os.getpid()}")
-        _copy_all(w.pieces, part)
-        part.replace(whole)
+        _join(w.pieces, whole)
 
 # %% ../../../nbs/models/language/09_local.ipynb #93dda532
 def check_place(w: Weights):
@@ -145,16 +168,22 @@ def _files_of(w: Weights) -> list[Path]:
     )
 
 # %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
+def _check_complete(files: Iterable[Path], folder: Path):
+    "Raise an error for a file of weights that is missing."
+    for f in files:
+        if not f.is_file():
+            raise DataError(
+                f"has no {f.name}", str(folder), "check that the weights are complete"
+            )
+
+
 def weights_id(w: Weights) -> str:
     "Identify weights by their hash, or by the commit of a repository."
     join_pieces(w)
     if not (folder := Path(w.place)).is_dir():
         return _commit(w)
-    for f in (files := _files_of(w)):
-        if not f.is_file():
-            raise DataError(
-                f"has no {f.name}", str(folder), "check that the weights are complete"
-            )
+    files = _files_of(w)
+    _check_complete(files, folder)
     return _hash_of(files)
 
 # %% ../../../nbs/models/language/09_local.ipynb #a947e73e
@@ -164,12 +193,8 @@ def _cached(hub: Any, w: Weights, file: str) -> Path | None:
     return Path(path) if isinstance(path, str) else None
 
 # %% ../../../nbs/models/language/09_local.ipynb #d44529d1
-def _commit(w: Weights) -> str:
-    "Look up the commit of a repository's revision, in the cache or on the hub."
-    hub = need("huggingface_hub", "models")
-    check_place(w)
-    if found := _cached(hub, w, w.file or "config.json"):
-        return found.parts[found.parts.index("snapshots") + 1]
+def _asked_commit(hub: Any, w: Weights) -> str:
+    "Ask the hub for the commit of a repository's revision."
     try:
         return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
     except Exception as e:
@@ -178,6 +203,15 @@ def _commit(w: Weights) -> str:
             w.place,
             "connect to the network, or download the weights into the hub's cache",
         ) from None
+
+
+def _commit(w: Weights) -> str:
+    "Look up the commit of a repository's revision, in the cache or on the hub."
+    hub = need("huggingface_hub", "models")
+    check_place(w)
+    if found := _cached(hub, w, w.file or "config.json"):
+        return found.parts[found.parts.index("snapshots") + 1]
+    return _asked_commit(hub, w)
 
 # %% ../../../nbs/models/language/09_local.ipynb #47ca9f9c
 def is_repository(place: str) -> bool:
@@ -201,21 +235,31 @@ def in_hub_cache(w: Weights, file: str) -> bool:
     return _cached(huggingface_hub, w, file) is not None
 
 
+def _is_in(folder: Path, file: str) -> bool:
+    "Tell whether a folder holds a file of weights, or safetensors if no file is named."
+    return (folder / file).is_file() if file else any(folder.glob("*.safetensors"))
+
+
 def is_here(m: LanguageModel) -> bool:
     "Tell whether a local model's weights are available without download."
     w = _weights_of(m)
     if w.pieces:
         return True
     if (folder := Path(w.place)).is_dir():
-        return (folder / w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
+        return _is_in(folder, w.file)
     return in_hub_cache(w, w.file or "config.json")
 
 # %% ../../../nbs/models/language/09_local.ipynb #3f776997
+def _has_gpu(torch: Any, number: str) -> bool:
+    "Tell whether this machine has a GPU of this number, counted from 0, or any."
+    return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
+
+
 def _has_device(torch: Any, device: str) -> bool:
     "Tell whether this machine has a device, as torch sees it."
     kind, _, number = device.partition(":")
     if kind == "cuda":
-        return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
+        return _has_gpu(torch, number)
     return kind == "cpu" or kind == "mps" and torch.backends.mps.is_available()
 
 # %% ../../../nbs/models/language/09_local.ipynb #fc848782
@@ -239,6 +283,13 @@ _SHORT = 256  # tokens after a common beginning that are not worth a separate pa
 _LARGE = 2_000_000_000  # models with more weights answer one prompt at a time on a CPU
 
 # %% ../../../nbs/models/language/09_local.ipynb #b7a597b9
+def _usual_batch(model: Any, on_cpu: bool) -> int:
+    "Return how many prompts a model answers at a time unless you choose."
+    if not on_cpu:
+        return 32
+    return 8 if model.num_parameters() < _LARGE else 1
+
+
 class Local:
     "A loaded model, its tokenizer, and the cache of the last prompts' common beginning."
 
@@ -252,9 +303,7 @@ class Local:
         on_cpu = str(model.device) == "cpu"
         self.chunk, self.room = (_CHUNK, 0) if on_cpu else (0, _PASS)
         self.shares = can_go_back(model)
-        self.batch = m.batch or (
-            32 if not on_cpu else 8 if model.num_parameters() < _LARGE else 1
-        )
+        self.batch = m.batch or _usual_batch(model, on_cpu)
 
     def __repr__(self):
         return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
@@ -267,14 +316,17 @@ def _get(m: LanguageModel) -> str:
     return "download it with the hub's client, or name a folder with safetensors"
 
 
+def _unloadable(m: LanguageModel, w: Weights, why: str) -> DataError:
+    "Make the error for weights that cannot be loaded."
+    return DataError(f"{m.title} cannot be loaded: {why}", w.place, _get(m))
+
+
 def check_here(m: LanguageModel, offline: bool = True) -> Weights:
     "Locate a local model's weights; raise an error if they are missing and, offline, may not be downloaded."
     w = _weights_of(m)
     check_place(w)
     if not is_here(m) and (offline or Path(w.place).is_dir()):
-        raise DataError(
-            f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m)
-        )
+        raise _unloadable(m, w, "its weights are not here")
     return w
 
 # %% ../../../nbs/models/language/09_local.ipynb #7209503d
@@ -294,21 +346,26 @@ def quietly(tf: Any):
             log.enable_progress_bar()
 
 # %% ../../../nbs/models/language/09_local.ipynb #b6c0a511
-def _loaded_as(m: LanguageModel, device: str) -> Any:
-    "Return the data type in which weights are loaded; those of eight bits are rounded afterwards, on a CPU."
-    if m.dtype == "auto":
-        return m.dtype
+def _check_device(m: LanguageModel, device: str):
+    "Raise an error for weights of eight bits that are not for a CPU."
     if m.dtype == "int8" and device != "cpu":
         raise CallError(
             f"{m.title}: dtype=int8 is for a CPU, not for {device}",
             do="add -p device=cpu, or leave it out",
         )
+
+
+def _loaded_as(m: LanguageModel, device: str) -> Any:
+    "Return the data type in which weights are loaded; those of eight bits are rounded afterwards, on a CPU."
+    if m.dtype == "auto":
+        return m.dtype
+    _check_device(m, device)
     return getattr(need("torch", "models"), {"int8": "bfloat16"}.get(m.dtype, m.dtype))
 
 # %% ../../../nbs/models/language/09_local.ipynb #4c659167
 def _place_arguments(w: Weights, offline: bool) -> dict[str, Any]:
     "Return the arguments by which transformers finds weights and their tokenizer."
-    place: dict[str, Any] = {"local_files_only": offline, "trust_remote_code": False}
+    place: dict = {"local_files_only": offline, "trust_remote_code": False}
     if w.file:
         place["gguf_file"] = w.file
     if w.revision:
@@ -337,9 +394,7 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
                 **({} if w.file else {"use_safetensors": True}),
             )
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
-        raise DataError(
-            f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)
-        ) from None
+        raise _unloadable(m, w, str(e).splitlines()[0]) from None
     local = Local(model.to(device), tokenizer, m)
     if device == "cpu":
         _tune(local)
@@ -386,22 +441,24 @@ def _round(local: Local):
         local.chunk = max(local.chunk, _LONG)
 
 # %% ../../../nbs/models/language/09_local.ipynb #2146139e
+def _trainer(tk: Any) -> Any:
+    "Make a trainer of a small vocabulary, in which any byte can be written."
+    return tk.trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<|end|>", "<|turn|>"],
+        initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+
+
 def _byte_pairs(texts: Iterable[str]) -> Any:
     "Learn a tokenizer's byte pairs from texts."
     import tokenizers as tk
 
-    t, alphabet = tk.Tokenizer(tk.models.BPE()), tk.pre_tokenizers.ByteLevel.alphabet()
+    t = tk.Tokenizer(tk.models.BPE())
     t.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
     t.decoder = tk.decoders.ByteLevel()
-    t.train_from_iterator(
-        texts,
-        tk.trainers.BpeTrainer(
-            vocab_size=600,
-            special_tokens=["<|end|>", "<|turn|>"],
-            initial_alphabet=alphabet,
-            show_progress=False,
-        ),
-    )
+    t.train_from_iterator(texts, _trainer(tk))
     return t
 
 # %% ../../../nbs/models/language/09_local.ipynb #b3c4bc77
@@ -419,11 +476,9 @@ def _trained_tokenizer(texts: Iterable[str], chat: bool) -> Any:
     return fast
 
 # %% ../../../nbs/models/language/09_local.ipynb #7cb78b3b
-def _random_model(words: int, size: int) -> Any:
-    "Make a model of random weights, the same each time, for a vocabulary of so many words."
-    torch, tf = need("torch", "models"), need("transformers", "models")
-    torch.manual_seed(0)
-    config = tf.LlamaConfig(
+def _tiny_config(tf: Any, words: int, size: int) -> Any:
+    "Configure a model of two layers for a vocabulary of so many words."
+    return tf.LlamaConfig(
         vocab_size=words,
         hidden_size=size,
         intermediate_size=2 * size,
@@ -435,7 +490,13 @@ def _random_model(words: int, size: int) -> Any:
         pad_token_id=0,
         bos_token_id=None,
     )
-    return tf.LlamaForCausalLM(config)
+
+
+def _random_model(words: int, size: int) -> Any:
+    "Make a model of random weights, the same each time, for a vocabulary of so many words."
+    torch, tf = need("torch", "models"), need("transformers", "models")
+    torch.manual_seed(0)
+    return tf.LlamaForCausalLM(_tiny_config(tf, words, size))
 
 # %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
 def tiny_checkpoint(
@@ -449,35 +510,47 @@ def tiny_checkpoint(
     return Path(folder)
 
 # %% ../../../nbs/models/language/09_local.ipynb #733841b2
-def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
-    "Return the whole text that the model reads."
-    if ask.message == "raw":
-        return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt + lead
+def _raw_text(ask: Ask) -> str:
+    "Return a prompt without a chat template, after its system message."
+    return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt
+
+
+def _check_chat(local: Local):
+    "Raise an error for a model without a chat template."
     if not local.tokenizer.chat_template:
         raise CallError(
             f"{local.m.title} has no chat template",
             do="say message: raw in its settings, or take a checkpoint with one",
         )
-    return (
-        local.tokenizer.apply_chat_template(
-            ask.messages,
-            add_generation_prompt=True,
-            tokenize=False,
-            **_effort(local, ask.effort),
-        )
-        + lead
+
+
+def _chat_text(local: Local, ask: Ask) -> str:
+    "Write a request's messages through the model's chat template."
+    _check_chat(local)
+    return local.tokenizer.apply_chat_template(
+        ask.messages,
+        add_generation_prompt=True,
+        tokenize=False,
+        **_effort(local, ask.effort),
     )
 
+
+def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
+    "Return the whole text that the model reads."
+    return (_raw_text(ask) if ask.message == "raw" else _chat_text(local, ask)) + lead
+
 # %% ../../../nbs/models/language/09_local.ipynb #2acbe30f
+def _effort_words(template: str, effort: str) -> dict[str, Any]:
+    "Return the arguments for an effort that a chat template mentions."
+    known = {"enable_thinking": effort != "none", "reasoning_effort": effort}
+    return {name: value for name, value in known.items() if name in template}
+
+
 def _effort(local: Local, effort: str) -> dict[str, Any]:
     "Return the arguments of a chat template for the reasoning effort."
     if not effort:
         return {}
-    known = {"enable_thinking": effort != "none", "reasoning_effort": effort}
-    taken = {}
-    for name, value in known.items():
-        if name in local.tokenizer.chat_template:
-            taken[name] = value
+    taken = _effort_words(local.tokenizer.chat_template, effort)
     if not taken:
         raise CallError(
             f"{local.m.title}: its chat template takes no effort",
@@ -506,9 +579,10 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
 # %% ../../../nbs/models/language/09_local.ipynb #cb99e9ea
 def _fits(local: Local, ids: list[int]):
     "Raise an error for a text longer than the model's context."
-    if local.m.context and len(ids) > local.m.context:
+    context = local.m.context
+    if context and len(ids) > context:
         raise DataError(
-            f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read"
+            f"{len(ids):,} tokens, more than the {context:,} that {local.m.title} can read"
         )
 
 # %% ../../../nbs/models/language/09_local.ipynb #d56917ed
@@ -907,13 +981,18 @@ def _job(local: Local, ask: Ask, lead: str = "") -> _Job | Reply:
         return _failed(local, e.what)
 
 
+def _vocabulary(local: Local) -> Any:
+    "Return the vocabulary for constraints, which is read at the first use."
+    if local.words is None:
+        local.words = words_of(local.tokenizer)
+    return local.words
+
+
 def _bound(local: Local, ask: Ask) -> Bound | None:
     "Return the constraint on a reply, or None."
     if ask.constraint == "none" or not ask.pattern:
         return None
-    if local.words is None:
-        local.words = words_of(local.tokenizer)
-    return Bound(local.words, ask.constraint, ask.pattern)
+    return Bound(_vocabulary(local), ask.constraint, ask.pattern)
 
 
 def _failed(local: Local, why: str) -> Reply:

@@ -32,6 +32,11 @@ class Passage(NamedTuple):
     before: str  # words before it, as context
 
 # %% ../../../nbs/models/language/13_marking.ipynb #fb357d03
+def _context(tokens: Sequence[str], at: int, words: int) -> str:
+    "Return the words before a passage, as many as the form wants."
+    return " ".join(tokens[max(0, at - words) : at])
+
+
 def passages(
     d: Document,  # with its text
     form: Form,  # with the numbers of words and of context words
@@ -42,9 +47,7 @@ def passages(
     found = []
     for a, b in pairwise([*at, len(tokens)]):
         if b > a:
-            found.append(
-                Passage(a, tokens[a:b], " ".join(tokens[max(0, a - form.context) : a]))
-            )
+            found.append(Passage(a, tokens[a:b], _context(tokens, a, form.context)))
     return found
 
 # %% ../../../nbs/models/language/13_marking.ipynb #8c568b4e
@@ -86,8 +89,10 @@ def asks_about(
     form: str,  # the name of a form for documents
 ) -> list[Ask]:  # one for each passage
     "Write the requests about a document."
-    found = enumerate(passages(d, the_form(form)))
-    return [ask_of(m, f"{d.doc_key}/{k}", _prompt_for(d, p, form)) for k, p in found]
+    return [
+        ask_of(m, f"{d.doc_key}/{k}", _prompt_for(d, p, form))
+        for k, p in enumerate(passages(d, the_form(form)))
+    ]
 
 # %% ../../../nbs/models/language/13_marking.ipynb #32a11870
 class Mark(NamedTuple):
@@ -221,17 +226,32 @@ def why_unread(reply: Reply, copied: float) -> str:
     return "no copy of the passage" if copied < 0.5 else ""
 
 # %% ../../../nbs/models/language/13_marking.ipynb #5f0aa6b7
+def _copy_in(reply: Reply, words: int) -> str:
+    "Return the copy in a reply; of an endless one a part that is long enough for a passage of so many words."
+    return split_reasoning(reply.text).answer[: 50 * words + 1000]
+
+
+def _shifted(span: Span, n: int) -> Span:
+    "Move a span by some tokens."
+    return Span(span.start + n, span.end + n)
+
+
 def _in_document(p: Passage, reply: Reply) -> Placed:
     "Align the marks of a reply, in tokens of the document."
-    seen = place_marks(
-        p.tokens, split_reasoning(reply.text).answer[: 50 * len(p.tokens) + 1000]
+    seen = place_marks(p.tokens, _copy_in(reply, len(p.tokens)))
+    return seen._replace(
+        spans=[(_shifted(span, p.start), label) for span, label in seen.spans]
     )
-    spans = []
-    for span, label in seen.spans:
-        spans.append((Span(span.start + p.start, span.end + p.start), label))
-    return Placed(spans, seen.copied)
 
 # %% ../../../nbs/models/language/13_marking.ipynb #70e1f3cf
+def _named_clusters(found: dict) -> dict[tuple, str]:
+    "Put the mentions of each entity in order, and give the cluster its name."
+    named = {}
+    for (_, name), cluster in found.items():
+        named[tidy([cluster])[0]] = name
+    return named
+
+
 def clusters_of(
     d: Document,  # the document
     form: str,  # the name of a form for documents
@@ -249,9 +269,7 @@ def clusters_of(
         for span, label in seen.spans:
             if (e := _entity(label, k, known)) and entity.setdefault(span, e) == e:
                 found.setdefault(e, set()).add(span)
-    named = {}
-    for (_, name), cluster in found.items():
-        named[tidy([cluster])[0]] = name
+    named = _named_clusters(found)
     clusters = tuple(sorted(named))
     return ClusterAnswer(
         d.doc_key,
@@ -292,12 +310,22 @@ def document_answers(
             yield _document_answer(docs[i], form, replies[i])
 
 # %% ../../../nbs/models/language/13_marking.ipynb #762753b0
+def _in_turn(replies: dict[int, Reply]) -> list[Reply]:
+    "List the replies in the order of their passages."
+    return list(map(replies.__getitem__, range(len(replies))))
+
+
+def _failure(d: Document, r: Reply) -> Failure:
+    "Make a document's failure of a failed reply."
+    return Failure(d.doc_key, re.split(r"; | \(|: ", r.error)[0], r.error)
+
+
 def _document_answer(
     d: Document, form: str, replies: dict[int, Reply]
 ) -> ClusterAnswer | Failure:
     "Read all replies about a document."
-    all_replies = list(map(replies.__getitem__, range(len(replies))))
+    all_replies = _in_turn(replies)
     for r in all_replies:
         if r.finish == "failed":
-            return Failure(d.doc_key, re.split(r"; | \(|: ", r.error)[0], r.error)
+            return _failure(d, r)
     return clusters_of(d, form, all_replies)

@@ -11,6 +11,7 @@ __all__ = ['TOOLS', 'Exported', 'exported', 'Verdict', 'verdict', 'inspect_finis
 import hashlib, json, re, shlex
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
+from itertools import starmap
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from string import Template
@@ -55,14 +56,19 @@ class Exported(Record, omit_defaults=False):
     canary: str = CANARY["canary"]  # canary of benchmark data
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #f5a82973
-def exported(
-    m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = ""
-) -> Exported:
-    "Write a question for another tool, as model `m` would get it; `system` is the text of a system message."
+def _check_order(order: Order):
+    "Raise an error for an order that asks a question several times."
     if order == "rotations":
         raise CallError(
             "another tool asks each question once", "order", "say given or reversed"
         )
+
+
+def exported(
+    m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = ""
+) -> Exported:
+    "Write a question for another tool, as model `m` would get it; `system` is the text of a system message."
+    _check_order(order)
     t = sent_of(m, q, form, order)
     lead, options = continuations(t.question, form) if m.way != "reply" else ("", [])
     space = " " if lead.rstrip() else ""
@@ -144,10 +150,15 @@ def _sums(n: int, results: Sequence[str | float]) -> list[float]:
     numbers = list(map(float, results))
     return [r - sum(numbers[n:]) for r in numbers[:n]]
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #69c18fe6
 def option_means(sizes: Sequence[int], results: Sequence[str | float]) -> tuple[float, ...]:
     "Average the log-probabilities of choices over their tokens, without the blanks before them, as refnb does."
     return tuple(s / k for s, k in zip(_sums(len(sizes), results), sizes, strict=True))
+
+
+def _per_letter(sums: Sequence[float], choices: Sequence[str]) -> list[float]:
+    "Divide the sums of choices by their numbers of characters, as the harness does."
+    return [s / len(c) for s, c in zip(sums, choices, strict=True)]
 
 
 def harness_scores(
@@ -163,9 +174,7 @@ def harness_scores(
     return {
         "acc_refnb": credit(q, Answer(q.id, scores=means)),
         "acc": _best(record, sums),
-        "acc_norm": _best(
-            record, [s / len(c) for s, c in zip(sums, record["choices"], strict=True)]
-        ),
+        "acc_norm": _best(record, _per_letter(sums, record["choices"])),
     }
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #113d1131
@@ -177,29 +186,44 @@ def _tokenizer_name(about: Mapping[str, Any]) -> str:
     return ""
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #8244e2ff
+def _named_tokenizer(about: Mapping[str, Any]) -> str:
+    "Return the name of a tokenizer in a model's arguments; raise an error without one."
+    if name := _tokenizer_name(about):
+        return name
+    raise CallError(
+        "options are compared by the mean over their tokens, and no tokenizer is named",
+        "--model_args",
+        "say tokenizer=NAME; or export replies, with way=reply",
+    )
+
+
+def _file_of(about: Mapping[str, Any]) -> dict[str, Any]:
+    "Return what else in a model's arguments chooses the tokenizer's files."
+    return {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
+
+
 def tokenizer_of(about: Mapping[str, Any]) -> Any:
     "Load the tokenizer of the harness' model, from the model's arguments."
-    if not (name := _tokenizer_name(about)):
-        raise CallError(
-            "options are compared by the mean over their tokens, and no tokenizer is named",
-            "--model_args",
-            "say tokenizer=NAME; or export replies, with way=reply",
-        )
-    options = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
+    name = _named_tokenizer(about)
     return need("transformers", "models").AutoTokenizer.from_pretrained(
-        name, trust_remote_code=False, **options
+        name, trust_remote_code=False, **_file_of(about)
     )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #c85b5985
+def _complete(r: dict, tokenizer: Any):
+    "Add the sizes of its choices to a record, and write its fields for breakdowns as JSON."
+    r["sizes"] = option_sizes(tokenizer, r) if r["choices"] else []
+    # a column of the harness cannot hold values of several types
+    r["meta"] = json.dumps(r["meta"])
+
+
 def harness_documents(path: str | Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
     `about` holds the task's metadata and the model's arguments."""
     records = list(map(json.loads, Path(path).read_bytes().splitlines()))
     tokenizer = tokenizer_of(about) if any(map(itemgetter("choices"), records)) else None
     for r in records:
-        r["sizes"] = option_sizes(tokenizer, r) if r["choices"] else []
-        # a column of the harness cannot hold values of several types
-        r["meta"] = json.dumps(r["meta"])
+        _complete(r, tokenizer)
     return records
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #781b65c2
@@ -212,23 +236,37 @@ class Export(NamedTuple):
     changed: dict[str, Any]  # its changed settings
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #e8671eb0
-def _model(
-    system: str, tool: str, changed: dict[str, Any]
-) -> tuple[LanguageModel, dict[str, Any]]:
-    "Return the model whose prompts are exported, and its changed settings."
-    fixed = {"constraint": "none"} | ({"way": "reply"} if tool == "inspect" else {})
-    for name, value in fixed.items():
+def _fixed(tool: str) -> dict[str, str]:
+    "Return the settings that a tool cannot change."
+    fixed = {"constraint": "none"}
+    return fixed | {"way": "reply"} if tool == "inspect" else fixed
+
+
+def _check_fixed(tool: str, changed: Mapping[str, Any]):
+    "Raise an error for a setting that a tool cannot change."
+    for name, value in _fixed(tool).items():
         if changed.get(name, value) != value:
             raise CallError(
                 f"{tool} can only do {name}={value}",
                 f"{name}={changed[name]}",
                 "leave it out" + (", or export for the harness" if name == "way" else ""),
             )
+
+
+def _forced(system: str, tool: str) -> dict[str, str]:
+    "List the settings of a model that a tool overrides."
     forced = {}
-    for name, value in fixed.items():
+    for name, value in _fixed(tool).items():
         if getattr(the_model(system), name) != value:
             forced[name] = value
-    return the_model(system, **changed | forced), changed | forced
+    return forced
+
+
+def _model(system: str, tool: str, changed: dict) -> tuple[LanguageModel, dict[str, Any]]:
+    "Return the model whose prompts are exported, and its changed settings."
+    _check_fixed(tool, changed)
+    changed = changed | _forced(system, tool)
+    return the_model(system, **changed), changed
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #cecc49c1
 def _decoding_of(d: Decoding) -> dict[str, Any]:
@@ -237,6 +275,14 @@ def _decoding_of(d: Decoding) -> dict[str, Any]:
     return given if d.seed is None else given | {"seed": d.seed}
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #54e886ed
+def _check_limit(limit: int):
+    "Raise an error for a negative number of questions."
+    if limit < 0:
+        raise CallError(
+            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
+        )
+
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #c0f56827
 def prepared(
     questions: str | Path | Iterable[Question],
     tool: str,
@@ -250,10 +296,7 @@ def prepared(
     """Prepare a task, a file of questions or questions for a tool (inspect or harness), with the prompts of the
     language model `system`. `form` is another prompt form; `limit` takes the first questions only, 0: all;
     `changed` are settings of the model."""
-    if limit < 0:
-        raise CallError(
-            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
-        )
+    _check_limit(limit)
     m, changed = _model(system, tool, changed)
     task = as_task(questions, s or load_settings(), ["choice"])
     form = form_for(m, task.prompts, form)
@@ -284,10 +327,15 @@ def prepared(
     )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #9f9579e8
-def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> str:
+def _slug(task: str) -> str:
+    "Write a task's name in small letters, digits and underscores."
+    return re.sub(r"[^a-z0-9]+", "_", task.lower()).strip("_")
+
+
+def _task_name(task: str, records: list[Exported], decoding: dict) -> str:
     "Name a task with a hash of its requests: the harness caches requests by task name."
     asks = hashlib.sha256(msgspec.json.encode((records, decoding))).hexdigest()[:8]
-    return f"refnb_{re.sub(r'[^a-z0-9]+', '_', task.lower()).strip('_')}_{asks}"
+    return f"refnb_{_slug(task)}_{asks}"
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #0b470047
 def _new(folder: str | Path) -> Path:
@@ -298,26 +346,36 @@ def _new(folder: str | Path) -> Path:
     return path
 
 
+def _change(name: str, value: Any) -> list[str]:
+    "Write a changed setting, or each changed field of one."
+    if not isinstance(value, dict):
+        return ["-p", f"{name}={value}"]
+    words = []
+    for field, part in value.items():
+        words += ["-p", f"{name}.{field}={part}"]
+    return words
+
+
 def _changes(changed: Mapping[str, Any]) -> list[str]:
     "Write changed settings as refnb run takes them."
     words = []
     for name, value in changed.items():
-        inner = value if isinstance(value, dict) else {}
-        for field, part in inner.items():
-            words += ["-p", f"{name}.{field}={part}"]
-        if not isinstance(value, dict):
-            words += ["-p", f"{name}={value}"]
+        words += _change(name, value)
     return words
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #50af341c
+def _task_word(task: str) -> str:
+    "Name a task as refnb run takes it; your own questions are in a file."
+    return "FILE" if task.startswith("given/") else task
+
+
 def _same_run(e: Export) -> str:
     "Write the command of the equivalent refnb run."
-    task = "FILE" if e.about["part"].startswith("given/") else e.about["part"]
     return shlex.join(
         [
             "refnb",
             "run",
-            task,
+            _task_word(e.about["part"]),
             e.about["system"],
             "--form",
             e.about["form"],
@@ -328,26 +386,30 @@ def _same_run(e: Export) -> str:
     )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #dcb2fe09
+def _page_fields(e: Export) -> dict[str, str]:
+    "Fill the placeholders of the page about an export."
+    fields = {k: e.about[k] for k in ("part", "task", "form", "order", "system")}
+    return fields | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY}
+
+
 def _page(e: Export, tool: str, words: dict[str, str]) -> str:
     "Write the page about an export."
     page = Template(
         (packaged(f"data/neighbours/{tool}") / "README.md").read_text(encoding="utf-8")
     )
-    fields = {k: e.about[k] for k in ("part", "task", "form", "order", "system")} | {
-        "count": f"{len(e.records):,}",
-        "run": _same_run(e),
-        **CANARY,
-    }
-    return page.substitute(fields | words)
+    return page.substitute(_page_fields(e) | words)
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #25d995d4
+def _script_for(tool: str) -> bytes:
+    "Read the file of a tool's task, which is the same in every export."
+    return (packaged(f"data/neighbours/{tool}") / "task.py").read_bytes()
+
+
 def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
     "Write the records, the tool's task file, and the page about them."
     page = _page(e, tool, words)
     write_jsonl(folder / "questions.jsonl", e.records)
-    write_atomic(
-        folder / "task.py", (packaged(f"data/neighbours/{tool}") / "task.py").read_bytes()
-    )
+    write_atomic(folder / "task.py", _script_for(tool))
     write_atomic(folder / "README.md", page)
     return folder
 
@@ -366,7 +428,27 @@ def _generation(d: Mapping[str, Any]) -> dict[str, Any]:
         drawn if d["temperature"] else {"do_sample": False}
     )
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #9f98e0a5
+_BESIDE = (
+    " Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by "
+    "characters (`acc_norm`)."
+)
+
+
+def _harness_words(m: LanguageModel) -> dict[str, str]:
+    "Return what the page of an export for the harness says about its model."
+    return {
+        "template": " --apply_chat_template" if m.message == "chat" else "",
+        "metrics": _BESIDE if m.way != "reply" else "",
+    }
+
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #6a8949b6
+def _yaml_line(name: str, value: Any) -> str:
+    "Write a field of a task: a function with its tag, anything else as JSON."
+    is_function = str(value).startswith("!function ")
+    return f"{name}: {value if is_function else json.dumps(value, ensure_ascii=False)}\n"
+
+
 def _harness_yaml(e: Export) -> str:
     "Write the task for the harness: JSON is YAML, and functions are tagged."
     scored = e.model.way != "reply"
@@ -391,12 +473,7 @@ def _harness_yaml(e: Export) -> str:
         if scored
         else {"generation_kwargs": _generation(e.about["decoding"])}
     )
-    encoded = lambda v: (
-        v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
-    )
-    return "".join(
-        f"{k}: {encoded(v)}\n" for k, v in (config | {"metadata": e.about}).items()
-    )
+    return "".join(starmap(_yaml_line, (config | {"metadata": e.about}).items()))
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #c34db575
 def export_harness(
@@ -413,19 +490,7 @@ def export_harness(
     Arguments are as for `prepared`; a setting of the model is, for example, way="reply"."""
     e = prepared(questions, "harness", system, form, order, limit, s, **changed)
     path = _new(folder)
-    beside = (
-        " Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by "
-        "characters (`acc_norm`)."
-    )
-    _write(
-        e,
-        path,
-        "harness",
-        {
-            "template": " --apply_chat_template" if e.model.message == "chat" else "",
-            "metrics": beside if e.model.way != "reply" else "",
-        },
-    )
+    _write(e, path, "harness", _harness_words(e.model))
     write_atomic(path / f"{e.about['task']}.yaml", _harness_yaml(e))
     return path
 

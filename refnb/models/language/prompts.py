@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from functools import cache
 from operator import attrgetter
 from string import Template
-from typing import Literal
+from typing import Any, Literal
 from refnb.core.types import (
     NONE,
     Answer,
@@ -79,11 +79,15 @@ def the_form(name: str) -> Form:
     return _forms()[name]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #c5988c12
+def _file_of(name: str) -> str:
+    "Name the file of a form or a system message."
+    return _forms()[name].file if name in _forms() else f"{name}.txt"
+
+
 @cache
 def text_of(name: str) -> str:
     "Read the text of a form or a system message by its name: a file name without its ending."
-    file = _forms()[name].file if name in _forms() else f"{name}.txt"
-    path = packaged(f"data/prompts/{file}")
+    path = packaged(f"data/prompts/{_file_of(name)}")
     if not path.is_file():
         raise CallError(f"there is no prompt {name!r}", do=nearest(name, _forms()))
     return path.read_bytes().decode()
@@ -94,16 +98,18 @@ def prompt_id(name: str) -> str:
     return hashlib.sha256(text_of(name).encode()).hexdigest()[:12]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #e6481b17
+def _letter(n: int) -> str:
+    "Write the letter of the n-th option, counted from 1."
+    letters = ""
+    while n:
+        n, r = divmod(n - 1, 26)
+        letters = chr(65 + r) + letters
+    return letters
+
+
 def _letters(n: int) -> list[str]:
     "List the letters of `n` options: A to Z, AA, AB, …"
-    out = []
-    for i in range(n):
-        s, i = "", i + 1
-        while i:
-            i, r = divmod(i - 1, 26)
-            s = chr(65 + r) + s
-        out.append(s)
-    return out
+    return list(map(_letter, range(1, n + 1)))
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #c70c0493
 def _described(o: Option, form: Form) -> str:
@@ -114,18 +120,28 @@ def _described(o: Option, form: Form) -> str:
         else o.name
     )
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #7d3a7734
+def _option_line(o: Option, letter: str, form: Form) -> str:
+    "Write an option on one line, after its letter if the form shows letters."
+    line = _described(o, form)
+    if form.shows.endswith("letters"):
+        line = f"{letter}. {line}"
+    return " ".join(line.split())
+
+
+def _option_lines(q: Question, form: Form) -> list[str]:
+    "Write a question's options, one a line."
+    lines = []
+    for letter, o in zip(_letters(len(q.options)), q.options, strict=True):
+        lines.append(_option_line(o, letter, form))
+    return lines
+
 # %% ../../../nbs/models/language/02_prompts.ipynb #ea7639c9
 def _shown_options(q: Question, form: Form) -> str:
     "Write the options as the prompt shows them."
     if not q.options:
         raise DataError("has no options", f"question {q.id}")
-    lines = []
-    for letter, o in zip(_letters(len(q.options)), q.options, strict=True):
-        line = _described(o, form)
-        if form.shows.endswith("letters"):
-            line = f"{letter}. {line}"
-        lines.append(" ".join(line.split()))
-    return "\n".join(lines)
+    return "\n".join(_option_lines(q, form))
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d6ec03b3
 _END = re.compile(r"(?<=[.?!])[\"'”’]?\s+|\n+")
@@ -202,12 +218,15 @@ def answers(q: Question, form: str) -> list[str]:
     return list(dict.fromkeys([*_labels(q, f), *([f.extra] if f.extra else [])]))
 
 
+def _lead(q: Question) -> str:
+    "Write the beginning of a well-formed reply, up to the name."
+    return reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER
+
+
 def continuations(q: Question, form: str) -> tuple[str, list[str]]:
     "Return the lead of a reply and each option's continuation."
     f = the_form(form)
-    return (
-        reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER if f.reads == "line" else ""
-    ), _labels(q, f)
+    return (_lead(q) if f.reads == "line" else ""), _labels(q, f)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #7421d59b
 def pattern(q: Question, form: str) -> str:
@@ -223,12 +242,18 @@ def one_of(words: list[str]) -> str:
     return "(" + "|".join(map(re.escape, words)) + ")"
 
 
+def _schema_fields(q: Question, form: str) -> dict[str, Any]:
+    "Describe the fields of a reply: an explanation if the form has one, then the answer."
+    fields: dict = {}
+    if the_form(form).explains:
+        fields["explanation"] = {"type": "string"}
+    fields["answer"] = {"type": "string", "enum": answers(q, form)}
+    return fields
+
+
 def schema(q: Question, form: str) -> str:
     "Write the JSON schema of a reply: an explanation if the form has one, then one of the answers."
-    f = the_form(form)
-    fields = ({"explanation": {"type": "string"}} if f.explains else {}) | {
-        "answer": {"type": "string", "enum": answers(q, form)}
-    }
+    fields = _schema_fields(q, form)
     return json.dumps(
         {
             "type": "object",
@@ -258,44 +283,71 @@ def _counts(text: str, first: re.Match, other: re.Match) -> bool:
     return not _BACK.search(text[first.end() : other.start()][-40:])
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #0c8b6aef
+def _as_yes_no(m: re.Match) -> str:
+    "Return yes or no for a word of any language."
+    return (_YES | _NO)[m[1].lower()]
+
+
+def _contrary(words: list[str]) -> int:
+    "Return where the first word is contradicted."
+    return words.index("no" if words[0] == "yes" else "yes")
+
+
+def _first_if_it_counts(text: str, found: list[re.Match], words: list[str]) -> str:
+    """Return the first of contrary words if it counts, or ""."""
+    return words[0] if _counts(text, found[0], found[_contrary(words)]) else ""
+
+
+def _uncontested(text: str, found: list[re.Match]) -> str:
+    """Return the only word of a text, or the first of contrary ones if it counts, or ""."""
+    words = list(map(_as_yes_no, found))
+    if len(set(words)) < 2:
+        return words[0] if words else ""
+    return _first_if_it_counts(text, found, words)
+
+
 def _yes_or_no(text: str) -> str:
     """Read a text as yes, no, or ""."""
     if announced := set(map(str.lower, _ANNOUNCED.findall(text))):
         return announced.pop() if len(announced) == 1 else ""
-    found = list(_YES_NO.finditer(text))
-    words = [(_YES | _NO)[m[1].lower()] for m in found]
-    if len(set(words)) < 2:
-        return words[0] if words else ""
-    other = found[words.index("no" if words[0] == "yes" else "yes")]
-    return words[0] if _counts(text, found[0], other) else ""
+    return _uncontested(text, list(_YES_NO.finditer(text)))
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #e3c65323
+def _option_of_words(q: Question, words: set[str]) -> Reading:
+    "Find the option, Yes or No, that a reply's words name."
+    for i, o in enumerate(q.options):
+        if o.name.lower() in words:
+            return Reading(i)
+    return Reading(None, "unparsable", "says neither Yes nor No, or both")
+
+
 def _read_yes_no(q: Question, answer: str) -> Reading:
     "Read a reply as Yes or No."
     text = written(answer)
     words = set(map(_yes_or_no, contained(text) or [text]))
     if len(words) > 1:
         return Reading(None, "unparsable", SEVERAL)
-    for i, o in enumerate(q.options):
-        if o.name.lower() in words:
-            return Reading(i)
-    return Reading(None, "unparsable", "says neither Yes nor No, or both")
+    return _option_of_words(q, words)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #a6c47c66
+def _shown_descriptions(q: Question, f: Form) -> tuple[str, ...]:
+    "Return the options' descriptions if a form shows them."
+    if not f.shows.startswith("described"):
+        return ()
+    return tuple(map(attrgetter("description"), q.options))
+
+
 def _shown(q: Question, f: Form) -> Shown:
     "Return a question's options as a form shows them."
-    letters = _letters(len(q.options)) if f.reads == "letter" else []
-    descriptions = (
-        map(attrgetter("description"), q.options) if f.shows.startswith("described") else ()
-    )
+    letters = _labels(q, f) if f.reads == "letter" else []
     return Shown(
         tuple(map(attrgetter("name"), q.options)),
         tuple(letters),
-        tuple(descriptions),
+        _shown_descriptions(q, f),
         f.extra,
     )
 
-# %% ../../../nbs/models/language/02_prompts.ipynb #fa259273
+# %% ../../../nbs/models/language/02_prompts.ipynb #77da23f5
 _ENDED: dict[str, Reason] = {
     "length": "cut",
     "content_filter": "filtered",
@@ -308,24 +360,55 @@ WHY = {
     "refused": "refused",
     "failed": "failed",
 }
+_REFUSED = Reading(None, "refused", WHY["refused"])
+_CUT = Reading(None, "cut", WHY["cut"])
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip().lower()
+
+
+def _is_extra(f: Form, reply: str) -> bool:
+    "Tell whether a reply is the form's extra answer, which counts as a refusal."
+    return bool(f.extra) and _bare(reply) == _bare(f.extra)
+
+# %% ../../../nbs/models/language/02_prompts.ipynb #fa259273
+def _line_form(f: Form) -> Literal["base", "desc"]:
+    "Return the form of answer lines in which a prompt form asks."
+    return "desc" if f.explains else "base"
+
+
+def _read_name(q: Question, f: Form, answer: str, cut: bool) -> Reading | None:
+    "Read a reply that names an option in the requested form; None: it does not."
+    if f.reads == "letter":
+        return None
+    finish = "length" if cut else "stop"
+    chosen = read_answer(q, answer, _line_form(f), finish=finish).chosen
+    return Reading(chosen[0]) if chosen else None
+
+
+def _with_refusals(r: Reading, answer: str) -> Reading:
+    "Count a reply as refused if no option was found in it and it refuses in words."
+    if r.chosen is None and r.reason == "unparsable" and _refuses(answer):
+        return _REFUSED
+    return r if r.reason != "refused" else Reading(None, "refused", r.why)
 
 
 def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
     "Read a reply that gives a letter or a name."
-    if f.extra and _bare(answer) == _bare(f.extra):
-        return Reading(None, "refused", WHY["refused"])
-    if f.reads != "letter":
-        a = read_answer(
-            q, answer, "desc" if f.explains else "base", finish="length" if cut else "stop"
-        )
-        if a.chosen:
-            return Reading(a.chosen[0])
-    r = read_choice(answer, _shown(q, f), cut)
-    if r.chosen is None and r.reason == "unparsable" and _refuses(answer):
-        return Reading(None, "refused", WHY["refused"])
-    return r if r.reason != "refused" else Reading(None, "refused", r.why)
+    if _is_extra(f, answer):
+        return _REFUSED
+    if named := _read_name(q, f, answer, cut):
+        return named
+    return _with_refusals(read_choice(answer, _shown(q, f), cut), answer)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #bbe2246c
+def _read_answer_text(q: Question, f: Form, answer: str, cut: bool) -> Reading:
+    "Read what a reply says after its reasoning."
+    r = _read_yes_no(q, answer) if f.reads == "yes-no" else _read_options(q, f, answer, cut)
+    return _CUT if cut and r.chosen is None else r
+
+
 def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Reading:
     "Read a reply, which ended by `finish`, in this form: an option, or the reason for none, also in words."
     f, cut = the_form(form), finish == "length"
@@ -333,13 +416,19 @@ def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Read
         return Reading(None, _ENDED[finish], WHY[_ENDED[finish]])
     answer, _, unclosed = split_reasoning(reply)
     if unclosed:
-        return Reading(None, "cut", WHY["cut"])
+        return _CUT
     if not answer.strip():
-        return Reading(None, "cut" if cut else "unparsable", WHY["cut"] if cut else "empty")
-    r = _read_yes_no(q, answer) if f.reads == "yes-no" else _read_options(q, f, answer, cut)
-    return Reading(None, "cut", WHY["cut"]) if cut and r.chosen is None else r
+        return _CUT if cut else Reading(None, "unparsable", "empty")
+    return _read_answer_text(q, f, answer, cut)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #87709f1e
+def _as_answer(q: Question, r: Reading, reply: str) -> Answer:
+    "Make an answer of a reading; an option counts only without a reason against it."
+    if r.chosen is None or r.reason:
+        return Answer(q.id, reason=r.reason, raw=reply)
+    return Answer(q.id, (r.chosen,), raw=reply)
+
+
 def read(
     q: Question,
     form: str,
@@ -353,37 +442,38 @@ def read(
     f = the_form(form)
     if reading == "released" and f.reads in ("line", "name"):
         return _read_as_released(q, f, reply, finish, drop)
-    r = reading_of(q, form, reply, finish)
-    if r.chosen is None or r.reason:
-        return Answer(q.id, reason=r.reason, raw=reply)
-    return Answer(q.id, (r.chosen,), raw=reply)
+    return _as_answer(q, reading_of(q, form, reply, finish), reply)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #8f438966
 def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) -> Answer:
     "Read a reply as the authors do."
-    if f.extra and _bare(reply) == _bare(f.extra):
+    if _is_extra(f, reply):
         return Answer(q.id, reason="refused", raw=reply)
     a = read_answer(q, reply, "desc" if f.explains else "base", "released", drop, finish)
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
 
 
+def _without_brackets(name: str) -> str:
+    return re.sub(r"\s*\([^()]*\)$", "", name)
+
+
+def _distinct(names: list[str]) -> bool:
+    "Tell whether every name says something, and each something else."
+    return all(names) and len(set(names)) == len(names)
+
+
 def _short_names(q: Question) -> list[str]:
     "List the options' names without final brackets, as songs have for their singers; none if that cannot tell them."
     names = list(map(attrgetter("name"), q.options))
-    short = [re.sub(r"\s*\([^()]*\)$", "", name) for name in names]
-    return short if all(short) and len(set(short)) == len(short) and short != names else []
+    short = list(map(_without_brackets, names))
+    return short if short != names and _distinct(short) else []
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #8522887f
 def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
     "Read a reply by names without their final brackets."
-    if not (short := _short_names(q)):
-        return a
-    b = read_answer(q.changed(options=tuple(map(Option, short))), a.raw, finish=finish)
+    short = tuple(map(Option, _short_names(q)))
+    b = read_answer(q.changed(options=short), a.raw, finish=finish) if short else a
     return b if b.chosen else a
-
-
-def _bare(text: str) -> str:
-    return re.sub(r"\W+", " ", text).strip().lower()
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #a56f3f7a
 Order = Literal["given", "reversed", "rotations"]
@@ -395,39 +485,61 @@ def _none_last(q: Question) -> bool:
     return bool(q.options) and q.options[-1].name == NONE
 
 
+def _movable(q: Question) -> int:
+    "Count the options that an order moves."
+    return len(q.options) - _none_last(q)
+
+
 def turns(q: Question, order: Order = "given") -> int:
     "Return the number of rotations in which an order shows a question."
     if order != "rotations":
         return 1
-    return max(1, len(q.options) - _none_last(q))
+    return max(1, _movable(q))
+
+
+def _turned(indices: list[int], order: Order, turn: int) -> list[int]:
+    "Reverse indices, or begin with the one at `turn`."
+    if order == "reversed":
+        return indices[::-1]
+    return indices[turn:] + indices[:turn]
 
 
 def _permutation(q: Question, order: Order, turn: int) -> list[int]:
     "List the indices of the options in an order; None of the Above stays last."
-    free = list(range(len(q.options) - _none_last(q)))
-    moved = free[::-1] if order == "reversed" else free[turn:] + free[:turn]
-    return moved + [len(free)] * _none_last(q)
+    free = list(range(_movable(q)))
+    return _turned(free, order, turn) + [len(free)] * _none_last(q)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #395ab6f1
+def _check_order(order: str):
+    "Raise an error for an unknown order."
+    if order not in ORDERS:
+        raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
+
+
+def _reordered(q: Question, perm: list[int]) -> Question:
+    "Return a question with its options in the order of these indices."
+    return q.changed(
+        options=tuple(map(q.options.__getitem__, perm)),
+        right=tuple(map(perm.index, q.right)),
+    )
+
+
 def in_order(
     q: Question, order: Order = "given", turn: int = 0
 ) -> tuple[Question, list[int]]:
     """Reorder a question's options; return the question as shown, and for each shown option its index in q.
     `turn` is the first option in rotations."""
-    if order not in ORDERS:
-        raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
+    _check_order(order)
     perm = _permutation(q, order, turn)
-    return q.changed(
-        options=tuple(map(q.options.__getitem__, perm)),
-        right=tuple(map(perm.index, q.right)),
-    ), perm
+    return _reordered(q, perm), perm
+
+
+def _turned_scores(scores: tuple[float, ...], perm: list[int]) -> tuple[float, ...]:
+    "Return the options' scores in their original order."
+    return tuple(scores[perm.index(i)] for i in range(len(perm)))
 
 
 def turned_back(a: Answer, perm: list[int]) -> Answer:
     "Map an answer to the question as shown to the original order of options; `perm` is from `in_order`."
-    scores = (
-        None
-        if a.scores is None
-        else tuple(a.scores[perm.index(i)] for i in range(len(perm)))
-    )
+    scores = None if a.scores is None else _turned_scores(a.scores, perm)
     return a.changed(chosen=tuple(map(perm.__getitem__, a.chosen)), scores=scores)

@@ -27,15 +27,20 @@ from refnb.models.language.language_models import (
 )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d0dea5af
+def _given_schema(ask: Ask) -> dict:
+    "Read the JSON schema that a request gives."
+    try:
+        return json.loads(ask.pattern)
+    except ValueError as e:
+        raise CallError(
+            f"the constraint is not a JSON schema ({e})", f"question {ask.id}"
+        ) from None
+
+
 def _schema(ask: Ask) -> dict:
     "Return the JSON schema that a constrained reply must fit."
     if ask.constraint == "json":
-        try:
-            return json.loads(ask.pattern)
-        except ValueError as e:
-            raise CallError(
-                f"the constraint is not a JSON schema ({e})", f"question {ask.id}"
-            ) from None
+        return _given_schema(ask)
     return {
         "type": "object",
         "properties": {"answer": {"type": "string", "enum": _options(ask)}},
@@ -73,13 +78,40 @@ _BOUNDS: dict[Bound, Callable[[Ask], Any]] = {
     "pattern": lambda ask: ask.pattern,
 }
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #794ee3ca
+_HELD_TO = {"regex": "a regular expression", "json": "a JSON schema", "choice": "a choice"}
+
+
+def _check_bound(ask: Ask, d: Dialect):
+    "Raise an error for a constraint that the dialect does not have."
+    if d.constraints.get(ask.constraint):
+        return
+    raise CallError(
+        f"a server cannot be held to {_HELD_TO[ask.constraint]}: {d.title}",
+        ask.model,
+        f"say constraint: {', '.join([*d.constraints, 'none'])}, name the server's dialect, "
+        "or run the model locally",
+    )
+
+
+def _binds_chats_only(ask: Ask, d: Dialect) -> bool:
+    "Tell whether the dialect writes a constraint as a schema, which a raw prompt cannot have."
+    return not set(d.constraints[ask.constraint].values()) <= {"pattern", "list", "grammar"}
+
+
+def _check_together(ask: Ask, d: Dialect):
+    "Raise an error for a constraint that does not fit the kind of request."
+    if ask.way == "logprobs" or ask.message == "raw" and _binds_chats_only(ask, d):
+        raise CallError(
+            f"constraint {ask.constraint} needs message: chat and way: reply", ask.model
+        )
+
 # %% ../../../nbs/models/language/05_protocol.ipynb #6dc240cb
 TOP = 5  # maximum number of log-probabilities for a raw prompt
 
 
-def check_possible(ask: Ask):
-    "Check that a server supports the request."
-    d = the_dialect(ask.dialect)
+def _check_way(ask: Ask, d: Dialect):
+    "Raise an error for a likelihood, and for a raw prompt to a server of chats."
     if ask.way == "likelihood":
         raise CallError(
             "a server does not return the likelihood of a text",
@@ -88,31 +120,22 @@ def check_possible(ask: Ask):
         )
     if ask.message == "raw" and d.shape != "chat":
         raise CallError(f"{d.title} takes no raw prompt", ask.model, "use -p message=chat")
-    if ask.constraint != "none" and not (bound := d.constraints.get(ask.constraint, {})):
-        able = ", ".join([*d.constraints, "none"])
-        what = {
-            "regex": "a regular expression",
-            "json": "a JSON schema",
-            "choice": "a choice",
-        }[ask.constraint]
-        raise CallError(
-            f"a server cannot be held to {what}: {d.title}",
-            ask.model,
-            f"say constraint: {able}, name the server's dialect, or run the model locally",
-        )
-    schema = ask.constraint != "none" and not set(bound.values()) <= {
-        "pattern",
-        "list",
-        "grammar",
-    }
-    if ask.constraint != "none" and (
-        ask.way == "logprobs" or ask.message == "raw" and schema
-    ):
-        raise CallError(
-            f"constraint {ask.constraint} needs message: chat and way: reply", ask.model
-        )
+
+
+def _check_scored(ask: Ask):
+    "Raise an error for a request to score no options."
     if ask.way == "logprobs" and not ask.options:
         raise CallError("there are no options to score", f"question {ask.id}")
+
+
+def check_possible(ask: Ask):
+    "Check that a server supports the request."
+    d = the_dialect(ask.dialect)
+    _check_way(ask, d)
+    if ask.constraint != "none":
+        _check_bound(ask, d)
+        _check_together(ask, d)
+    _check_scored(ask)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5151e959
 def _chat_words(ask: Ask, d: Dialect) -> dict:
@@ -127,12 +150,21 @@ def _responses_words(ask: Ask, d: Dialect) -> dict:
     )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #925eaee9
+def _text_part(text: str) -> dict:
+    return {"type": "text", "text": text}
+
+
+def _in_two(ask: Ask, d: Dialect) -> list[dict]:
+    "Divide a prompt after the part that other questions share, which is marked for the cache."
+    first = _text_part(ask.prompt[: ask.shared])
+    return [first | d.cache, _text_part(ask.prompt[ask.shared :])]
+
+
 def _content(ask: Ask, d: Dialect) -> str | list[dict]:
     "Return a prompt; in two parts if the server can cache the first."
     if not 0 < ask.shared < len(ask.prompt):
         return ask.prompt
-    first = {"type": "text", "text": ask.prompt[: ask.shared]}
-    return [first | d.cache, {"type": "text", "text": ask.prompt[ask.shared :]}]
+    return _in_two(ask, d)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #15fec30b
 def _messages_words(ask: Ask, d: Dialect) -> dict:
@@ -171,7 +203,7 @@ def _put(body: dict, path: str, value: Any):
     body[last] = value
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #3e2a3c2b
-def _settings(ask: Ask) -> dict[str, Any]:
+def _settings(ask: Ask) -> dict:
     "Return the settings of a request that go into fields."
     d = ask.decoding
     return {
@@ -184,20 +216,26 @@ def _settings(ask: Ask) -> dict[str, Any]:
     }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #da4a8907
+def _placed(given: dict[str, Any], d: Dialect) -> dict[str, Any]:
+    "Put each setting that the dialect has into its field."
+    return {d.fields[name]: x for name, x in given.items() if name in d.fields}
+
+
+def _bound_fields(ask: Ask, d: Dialect) -> dict[str, Any]:
+    "Return the fields of a request's constraint."
+    bounds = d.constraints[ask.constraint]
+    return {at: _BOUNDS[how](ask) for at, how in bounds.items()}
+
+
 def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
     "Return the fields of a request besides its texts, by path."
     given = {name: value for name, value in _settings(ask).items() if value is not None}
-    wanted: dict[str, Any] = {}
-    for name, value in given.items():
-        if name in d.fields:
-            wanted[d.fields[name]] = value
+    wanted = _placed(given, d)
     for name in given:
         wanted |= d.also.get(name, {})
     if ask.constraint == "none":
         return wanted
-    for at, how in d.constraints[ask.constraint].items():
-        wanted[at] = _BOUNDS[how](ask)
-    return wanted | d.also.get("constraint", {})
+    return wanted | _bound_fields(ask, d) | d.also.get("constraint", {})
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #a3c45962
 def _path(ask: Ask, d: Dialect) -> str:
@@ -209,19 +247,27 @@ def _path(ask: Ask, d: Dialect) -> str:
     )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #777ccda0
+def _texts_of(ask: Ask, d: Dialect) -> dict:
+    "Return the model and the texts of a request, in the dialect's shape."
+    return _raw_words(ask) if ask.message == "raw" else _WORDS[d.shape](ask, d)
+
+
+def _logprob_fields(ask: Ask, d: Dialect) -> dict:
+    "Return the fields that ask for log-probabilities."
+    if ask.message == "raw":
+        return {"logprobs": TOP}
+    return {"logprobs": True, "top_logprobs": d.logprobs}
+
+
 def payload(ask: Ask) -> tuple[str, dict]:
     "Make the path and the body of a request."
     check_possible(ask)
     d = the_dialect(ask.dialect)
-    body = _raw_words(ask) if ask.message == "raw" else _WORDS[d.shape](ask, d)
+    body = _texts_of(ask, d)
     for at, value in (_wanted(ask, d) | d.always).items():
         _put(body, at, value)
     if ask.way == "logprobs":
-        body |= (
-            {"logprobs": TOP}
-            if ask.message == "raw"
-            else {"logprobs": True, "top_logprobs": d.logprobs}
-        )
+        body |= _logprob_fields(ask, d)
     return _path(ask, d), body
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #32ba5117
@@ -294,21 +340,30 @@ def _dicts(x: Any, kind: str = "") -> list[dict]:
     )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5e01d7e4
+def _first_object(text: str) -> dict:
+    "Decode the JSON at the beginning of a text: an object, or the first object in a list."
+    if not text.startswith(("{", "[")):
+        raise ValueError("it is not JSON")
+    first = _DECODER.raw_decode(text)[0]
+    return next(iter(_dicts(first)), {}) if isinstance(first, list) else first
+
+
+def _first_with(text: str, wanted: tuple[str, ...]) -> dict | None:
+    "Find the first JSON object in a text that has one of the wanted fields."
+    for x in _objects(text):
+        if any(map(x.get, wanted)):
+            return x
+    return None
+
+
 def json_object(data: bytes, *wanted: str) -> dict:
     """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
     Raise ValueError if there is none, RecursionError if it is nested too deep."""
     text = _words(data)
-    if not text.startswith(("{", "[")):
-        raise ValueError("it is not JSON")
-    first = _DECODER.raw_decode(text)[0]
-    if isinstance(first, list):
-        first = next(iter(_dicts(first)), {})
+    first = _first_object(text)
     if not wanted or any(map(first.get, wanted)):
         return first
-    for x in _objects(text):
-        if any(map(x.get, wanted)):
-            return x
-    return first
+    return _first_with(text, wanted) or first
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #99f09369
 _MOST_TOKENS = 10**8
@@ -354,35 +409,31 @@ def _tokens(body: dict, ask: Ask) -> Reply:
     )
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d8a45cb5
-_FILTERED = (
-    "content_filter",
-    "safety",
-    "blocklist",
-    "prohibited_content",
-    "recitation",
-    "spii",
-    "sensitive",
-    "blocked",
-)
+# a server's reason -> ours, apart from "stop"
+_REASONS: dict[str, Finish] = {
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "recitation": "content_filter",
+    "spii": "content_filter",
+    "sensitive": "content_filter",
+    "blocked": "content_filter",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "max_output_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "error": "failed",
+    "failed": "failed",
+}
 
 
 def _end(reason: Any, text: str) -> tuple[Finish, str]:
     "Map the server's finish reason to ours and an error message."
-    reason = reason.lower() if isinstance(reason, str) and reason else "stop"
-    if reason in _FILTERED:
-        return "content_filter", ""
-    if reason in (
-        "length",
-        "max_tokens",
-        "model_length",
-        "max_output_tokens",
-        "model_context_window_exceeded",
-    ):
-        return "length", ""
-    if reason == "refusal":
-        return "refusal", ""
-    if reason in ("error", "failed"):
-        return "failed", "the server broke off"
+    if known := _REASONS.get(str(reason).lower()):
+        return known, "the server broke off" if known == "failed" else ""
     return ("stop", "") if text.strip() else ("failed", "an empty reply")
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #2cb4e699
@@ -402,21 +453,25 @@ def _joined(parts: Any, field: str = "text") -> str:
     return "".join(p[field] for p in _dicts(parts) if isinstance(p.get(field), str))
 
 
-def _thoughts(choice: dict) -> str:
-    "Return the model's reasoning from the fields that servers use for it."
-    message, content = choice.get("message"), _field(choice, "message", "content")
+def _shown_thoughts(message: Any) -> str:
+    """Return the reasoning in a field of its own, or ""."""
     for name in ("reasoning_content", "reasoning", "thinking"):
         if isinstance(shown := _field(message, name), str) and shown:
-            return _whole(shown)
+            return shown
+    return ""
+
+
+def _thoughts(choice: dict) -> str:
+    "Return the model's reasoning from the fields that servers use for it."
+    if shown := _shown_thoughts(choice.get("message")):
+        return _whole(shown)
+    content = _field(choice, "message", "content")
     return _whole("".join(_joined(p.get("thinking")) for p in _dicts(content)))
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5a950f61
-def _as_chat(
-    body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any
-) -> dict:
-    "Convert the contents of a body to the format of chat completions."
-    message = {"content": text, "reasoning": thoughts, "refusal": refusal or None}
-    counts = {
+def _chat_counts(usage: dict[str, Any]) -> dict:
+    "Write token counts as chat completions do."
+    return {
         "prompt_tokens": usage.get("read"),
         "completion_tokens": usage.get("written"),
         "prompt_tokens_details": {
@@ -425,10 +480,17 @@ def _as_chat(
         },
         "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning")},
     }
+
+
+def _as_chat(
+    body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any
+) -> dict:
+    "Convert the contents of a body to the format of chat completions."
+    message = {"content": text, "reasoning": thoughts, "refusal": refusal or None}
     return {
         "model": body.get("model"),
         "choices": [{"message": message, "finish_reason": end}],
-        "usage": counts,
+        "usage": _chat_counts(usage),
     }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #953fc066
@@ -523,25 +585,29 @@ _HOLDS = {
 NO_LOGPROBS = "the server tells no log-probabilities"
 
 
+def _logprob(t: Any) -> tuple[Any, Any]:
+    return _field(t, "token"), _field(t, "logprob")
+
+
 def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
     "List the likeliest first tokens, in either of the protocol's formats."
     with suppress(KeyError, IndexError, TypeError, AttributeError):
         if logprobs.get("content"):
-            return [
-                (_field(t, "token"), _field(t, "logprob"))
-                for t in logprobs["content"][0]["top_logprobs"]
-            ]
+            return list(map(_logprob, logprobs["content"][0]["top_logprobs"]))
         return list(logprobs["top_logprobs"][0].items())
     return []
+
+
+def _is_good(token: Any, p: Any) -> bool:
+    "Tell whether a token has a valid log-probability, apart from rounding."
+    return isinstance(token, str) and isinstance(p, (int, float)) and p < 1e-3
 
 
 def _top(logprobs: Any) -> list[tuple[str, float]]:
     "List the likeliest first tokens with valid log-probabilities."
 
-    def good(token: Any, p: Any) -> bool:
-        return isinstance(token, str) and isinstance(p, (int, float)) and p < 1e-3
-
-    return [(token, min(float(p), 0.0)) for token, p in _listed(logprobs) if good(token, p)]
+    found = _listed(logprobs)
+    return [(token, min(float(p), 0.0)) for token, p in found if _is_good(token, p)]
 
 
 def _begun_by(word: str, options: Iterable[str]) -> list[str]:
@@ -630,14 +696,19 @@ def reply_of(body: dict, ask: Ask) -> Reply:
 # %% ../../../nbs/models/language/05_protocol.ipynb #fde90742
 def error_words(error: Any) -> str:
     "Return an error's message on one line."
-    while isinstance(error, dict) and ("error" in error or "message" in error):
+    while isinstance(error, dict) and error.keys() & {"error", "message"}:
         error = error.get("error") or error.get("message")
     return " ".join(_whole(str(error)).split())[:300]
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #3619fa48
+def _answers_in(text: str) -> set[str]:
+    "List the different answers in the JSON objects of a text."
+    return {o["answer"] for o in _objects(text) if isinstance(o.get("answer"), str)}
+
+
 def spoken(ask: Ask, text: str) -> str:
     """Extract a reply's answer from the JSON around it; a reply with no answer or several is returned unchanged."""
     if ask.constraint not in ("json", "choice"):
         return text
-    answers = {o["answer"] for o in _objects(text) if isinstance(o.get("answer"), str)}
+    answers = _answers_in(text)
     return answers.pop() if len(answers) == 1 else text

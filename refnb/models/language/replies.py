@@ -76,6 +76,33 @@ _REMEDY = {
 }
 
 
+def _code_of(e: sqlite3.Error) -> int:
+    "Return the basic code of an error of SQLite."
+    return getattr(e, "sqlite_errorcode", 0) & 0xFF
+
+
+def _shows_damage(e: sqlite3.Error) -> bool:
+    "Tell whether an error means that the file is damaged."
+    damaged = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return _code_of(e) in damaged or not isinstance(e, sqlite3.OperationalError)
+
+# %% ../../../nbs/models/language/03_replies.ipynb #008752eb
+def _fault_of(e: sqlite3.Error, path: Path) -> DataError:
+    "Make an error of one line of an error of SQLite."
+    if _shows_damage(e):
+        return DataError(
+            f"the store of paid replies is damaged ({e})",
+            str(path),
+            "it is left unchanged; `sqlite3 FILE .recover` reads undamaged rows; without it all "
+            "requests are billed again",
+        )
+    return DataError(
+        f"the store of paid replies cannot be used ({e})",
+        str(path),
+        _REMEDY.get(_code_of(e), "earlier replies are undamaged"),
+    )
+
+
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
     "Convert SQLite's errors to errors of one line."
@@ -84,21 +111,7 @@ def _one_line(path: Path) -> Iterator[None]:
     except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
         raise  # a programming error
     except sqlite3.Error as e:
-        code = getattr(e, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(
-            e, sqlite3.OperationalError
-        ):
-            raise DataError(
-                f"the store of paid replies is damaged ({e})",
-                str(path),
-                "it is left unchanged; `sqlite3 FILE .recover` reads undamaged rows; without it all "
-                "requests are billed again",
-            ) from None
-        raise DataError(
-            f"the store of paid replies cannot be used ({e})",
-            str(path),
-            _REMEDY.get(code, "earlier replies are undamaged"),
-        ) from None
+        raise _fault_of(e, path) from None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #92b5175d
 def _version_of(db: sqlite3.Connection, path: Path) -> int:
@@ -113,19 +126,24 @@ def _version_of(db: sqlite3.Connection, path: Path) -> int:
     return version
 
 # %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
+def _prepare(db: sqlite3.Connection, version: int):
+    "Create the table in a new file, and its last column in that of an earlier refnb."
+    db.execute("pragma synchronous=extra")
+    if not version:
+        db.executescript(
+            f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;"
+        )
+    if not _has_raw(db):
+        _add_raw(db)
+
+
 def _open(path: Path) -> sqlite3.Connection:
     "Open the file, and create it if it is missing."
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
         version = _version_of(db, path)
         _log_ahead(db)
-        db.execute("pragma synchronous=extra")
-        if not version:
-            db.executescript(
-                f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;"
-            )
-        if not _has_raw(db):
-            _add_raw(db)
+        _prepare(db, version)
     except BaseException:
         db.close()
         raise
@@ -146,6 +164,11 @@ def _add_raw(db: sqlite3.Connection):
         db.execute("commit")
 
 # %% ../../../nbs/models/language/03_replies.ipynb #98168a0a
+def _is_locked(e: sqlite3.OperationalError) -> bool:
+    "Tell whether another process holds the file."
+    return e.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def _log_ahead(db: sqlite3.Connection, tries: int = 300):
     "Enable the write-ahead log; file systems without it use SQLite's other journal, as safe and only slower."
     import time
@@ -154,10 +177,7 @@ def _log_ahead(db: sqlite3.Connection, tries: int = 300):
         try:
             return db.execute("pragma journal_mode=wal").fetchone()
         except sqlite3.OperationalError as e:
-            if not left or e.sqlite_errorcode & 0xFF not in (
-                sqlite3.SQLITE_BUSY,
-                sqlite3.SQLITE_LOCKED,
-            ):
+            if not left or not _is_locked(e):
                 raise
             time.sleep(0.02)
 
@@ -171,6 +191,21 @@ def _place_of(key: str) -> int:
     )
 
 # %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
+def _lock_of(fcntl: Any, place: int, take: bool) -> bytes:
+    "Pack the system's record of a lock on one byte."
+    kind = fcntl.F_WRLCK if take else fcntl.F_UNLCK
+    return struct.pack("hhqqi", kind, os.SEEK_SET, place, 1, 0)
+
+
+def _set_lock(fcntl: Any, file: Any, place: int, take: bool):
+    "Lock a byte of a file, or unlock it; without locks of open files, for the process."
+    if hasattr(fcntl, "F_OFD_SETLK"):
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _lock_of(fcntl, place, take))
+        return
+    kind = fcntl.LOCK_EX if take else fcntl.LOCK_UN
+    fcntl.lockf(file, kind | fcntl.LOCK_NB, 1, place)
+
+# %% ../../../nbs/models/language/03_replies.ipynb #5d8b5e90
 class _Claims:
     "Locks on requests in progress: one byte of a file for each."
 
@@ -188,26 +223,7 @@ class _Claims:
             self.file = self.path.open("ab")
         place = _place_of(key)
         try:
-            if not hasattr(fcntl, "F_OFD_SETLK"):
-                fcntl.lockf(
-                    self.file,
-                    (fcntl.LOCK_EX if take else fcntl.LOCK_UN) | fcntl.LOCK_NB,
-                    1,
-                    place,
-                )
-            else:
-                fcntl.fcntl(
-                    self.file,
-                    fcntl.F_OFD_SETLK,
-                    struct.pack(
-                        "hhqqi",
-                        fcntl.F_WRLCK if take else fcntl.F_UNLCK,
-                        os.SEEK_SET,
-                        place,
-                        1,
-                        0,
-                    ),
-                )
+            _set_lock(fcntl, self.file, place, take)
         except (BlockingIOError, PermissionError):
             return False
         except OSError:
@@ -241,15 +257,20 @@ class Bought(NamedTuple):
 _MOST_RAW = 10**9
 
 
-def _row(b: Bought, at: str) -> tuple:
-    "Make a row of the table."
-    row = (
+def _checked_columns(b: Bought, at: str) -> tuple:
+    "Make the columns of a row that its checksum covers."
+    return (
         b.key,
         b.reply.finish,
         msgspec.json.encode(b.reply),
         msgspec.json.encode(_wordless(b.ask) if b.ask else None),
         at,
     )
+
+
+def _row(b: Bought, at: str) -> tuple:
+    "Make a row of the table."
+    row = _checked_columns(b, at)
     return (*row, _crc(*row), zlib.compress(b.raw, 1) if b.raw else b"")
 
 
@@ -259,6 +280,13 @@ def _unpacked(data: bytes) -> bytes:
         return zlib.decompressobj().decompress(data, _MOST_RAW)
     except (zlib.error, TypeError):
         return b""
+
+# %% ../../../nbs/models/language/03_replies.ipynb #7a6d09ed
+def _readable_of(rows: Iterable[tuple], key: str) -> Iterator[Kept]:
+    "Yield the undamaged replies in numbered rows, for one key or all."
+    for row in rows:
+        if (k := _kept(row[1:])) and key in ("", k.key):
+            yield k
 
 # %% ../../../nbs/models/language/03_replies.ipynb #081e3c97
 class Replies:
@@ -274,6 +302,10 @@ class Replies:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         with _one_line(self.path):
             self._db = _open(self.path)
+        self._write_note()
+
+    def _write_note(self):
+        "Write for readers of the folder what is in it, once."
         if not (note := self.path.with_name("README.txt")).exists():
             write_atomic(note, _NOTE)  # syncs the folder too
 
@@ -315,26 +347,33 @@ class Replies:
         with self._lock, _one_line(self.path):
             return self._db.execute(query, values).fetchall()
 
+    def _insert(self, rows: list[tuple]):
+        "Insert rows in a transaction, which ends at an error."
+        try:
+            self._db.executemany(
+                f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)", rows
+            )
+        except BaseException:
+            self._db.rollback()
+            raise
+
+    def _commit(self):
+        "Commit a transaction; it ends also at an error."
+        try:
+            self._db.execute("commit")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.rollback()
+            raise
+
     def put_many(self, replies: Iterable[Bought | tuple[str, Reply, Ask | None]]):
         "Store replies with their keys and requests, in one transaction."
         at = self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         rows = [_row(Bought(*r), at) for r in replies]
         with self._lock, _one_line(self.path):
             self._db.execute("begin immediate")
-            try:
-                self._db.executemany(
-                    f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)",
-                    rows,
-                )
-            except BaseException:
-                self._db.rollback()
-                raise
-            try:
-                self._db.execute("commit")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.rollback()
-                raise
+            self._insert(rows)
+            self._commit()
 
     def put(self, key: str, reply: Reply, ask: Ask | None = None, raw: bytes = b""):
         "Store a reply with its request and raw bytes; the key is the request's hash."
@@ -347,51 +386,59 @@ class Replies:
         )
         return list(filter(None, map(_unpacked, map(itemgetter(0), rows))))
 
-    def get(self, key: str, ends: Iterable[str] = GOOD) -> Reply | None:
-        """Return the stored reply to a request by the request's key, or None.
-        `ends` selects replies by finish reason: GOOD, SETTLED, or others."""
+    def _readable(self, key: str) -> Iterator[Kept]:
+        "Yield the stored replies to a request, good ones first, without damaged ones."
         rows = self._all(
             f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n",
             key,
         )
-        for k in filter(None, map(_kept, rows)):
+        return filter(None, map(_kept, rows))
+
+    def get(self, key: str, ends: Iterable[str] = GOOD) -> Reply | None:
+        """Return the stored reply to a request by the request's key, or None.
+        `ends` selects replies by finish reason: GOOD, SETTLED, or others."""
+        for k in self._readable(key):
             # a flipped bit in the index finds another row
             if k.key == key and k.reply.finish in ends:
                 return k.reply
         return None
 
-    def kept(self, key: str = "") -> Iterator[Kept]:
-        """Yield all stored replies, good or not, in order of storing, for one key or all.
-        Damaged rows are skipped."""
-        at, where = 0, "and key = ?" if key else ""
-        while rows := self._all(
+    def _page(self, at: int, key: str) -> list[tuple]:
+        "Return the next rows after one, for one key or all."
+        where = "and key = ?" if key else ""
+        return self._all(
             f"select n, {_COLUMNS} from replies where n > ? {where} order by n limit 500",
             at,
             *([key] if key else []),
-        ):
+        )
+
+    def kept(self, key: str = "") -> Iterator[Kept]:
+        """Yield all stored replies, good or not, in order of storing, for one key or all.
+        Damaged rows are skipped."""
+        at = 0
+        while rows := self._page(at, key):
             at = rows[-1][0]
-            for row in rows:
-                if (k := _kept(row[1:])) and key in ("", k.key):
-                    yield k
+            yield from _readable_of(rows, key)
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c9509138
+def _decoded(row: tuple) -> Kept | None:
+    "Decode a row with a right checksum; return None for any other."
+    key, finish, reply, ask, at, crc = row
+    if _crc(key, finish, reply, ask, at) != crc:
+        return None
+    said = msgspec.json.decode(reply, type=Reply)
+    return Kept(key, said, msgspec.json.decode(ask, type=Ask | None), at)
+
+
 def _kept(row: tuple) -> Kept | None:
     "Decode a row; return None if it is damaged."
-    key, finish, reply, ask, at, crc = row
     try:
-        if _crc(key, finish, reply, ask, at) == crc:
-            return Kept(
-                key,
-                msgspec.json.decode(reply, type=Reply),
-                msgspec.json.decode(ask, type=Ask | None),
-                at,
-            )
-        return None
+        return _decoded(row)
     except (TypeError, AttributeError):
         return None  # a flipped bit can turn a text into a number
     except msgspec.MsgspecError as e:
         raise FormatError(
             f"a reply was stored by another version of refnb ({e})",
-            f"{FILE}, key {key}",
+            f"{FILE}, key {row[0]}",
             "it is left unchanged; use the refnb that made it, or another folder",
         ) from None

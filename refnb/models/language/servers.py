@@ -77,16 +77,17 @@ def _error_of(body: Any) -> dict:
     return error if isinstance(error, dict) else {}
 
 # %% ../../../nbs/models/language/06_servers.ipynb #3e20923a
+def _page_words(data: bytes) -> str:
+    "Return the words of a page in place of an error, without its tags."
+    return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace")))
+
+
 def _about(data: bytes) -> tuple[str, str, str]:
     "Return message, code and parameter of an error."
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
-        return (
-            error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))),
-            "",
-            "",
-        )
+        return _page_words(data), "", ""
     if isinstance(body, list) and body:
         body = body[0]  # as one vendor does
     error = _error_of(body)
@@ -128,18 +129,21 @@ def _mentions(what: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what) is not None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
+def _mentioned(m: LanguageModel, what: str) -> str:
+    """Return the first field that an error mentions, or ""."""
+    for name in chain.from_iterable(map(_names_of, _fields_of(m))):
+        if _mentions(what, name):
+            return name
+    return ""
+
+
 def _refused(m: LanguageModel, what: str, param: str) -> str:
     """Return the field that a server refuses; "" if it belongs to no setting."""
     if param.split(".")[0] in ("messages", "prompt", "input"):
         return ""
     if param not in ("", "None"):
         return param
-    if not _REFUSES.search(what):
-        return ""
-    for name in chain.from_iterable(map(_names_of, _fields_of(m))):
-        if _mentions(what, name):
-            return name
-    return ""
+    return _mentioned(m, what) if _REFUSES.search(what) else ""
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e970f19a
 def _without(m: LanguageModel, refused: str) -> str:
@@ -159,19 +163,22 @@ def _timestamp(date: datetime) -> float:
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #2ea108a8
-def _seconds_until(until: str, date: str | None, now: datetime | None) -> float | None:
-    "Return the seconds from a server's date, or else from now, until another date."
+def _date(words: str) -> datetime | None:
+    "Read the date in a header; None: it is none."
     from email.utils import parsedate_to_datetime
 
     try:
-        end = parsedate_to_datetime(until)
+        return parsedate_to_datetime(words)
     except (ValueError, TypeError):
         return None
-    start = now or datetime.now(UTC)
-    with suppress(ValueError, TypeError):
-        if date:
-            start = parsedate_to_datetime(date)
-    return _sane(_timestamp(end) - _timestamp(start))
+
+
+def _seconds_until(until: str, date: str | None, now: datetime | None) -> float | None:
+    "Return the seconds from a server's date, or else from now, until another date."
+    if (end := _date(until)) is None:
+        return None
+    start = _date(date) if date else None
+    return _sane(_timestamp(end) - _timestamp(start or now or datetime.now(UTC)))
 
 # %% ../../../nbs/models/language/06_servers.ipynb #f14ef8b6
 def _retry_after(headers: Any, now: datetime | None = None) -> float | None:
@@ -374,6 +381,13 @@ class _Purse:
             1 + 1e-12
         )
 
+    def reached(self, usd: float) -> str:
+        "Describe that a request could exceed the budget."
+        return (
+            f"the budget of {self.budget:g} USD is reached: {self.gone:.4g} are spent, the next "
+            f"request could cost {usd:.4g}"
+        )
+
     def hold(self, usd: float):
         self.aside += usd
         self.held += 1
@@ -385,15 +399,21 @@ class _Purse:
         self.lost += lost
 
 # %% ../../../nbs/models/language/06_servers.ipynb #99e0eb61
-def base_url(m: LanguageModel) -> str:
-    "Return the address of a model's server."
+def _check_ambient(m: LanguageModel):
+    "Raise an error if the environment names a server that other clients would ask."
     ambient = os.environ.get("OPENAI_BASE_URL")
-    if not m.base_url and ambient and ambient.rstrip("/") != DEFAULT_URL:
+    if ambient and ambient.rstrip("/") != DEFAULT_URL:
         raise CallError(
             "OPENAI_BASE_URL is set, and refnb would ask another server",
             m.model,
             "unset it, or write base_url into the model's settings: a reply must say who gave it",
         )
+
+
+def base_url(m: LanguageModel) -> str:
+    "Return the address of a model's server."
+    if not m.base_url:
+        _check_ambient(m)
     if why := fault_of_url(m.base_url):
         raise CallError(why, m.model)
     return m.base_url or DEFAULT_URL
@@ -419,22 +439,29 @@ class _Packed(_Unfit):
     "The reply cannot be decompressed."
 
 
+_PACKINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+
+
 class _Unpacking:
     "Decompresses a reply up to a size limit."
 
     def __init__(self, how: str, most: int):
-        if how not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        if how not in _PACKINGS:
             raise _Packed(f"the reply is packed as {how[:20]}, which was not asked for")
-        self.left, self.most = most, most
+        self.left = self.most = most
         self.pack = zlib.decompressobj(47) if how not in ("", "identity") else None
+
+    def _unpacked(self, data: bytes) -> bytes:
+        if self.pack is None:
+            return data
+        try:
+            return self.pack.decompress(data, self.left + 1)
+        except zlib.error as e:
+            raise _Packed(f"the reply cannot be unpacked ({e})") from None
 
     def take(self, data: bytes) -> bytes:
         "Decompress the next bytes."
-        if self.pack is not None:
-            try:
-                data = self.pack.decompress(data, self.left + 1)
-            except zlib.error as e:
-                raise _Packed(f"the reply cannot be unpacked ({e})") from None
+        data = self._unpacked(data)
         self.left -= len(data)
         if self.left < 0:
             raise _TooLarge(
@@ -537,16 +564,22 @@ def _proxy_of(url: str) -> str:
     )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #97b3e6e0
-def _unset_headers(url: str) -> list[str]:
-    "List the headers that the client would take from the environment, except for the key's."
+def _custom_headers() -> list[str]:
+    "List the headers of your own in the environment, except for the key's."
     names = []
     for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n"):
         name, colon, _ = line.partition(":")
         if colon and name.strip().lower() != "authorization":
             names.append(name.strip())
-    return (
-        names if url == DEFAULT_URL else [*names, "OpenAI-Organization", "OpenAI-Project"]
-    )
+    return names
+
+
+def _unset_headers(url: str) -> list[str]:
+    "List the headers that the client would take from the environment, except for the key's."
+    names = _custom_headers()
+    if url == DEFAULT_URL:
+        return names
+    return [*names, "OpenAI-Organization", "OpenAI-Project"]
 
 # %% ../../../nbs/models/language/06_servers.ipynb #c6ee1afc
 def _the_client(
@@ -605,6 +638,32 @@ def _unsent(m: LanguageModel) -> dict[str, Any]:
         else {}
     )
 
+# %% ../../../nbs/models/language/06_servers.ipynb #99635ac3
+_LOGS = (
+    "openai",
+    "openai._base_client",
+    "httpx2",
+    "httpcore2.connection",
+    "httpcore2.http11",
+    "httpcore2.proxy",
+)
+
+
+def _filter_logs(hide: Callable[[logging.LogRecord], bool]):
+    "Pass the log records of the client and its parts through a function."
+    for name in _LOGS:
+        logging.getLogger(name).addFilter(hide)
+
+
+_TOO_DEEP = Fault("question", "the reply is nested too deep", billed=True)
+
+
+def _broken(why: str, raw: bytes) -> Fault:
+    "Make the fault of a reply that cannot be parsed; what is no JSON may not be from a server of the protocol."
+    is_json = raw.lstrip().startswith((b"{", b"["))
+    what = f"the reply is broken ({why})"
+    return Fault("again", what, billed=True, do=_LOOK, setup=not is_json)
+
 # %% ../../../nbs/models/language/06_servers.ipynb #0637a0c6
 class Line:
     "A connection to a server, opened at the first request."
@@ -630,8 +689,7 @@ class Line:
         self.client, self.carrier = _the_client(
             self.m, self.secret, self.patience, *self.how
         )
-        for name in _LOGS:
-            logging.getLogger(name).addFilter(self.hide)
+        _filter_logs(self.hide)
 
     async def close(self):
         "Close the connection."
@@ -748,27 +806,10 @@ class Line:
         try:
             r = read_reply(raw, ask)
         except RecursionError:
-            return Fault("question", "the reply is nested too deep", billed=True)
+            return _TOO_DEEP
         except ValueError as e:
-            what = self.secret.scrubbed(f"the reply is broken ({e})")
-            return Fault(
-                "again",
-                what,
-                billed=True,
-                do=_LOOK,
-                setup=not raw.lstrip().startswith((b"{", b"[")),
-            )
+            return _broken(self.secret.scrubbed(str(e)), raw)
         return r.hiding(self.secret.hidden)
-
-
-_LOGS = (
-    "openai",
-    "openai._base_client",
-    "httpx2",
-    "httpcore2.connection",
-    "httpcore2.http11",
-    "httpcore2.proxy",
-)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #c16df95c
 def finished(work: Callable[[], Coroutine]):
@@ -834,6 +875,16 @@ class _Got(NamedTuple):
     served: bool = False  # from the store, or shared with another question
 
 # %% ../../../nbs/models/language/06_servers.ipynb #6f8d9192
+def _end(stored: asyncio.Future, error: Exception | None):
+    "Wake those who wait for a reply to be on disk."
+    if stored.done():
+        return
+    if error:
+        stored.set_exception(error)
+    else:
+        stored.set_result(None)
+
+
 def _refused_reply(f: Fault, n: int) -> Reply:
     "Make the reply to a question that a server refuses."
     return Reply(
@@ -952,10 +1003,7 @@ class _Asking:
             return max(self.requests.wait(1), self.tokens.wait(tokens))
         if self.purse.held:
             return math.inf
-        self.halt(
-            why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next "
-            f"request could cost {usd:.4g}"
-        )
+        self.halt(why=self.purse.reached(usd))
         raise _Halted
 
     async def gate(self, usd: float, tokens: int):
@@ -1068,12 +1116,7 @@ class _Asking:
             error = e
             self.halt(e)
         for _, stored in rows:
-            if stored.done():
-                continue
-            if error:
-                stored.set_exception(error)
-            else:
-                stored.set_result(None)
+            _end(stored, error)
 
     async def put(self, bought: Bought, doubtful: bool = False) -> _Got:
         "Wait until a reply is on disk."
@@ -1083,14 +1126,17 @@ class _Asking:
         await asyncio.shield(stored)
         return _Got(bought.reply, doubtful)
 
+    async def _serve(self, ask: Ask, stored: Reply):
+        "Pass on a stored reply, and let other workers run now and then."
+        self.tell(ask, _Got(stored, served=True))
+        if self.count["served"] % 64 == 0:
+            await asyncio.sleep(0)
+
     async def one(self, ask: Ask):
         "Answer a question: from the store, with a shared reply, or by a request."
         key = sendable_key(ask)
         if reply := self.store.get(key, SETTLED):
-            self.tell(ask, _Got(reply, served=True))
-            if self.count["served"] % 64 == 0:
-                await asyncio.sleep(0)  # let other workers run
-            return
+            return await self._serve(ask, reply)
         if key in self.flying:
             if shared := await asyncio.shield(self.flying[key]):
                 self.tell(ask, shared._replace(served=True))
@@ -1142,14 +1188,16 @@ class _Asking:
     def hold_back(self, ask: Ask, reply: Reply, served: bool):
         "Hold back a failure that may be due to the server; stop after too many in a row."
         self.doubtful.append((ask, reply, served))
-        if len(self.doubtful) < self.patience.give_up:
-            return
-        what = f"{len(self.doubtful)} questions in a row failed, the last because {reply.error}"
-        self.halt(
-            DataError(
-                what, self.m.model, "answers so far are saved; rerun when the server works"
-            )
+        if len(self.doubtful) >= self.patience.give_up:
+            self.halt(self._in_a_row(reply))
+
+    def _in_a_row(self, last: Reply) -> DataError:
+        "Make the error for too many failures in a row."
+        what = (
+            f"{len(self.doubtful)} questions in a row failed, the last because {last.error}"
         )
+        do = "answers so far are saved; rerun when the server works"
+        return DataError(what, self.m.model, do)
 
     def release(self):
         "Pass on the failures that were held back: the server works."
@@ -1226,14 +1274,19 @@ class _Asking:
             await self.line.close()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #78234397
+def _of_another(ask: Ask, m: LanguageModel) -> CallError:
+    "Make the error for a request to another model."
+    return CallError(
+        f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at "
+        f"{m.base_url or DEFAULT_URL}",
+        f"question {ask.id}",
+    )
+
+
 def check_fits(ask: Ask, m: LanguageModel):
     "Check that a request is for this model."
     if (ask.provider, ask.base_url, ask.model) != ("openai", m.base_url, m.model):
-        raise CallError(
-            f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at "
-            f"{m.base_url or DEFAULT_URL}",
-            f"question {ask.id}",
-        )
+        raise _of_another(ask, m)
     check_possible(ask)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #76f111fb
@@ -1259,6 +1312,14 @@ def _check_price(m: LanguageModel, budget: float | None):
         )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae
+def _check_limits(concurrency: int, budget: float | None):
+    "Raise an error for limits that no run can have."
+    if concurrency < 1:
+        raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
+    if budget is not None and not 0 <= budget < math.inf:
+        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
+
+
 def _check_run(m: LanguageModel, concurrency: int, budget: float | None):
     "Raise an error for a model or for limits that no run can have."
     if m.provider != "openai":
@@ -1266,10 +1327,7 @@ def _check_run(m: LanguageModel, concurrency: int, budget: float | None):
             f"{m.model} has no server",
             do="say provider: openai and a base_url, or run it locally",
         )
-    if concurrency < 1:
-        raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
-    if budget is not None and not 0 <= budget < math.inf:
-        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
+    _check_limits(concurrency, budget)
     _check_price(m, budget)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe

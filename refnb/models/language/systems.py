@@ -7,7 +7,7 @@ __all__ = ['true_name', 'Shots', 'LanguageModelSystem', 'make_language_model', '
 
 # %% ../../../nbs/models/language/14_systems.ipynb #dfd68741
 import asyncio, hashlib, queue, threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
@@ -81,16 +81,25 @@ _WHO = attrgetter("provider", "model", "base_url")
 _SILENT = frozenset(UNHASHED) - {"forms", "system"}
 
 
+def _address(url: str, usual: str) -> str:
+    """Write a server's address as the end of a name; "" if it is the usual one."""
+    return f"@{url}" if url != usual else ""
+
+
 def _named(m: LanguageModel) -> str:
     "Name a model by provider, model and address."
     if m.provider == "local":
         return f"local/{m.model}"
     d = the_dialect(m.dialect)
-    return f"{d.kind or 'openai'}/{m.model}" + (
-        f"@{m.base_url}" if m.base_url != d.url else ""
-    )
+    return f"{d.kind or 'openai'}/{m.model}{_address(m.base_url, d.url)}"
 
 # %% ../../../nbs/models/language/14_systems.ipynb #ec29ab5f
+def _no_model(name: str, kind: str) -> CallError:
+    "Make the error for a name without a model."
+    form = f"{kind}/MODEL" + ("@URL" if kind == "vllm" else "")
+    return CallError("names no model", name, f"write {form}")
+
+
 def _parsed(name: str) -> Entry:
     "Parse a name such as vllm/MODEL@URL to an entry."
     kind, _, rest = name.partition("/")
@@ -102,11 +111,7 @@ def _parsed(name: str) -> Entry:
     if why := fault_of_url(url):
         raise CallError(why, f"{kind}/{model}")
     if not model:
-        raise CallError(
-            "names no model",
-            name,
-            f"write {kind}/MODEL" + ("@URL" if kind == "vllm" else ""),
-        )
+        raise _no_model(name, kind)
     return Entry(
         name,
         "language-model",
@@ -135,15 +140,22 @@ def _whole_prompt(ask: Ask) -> str:
     return (f"[system] {ask.system}\n\n" if ask.system else "") + ask.prompt
 
 # %% ../../../nbs/models/language/14_systems.ipynb #4e718776
+def _unset(usual: LanguageModel, asked: LanguageModel) -> dict[str, Any]:
+    "List the settings of an entry that say nothing about another model, each with a value that says so."
+    nothing = {"title": _named(asked), "price": None, "context": 0, "note": ""}
+    unset = {}
+    for name, value in nothing.items():
+        if getattr(asked, name) == getattr(usual, name):
+            unset[name] = value
+    return unset
+
+
 def _moved(
     usual: LanguageModel, asked: LanguageModel
 ) -> tuple[str, LanguageModel, LanguageModel]:
     "Return the name of a model that is another than the entry's, its usual settings, and those that it is asked with."
-    base, unset = _named(asked), {}
-    for name, value in {"title": base, "price": None, "context": 0, "note": ""}.items():
-        if getattr(asked, name) == getattr(usual, name):
-            unset[name] = value
-    asked, there = asked.changed(**unset), model_of(_parsed(base))
+    base = _named(asked)
+    asked, there = asked.changed(**_unset(usual, asked)), model_of(_parsed(base))
     # use the dialect that its kind of model needs
     if there.dialect != usual.dialect == asked.dialect:
         asked = asked.changed(
@@ -194,8 +206,8 @@ _ASKING = (
 )
 
 
-def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, name: str):
-    "Check that samples make sense with these settings."
+def _check_draws(m: LanguageModel, samples: int, name: str):
+    "Check that a model can draw so many samples."
     if samples < 1:
         raise CallError(f"{samples} samples", name, "say 1 or more")
     if samples > 1 and (m.way != "reply" or not m.decoding.temperature):
@@ -204,8 +216,28 @@ def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, 
             name,
             "say way=reply and decoding.temperature=1",
         )
+
+
+def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, name: str):
+    "Check that samples make sense with these settings."
+    _check_draws(m, samples, name)
     if batches and (samples > 1 or order == "rotations"):
         raise CallError("a batch asks each question once", name, "leave out --batch")
+
+# %% ../../../nbs/models/language/14_systems.ipynb #e978cb40
+def _development_parts(task: Task) -> list[str]:
+    "List the names that a development part of a task's benchmark can have, best first."
+    start = task.whole.rpartition("/")[0] if task.known else ""
+    return [f"{start}/{part}" for part in ("dev", "validation", "train")] if start else []
+
+
+def _too_few(found: int, wanted: int, task: Task, source: str) -> DataError:
+    "Make the error for a source with fewer examples than wanted."
+    return DataError(
+        f"{found} questions have one right answer and are about documents that {task.name} lacks",
+        source,
+        f"ask for fewer than {wanted} shots, or name others with -p examples=",
+    )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #3921fa4a
 @dataclass
@@ -224,10 +256,9 @@ class Shots:
 
     def source(self, task: Task) -> str:
         """Return the task or file of the examples, by default the development part of a task; "" if it has none."""
-        start = task.whole.rpartition("/")[0] if task.known else ""
-        if self.examples or not start:
+        if self.examples:
             return self.examples
-        for name in (f"{start}/dev", f"{start}/validation", f"{start}/train"):
+        for name in _development_parts(task):
             if name != task.whole and is_task(name, task.settings):
                 return name
         return ""
@@ -262,11 +293,7 @@ class Shots:
             as_task(source, task.settings).questions, self.number, known
         )
         if len(found) < self.number:
-            raise DataError(
-                f"{len(found)} questions have one right answer and are about documents that {task.name} lacks",
-                source,
-                f"ask for fewer than {self.number} shots, or name others with -p examples=",
-            )
+            raise _too_few(len(found), self.number, task, source)
         return "".join(solved(q, form) for q in found)
 
     def settings(self, task: Task, form: str) -> dict[str, Any]:
@@ -283,6 +310,39 @@ def _batch_folder(m: LanguageModel, s: Settings) -> Path:
     "Return the folder of a model's batches: one for each model and server."
     server = hashlib.sha256(m.base_url.encode()).hexdigest()[:8]
     return Path(s.runs) / "batches" / safe_name(f"{m.model}-{server}")
+
+# %% ../../../nbs/models/language/14_systems.ipynb #3c261e9a
+def _key_words(m: LanguageModel) -> str:
+    "Name the variable with the key of a model's server, or the server if it needs none."
+    import os
+
+    if not m.key:
+        return m.base_url
+    return f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})"
+
+
+def _weights_fault(m: LanguageModel, offline: bool) -> str:
+    """Describe why a local model's weights cannot be used; "" if they can."""
+    try:
+        check_here(m, offline)
+    except DataError as e:
+        return str(e)
+    return ""
+
+
+def _prompt_texts(m: LanguageModel, form: str, benchmark: str) -> str:
+    "Return the texts that every prompt of a run holds: system message and form."
+    return "\n".join(filter(None, (system_text(m, benchmark), text_of(form))))
+
+
+def _without_shots(settings: Mapping[str, Any]) -> dict[str, Any]:
+    "Leave out what identifies examples in the settings of a run."
+    return {k: v for k, v in settings.items() if k not in ("shots", "examples")}
+
+
+def _store_of(task: Task) -> Replies:
+    "Open the store of replies beside the runs of a task."
+    return Replies(Path(task.settings.runs) / "replies")
 
 # %% ../../../nbs/models/language/14_systems.ipynb #b945ffa0
 class LanguageModelSystem(BaseSystem):
@@ -352,16 +412,10 @@ class LanguageModelSystem(BaseSystem):
 
     @property
     def needs(self) -> str:
-        import os
-
         m = self.model
         if self.local:
             return f"{m.package or m.model} ({'here' if is_here(m) else 'not here'})"
-        return (
-            f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})"
-            if m.key
-            else m.base_url
-        )
+        return _key_words(m)
 
     @property
     def cost(self) -> str:
@@ -388,14 +442,17 @@ class LanguageModelSystem(BaseSystem):
             else self.model
         )
 
+    def _weights(self, task: Task) -> dict[str, str]:
+        "Hash the weights of a local model; a server does not show its own."
+        if not self.local:
+            return {}
+        return {
+            "weights": weights_id(check_here(self.model_on(task), task.settings.offline))
+        }
+
     def identity(self, task: Task) -> Identity:
-        m, form = self.model_on(task), self.form_on(task)
-        weights = (
-            {"weights": weights_id(check_here(m, task.settings.offline))}
-            if self.local
-            else {}
-        )
-        prompt = "\n".join(filter(None, (system_text(m, task.benchmark), text_of(form))))
+        weights = self._weights(task)
+        prompt = _prompt_texts(self.model_on(task), self.form_on(task), task.benchmark)
         return Identity(self.settings_on(task), prompt, weights)
 
     def settings_on(self, task: Task) -> dict[str, Any]:
@@ -405,33 +462,29 @@ class LanguageModelSystem(BaseSystem):
         )
         return settings | self.shots.settings(task, self.form_on(task))
 
-    def lacks(self, task: Task) -> str:
-        if task.shape == "clusters" and (
-            self.order != "given" or self.draws > 1 or self.batches
-        ):
+    def _unfit(self, task: Task) -> str:
+        """Describe why its way of asking does not fit a task; "" if it does."""
+        repeats = self.order != "given" or self.draws > 1 or self.batches
+        if task.shape == "clusters" and repeats:
             return "marks a document once: leave out order, samples and batch"
-        if why := self.shots.lacks(task):
-            return why
-        if not self.local or super().lacks(task):
-            return super().lacks(task)
-        try:
-            check_here(self.model, task.settings.offline)
-        except DataError as e:
-            return str(e)
         return ""
+
+    def lacks(self, task: Task) -> str:
+        if why := self._unfit(task) or self.shots.lacks(task):
+            return why
+        if (why := super().lacks(task)) or not self.local:
+            return why
+        return _weights_fault(self.model, task.settings.offline)
 
     def is_it(self, info: RunInfo) -> bool:
         task = find_task(info.task) if is_task(info.task) else None
         if task and not self.shots.lacks(task):
             return info.settings == self.settings_on(task)
         form = form_for(self.model, info.task.partition("/")[0], self.form)
-        settings = dict(info.settings)
-        for name in ("shots", "examples"):
-            settings.pop(name, None)
-        return (
-            settings == run_settings(self.model, form, self.order, self.draws)
-            and info.settings.get("shots", 0) == self.shots.number
-        )
+        usual = run_settings(self.model, form, self.order, self.draws)
+        if _without_shots(info.settings) != usual:
+            return False
+        return info.settings.get("shots", 0) == self.shots.number
 
     def samples(self, item: Any) -> int:
         return self.draws * turns(item, self.order)
@@ -444,14 +497,17 @@ class LanguageModelSystem(BaseSystem):
                 self.model, q, form, self.order, system, self.draws, self.had, before
             )
 
+    def _document_asks(self, task: Task, docs: Iterable[Document]) -> Iterator[Ask]:
+        m, form = self.model_on(task), self.form_on(task)
+        for d in docs:
+            yield from asks_about(m, d, form)
+
     def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Ask]:
         "Yield all requests about questions or documents."
         if task.shape == "choice":
             yield from map(attrgetter("ask"), self.sent(task, items))
         else:
-            m, form = self.model_on(task), self.form_on(task)
-            for d in items:
-                yield from asks_about(m, d, form)
+            yield from self._document_asks(task, items)
 
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         asks = list(self.requests(task, items))
@@ -480,15 +536,16 @@ class LanguageModelSystem(BaseSystem):
                 paid.append(a.usage.usd or 0.0)
         self.spent_before, self.had = sum(paid), frozenset(had)
 
-    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
+    def _way(self, task: Task) -> Callable[..., Iterator[Said]]:
+        "Choose how to answer a task: by marking, by a local model, in batches, or one by one."
         if task.shape == "clusters":
-            yield from self._marked(task, items)
-        elif self.local:
-            yield from self._locally(task, items)
-        elif self.batches:
-            yield from self._by_batches(task, items)
-        else:
-            yield from self._from_server(task, items)
+            return self._marked
+        if self.local:
+            return self._locally
+        return self._by_batches if self.batches else self._from_server
+
+    def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
+        yield from self._way(task)(task, items)
 
     def _locally(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, offline = self.model, task.settings.offline
@@ -509,19 +566,22 @@ class LanguageModelSystem(BaseSystem):
             self.shots.text(task, self.form_on(task)),
         )
 
+    def _wasted_on(self, task: Task, items: Iterable[Question], store: Replies) -> float:
+        "Add up what was paid for questions without an answer, if there is a budget."
+        if self.budget is None:
+            return 0.0
+        return sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
+
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
-        with Replies(Path(task.settings.runs) / "replies") as store:
-            if self.budget is not None:
-                self.spent_before += sum(
-                    _wasted(store, self.model, x.ask) for x in self.sent(task, items)
-                )
+        with _store_of(task) as store:
+            self.spent_before += self._wasted_on(task, items, store)
             yield from self._asked(task, items, store)
 
     def _marked(self, task: Task, docs: Sequence[Document]) -> Iterator[Said]:
         m, form, offline = self.model_on(task), self.form_on(task), task.settings.offline
         if self.local and docs and self.loaded is None:
             self.loaded = load_local(self.model, offline)
-        with Replies(Path(task.settings.runs) / "replies") as store:
+        with _store_of(task) as store:
             if self.budget is not None:
                 # documents have no other record of replies
                 self.spent_before = _paid(store, m, self.requests(task, task.documents))
@@ -552,7 +612,7 @@ class LanguageModelSystem(BaseSystem):
     def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
         folder = _batch_folder(m, task.settings)
-        with Replies(Path(task.settings.runs) / "replies") as store:
+        with _store_of(task) as store:
             poll_batch(m, folder)
             brought = reconcile(m, store, folder)
             failures: list[Said] = []
@@ -581,18 +641,29 @@ class LanguageModelSystem(BaseSystem):
 _ONE_BY_ONE = "rerun without --batch: it retries only these"
 
 # %% ../../../nbs/models/language/14_systems.ipynb #214ecae7
+def _under_way(folder: Path) -> list[str]:
+    "Describe each batch that is not done."
+    return [
+        f"{j.status or j.state}, {j.answered:,} of {j.asks:,}"
+        for j in jobs(folder)
+        if j.state != "done"
+    ]
+
+
+def _first_trouble(trouble: Sequence[str]) -> str:
+    """Add the first error of a batch to a description, if there is one."""
+    return f"; before that: {trouble[0]}" if trouble else ""
+
+
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "Describe the pending batches."
-    under = []
-    for j in jobs(folder):
-        if j.state != "done":
-            under.append(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}")
+    under = _under_way(folder)
     return (
         f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
-        + (f"; before that: {trouble[0]}" if trouble else "")
+        + _first_trouble(trouble)
     )
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #a7cec660
 def _paid(store: Replies, m: LanguageModel, asks: Iterable[Ask]) -> float:
     "Add up the cost in USD of all replies to requests."
     paid = []
@@ -713,13 +784,16 @@ def _stream(
         thread.end()
 
 # %% ../../../nbs/models/language/14_systems.ipynb #d71eb349
+def _decoding_in(entry: Entry, dialect: str) -> Decoding:
+    "Return the decoding that an entry has in another dialect."
+    return model_of(entry._replace(data=entry.data | {"dialect": dialect})).decoding
+
+
 def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
     "Return the model with the decoding that a changed dialect needs."
     if not (name := str(new.get("dialect") or "")):
         return usual
-    return usual.changed(
-        decoding=model_of(entry._replace(data=entry.data | {"dialect": name})).decoding
-    )
+    return usual.changed(decoding=_decoding_in(entry, name))
 
 
 def _whole_number(value: Any, name: str) -> int:
@@ -729,11 +803,16 @@ def _whole_number(value: Any, name: str) -> int:
     except (TypeError, ValueError):
         raise CallError(f"{value!r} {name}", do="say a whole number") from None
 
+# %% ../../../nbs/models/language/14_systems.ipynb #c3a23737
+def _check_order(order: Any):
+    "Raise an error for an unknown order."
+    if order not in ORDERS:
+        raise CallError(f"unknown order {order!r}", do="say given, reversed or rotations")
+
 
 def _check_asking(how: dict[str, Any]):
     "Check settings of asking; turn numbers that were given as texts to numbers."
-    if (order := how.get("order", "given")) not in ORDERS:
-        raise CallError(f"unknown order {order!r}", do="say given, reversed or rotations")
+    _check_order(how.get("order", "given"))
     for name in how.keys() & {"samples", "shots"}:
         how[name] = _whole_number(how[name], name)
 
@@ -751,12 +830,18 @@ def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     return how, new
 
 # %% ../../../nbs/models/language/14_systems.ipynb #685cb109
+def _with_own_key(usual: LanguageModel, new: dict[str, Any]) -> dict[str, Any]:
+    "Leave out the key of an entry for a model at another address, unless another key is named."
+    if new.get("base_url", usual.base_url) != usual.base_url:
+        new = {"key": ""} | new  # another address, another key
+    return new
+
+
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from an entry, with settings changed."
     how, new = _divided(changed)
     usual = model_of(entry)
-    if new.get("base_url", usual.base_url) != usual.base_url:
-        new = {"key": ""} | new  # another address, another key
+    new = _with_own_key(usual, new)
     asked = changed_record(_speaking(entry, usual, new), new, "a language model")
     return LanguageModelSystem(entry.name, usual, asked, **how)
 

@@ -81,17 +81,25 @@ def _described(fields: Mapping[str, Any], name: str) -> Environment:
         raise CallError(f"{e}", f"{name}, environment") from None
 
 # %% ../../../nbs/models/live/00_environments.ipynb #ee470862
+def _all_described(s: Settings) -> dict[str, tuple[Environment, Path]]:
+    "Return the package's environments and yours, with the folders of their files."
+    carried = {name: (e, packaged("data/live")) for name, e in _carried().items()}
+    return carried | _own(s)
+
+
+def _folder_of(name: str, s: Settings) -> Path:
+    "Return the folder of an environment."
+    return Path(s.cache) / "environments" / safe_name(name)
+
+
 def environments(
     s: Settings | None = None,  # settings with the folders of systems and environments
 ) -> dict[str, Place]:  # environments by name
     "List the environments that can be set up: the package's, and those of your systems."
     s = s or load_settings()
-    described = {name: (e, packaged("data/live")) for name, e in _carried().items()} | _own(
-        s
-    )
     out: dict[str, Place] = {}
-    for name, (e, files) in described.items():
-        out[name] = Place(name, e, files, Path(s.cache) / "environments" / safe_name(name))
+    for name, (e, files) in _all_described(s).items():
+        out[name] = Place(name, e, files, _folder_of(name, s))
     return out
 
 # %% ../../../nbs/models/live/00_environments.ipynb #c2c550f6
@@ -128,35 +136,49 @@ def _python() -> str:
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 # %% ../../../nbs/models/live/00_environments.ipynb #8231e68a
+def _not_installed(module: str, p: Place) -> DataError:
+    "Make the error for a shared module that refnb itself lacks."
+    return DataError(
+        f"shares {module} with refnb, which is not installed",
+        f"environment {p.name}",
+        "pip install 'refnb[models]'",
+    )
+
+
+def _home_of(module: str, p: Place) -> str:
+    "Find the folder from which an environment imports a shared module."
+    spec = find_spec(module)
+    if spec is None or not spec.origin:
+        raise _not_installed(module, p)
+    return str(Path(spec.origin).parents[bool(spec.submodule_search_locations)])
+
+
 def shared_folders(p: Place) -> tuple[str, ...]:
     "List the folders of the modules that an environment shares; all must be installed."
-    homes = []
-    for module in p.made_of.shares:
-        spec = find_spec(module)
-        if spec is None or not spec.origin:
-            raise DataError(
-                f"shares {module} with refnb, which is not installed",
-                f"environment {p.name}",
-                "pip install 'refnb[models]'",
-            )
-        homes.append(str(Path(spec.origin).parents[bool(spec.submodule_search_locations)]))
-    return tuple(dict.fromkeys(homes))
+    return tuple(dict.fromkeys(_home_of(module, p) for module in p.made_of.shares))
 
 # %% ../../../nbs/models/live/00_environments.ipynb #35c3a341
+def _read_seal(p: Place) -> Seal | None:
+    "Read the record of an environment; None: there is no complete one."
+    try:
+        return msgspec.json.decode((p.folder / SEAL).read_bytes(), type=Seal)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _fits(seal: Seal, p: Place) -> bool:
+    "Tell whether a record is of these requirements and this Python, and nothing has gone since."
+    whole = p.python.exists() and all(map(os.path.isdir, seal.shared))
+    return whole and (seal.lock, seal.python) == (p.lock, _python())
+
+
 def environment_state(p: Place) -> State:
     "Return the state of an environment."
     if not p.folder.is_dir():
         return "not here"
-    try:
-        seal = msgspec.json.decode((p.folder / SEAL).read_bytes(), type=Seal)
-    except (OSError, msgspec.MsgspecError):
+    if (seal := _read_seal(p)) is None:
         return "interrupted"
-    whole = p.python.exists() and all(map(os.path.isdir, seal.shared))
-    return (
-        "ready"
-        if whole and (seal.lock, seal.python) == (p.lock, _python())
-        else "out of date"
-    )
+    return "ready" if _fits(seal, p) else "out of date"
 
 # %% ../../../nbs/models/live/00_environments.ipynb #75e99c6d
 def shared_versions(p: Place) -> dict[str, str]:
@@ -170,22 +192,28 @@ def shared_versions(p: Place) -> dict[str, str]:
     return out
 
 # %% ../../../nbs/models/live/00_environments.ipynb #659e22c8
+def _outer_environment() -> dict[str, str]:
+    "Return the environment variables without those that name a Python."
+    ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    return {k: v for k, v in os.environ.items() if k not in ours}
+
+
+def _run_quietly(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
+    "Run a command and collect what it prints."
+    return subprocess.run(
+        list(map(str, command)),
+        env=_outer_environment(),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+    )
+
+
 def _ran(command: Sequence[str | Path], doing: str, name: str):
     "Run a command; raise an error of one line if it fails."
-    env = {
-        k: v
-        for k, v in os.environ.items()
-        if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-    }
     try:
-        done = subprocess.run(
-            list(map(str, command)),
-            env=env,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-        )
+        done = _run_quietly(command)
     except OSError as e:
         raise DataError(
             f"{doing} failed: {(e.strerror or str(e)).lower()}", f"environment {name}"
@@ -207,23 +235,35 @@ def _reason(output: str) -> str:
     return lines[-1] if lines else ""
 
 # %% ../../../nbs/models/live/00_environments.ipynb #4b076d08
-def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str | Path]:
-    "Return the command that installs a file of requirements."
+_PIP_OPTIONS = (
+    "--quiet",
+    "--disable-pip-version-check",
+    "--no-input",
+    "--no-deps",
+    "--require-hashes",
+    "--no-build-isolation",
+)
+
+
+def _sources(s: Settings, wheels: str) -> list[str]:
+    "Tell pip where packages come from: an index, or only a folder of them."
     local = ["--no-index"] if wheels or s.offline else []
     if wheels:
         local += ["--find-links", str(Path(wheels).expanduser().resolve())]
-    how = [
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--no-deps",
-        "--require-hashes",
-        "--no-build-isolation",
-    ]
-    pip: list[str | Path] = [p.python, "-m", "pip"]
+    return local
+
+
+def _pip_for(p: Place) -> list[str | Path]:
+    "Return the command of pip for an environment: refnb's own pip, or that of the environment."
     if find_spec("pip"):
-        pip = [sys.executable, "-m", "pip", "--python", p.python]
-    return [*pip, "install", *how, *local, "-r", file]
+        return [sys.executable, "-m", "pip", "--python", p.python]
+    return [p.python, "-m", "pip"]
+
+
+def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str | Path]:
+    "Return the command that installs a file of requirements."
+    pip, sources = _pip_for(p), _sources(s, wheels)
+    return [*pip, "install", *_PIP_OPTIONS, *sources, "-r", file]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #b0f05d69
 def _site(p: Place) -> Path:
@@ -268,29 +308,52 @@ def _megabytes(folder: Path) -> int:
     )
 
 # %% ../../../nbs/models/live/00_environments.ipynb #ae3b4600
-def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
-    "Create an environment in its folder, which must not exist, and write its record."
-    shared = shared_folders(p)
-    say(f"{p.name}: making an environment in {p.folder}")
-    lacks_pip = any(map(_count, _requirements(p))) and not find_spec("pip")
+def _lacks_pip(p: Place) -> bool:
+    "Tell whether something is to be installed, and refnb has no pip to do it."
+    return any(map(_count, _requirements(p))) and not find_spec("pip")
+
+
+def _make_python(p: Place):
+    "Create an environment without packages, and with a pip of its own if refnb has none."
     _ran([sys.executable, "-m", "venv", "--without-pip", p.folder], "making it", p.name)
-    if lacks_pip:
+    if _lacks_pip(p):
         _ran([p.python, "-m", "ensurepip"], "its pip", p.name)
-    _install(p, s, wheels, say)
-    if shared:
-        _share(p, shared)
+
+
+def _import_modules(p: Place):
+    "Import the modules that must be importable; raise an error if one is not."
     if p.made_of.modules:
         _ran(
             [p.python, "-s", "-E", "-c", f"import {', '.join(p.made_of.modules)}"],
             "its import",
             p.name,
         )
-    write_atomic(
-        p.folder / SEAL,
-        msgspec.json.encode(Seal(p.lock, _python(), shared, _megabytes(p.folder))),
-    )
+
+
+def _write_seal(p: Place, shared: tuple[str, ...]):
+    "Write the record of a complete environment."
+    seal = Seal(p.lock, _python(), shared, _megabytes(p.folder))
+    write_atomic(p.folder / SEAL, msgspec.json.encode(seal))
+
+
+def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
+    "Create an environment in its folder, which must not exist, and write its record."
+    shared = shared_folders(p)
+    say(f"{p.name}: making an environment in {p.folder}")
+    _make_python(p)
+    _install(p, s, wheels, say)
+    if shared:
+        _share(p, shared)
+    _import_modules(p)
+    _write_seal(p, shared)
 
 # %% ../../../nbs/models/live/00_environments.ipynb #0275b79e
+def _check_wheels(wheels: str):
+    "Raise an error for packages that are not in a folder."
+    if wheels and not Path(wheels).expanduser().is_dir():
+        raise CallError("is not a folder", wheels, "name a folder of packages")
+
+
 def set_up(
     name: str,  # name of an environment, or of a system that runs in one
     s: Settings | None = None,  # settings with the folder of environments
@@ -300,8 +363,7 @@ def set_up(
     "Create an environment, unless it is ready; interrupted or outdated ones are created again."
     s = s or load_settings()
     p = the_environment(name, s)
-    if wheels and not Path(wheels).expanduser().is_dir():
-        raise CallError("is not a folder", wheels, "name a folder of packages")
+    _check_wheels(wheels)
     with (
         alone(
             p.folder.with_name(f".{p.folder.name}.lock"),
@@ -341,21 +403,16 @@ def _systems_in(p: Place, s: Settings) -> list[str]:
     ]
 
 
+def _listed(p: Place, s: Settings) -> Listed:
+    "Make the row of an environment."
+    inside = ", ".join(_systems_in(p, s))
+    e = p.made_of
+    return Listed(p.name, e.about, inside, e.licence, e.megabytes, environment_state(p))
+
+
 def listed_environments(
     s: Settings | None = None,  # settings with the folders of systems and environments
 ) -> list[Listed]:
     "List all environments with size, licence and state."
-    s, out = s or load_settings(), []
-    for p in environments(s).values():
-        inside = ", ".join(_systems_in(p, s))
-        out.append(
-            Listed(
-                p.name,
-                p.made_of.about,
-                inside,
-                p.made_of.licence,
-                p.made_of.megabytes,
-                environment_state(p),
-            )
-        )
-    return out
+    s = s or load_settings()
+    return [_listed(p, s) for p in environments(s).values()]

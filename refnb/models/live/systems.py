@@ -8,7 +8,7 @@ __all__ = ['UNHASHED', 'canaries', 'checkpoint_place', 'checkpoint_id', 'LiveEnt
 
 # %% ../../../nbs/models/live/01_systems.ipynb #729c440f
 import hashlib, os, re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -44,12 +44,8 @@ def canaries() -> tuple[Document, ...]:
     return people, words, _long(people, filler.tokens)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #9cedd7b8
-def checkpoint_place(what: str) -> Path | None:
-    "Find a checkpoint: a file or folder, or a download of the hub's client; None if missing."
-    if not what:
-        return None
-    if (own := Path(what).expanduser()).exists():
-        return own.resolve()
+def _downloaded(what: str) -> Path | None:
+    "Find a download of the hub's client; None if there is none, or no client."
     try:
         from huggingface_hub import snapshot_download
     except ModuleNotFoundError:
@@ -59,16 +55,26 @@ def checkpoint_place(what: str) -> Path | None:
     except (OSError, ValueError):
         return None
 
+
+def checkpoint_place(what: str) -> Path | None:
+    "Find a checkpoint: a file or folder, or a download of the hub's client; None if missing."
+    if not what:
+        return None
+    if (own := Path(what).expanduser()).exists():
+        return own.resolve()
+    return _downloaded(what)
+
 # %% ../../../nbs/models/live/01_systems.ipynb #90f126da
+def _is_hidden(p: Path, place: Path) -> bool:
+    "Tell whether a file of a checkpoint, or a folder above it, is hidden."
+    return any(x.startswith(".") for x in p.relative_to(place).parts)
+
+
 def _files(place: Path) -> list[Path]:
     "List the files of a checkpoint."
     if place.is_file():
         return [place]
-
-    def is_hidden(p: Path) -> bool:
-        return any(x.startswith(".") for x in p.relative_to(place).parts)
-
-    return sorted(p for p in place.rglob("*") if p.is_file() and not is_hidden(p))
+    return sorted(p for p in place.rglob("*") if p.is_file() and not _is_hidden(p, place))
 
 # %% ../../../nbs/models/live/01_systems.ipynb #f3085cf0
 @lru_cache(maxsize=64)
@@ -78,15 +84,28 @@ def _digest(path: str, size: int, changed: int) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0654131a
+def _is_commit(place: Path) -> bool:
+    "Tell whether a folder is a commit in the cache of the hub's client."
+    return (
+        place.parent.name == "snapshots"
+        and re.fullmatch(r"[0-9a-f]{40}", place.name) is not None
+    )
+
+
+def _file_line(p: Path, place: Path) -> str:
+    "Write the name and the hash of a file of a checkpoint."
+    stat = p.stat()
+    name = p.relative_to(place).as_posix() if place.is_dir() else ""
+    return f"{name} {_digest(str(p), stat.st_size, stat.st_mtime_ns)}\n"
+
+
 def checkpoint_id(place: Path) -> str:
     "Identify a checkpoint by its commit, or by the hash of its files."
-    if place.parent.name == "snapshots" and re.fullmatch(r"[0-9a-f]{40}", place.name):
+    if _is_commit(place):
         return place.name
     h = hashlib.sha256()
     for p in _files(place):
-        stat = p.stat()
-        name = p.relative_to(place).as_posix() if place.is_dir() else ""
-        h.update(f"{name} {_digest(str(p), stat.st_size, stat.st_mtime_ns)}\n".encode())
+        h.update(_file_line(p, place).encode())
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/live/01_systems.ipynb #c62ac49c
@@ -148,22 +167,41 @@ def _typed(name: str, value: Any, usual: Any) -> Any:
         raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
 
 # %% ../../../nbs/models/live/01_systems.ipynb #cc444e15
-def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
-    "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
-    own, rest = {}, {}
-    for k, v in changed.items():
-        if k in e.settings:
-            own[k] = _typed(k, v, e.settings[k])
-        else:
-            rest[k] = v
-    # windows are joined without names
-    ours = [k for k in _OURS if k != "window" or not e.names]
-    for k in rest:
+def _own(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
+    "List the changed settings that are the worker's, converted to their types."
+    return {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
+
+
+def _with_own(e: LiveEntry, changed: Mapping[str, Any]) -> LiveEntry:
+    "Change those settings of an entry that are the worker's."
+    return e.changed(settings=e.settings | _own(e, changed))
+
+
+def _others(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
+    "List the changed settings that are not the worker's."
+    return {k: v for k, v in changed.items() if k not in e.settings}
+
+
+def _ours(e: LiveEntry) -> list[str]:
+    "List refnb's settings of an entry; windows are joined without names, so a linker has none."
+    return [k for k in _OURS if k != "window" or not e.names]
+
+
+def _check_others(e: LiveEntry, names: Iterable[str], system: str):
+    "Raise an error for a setting that is neither refnb's nor the worker's."
+    ours = _ours(e)
+    for k in names:
         if k not in ours:
             raise CallError(
-                f"{name} has no setting {k!r}", do=nearest(k, [*ours, *e.settings])
+                f"{system} has no setting {k!r}", do=nearest(k, [*ours, *e.settings])
             )
-    return changed_record(e.changed(settings=e.settings | own), rest, "a live system")
+
+
+def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
+    "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
+    own, rest = _with_own(e, changed), _others(e, changed)
+    _check_others(e, rest, name)
+    return changed_record(own, rest, "a live system")
 
 # %% ../../../nbs/models/live/01_systems.ipynb #5eed000c
 def _script(entry: Entry, name: str) -> Path:
@@ -172,6 +210,25 @@ def _script(entry: Entry, name: str) -> Path:
         if place.is_file():
             return place
     return Path(name)
+
+# %% ../../../nbs/models/live/01_systems.ipynb #3aa0931d
+def _environment_words(p: Place) -> str:
+    "Name an environment, with the command that sets it up unless it is ready."
+    state = environment_state(p)
+    advice = "" if state == "ready" else f" ({state}: refnb setup {p.name})"
+    return f"environment {p.name}{advice}"
+
+
+def _from_hub(what: str) -> str:
+    "Write how to download weights, if their name is one of the hub."
+    is_name = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", what)
+    return f"hf download {what}, or " if is_name else ""
+
+
+def _seeds_id(task: Task) -> str:
+    "Hash the known clusters of a task's documents."
+    seeds = [dict(zip(d.names, d.clusters)) for d in task.documents]
+    return _short_hash(msgspec.json.encode(seeds))
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0c49b243
 class LiveSystem(CommandSystem):
@@ -211,31 +268,37 @@ class LiveSystem(CommandSystem):
     def about(self) -> str:
         return f"a package of others, in an environment of its own; {self.live.licence}"
 
+    def _absent(self) -> list[str]:
+        "List the weights that are not here."
+        weights = (self.live.checkpoint, self.live.encoder)
+        return [w for w in weights if w and not checkpoint_place(w)]
+
     @property
     def needs(self) -> str:
-        weights = [
-            w
-            for w in (self.live.checkpoint, self.live.encoder)
-            if w and not checkpoint_place(w)
-        ]
-        state = environment_state(self.place)
-        advice = "" if state == "ready" else f" ({state}: refnb setup {self.place.name})"
-        return f"environment {self.place.name}{advice}" + "".join(
-            f"; {w} (not here)" for w in weights
-        )
+        absent = "".join(f"; {w} (not here)" for w in self._absent())
+        return _environment_words(self.place) + absent
 
     @property
     def cost(self) -> str:
         return "0 USD"
 
-    def lacks(self, task: Task) -> str:
-        if task.shape not in self.shapes:
-            return super().lacks(task)
+    def _no_start(self) -> str:
+        """Describe why its worker cannot start, apart from weights; return "" if it can."""
         if not self.worker.is_file():
             return f"there is no worker {self.worker.name} beside its YAML"
         if (state := environment_state(self.place)) != "ready":
             return f"its environment is {state}: refnb setup {self.place.name}"
-        if why := next(filter(None, map(self._no_weights, ("checkpoint", "encoder"))), ""):
+        return ""
+
+    def _missing(self) -> str:
+        """Describe the first thing that is not here: its worker, environment or weights; "" if all is."""
+        no_weights = self._no_weights
+        return self._no_start() or no_weights("checkpoint") or no_weights("encoder")
+
+    def lacks(self, task: Task) -> str:
+        if task.shape not in self.shapes:
+            return super().lacks(task)
+        if why := self._missing():
             return why
         return no_names(task) if self.live.names else ""
 
@@ -243,12 +306,8 @@ class LiveSystem(CommandSystem):
         """Describe how to get missing weights; return "" if they are there."""
         if not (what := getattr(self.live, field)) or checkpoint_place(what):
             return ""
-        hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", what) is not None
-        return (
-            f"its {field} {what} is not here: "
-            + (f"hf download {what}, or " if hub else "")
-            + f"name a folder with -p {field}=FOLDER"
-        )
+        advice = f"{_from_hub(what)}name a folder with -p {field}=FOLDER"
+        return f"its {field} {what} is not here: {advice}"
 
     def _weights(self) -> dict[str, Path]:
         "Locate its checkpoint and its encoder."
@@ -262,27 +321,28 @@ class LiveSystem(CommandSystem):
         "List the scripts that its environment runs."
         return [self.worker, packaged("data/live/refnb_worker.py")]
 
+    def _contents(self) -> dict[str, str]:
+        "Hash its scripts and its weights."
+        scripts = {p.name: _short_hash(read_bytes(p)) for p in self._scripts()}
+        return scripts | {k: checkpoint_id(p) for k, p in self._weights().items()}
+
     def identity(self, task: Task) -> Identity:
-        settings: dict[str, Any] = {
+        settings: dict = {
             "requirements": self.place.lock,
             "shared": shared_versions(self.place),
             "settings": self.live.settings,
         }
         if self.live.window:
             settings["window"] = self.live.window
-        scripts = {p.name: _short_hash(read_bytes(p)) for p in self._scripts()}
-        return Identity(
-            settings,
-            data=scripts | {k: checkpoint_id(p) for k, p in self._weights().items()},
-        )
+        return Identity(settings, data=self._contents())
+
+    def _arguments(self) -> dict[str, Any]:
+        "Return what its worker is started with: settings, places of weights, and the device."
+        places = {k: str(p) for k, p in self._weights().items()}
+        return self.live.settings | places | {"device": self.live.device}
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        arguments = (
-            self.live.settings
-            | {k: str(p) for k, p in self._weights().items()}
-            | {"device": self.live.device}
-        )
-        self.words = [*self.asking, msgspec.json.encode(arguments).decode()]
+        self.words = [*self.asking, msgspec.json.encode(self._arguments()).decode()]
         return super().answer(task, items)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #5eed000b
@@ -309,10 +369,7 @@ class SeededSystem(LiveSystem):
 
     def identity(self, task: Task) -> Identity:
         i = super().identity(task)
-        seeds = msgspec.json.encode(
-            [dict(zip(d.names, d.clusters)) for d in task.documents]
-        )
-        return i._replace(data=i.data | {"seeds": _short_hash(seeds)})
+        return i._replace(data=i.data | {"seeds": _seeds_id(task)})
 
 # %% ../../../nbs/models/live/01_systems.ipynb #3e269388
 def seeded(system: Any) -> SeededSystem | None:

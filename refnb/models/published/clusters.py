@@ -6,7 +6,7 @@
 __all__ = ['ALONE', 'PublishedClusters', 'PublishedClusterSystem', 'make_published_clusters', 'lacks_file', 'replay_clusters']
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #f3c966d9
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from ...core.types import CallError, Record, nearest
@@ -29,6 +29,28 @@ class PublishedClusters(Record):
     title: str  # title in tables
     files: dict[str, str]  # task -> owner/repo/path of its clusters
 
+# %% ../../../nbs/models/published/01_clusters.ipynb #90baab8a
+def _set_of(file: str) -> str:
+    "Return the name of the set of upstream files, for `refnb fetch`."
+    return next(
+        n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n)
+    )
+
+
+def _sets_of(files: Iterable[str]) -> str:
+    "List the sets of upstream files that hold some files."
+    return ", ".join(dict.fromkeys(map(_set_of, files)))
+
+
+def _is_here(file: str, s: Settings) -> bool:
+    "Tell whether a file of clusters is downloaded."
+    return where(upstream_files()[file], s) in ("cache", "local")
+
+
+def _released(file: str, s: Settings) -> list[Document]:
+    "Read a file of released clusters."
+    return parse_jsonlines(get(file, s), Path(file).name)
+
 # %% ../../../nbs/models/published/01_clusters.ipynb #1a7b4e02
 class PublishedClusterSystem(BaseSystem):
     "A system that replays released clusters."
@@ -49,8 +71,8 @@ class PublishedClusterSystem(BaseSystem):
     @property
     def needs(self) -> str:
         away = any(self.lacks(find_task(name)) for name in self.record.files)
-        sets = dict.fromkeys(map(_set_of, self.record.files.values()))
-        return f"{', '.join(sets)} ({'not here' if away else 'here'})"
+        sets = _sets_of(self.record.files.values())
+        return f"{sets} ({'not here' if away else 'here'})"
 
     def identity(self, task: Task) -> Identity:
         file = self.record.files[task.name]
@@ -60,25 +82,15 @@ class PublishedClusterSystem(BaseSystem):
         if task.name not in self.record.files:
             return f"the released systems answered bookcoref/gold and bookcoref/split, not {task.name}"
         file = self.record.files[task.name]
-        if where(upstream_files()[file], task.settings) in ("cache", "local"):
+        if _is_here(file, task.settings):
             return ""
         return f"its released predictions are not here: refnb fetch {_set_of(file)}"
 
     def answer(self, task: Task, items: Sequence[Document]) -> Iterator[ClusterAnswer]:
-        file = self.record.files[task.name]
-        for _, p in pair(
-            list(items), parse_jsonlines(get(file, task.settings), Path(file).name)
-        ):
+        for _, p in pair(items, _released(self.record.files[task.name], task.settings)):
             yield ClusterAnswer(p.doc_key, p.clusters)
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
-def _set_of(file: str) -> str:
-    "Return the name of the set of upstream files, for `refnb fetch`."
-    return next(
-        n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n)
-    )
-
-
 def make_published_clusters(
     entry: Entry, changed: Mapping[str, Any], s: Settings
 ) -> System:
@@ -87,25 +99,45 @@ def make_published_clusters(
     return PublishedClusterSystem(entry.name, record_of(entry, PublishedClusters))
 
 
+def _check_released(system: str, known: Mapping[str, Entry]):
+    "Raise an error for a released system that there is not."
+    if system.startswith("published/") and system not in known:
+        raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
+
+
 def lacks_file(system: str, task: str, s: Settings) -> str:
     """Return why a released system cannot be replayed on a task, or "". Other systems need no file."""
     known = entries_of("published-clusters", s)
-    if system.startswith("published/") and system not in known:
-        raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
+    _check_released(system, known)
     return find_system(system, s).lacks(find_task(task, s)) if system in known else ""
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #df002e51
 ALONE = "bookcoref/animal-farm"  # the only book whose characters' names need no hub
 
 
+# the test sets, each with the part of it that is here for everybody
+_PARTS = (("bookcoref/gold", ALONE), ("bookcoref/split", SPLIT[ALONE]))
+
+
+def _is_quick(system: str, task: str, s: Settings) -> bool:
+    "Tell whether a system answers a task in seconds."
+    return task.startswith("sample/") or getattr(find_system(system, s), "free", False)
+
+
+def _run_on_parts(names: Iterable[str], lacking: Container[str], s: Settings):
+    "Run your systems on the only book that is here, where the whole test set is not."
+    for system in names:
+        if system.startswith("published/"):
+            continue
+        for of_all, of_one in _PARTS:
+            if f"{system} on {of_all}" in lacking:
+                run(of_one, system, s=s)
+
+# %% ../../../nbs/models/published/01_clusters.ipynb #45adcc13
 def _quick(systems: list[str], task: str, s: Settings) -> list[str]:
     "List the systems, without hashes, that answer a task in seconds: any system on the sample."
     names = dict.fromkeys(split_hash(x)[0] for x in systems)
-    return [
-        x
-        for x in names
-        if task.startswith("sample/") or getattr(find_system(x, s), "free", False)
-    ]
+    return [x for x in names if _is_quick(x, task, s)]
 
 
 def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str]:
@@ -120,13 +152,5 @@ def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str
                 lacking[f"{system} on {name}"] = why
             else:
                 run(books, system, s=s)
-    for system in names:
-        if system.startswith("published/"):
-            continue
-        for of_all, of_one in (
-            ("bookcoref/gold", ALONE),
-            ("bookcoref/split", SPLIT[ALONE]),
-        ):
-            if f"{system} on {of_all}" in lacking:
-                run(of_one, system, s=s)
+    _run_on_parts(names, lacking, s)
     return lacking

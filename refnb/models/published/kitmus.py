@@ -19,7 +19,7 @@ from ...core.runs import Run, find_summaries, places_of_summaries, read_summary,
 from ...metrics.antecedents import Links
 from ...benchmarks.tasks import Task, find_task
 from ...benchmarks.kitmus.tasks import task_name
-from ...benchmarks.kitmus.reading import predictions
+from ...benchmarks.kitmus.reading import Predictions, predictions
 from ...benchmarks.kitmus.links import texts_id, texts_of, write_link_summary
 from ..systems import BaseSystem, Identity, System, info_of
 from ..registry import Entry, find_system, numbered, refuse_settings
@@ -44,27 +44,42 @@ class Predicted(NamedTuple):
         return f"published/{self.model}/run-{self.run}"
 
 
+_SHAPE = re.compile(
+    r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)"
+)
+
+
+def _predicted(f: UpstreamFile) -> Predicted | None:
+    "Read what a file holds from its path; None for a file that is not of predictions."
+    if not (m := _SHAPE.fullmatch(f.path)):
+        return None
+    return Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f)
+
+
 @cache
 def predicted_files() -> list[Predicted]:
     "List all files of predictions of the release, downloaded or not."
-    shape = re.compile(
-        r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)"
-    )
-    found = []
-    for f in files_of("kitmus-predictions"):
-        if m := shape.fullmatch(f.path):
-            found.append(Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f))
-    return found
+    return list(filter(None, map(_predicted, files_of("kitmus-predictions"))))
+
+# %% ../../../nbs/models/published/02_kitmus.ipynb #678ac25d
+def _check_model(model: str):
+    "Raise an error for a system that is not in the release."
+    known = {p.model for p in predicted_files()}
+    if model not in known:
+        raise CallError(f"unknown system {model!r}", do=nearest(model, known))
 
 
 def runs_of(model: str, task: str) -> list[Predicted]:
     "List the files of a system, by its name in the release's folders, on a task: one per run, downloaded or not."
-    known = {p.model for p in predicted_files()}
-    if model not in known:
-        raise CallError(f"unknown system {model!r}", do=nearest(model, known))
+    _check_model(model)
     return sorted(p for p in predicted_files() if (p.model, p.task) == (model, task))
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #64cff4c3
+def _said_in(file: UpstreamFile, task: Task) -> Predictions:
+    "Read the predictions in a file on the texts of a task."
+    return predictions(get(file, task.settings), texts_of(task), file.path)
+
+
 def _is_here(p: Predicted, s: Settings) -> bool:
     return where(p.file, s) in ("cache", "local")
 
@@ -119,8 +134,7 @@ class PublishedLinks(BaseSystem):
         return "its released predictions are not here: refnb fetch kitmus-predictions"
 
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
-        file = self.file(task)
-        predicted = predictions(get(file, task.settings), texts_of(task), file.path)
+        predicted = _said_in(self.file(task), task)
         for q in items:
             yield Answer(q.id, predicted.said[q.id])
 
@@ -160,14 +174,17 @@ def _summary_of(name: str, task: str, s: Settings) -> Path | None:
     return None
 
 
+def _run_name(p: Predicted, task: str, s: Settings) -> str:
+    "Name the run of a file's system on a task, with its hash."
+    return f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
+
+
 def kitmus_scores(model: str, task: str, s: Settings | None = None) -> Scored:
     "Read the scores of a system, by its name in the release's folders, on a task from committed summaries, run by run."
     s, files = s or load_settings(), runs_of(model, task)
     scored = Scored([], [], len(files))
     for p in files:
-        name = (
-            f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
-        )
+        name = _run_name(p, task, s)
         if not (path := _summary_of(name, task, s)):
             continue
         scored.runs.append(counted_links(read_summary(path).counts))

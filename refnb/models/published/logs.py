@@ -62,12 +62,15 @@ class Log(NamedTuple):
     samples: list[Sample]
 
 # %% ../../../nbs/models/published/03_logs.ipynb #6ce6cf5e
+def _exported_fields(found: Mapping[str, Any]) -> dict[str, Any]:
+    "Take the fields of an exported question from a sample's."
+    return {k: found[k] for k in Asked.__struct_fields__ if k in found}
+
+
 def _asked(found: Mapping[str, Any], where: str) -> Asked:
     "Read the exported question of a sample."
     try:
-        return msgspec.convert(
-            {k: found[k] for k in Asked.__struct_fields__ if k in found}, Asked
-        )
+        return msgspec.convert(_exported_fields(found), Asked)
     except msgspec.ValidationError as e:
         raise FormatError(
             f"is not a question exported by refnb ({e})",
@@ -83,13 +86,18 @@ def _plain(content: Any) -> str:
     return "".join(part.get("text", "") for part in content if part.get("type") == "text")
 
 # %% ../../../nbs/models/published/03_logs.ipynb #0d02a993
+def _tokens_in(u: Mapping[str, Any], written: int) -> int:
+    "Count the input tokens, with those from a cache, which only the total includes."
+    return max(u.get("input_tokens", 0), u.get("total_tokens", 0) - written)
+
+
 def _used(out: Mapping[str, Any]) -> Usage | None:
     "Read tokens and time of a reply; cached tokens count as input."
     if not (u := out.get("usage")):
         return None
     written = u.get("output_tokens", 0)
     return Usage(
-        max(u.get("input_tokens", 0), u.get("total_tokens", 0) - written),
+        _tokens_in(u, written),
         written,
         seconds=out.get("time") or 0.0,
         model=out.get("model", ""),
@@ -119,6 +127,28 @@ def _inspect_sample(x: Mapping[str, Any], where: str) -> Sample:
 _MOST = 2_000_000_000  # size limit of an unpacked archive in bytes
 
 
+def _check_size(z: zipfile.ZipFile, path: Path):
+    "Raise an error for an archive that would fill the memory."
+    if sum(map(attrgetter("file_size"), z.infolist())) > _MOST:
+        raise FormatError(f"unpacks to over {_MOST:,} bytes", str(path))
+
+
+def _packed_samples(z: zipfile.ZipFile) -> list[Any]:
+    "Read the samples in an archive."
+    samples = []
+    for n in z.namelist():
+        if re.fullmatch(r"samples/.+\.json", n):
+            samples.append(json.loads(z.read(n)))
+    return samples
+
+
+def _packed_log(z: zipfile.ZipFile) -> dict[str, Any]:
+    "Read the header of an archive, or its start if it is truncated, and the samples."
+    whole = "header.json" in z.namelist()
+    about = json.loads(z.read("header.json" if whole else "_journal/start.json"))
+    return about | {"samples": _packed_samples(z)}
+
+# %% ../../../nbs/models/published/03_logs.ipynb #79d2ab97
 def _unzipped(path: Path) -> dict[str, Any]:
     "Read an .eval log in the format of a .json log; a truncated one as far as it goes."
     try:
@@ -126,18 +156,9 @@ def _unzipped(path: Path) -> dict[str, Any]:
     except ImportError:
         pass
     with zipfile.ZipFile(path) as z:
-        if sum(map(attrgetter("file_size"), z.infolist())) > _MOST:
-            raise FormatError(f"unpacks to over {_MOST:,} bytes", str(path))
-        names = z.namelist()
+        _check_size(z, path)
         try:
-            about = json.loads(
-                z.read("header.json" if "header.json" in names else "_journal/start.json")
-            )
-            samples = []
-            for n in names:
-                if re.fullmatch(r"samples/.+\.json", n):
-                    samples.append(json.loads(z.read(n)))
-            return about | {"samples": samples}
+            return _packed_log(z)
         except NotImplementedError:
             raise DataError(
                 "is packed with Zstandard, which this Python cannot read",
@@ -146,12 +167,22 @@ def _unzipped(path: Path) -> dict[str, Any]:
             ) from None
 
 # %% ../../../nbs/models/published/03_logs.ipynb #24391413
+def _logged(path: Path) -> dict[str, Any]:
+    "Read the contents of a log of inspect_ai, packed or not."
+    return _unzipped(path) if zipfile.is_zipfile(path) else json.loads(read_bytes(path))
+
+
+def _inspect_version(about: Mapping[str, Any]) -> str:
+    "Name inspect_ai, with its version if the log has it."
+    return f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip()
+
+
 def read_inspect(path: Path) -> Log:
     "Read a log of inspect_ai, .json or .eval."
-    found = _unzipped(path) if zipfile.is_zipfile(path) else json.loads(read_bytes(path))
+    found = _logged(path)
     about = found["eval"]
     return Log(
-        f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
+        _inspect_version(about),
         about["model"],
         [_inspect_sample(x, str(path)) for x in found.get("samples") or []],
     )
@@ -176,18 +207,41 @@ def _results_beside(path: Path) -> dict[str, Any]:
     return json.loads(read_bytes(beside)) if beside.exists() else {}
 
 
-def read_harness(path: Path) -> Log:
-    "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
-    about = _results_beside(path)
+def _harness_model(about: Mapping[str, Any], path: Path) -> str:
+    "Name the model of the harness: of a path the last part; without results, the folder."
     model = about.get("model_name") or path.resolve().parent.name
+    return Path(model).name if "/" in model[:2] else model
+
+
+def _harness_samples(path: Path) -> list[Sample]:
+    "Read all samples in a file of the harness."
     samples: list[Sample] = []
     for line in filter(bytes.strip, read_bytes(path).splitlines()):
         samples.append(_harness_sample(json.loads(line), str(path)))
+    return samples
+
+
+def read_harness(path: Path) -> Log:
+    "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
+    about = _results_beside(path)
+    samples = _harness_samples(path)
     tool = f"lm_eval {about.get('lm_eval_version', '')}".strip()
-    return Log(tool, Path(model).name if "/" in model[:2] else model, samples)
+    return Log(tool, _harness_model(about, path), samples)
 
 # %% ../../../nbs/models/published/03_logs.ipynb #9137625e
 READERS = {"inspect": read_inspect, "harness": read_harness}
+
+
+def _unreadable(tool: str, path: Path, e: Exception) -> FormatError:
+    "Make the error for a file that is not a tool's log."
+    what = (
+        "samples_*.jsonl of --log_samples"
+        if tool == "harness"
+        else "a log of inspect_ai, .json or .eval"
+    )
+    return FormatError(
+        f"cannot be read ({type(e).__name__}: {e})", str(path), f"it should be {what}"
+    )
 
 
 def read_log(tool: str, path: Path) -> Log:
@@ -205,24 +259,20 @@ def read_log(tool: str, path: Path) -> Log:
     ) as e:
         if isinstance(e, (DataError, FormatError)):
             raise
-        what = (
-            "samples_*.jsonl of --log_samples"
-            if tool == "harness"
-            else "a log of inspect_ai, .json or .eval"
-        )
-        raise FormatError(
-            f"cannot be read ({type(e).__name__}: {e})", str(path), f"it should be {what}"
-        ) from None
+        raise _unreadable(tool, path, e) from None
 
 # %% ../../../nbs/models/published/03_logs.ipynb #61db92db
+def _shows(q: Question, asked: Asked, order: Order) -> bool:
+    "Tell whether an order shows a question as it was logged."
+    shown = in_order(q, order)[0]
+    names = tuple(o.name for o in shown.options)
+    return (names, shown.right) == (asked.options, asked.right)
+
+
 def shown_order(q: Question, asked: Asked) -> Order:
     "Return the order in which a question's options were shown; raise an error for other options."
     for order in ("given", "reversed"):
-        shown, _ = in_order(q, order)
-        if (tuple(o.name for o in shown.options), shown.right) == (
-            asked.options,
-            asked.right,
-        ):
+        if _shows(q, asked, order):
             return order
     raise DataError(
         "was logged with other options than the task's",
@@ -231,14 +281,44 @@ def shown_order(q: Question, asked: Asked) -> Order:
     )
 
 # %% ../../../nbs/models/published/03_logs.ipynb #5373c8d4
+def _read_as_shown(x: Sample, shown: Question) -> Answer:
+    "Read a sample as the answer to the question that the model saw."
+    asked = x.asked
+    if x.results:
+        return Answer(shown.id, scores=option_means(asked.sizes, x.results))
+    return read(shown, asked.form, x.reply, x.finish, asked.reading, asked.drop)
+
+
 def answer_in(x: Sample, q: Question) -> Answer:
     "Read a sample as the answer to a question, in the original order of options."
     shown, perm = in_order(q, shown_order(q, x.asked))
-    if x.results:
-        a = Answer(q.id, scores=option_means(x.asked.sizes, x.results))
-    else:
-        a = read(shown, x.asked.form, x.reply, x.finish, x.asked.reading, x.asked.drop)
+    a = _read_as_shown(x, shown)
     return turned_back(a.changed(raw=x.reply, usage=x.usage), perm)
+
+# %% ../../../nbs/models/published/03_logs.ipynb #a6b57792
+def _log_name(tool: str, model: str) -> str:
+    "Name a log's system by tool and model, without characters that a name cannot have."
+    return f"{tool}/{re.sub(r'[^A-Za-z0-9._:/+-]+', '_', model).strip('/') or 'model'}"
+
+
+_RUN_THEM = "run the missing questions with the other tool, and name the new log"
+
+
+def _said(x: Sample | None, q: Question) -> Answer | Failure:
+    "Read the sample of a question; return a failure if there is none, or none with an answer."
+    if x is None:
+        return Failure(q.id, "missing", "is not in the log", _RUN_THEM)
+    if x.error:
+        return Failure(q.id, "without answer", x.error, _RUN_THEM)
+    return answer_in(x, q)
+
+
+def _others(strange: Sequence[str], samples: Mapping[str, Sample], task: Task) -> str:
+    "Describe questions of a log that are not the task's."
+    return (
+        f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
+        f"{strange[0]}"
+    )
 
 # %% ../../../nbs/models/published/03_logs.ipynb #5587119b
 class LogSystem(BaseSystem):
@@ -250,24 +330,24 @@ class LogSystem(BaseSystem):
         if not path.is_file():
             return
         self.log = read_log(tool, path)
-        self.title = self.name = (
-            f"{tool}/{re.sub(r'[^A-Za-z0-9._:/+-]+', '_', self.log.model).strip('/') or 'model'}"
-        )
+        self.title = self.name = _log_name(tool, self.log.model)
 
     @property
     def about(self) -> str:
         return "answers in a log of another tool"
 
+    def _how(self, task: Task) -> dict[str, str]:
+        "Return the settings of the logged questions, by the first one."
+        if not self.log.samples:
+            return {}
+        first = self.log.samples[0].asked
+        return {"form": first.form, "reading": first.reading, "order": self._order(task)}
+
     def identity(self, task: Task) -> Identity:
-        first = self.log.samples[0].asked if self.log.samples else None
-        how = (
-            {"form": first.form, "reading": first.reading, "order": self._order(task)}
-            if first
-            else {}
-        )
         log = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
         return Identity(
-            {"tool": self.log.tool, "model": self.log.model} | how, data={"log": log}
+            {"tool": self.log.tool, "model": self.log.model} | self._how(task),
+            data={"log": log},
         )
 
     def lacks(self, task: Task) -> str:
@@ -289,11 +369,12 @@ class LogSystem(BaseSystem):
         "Refuse questions that the task does not have, and questions that appear twice."
         if strange := sorted(samples.keys() - set(task.ids)):
             raise DataError(
-                f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
-                f"{strange[0]}",
-                str(self.path),
-                "name the exported task",
+                _others(strange, samples, task), str(self.path), "name the exported task"
             )
+        self._check_once()
+
+    def _check_once(self):
+        "Refuse questions that appear twice."
         if twice := repeated(map(attrgetter("id"), self.log.samples)):
             raise DataError(
                 f"{len(twice)} questions appear twice, one is {twice[0]}",
@@ -304,14 +385,8 @@ class LogSystem(BaseSystem):
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer | Failure]:
         samples = self._samples()
         self._check(task, samples)
-        do = "run the missing questions with the other tool, and name the new log"
         for q in items:
-            if (x := samples.get(q.id)) is None:
-                yield Failure(q.id, "missing", "is not in the log", do)
-            elif x.error:
-                yield Failure(q.id, "without answer", x.error, do)
-            else:
-                yield answer_in(x, q)
+            yield _said(samples.get(q.id), q)
 
 # %% ../../../nbs/models/published/03_logs.ipynb #0dcf77ac
 def named_log(name: str, changed: Mapping[str, Any], s: Settings) -> System:
