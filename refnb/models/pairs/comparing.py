@@ -183,12 +183,14 @@ def _within(start: int, years: int, when: str | None) -> tuple[int, int]:
     return start + int(a * years), start + int(b * years) - 1
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #6fdbb2fa
+def _hundreds(m: re.Match[str]) -> str:
+    "Return the first two digits of a decade: without them, 80s are of the 20th century, 10s of this one."
+    return m[2] or ("20" if m[3] in "01" else "19")
+
+
 def _decade_start(m: re.Match[str]) -> int:
-    "Return the first year of a decade: the 80s are of the 20th century, the 10s of this one."
-    if m[5]:
-        return _TENS[m[5]]
-    century = m[2] or ("20" if m[3] in "01" else "19")
-    return 10 * int(century + m[3])
+    "Return the first year of a decade."
+    return _TENS[m[5]] if m[5] else 10 * int(_hundreds(m) + m[3])
 
 
 def _decade(m: re.Match[str]) -> tuple[int, int]:

@@ -102,10 +102,16 @@ def _pair_models() -> dict[str, PairModel]:
     return read_yaml(packaged("data/systems/encoders.yaml"), dict[str, PairModel])
 
 
-def _check_changes(name: str, changed: Iterable[str]):
-    "Refuse an unknown encoder, and settings that none has."
-    if name not in _pair_models():
-        raise CallError(f"unknown encoder {name!r}", do=nearest(name, _pair_models()))
+def _settings_of(name: str) -> PairModel:
+    "Find a model with its own settings."
+    known = _pair_models()
+    if name not in known:
+        raise CallError(f"unknown encoder {name!r}", do=nearest(name, known))
+    return known[name]
+
+
+def _check_settings(changed: Iterable[str]):
+    "Refuse settings that no encoder has."
     if bad := set(changed) - set(PairModel.__struct_fields__):
         raise CallError(
             f"an encoder has no setting {min(bad)!r}",
@@ -120,9 +126,10 @@ def _with_settings(x: Any, settings: Mapping[str, Any]) -> Any:
 
 def the_pair_model(name: str, **changed: Any) -> PairModel:
     "Find a model by name, such as minilm, with some settings changed, such as tokens=128."
-    _check_changes(name, changed)
+    usual = _settings_of(name)
+    _check_settings(changed)
     try:
-        return _with_settings(_pair_models()[name], changed)
+        return _with_settings(usual, changed)
     except msgspec.ValidationError as e:
         raise CallError(f"{name}: {e}") from None
 
@@ -253,16 +260,17 @@ def _cannot_load(m: PairModel, w: Weights, why: str) -> DataError:
     return DataError(f"{m.title} cannot be loaded: {why}", w.place, _how_to_get(m))
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #bf2cb0b8
-def _may_be_downloaded(m: PairModel) -> bool:
-    "Tell whether a model's weights are in a repository, not in a folder or a package of npm."
-    return m.kind != LITE and not Path(m.model).is_dir()
+def _is_missing(m: PairModel, offline: bool) -> bool:
+    "Tell whether weights are not here and cannot be downloaded: npm's never are, nor those of a folder."
+    local = m.kind == LITE or Path(m.model).is_dir()
+    return not pair_model_is_here(m) and (offline or local)
 
 
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
     "Locate weights; raise an error if they are missing and, offline, may not be downloaded."
     if m.kind != LITE:
         check_place(_pair_weights(m))
-    if not pair_model_is_here(m) and (offline or not _may_be_downloaded(m)):
+    if _is_missing(m, offline):
         raise _cannot_load(m, _pair_weights(m), "its weights are not here")
     return _put_together(m)
 
@@ -409,12 +417,18 @@ def _positions(table: Any) -> int:
     return table.num_embeddings - lost
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #3c99a5fa
+def _has_positions(name: str, module: Any) -> bool:
+    "Tell whether a module of a model is a table of positions."
+    own = name.rpartition(".")[2]
+    is_table = own in ("position_embeddings", "embed_positions")
+    return is_table and hasattr(module, "num_embeddings")
+
+
 def _longest_row(model: Any) -> int:
     "Return the number of positions of a model."
     found: list[int] = []
     for name, x in model.named_modules():
-        is_table = name.rpartition(".")[2] in ("position_embeddings", "embed_positions")
-        if is_table and hasattr(x, "num_embeddings"):
+        if _has_positions(name, x):
             found.append(_positions(x))
     return min(found, default=0)
 
@@ -422,8 +436,9 @@ def _longest_row(model: Any) -> int:
 def _lacking(kind: str, info: dict) -> list[str]:
     "List the weights that a checkpoint lacks, or has in another shape; a pooler is not used."
     lacking = [k[0] for k in info["mismatched_keys"]]
-    plain = kind == "AutoModel"
-    lacking += [k for k in info["missing_keys"] if not (plain and "pooler" in k)]
+    for k in info["missing_keys"]:
+        if kind != "AutoModel" or "pooler" not in k:
+            lacking.append(k)
     return sorted(lacking)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #ca7b2a13

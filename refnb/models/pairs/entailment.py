@@ -21,16 +21,21 @@ def _is_entailment(label: str) -> bool:
     return plain in ("entailment", "entails", "entail", "entailed")
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #04fb058f
+def _unclear(labels: Sequence[str], where: str) -> DataError:
+    "Make the error of labels of which none, or several, mean entailment."
+    return DataError(
+        f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}",
+        where,
+        "name all of them in order in the system's field labels",
+    )
+
+
 def _entailment_at(labels: Sequence[str], where: str = "") -> int:
     "Return the index of the output for entailment."
     at = [i for i, l in enumerate(labels) if _is_entailment(l)]
     if len(at) == 1:
         return at[0]
-    raise DataError(
-        f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}",
-        where,
-        "name all of them in order in the system's field labels",
-    )
+    raise _unclear(labels, where)
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #327cd876
 def _labels_of(model: Any, m: PairModel) -> Sequence[str]:

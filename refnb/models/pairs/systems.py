@@ -493,11 +493,10 @@ def _list_hashes(base: str) -> dict[str, str]:
     "Hash the lists of words of a system, if it has any."
     if base != COMPARING:
         return {}
-    texts = {
-        name: packaged(f"data/systems/{name}.yaml").read_text()
+    return {
+        name: prompt_hash(packaged(f"data/systems/{name}.yaml").read_text())
         for name in ("comparing_weights", "comparing_words")
     }
-    return {name: prompt_hash(text) for name, text in texts.items()}
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #c7af7b12
 def _weightless_identity(system: PairSystem, task: str) -> Identity:

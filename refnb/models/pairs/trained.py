@@ -123,7 +123,7 @@ def _check_here(tasks: Sequence[str], s: Settings):
 # %% ../../../nbs/models/pairs/08_trained.ipynb #74345437
 def _of_dev(name: str, dev: list[str], away: list[str]) -> Source:
     "Describe a training on development files, for training files are not here."
-    are = "is" if len(away) == 1 else "are"
+    are = "are" if away[1:] else "is"
     told = f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here"
     return Source(name, dev, [], told)
 
@@ -393,25 +393,35 @@ def _not_printed(x: TrainedSystem, task: str) -> CallError:
     )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
+def _printed_cells(x: TrainedSystem, task: str) -> dict[str, Any]:
+    "Return the cells of Table 13 for a system and a task."
+    row = _printed_row(x, task)
+    rows = _table_13()
+    if not x.printed or row not in rows:
+        raise _not_printed(x, task)
+    return rows[row]
+
+
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for a system and a task."
-    row = _printed_row(x, task)
-    cells = _table_13()
-    if not x.printed or row not in cells:
-        raise _not_printed(x, task)
-    return {_PRINTED[k]: v for k, v in cells[row].items()}
+    return {_PRINTED[k]: v for k, v in _printed_cells(x, task).items()}
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #731375a5
+def _not_one(task: str) -> CallError:
+    "Make the error of tasks with different recipes."
+    return CallError(
+        "Table 13 prints another recipe for each of them, and none for all together",
+        task,
+        "name values, such as --grid lr=1e-5,1e-4, or full",
+    )
+
+
 def _one_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for all of some tasks."
     first, *others = [_printed_recipe(x, one) for one in task.split("+")]
     for other in others:
         if other != first:
-            raise CallError(
-                "Table 13 prints another recipe for each of them, and none for all together",
-                task,
-                "name values, such as --grid lr=1e-5,1e-4, or full",
-            )
+            raise _not_one(task)
     return first
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #b6da1df2
@@ -743,6 +753,16 @@ def _folder(
     return place / _digest(inputs)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #651d4bfa
+def _check_base(x: TrainedSystem):
+    "Refuse a system with a checkpoint."
+    if x.pair.checkpoint:
+        raise CallError(
+            "a checkpoint cannot be trained",
+            x.pair.checkpoint,
+            "to start from other weights, name their folder with -p model=FOLDER",
+        )
+
+
 def _check_call(folds: int, limit: int, x: TrainedSystem):
     "Refuse settings that no training can follow."
     if folds < 0 or folds == 1:
@@ -751,12 +771,7 @@ def _check_call(folds: int, limit: int, x: TrainedSystem):
         raise CallError(
             f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
         )
-    if x.pair.checkpoint:
-        raise CallError(
-            "a checkpoint cannot be trained",
-            x.pair.checkpoint,
-            "to start from other weights, name their folder with -p model=FOLDER",
-        )
+    _check_base(x)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #7c5c3489
 def _announced(told: str, folds: int, judged: bool) -> str:
@@ -811,7 +826,8 @@ def _sealed(folder: Path) -> TrainedSeal | None:
     try:
         if not (folder / SEAL).exists():
             return None
-        weights, seal = _weights_in(folder), read_seal(folder)
+        weights = _weights_in(folder)
+        seal = read_seal(folder)
         return seal if weights == seal.weights else None
     except OtherVersion:
         raise
