@@ -313,7 +313,7 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
             )
     return _converted(data, type(record), what)
 
-# %% ../../nbs/models/01_registry.ipynb #68ac49e1
+# %% ../../nbs/models/01_registry.ipynb #1046f60e
 def _fields_of(entry: Entry, kind: type[Record]) -> dict[str, Any]:
     "Return the fields of an entry; its `kind` is dropped unless the record has this field."
     data = dict(entry.data)
@@ -321,7 +321,7 @@ def _fields_of(entry: Entry, kind: type[Record]) -> dict[str, Any]:
         data.pop("kind", None)
     return data
 
-# %% ../../nbs/models/01_registry.ipynb #1046f60e
+
 def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     """Read an entry as a record; the entry's `kind` is dropped unless the record has this field.
     `defaults` fill the fields that the entry omits."""
@@ -530,12 +530,12 @@ class Listed(NamedTuple):
     needs: str  # files, key, weights; whether they are available
     cost: str  # price, if known
 
-# %% ../../nbs/models/01_registry.ipynb #bfbf599d
+# %% ../../nbs/models/01_registry.ipynb #146e1d95
 def _unusable(name: str, title: str, e: RefnbError) -> Listed:
     "Describe a system that cannot be used, by its error."
     return Listed(name, title, "", f"cannot be used: {e}", "")
 
-# %% ../../nbs/models/01_registry.ipynb #146e1d95
+
 def _listed(name: str, s: Settings) -> Listed:
     "Describe one system; a broken one with its error."
     try:

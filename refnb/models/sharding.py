@@ -26,7 +26,7 @@ from refnb.models.running import (
     open_system_run,
 )
 
-# %% ../../nbs/models/03_sharding.ipynb #0277a2c3
+# %% ../../nbs/models/03_sharding.ipynb #a45a3d44
 def _by_document(items: Sequence[Any]) -> list[list[Any]]:
     "Group items by their documents."
     docs: dict[str, list[Any]] = {}
@@ -34,7 +34,7 @@ def _by_document(items: Sequence[Any]) -> list[list[Any]]:
         docs.setdefault(x.doc_key, []).append(x)
     return list(docs.values())
 
-# %% ../../nbs/models/03_sharding.ipynb #a45a3d44
+
 def _shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
     "Split items into at most `n` non-empty shards; questions of one document stay together."
     if n < 1:

@@ -174,7 +174,7 @@ def as_answer(q: Question, reply: Reply) -> Answer:
         return _by_name(q, reply)
     return _of_index(q, reply.__index__())
 
-# %% ../../nbs/models/00_systems.ipynb #433f312f
+# %% ../../nbs/models/00_systems.ipynb #29b23ebe
 def _parsed_clusters(d: Document, reply: Any) -> ClusterAnswer:
     "Parse clusters that are lists of spans."
     try:
@@ -184,7 +184,7 @@ def _parsed_clusters(d: Document, reply: Any) -> ClusterAnswer:
             f"was answered with something other than clusters: {e}", f"document {d.doc_key}"
         ) from None
 
-# %% ../../nbs/models/00_systems.ipynb #29b23ebe
+
 def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     "Convert a function's return value for a document to an answer."
     if isinstance(reply, ClusterAnswer):

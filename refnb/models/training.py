@@ -471,14 +471,14 @@ class Fitted(NamedTuple):
     def losses(self) -> list[float]:
         return [e.loss for e in self._epochs if e.loss is not None]
 
-# %% ../../nbs/models/05_training.ipynb #7d36549b
+# %% ../../nbs/models/05_training.ipynb #1ff905ad
 def _is_unchanged(journal: Path, sha256: str) -> bool:
     "Tell whether a journal exists and is the one with this hash."
     if not journal.exists():
         return False
     return hashlib.sha256(journal.read_bytes()).hexdigest() == sha256
 
-# %% ../../nbs/models/05_training.ipynb #1ff905ad
+
 def _fitted(folder: str | Path) -> Fitted | None:
     "Return a complete training, or None."
     folder = Path(folder)
@@ -502,14 +502,14 @@ def _file_id(path: Path) -> str:
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
-# %% ../../nbs/models/05_training.ipynb #2bb0349b
+# %% ../../nbs/models/05_training.ipynb #de6d0603
 def _write_done(folder: Path, done: Done):
     "Write the final record; the saved state is of no use any more."
     text = msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n"
     write_atomic(folder / "done.json", text)
     (folder / "state.safetensors").unlink(missing_ok=True)
 
-# %% ../../nbs/models/05_training.ipynb #de6d0603
+
 def _end(loop: _Loop) -> Fitted:
     "Mark the training as complete."
     s, best = loop.state, loop.folder / "best.safetensors"

@@ -54,7 +54,7 @@ class _Row(Record):
     title: str
     character: str
 
-# %% ../../../nbs/models/annotation/05_character_lists.ipynb #9fa21e90
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #a08f7a07
 def _check_columns(head: Sequence[str], columns: Iterable[str], where: str):
     "Refuse a table without one of these columns."
     has = f"it has {', '.join(head) or 'none'}"
@@ -62,7 +62,7 @@ def _check_columns(head: Sequence[str], columns: Iterable[str], where: str):
         if c not in head:
             raise FormatError(f"has no column {c}", at_line(where, 1), has)
 
-# %% ../../../nbs/models/annotation/05_character_lists.ipynb #a08f7a07
+
 _COLUMNS = _Row.__struct_fields__
 
 _Cells = dict[str, str]  # by column
@@ -135,7 +135,7 @@ def _authors(cell: str) -> tuple[str, ...]:
     "Split a cell of authors, without those in brackets who translated, edited or illustrated the book."
     return tuple(a.strip() for a in cell.split(";") if a.strip() and "[" not in a)
 
-# %% ../../../nbs/models/annotation/05_character_lists.ipynb #5c54d110
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #2e531385
 def _number(cell: str, where: str) -> int:
     "Parse a book's number."
     if not re.fullmatch("[0-9]{1,9}", cell):
@@ -147,7 +147,7 @@ def _is_english(row: _Cells) -> bool:
     "Tell whether a row of the catalogue is a text in English."
     return row["Type"] == "Text" and "en" in row["Language"].split("; ")
 
-# %% ../../../nbs/models/annotation/05_character_lists.ipynb #2e531385
+
 def read_catalogue(
     path: str | Path,  # pg_catalog.csv
 ) -> list[Cataloged]:  # its texts in English
@@ -213,7 +213,7 @@ def _largest(lists: Iterable[BookCharacters]) -> BookCharacters:
     "Return the list with most names; of equals the first by source."
     return min(lists, key=lambda x: (-len(x.names), x.source, x.author, x.title))
 
-# %% ../../../nbs/models/annotation/05_character_lists.ipynb #e5b55ed0
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #b62184b8
 def _check_one_author(lists: Iterable[BookCharacters], title: str):
     "Refuse lists of books by several authors."
     authors = {author_words(x.author): x.author for x in lists if x.author}
@@ -221,7 +221,7 @@ def _check_one_author(lists: Iterable[BookCharacters], title: str):
     if len(authors) > 1:
         raise DataError(f"is a book of {both}", repr(title), "name the author")
 
-# %% ../../../nbs/models/annotation/05_character_lists.ipynb #b62184b8
+
 def _fits(x: BookCharacters, author: str) -> bool:
     "Tell whether a list can be of a book by an author."
     return not author or not x.author or author_words(x.author) == author_words(author)

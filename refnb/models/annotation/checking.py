@@ -339,14 +339,14 @@ def _corrected_window(c: Checked, d: Document, at: Callable[[str], str]) -> Docu
         raise DataError("it corrects other clusters of this text", at("window.given"), do)
     return w
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #812c4a9d
+# %% ../../../nbs/models/annotation/04_checking.ipynb #da2f0903
 def _handed_in(source: str | Path | bytes) -> tuple[bytes, str]:
     "Read what a person handed in; also return its name for errors."
     if isinstance(source, bytes):
         return source, "correction"
     return read_bytes(source), str(source)
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #da2f0903
+
 def read_correction(
     source: str | Path | bytes,  # what a person handed in
     d: Document,  # the book as it was when the page was made

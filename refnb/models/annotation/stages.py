@@ -98,7 +98,7 @@ class Annotation(NamedTuple):
     scores: dict[str, dict[str, float]]
     folder: Path | None  # folder of the files
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #5f3b1d31
+# %% ../../../nbs/models/annotation/03_stages.ipynb #d5e79622
 def _check_net(system: Any, name: str):
     "Refuse a system that is no coreference system of refnb."
     if not hasattr(system, "net"):
@@ -107,7 +107,7 @@ def _check_net(system: Any, name: str):
             do="name one, such as coref-minilm",
         )
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #d5e79622
+
 def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
     "Find a coreference system by name, such as coref-minilm or book-minilm[checkpoint=FOLDER]."
     base, settings = split_name(name)
@@ -161,12 +161,12 @@ def _precision(net: Any, single: bool) -> Iterator[None]:
     finally:
         net.words.single = before
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #d9ea6a18
+# %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0010
 def _antecedents(system: Any) -> str:
     "Return what a system of refnb compares a mention with; empty for a foreign package."
     return system.trained.model.antecedents if hasattr(system, "net") else ""
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0010
+
 def _expander(name: str, s: Settings) -> Any:
     "Find the system of windows: one of refnb, or a foreign package that completes clusters."
     system: Any = seeded(find_system(name, s)) or _coref_system(name, s)
@@ -491,7 +491,7 @@ def _write_stages(folder: Path, stages: dict[str, Stage]):
     "Write what `_made` reads."
     write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #6d277b5f
+# %% ../../../nbs/models/annotation/03_stages.ipynb #fb9aa0c3
 def _read_unchanged(path: Path, sha256: str) -> bytes | None:
     "Read a file that has this hash; None if it is missing or changed."
     if not path.exists():
@@ -499,7 +499,7 @@ def _read_unchanged(path: Path, sha256: str) -> bytes | None:
     data = read_bytes(path)
     return data if hashlib.sha256(data).hexdigest() == sha256 else None
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #fb9aa0c3
+
 def _read_stage(folder: Path | None, stage: Stage | None, key: str) -> Linked | None:
     "Read the clusters of a stage, unless it has another key, or its file is missing or changed."
     if not folder or not stage or stage.key != key:
@@ -526,7 +526,7 @@ def _write_stage(
     write_atomic(folder / file, data)
     return Stage(key, file, hashlib.sha256(data).hexdigest(), counts)
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #cac6abc0
+# %% ../../../nbs/models/annotation/03_stages.ipynb #6c254bf9
 def _in_percent(links: Any) -> dict[str, float]:
     "Return the scores of linking in percent."
     return {
@@ -535,7 +535,7 @@ def _in_percent(links: Any) -> dict[str, float]:
         "linking F1": 100 * links.f1,
     }
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #6c254bf9
+
 def _found(d: Document) -> Document:
     "Remove the characters without a mention."
     return d.changed(
@@ -586,7 +586,7 @@ def annotate(
     ):
         return _annotate(d, who, how, folder, s, say, gold, known)
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #879f1075
+# %% ../../../nbs/models/annotation/03_stages.ipynb #29911153
 def _check_stages(instead: Iterable[str]):
     "Refuse given mentions of a stage that does not exist."
     stages = ("mentions", "linked", "filtered", "windows", "grouped")
@@ -603,7 +603,7 @@ def _check_many(instead: Mapping[str, Any], many: int):
                 f"instead of {k}: {len(given)} clusters for {many} characters", "annotate"
             )
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #29911153
+
 def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
     "Check the given mentions."
     _check_stages(instead)
@@ -652,7 +652,7 @@ def _check_windows(system: Any, how: Annotating, known: Mapping[str, Any]):
     _check_no_mentions(how, known)
     _check_released(system, how)
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #d4c40be7
+# %% ../../../nbs/models/annotation/03_stages.ipynb #577061d0
 def _check_fields(settings: Iterable[str]):
     "Refuse settings that an annotation does not have."
     known = Annotating.__struct_fields__
@@ -660,7 +660,7 @@ def _check_fields(settings: Iterable[str]):
         if k not in known:
             raise CallError(f"annotate has no setting {k!r}", do=nearest(k, known))
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #577061d0
+
 def _how(settings: dict[str, Any]) -> Annotating:
     "Check the settings."
     _check_fields(settings)
@@ -793,12 +793,12 @@ def _is_name(phrase: str) -> bool:
             return False
     return bool(words) and words[0].lower() not in PRONOUNS
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #493331b9
+# %% ../../../nbs/models/annotation/03_stages.ipynb #ca5f2d21
 def _phrase(d: Document, s: Span) -> str:
     "Return the words of a mention."
     return " ".join(" ".join(d.tokens[s.start : s.end + 1]).split())
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #ca5f2d21
+
 def proper_names(d: Document, spans: Sequence[Span]) -> list[str]:
     "List the names among some mentions, most frequent first: at most four words, all capitalized."
     often = Counter(_phrase(d, s) for s in spans if s.end - s.start < 4)

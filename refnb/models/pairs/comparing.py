@@ -97,12 +97,12 @@ def _by_country(peoples: Mapping[str, set[str]]) -> dict[str, set[str]]:
             countries.setdefault(p, set()).add(people)
     return countries
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #47d8924e
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
 def _empty_words(more: str) -> set[str]:
     "Collect the stop words and some more, with and without their endings."
     return set(map(_stem, (*stop_words(), *more.split()))) | stop_words()
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
+
 @cache
 def word_lists() -> Lists:
     "Read the lists of words."
@@ -126,7 +126,7 @@ class Claims(NamedTuple):
     said: list[str]
     denied: list[str]
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #e8d0dac6
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #a14ec6f6
 def _claims_in(piece: str) -> Claims:
     "Split a piece of an expression at its first denial."
     nots = [*_DENIAL.finditer(piece)]
@@ -136,7 +136,7 @@ def _claims_in(piece: str) -> Claims:
     before, after = stems(piece[:start]), stems(_DENIAL.sub(" ", piece[start:]))
     return Claims(before, after) if len(nots) % 2 else Claims(before + after, [])
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #a14ec6f6
+
 def _claims_of(expression: str) -> Claims:
     "Split an expression into asserted and denied words."
     asserted: list[str] = []
@@ -198,7 +198,7 @@ def _decade(m: re.Match[str]) -> tuple[int, int]:
     century = m[2] and m[2] != "20" and m[3] == "0"
     return _within(_decade_start(m), 100 if century else 10, m[1] or m[4])
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #571e76a5
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
 def _century(m: re.Match[str]) -> tuple[int, int]:
     "Return the time of a century."
     return _within(100 * (int(m[2]) - 1), 100, m[1])
@@ -209,7 +209,7 @@ def _named_year(expression: str) -> tuple[int, int] | None:
     year = re.search(_YEAR, expression)
     return (int(year[1]), int(year[1])) if year else None
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
+
 def _period(expression: str) -> tuple[int, int] | None:
     "Return the time that an expression mentions."
     century = _CENTURY.search(expression)
@@ -356,12 +356,12 @@ def _claimed(
         related,
     ]
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #a712287d
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #9dce1f77
 def _nearness(middle: float, year: int | None) -> float:
     "Score how near a year is to the middle of a period, from -1 to 0; -0.5 if it is unknown."
     return -0.5 if year is None else -min(abs(middle - year) / 20, 1.0)
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #9dce1f77
+
 def _in_period(period: tuple[int, int], t: Told) -> tuple[float, float]:
     "Score how many years of a text are within a period, and how near its own year is."
     first, last = period

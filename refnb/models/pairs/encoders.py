@@ -95,7 +95,7 @@ def _newest_first(paths: Iterable[Path]) -> list[Path]:
     "Sort files by the time of their last change, the latest first."
     return sorted(paths, key=lambda p: -p.stat().st_mtime_ns)
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #76b0d337
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #3c549950
 @cache
 def _pair_models() -> dict[str, PairModel]:
     "Read all models of encoders.yaml by name."
@@ -118,7 +118,7 @@ def _check_settings(changed: Iterable[str]):
             do=nearest(min(bad), PairModel.__struct_fields__),
         )
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #3c549950
+
 def _with_settings(x: Any, settings: Mapping[str, Any]) -> Any:
     "Return a record with changed settings, which are validated."
     return msgspec.convert(msgspec.to_builtins(x) | settings, type(x))
@@ -133,12 +133,12 @@ def the_pair_model(name: str, **changed: Any) -> PairModel:
     except msgspec.ValidationError as e:
         raise CallError(f"{name}: {e}") from None
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #f1f814fe
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #3a8cddc5
 def _files_in(package: Any) -> list[Path]:
     "List the files of an installed package."
     return [Path(str(package.locate_file(f))) for f in package.files or []]
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #3a8cddc5
+
 def _carried(m: PairModel) -> list[Path]:
     "List the files of the packages with a model's weights; () unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
@@ -173,7 +173,7 @@ def _npm() -> Path:
     "Return the folder for packages of npm."
     return Path(load_settings().cache).expanduser() / "npm"
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #54be75cb
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #81a40d6c
 def _graph_in(place: Path) -> Path | None:
     "Find the folder with a TensorFlow.js graph in the folder of a package."
     for folder in (place, place / "dist", place / "package/dist"):
@@ -181,19 +181,19 @@ def _graph_in(place: Path) -> Path | None:
             return folder
     return None
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #81a40d6c
+
 def _graph_folder(m: PairModel) -> Path | None:
     "Find the folder with a TensorFlow.js graph: the model's own folder, or in a package of npm."
     package = m.package.rpartition("@")[0]
     return _graph_in(Path(m.model)) or _graph_in(_npm() / "node_modules" / package)
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #c779cb81
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #cf7e1642
 def _safetensors(m: PairModel) -> list[Path]:
     "List the weights of a model in installed packages, or else the unpacked ones."
     found = [f for f in _carried(m) if f.suffix == ".safetensors"]
     return found or sorted(_unpacked(m).rglob("*.safetensors"))
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #cf7e1642
+
 def _pair_weights(m: PairModel) -> Weights:
     "Locate a model's weights."
     if m.kind == LITE:
@@ -274,7 +274,7 @@ def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
         raise _cannot_load(m, _pair_weights(m), "its weights are not here")
     return _put_together(m)
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #a64030e9
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #01ae8dab
 def _word_counts(texts: Iterable[str]) -> Counter[str]:
     "Count words and signs of texts, in lower case."
     count: Counter[str] = Counter()
@@ -282,7 +282,7 @@ def _word_counts(texts: Iterable[str]) -> Counter[str]:
         count.update(re.findall(r"\w+|[^\w\s]", t.lower()))
     return count
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #01ae8dab
+
 def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
 
@@ -408,7 +408,7 @@ class Loaded:
     def __repr__(self):
         return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #fa756486
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #3c99a5fa
 def _positions(table: Any) -> int:
     "Return the number of usable positions in a table of them; RoBERTa and BART count from 2."
     lost = getattr(table, "offset", 0)
@@ -416,7 +416,7 @@ def _positions(table: Any) -> int:
         lost = table.padding_idx + 1
     return table.num_embeddings - lost
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #3c99a5fa
+
 def _has_positions(name: str, module: Any) -> bool:
     "Tell whether a module of a model is a table of positions."
     own = name.rpartition(".")[2]

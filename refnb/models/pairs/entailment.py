@@ -14,13 +14,13 @@ from ...core.types import DataError, need
 from .encoders import Loaded, PairModel, _unseen, load_with
 from .scorers import Pairs
 
-# %% ../../../nbs/models/pairs/02_entailment.ipynb #d522fcbe
+# %% ../../../nbs/models/pairs/02_entailment.ipynb #04fb058f
 def _is_entailment(label: str) -> bool:
     "Tell whether the name of an output means entailment."
     plain = label.lower().replace("-", "_").replace(" ", "_")
     return plain in ("entailment", "entails", "entail", "entailed")
 
-# %% ../../../nbs/models/pairs/02_entailment.ipynb #04fb058f
+
 def _unclear(labels: Sequence[str], where: str) -> DataError:
     "Make the error of labels of which none, or several, mean entailment."
     return DataError(
@@ -37,13 +37,13 @@ def _entailment_at(labels: Sequence[str], where: str = "") -> int:
         return at[0]
     raise _unclear(labels, where)
 
-# %% ../../../nbs/models/pairs/02_entailment.ipynb #327cd876
+# %% ../../../nbs/models/pairs/02_entailment.ipynb #625a708f
 def _labels_of(model: Any, m: PairModel) -> Sequence[str]:
     "List the names of a classifier's outputs in order: those of its settings, or its own."
     named = model.config.id2label
     return m.labels or [named[i] for i in sorted(named)]
 
-# %% ../../../nbs/models/pairs/02_entailment.ipynb #625a708f
+
 def _check_outputs(m: PairModel, outputs: int):
     "Refuse a checkpoint with other outputs than its labels name, or with a single one."
     if m.labels and len(m.labels) != outputs:

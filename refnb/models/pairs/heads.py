@@ -40,7 +40,7 @@ from refnb.models.pairs.encoders import (
     load_with,
 )
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #75f8e898
+# %% ../../../nbs/models/pairs/03_heads.ipynb #8f04518d
 def _not_positive(x: Record, fields: Iterable[str]) -> str:
     "Describe the first field that is no finite positive number, or return an empty string."
     for f in fields:
@@ -56,7 +56,7 @@ def _not_finite(x: Record, fields: Iterable[str]) -> str:
             return f"field {f}: {getattr(x, f)} is no number"
     return ""
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #8f04518d
+
 _LEAST = {
     "batch": 1,
     "epochs": 1,
@@ -151,7 +151,7 @@ def _split(changed: dict) -> tuple[dict, dict]:
     recipe = {f: changed[f] for f in changed if f in Recipe.__struct_fields__}
     return recipe, {f: changed[f] for f in changed if f not in recipe}
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #ddf3589b
+# %% ../../../nbs/models/pairs/03_heads.ipynb #21818fc0
 def _trainable(name: str) -> TrainedSystem:
     "Find a system with its own settings."
     known = trained_systems()
@@ -159,7 +159,7 @@ def _trainable(name: str) -> TrainedSystem:
         raise CallError(f"{name!r} is not a trainable system", do=nearest(name, known))
     return known[name]
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #21818fc0
+
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
     """Find a system by name, such as bi-encoder, with some settings of its recipe or its pair model changed, such
     as lr=1e-5 or tokens=128."""
@@ -562,7 +562,7 @@ def read_seal(folder: str | Path) -> TrainedSeal:
         )
     return read_seal_at(path)
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #8697f464
+# %% ../../../nbs/models/pairs/03_heads.ipynb #d92650df
 def _check_schema(data: bytes, path: Path):
     "Refuse a record in the format of another version."
     schema = msgspec.json.decode(data, type=dict).get("schema")
@@ -573,7 +573,7 @@ def _check_schema(data: bytes, path: Path):
             "use the version that wrote it, or train the system elsewhere",
         )
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #d92650df
+
 def read_seal_at(path: Path) -> TrainedSeal:
     "Read the record of a training from a file."
     try:

@@ -96,12 +96,12 @@ def _always_first(p: Pairs) -> list[float]:
         out += [1.0] * (n > 0) + [0.0] * (n - 1)
     return out
 
-# %% ../../../nbs/models/pairs/00_scorers.ipynb #0e43bb43
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #8220274d
 def _prepared(p: Pairs, ready: Callable[[str], Any]) -> tuple[list, list]:
     "Prepare expressions and options' texts, each text once."
     return list(map(ready, p.expressions)), list(map(ready, p.texts))
 
-# %% ../../../nbs/models/pairs/00_scorers.ipynb #8220274d
+
 @cache
 def stop_words() -> frozenset[str]:
     "Read the list of stop words."
@@ -221,13 +221,13 @@ def _term_counts(
         seen.update(zip(own, parts, strict=True))
     return _table(words, len(own)) @ _table(parts, len(columns))
 
-# %% ../../../nbs/models/pairs/00_scorers.ipynb #f087f445
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #fa974e08
 def _term_weights(counts: Any) -> np.ndarray:
     "Weigh each term by how few of the counted texts have it."
     texts, terms = counts.shape
     return 1 + np.log((1 + texts) / (1 + np.bincount(counts.indices, minlength=terms)))
 
-# %% ../../../nbs/models/pairs/00_scorers.ipynb #fa974e08
+
 def _row_sums(m: Any) -> np.ndarray:
     "Sum each row of a sparse table."
     return np.asarray(m.sum(axis=1)).ravel()

@@ -240,7 +240,7 @@ def _refuse_training(base: str, changed: Mapping[str, Any]):
             "give it to refnb train, or name another checkpoint",
         )
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #c25f7a71
+# %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
 def _check_settings(base: str, changed: Mapping[str, Any], trained: bool):
     "Refuse settings that a system with weights does not have."
     if trained:
@@ -252,7 +252,7 @@ def _check_settings(base: str, changed: Mapping[str, Any], trained: bool):
             f"checkpoints are for {', '.join(trained_systems())}",
         )
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
+
 def _asked_model(
     base: str, usual: PairModel | None, changed: dict, trained: bool
 ) -> PairModel | None:
@@ -400,7 +400,7 @@ def _is_fitted(system: PairSystem) -> bool:
         and WEIGHTLESS[system.base].fitted
     )
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #5c1263a7
+# %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
 _LOADERS = {"entailment": load_entailment, LITE: load_lite}  # other kinds are encoders
 
 
@@ -415,7 +415,7 @@ def _weighted_model(system: PairSystem) -> PairModel:
         )
     return m
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
+
 def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
     "Load the model of a system with weights; if `offline`, nothing is downloaded."
     m = _weighted_model(system)
@@ -433,7 +433,7 @@ def _texts_to_fit(
     fitting = _fitting_task(task)
     return pairs_of(find_task(fitting, s).questions if fitting else questions).texts
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #6476bce0
+# %% ../../../nbs/models/pairs/06_systems.ipynb #078bf193
 def _weightless_scorer(
     system: PairSystem, task: str, questions: Sequence[Question], s: Settings
 ) -> Scorer:
@@ -443,7 +443,7 @@ def _weightless_scorer(
         return Comparing(texts, weights_for(task, questions))
     return WEIGHTLESS[system.base].made(texts)
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #078bf193
+
 def scorer_of(
     system: PairSystem,
     task: str,
@@ -459,12 +459,12 @@ def scorer_of(
         scorer = _weightless_scorer(system, task, questions, s)
     return turning(scorer) if system.turned else scorer
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #0b4d54d3
+# %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
 def _block_of(kind: str) -> int:
     "Return the number of questions per call of a scorer: fewer where a model reads every pair."
     return BLOCK if kind == "cosine" else BLOCK // 20
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
+
 def _pair_answers(
     system: PairSystem,
     task: str,

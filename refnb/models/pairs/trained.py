@@ -160,14 +160,14 @@ def _bound(questions: Sequence[Question]) -> list[list[Question]]:
         out.setdefault(find(("document", q.doc_key)), []).append(q)
     return list(out.values())
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #c1e7f427
+# %% ../../../nbs/models/pairs/08_trained.ipynb #37335b3f
 def _too_few(folds: int) -> CallError:
     "Make the error of a number of folds that splits nothing."
     return CallError(
         f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation"
     )
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #37335b3f
+
 def _check_folds(groups: int, k: int):
     "Refuse fewer than two folds, and more folds than groups of questions."
     if k < 2:
@@ -211,7 +211,7 @@ def _single_units(questions: Sequence[Question], kind: str) -> list[list[Questio
     apart = chain.from_iterable(map(_alone, questions)) if kind in SINGLE else questions
     return [[q] for q in apart]
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #650ce460
+# %% ../../../nbs/models/pairs/08_trained.ipynb #90810118
 def _by_document(questions: Iterable[Question]) -> list[list[Question]]:
     "Group questions by their documents."
     out: dict[str, list[Question]] = {}
@@ -219,7 +219,7 @@ def _by_document(questions: Iterable[Question]) -> list[list[Question]]:
         out.setdefault(q.doc_key, []).append(q)
     return list(out.values())
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #90810118
+
 def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Question]]:
     "Group questions that must stay in one batch."
     return _by_document(questions) if r.together else _single_units(questions, kind)
@@ -265,12 +265,12 @@ def _packed(
         room -= weight
     return out
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #3c51c132
+# %% ../../../nbs/models/pairs/08_trained.ipynb #0c54973d
 def _documents_of(questions: Iterable[Question]) -> int:
     "Count the documents of some questions."
     return len({q.doc_key for q in questions})
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #0c54973d
+
 def _batch_size(questions: Sequence[Question], units: int, r: Recipe) -> int:
     "Return the size of a batch; of single units, as many as so many questions have on average."
     if r.unit == "examples" or r.together:
@@ -379,7 +379,7 @@ def _table_13() -> dict[str, dict[str, Any]]:
         "table_13_hyperparameters"
     ]["cells"]
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #864b3f31
+# %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
 # hyperparameter as in the table -> field of a recipe
 _PRINTED = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
 
@@ -392,7 +392,7 @@ def _not_printed(x: TrainedSystem, task: str) -> CallError:
         f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}",
     )
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
+
 def _printed_cells(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the cells of Table 13 for a system and a task."
     row = _printed_row(x, task)
@@ -538,13 +538,13 @@ class _Judged(NamedTuple):
     losses: Sequence[float] = ()  # losses by epoch, of a single training run
     failed: str = ""  # error, if training failed
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #2c7513d1
+# %% ../../../nbs/models/pairs/08_trained.ipynb #92f26b6b
 def _label(w: _Work, k: int) -> str:
     "Name the training of a recipe: by its number if there are several."
     n = len(w.recipes)
     return f"recipe {k + 1} of {n}" if n > 1 else "training"
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #92f26b6b
+
 def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
     "Evaluate a recipe; if there are several, one may fail."
     try:
@@ -666,7 +666,7 @@ def _first_of(tasks: list[str], s: Settings, limit: int) -> list[Question]:
         out += task_questions(task, s)[: limit or None]
     return out
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #7dd72c43
+# %% ../../../nbs/models/pairs/08_trained.ipynb #fb20b6ba
 def _file_ids(tasks: Iterable[str]) -> dict[str, str]:
     "Collect the ids of the files of tasks."
     ids: dict[str, str] = {}
@@ -674,7 +674,7 @@ def _file_ids(tasks: Iterable[str]) -> dict[str, str]:
         ids |= {f.key: f.blob for f in find_task(task).files}
     return ids
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #fb20b6ba
+
 def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
     "Return the source of a name, its questions, the held-out questions, and the ids of files."
     source = _source_of(name, s)

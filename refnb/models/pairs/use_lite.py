@@ -118,14 +118,14 @@ def _paths(groups: Sequence[_Group]) -> list[str]:
     "List the files of all groups."
     return list(chain.from_iterable(g.paths for g in groups))
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #c291a546
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #fa92471f
 def _check_paths(groups: Sequence[_Group], file: Path):
     "Refuse a graph that names files outside of its folder."
     for path in _paths(groups):
         if Path(path).name != path or path == "..":
             raise FormatError(f"{path!r} is not a file in its folder", str(file))
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #fa92471f
+
 def _groups(folder: Path) -> list[_Group]:
     "Read the descriptions of a graph's constants."
     file = folder / "model.json"
@@ -182,7 +182,7 @@ def _array(c: _Constant, data: bytes, at: int) -> np.ndarray:
         data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at
     ).reshape(c.shape)
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #2b5fe391
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
 def _check_length(folder: Path, there: int, due: int):
     "Refuse files that have more or fewer bytes than their constants."
     if there != due:
@@ -192,7 +192,7 @@ def _check_length(folder: Path, there: int, due: int):
             "unpack the package again",
         )
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
+
 def _read_constants(folder: str | Path) -> Arrays:
     "Read the constants of a graph."
     folder, found = Path(folder), {}
