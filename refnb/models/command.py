@@ -36,33 +36,45 @@ def _as_line(shown: dict[str, Any]) -> bytes:
     return msgspec.json.encode(shown) + b"\n"
 
 
+def _shown_question(q: Question) -> dict[str, Any]:
+    "Return what a program sees of a question."
+    return {
+        "id": q.id,
+        "doc_key": q.doc_key,
+        "text": q.text,
+        "chars": q.chars,
+        "options": q.options,
+        "meta": q.meta,
+    }
+
+
+def _shown_document(d: Document, seeds: bool) -> dict[str, Any]:
+    "Return what a program sees of a document; with `seeds`, its clusters by name."
+    names = dict(zip(d.names, d.clusters)) if seeds else d.names
+    return {"id": d.doc_key, "sentences": d.sentences, "names": names}
+
+
 def _line_of(item: Question | Document, seeds: bool = False) -> bytes:
     "Write a question or document as a line of JSON, without the gold answer; with `seeds`, clusters are shown."
-    shown: dict[str, Any]
     if isinstance(item, Question):
-        shown = {
-            "id": item.id,
-            "doc_key": item.doc_key,
-            "text": item.text,
-            "chars": item.chars,
-            "options": item.options,
-            "meta": item.meta,
-        }
-    else:
-        names = dict(zip(item.names, item.clusters)) if seeds else item.names
-        shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
-    return _as_line(shown)
+        return _as_line(_shown_question(item))
+    return _as_line(_shown_document(item, seeds))
 
 # %% ../../nbs/models/04_command.ipynb #4134c7a9
+def _outside(s: Span, d: Document, where: str) -> DataError:
+    "Make the error of a mention outside of its document."
+    return DataError(
+        f"answered with {list(s)}, which is not a span of the {d.size:,} tokens",
+        f"{where}, {d.doc_key}",
+    )
+
+
 def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
     "Check that all mentions are inside the document: others would become words of the next window."
     for cluster in answer.clusters:
         for s in cluster:
             if not 0 <= s.start <= s.end < d.size:
-                raise DataError(
-                    f"answered with {list(s)}, which is not a span of the {d.size:,} tokens",
-                    f"{where}, {d.doc_key}",
-                )
+                raise _outside(s, d, where)
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #85982d5d
@@ -78,22 +90,32 @@ def _decode_output(line: bytes, shown: str, where: str) -> dict[str, Any]:
         ) from None
 
 # %% ../../nbs/models/04_command.ipynb #1e905e26
+def _check_scores(answer: Answer, n: int, at: str):
+    "Refuse more or fewer scores than options."
+    if answer.scores is not None and len(answer.scores) != n:
+        raise DataError(f"gave {len(answer.scores)} scores for {n} options", at)
+
+
 def _check_options(answer: Answer, n: int, at: str):
     "Check that an answer is about the options of its question, n of them."
     if answer.chosen and max(answer.chosen) >= n:
         raise DataError(f"chose option {max(answer.chosen)} of {n}", at)
-    if answer.scores is not None and len(answer.scores) != n:
-        raise DataError(f"gave {len(answer.scores)} scores for {n} options", at)
+    _check_scores(answer, n, at)
 
 # %% ../../nbs/models/04_command.ipynb #f9a2b85e
-def _check_id(key: Any, asked: Mapping[str, Any], answered: set[str], where: str):
-    "Check that an id is one of the input and has no answer yet."
+def _check_asked(key: Any, asked: Mapping[str, Any], where: str):
+    "Check that an id is one of the input."
     if not isinstance(key, str) or key not in asked:
         raise DataError(
             f"answered {key!r}, which is not an id of the input",
             where,
             "repeat the id of the question",
         )
+
+
+def _check_id(key: Any, asked: Mapping[str, Any], answered: set[str], where: str):
+    "Check that an id is one of the input and has no answer yet."
+    _check_asked(key, asked, where)
     if key in answered:
         raise DataError(f"answered {key} twice", where, "write one line per question")
 
@@ -109,6 +131,15 @@ def _as_said(key: str, item: Any, fields: dict[str, Any], where: str) -> Said:
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #e6887ad9
+def _no_answer(key: str, e: Exception, shown: str, where: str) -> DataError:
+    "Make the error of a line that is no answer to its question."
+    return DataError(
+        f"wrote no answer to {key}: {e}; it wrote {shown!r}",
+        where,
+        "write chosen, scores, choice, clusters or error",
+    )
+
+
 def _read_output(
     line: bytes, asked: Mapping[str, Any], answered: set[str], where: str
 ) -> Said:
@@ -123,11 +154,7 @@ def _read_output(
     try:
         return _as_said(key, asked[key], fields, where)
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
-        raise DataError(
-            f"wrote no answer to {key}: {e}; it wrote {shown!r}",
-            where,
-            "write chosen, scores, choice, clusters or error",
-        ) from None
+        raise _no_answer(key, e, shown, where) from None
 
 # %% ../../nbs/models/04_command.ipynb #e036a2ec
 class _Part(NamedTuple):
@@ -208,12 +235,18 @@ def canary_line(d: Document) -> bytes:
     )
 
 
+def _not_an_answer(line: bytes) -> str:
+    "Describe a line that is no answer to a canary."
+    shown = line.decode("utf-8", "replace").strip()[:120]
+    return f"it wrote {shown!r}, which is not an answer to a document"
+
+
 def _canary_answer(line: bytes, d: Document, where: str) -> _Proof | str:
     "Read a program's answer to a canary; return an error text if it is malformed."
     try:
         proof = msgspec.json.decode(line, type=_Proof)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return f"it wrote {line.decode('utf-8', 'replace').strip()[:120]!r}, which is not an answer to a document"
+        return _not_an_answer(line)
     if proof.error:
         return proof.error[:200]
     if proof.id != d.doc_key:
@@ -253,11 +286,17 @@ def _split_fault(d: Document, cluster: Mapping[Span, int]) -> str:
     return ""
 
 
+def _numbers(clusters: Clusters) -> dict[Span, int]:
+    "Number the clusters: each mention's number."
+    cluster: dict[Span, int] = {}
+    for i, spans in enumerate(clusters):
+        cluster.update(dict.fromkeys(spans, i))
+    return cluster
+
+
 def clusters_fault(d: Document, found: Clusters) -> str:
     "Describe the first error in the clusters of a text with undisputed gold; further clusters do not matter."
-    cluster: dict[Span, int] = {}
-    for i, spans in enumerate(found):
-        cluster.update(dict.fromkeys(spans, i))
+    cluster = _numbers(found)
     if fault := _split_fault(d, cluster):
         return fault
     for a, b in product([c[0] for c in d.clusters], repeat=2):
@@ -266,12 +305,23 @@ def clusters_fault(d: Document, found: Clusters) -> str:
     return ""
 
 # %% ../../nbs/models/04_command.ipynb #7220bfe2
+def _last_start(clusters: Clusters) -> int:
+    "Return where the last mention begins; 0 without mentions."
+    return max(map(attrgetter("start"), chain.from_iterable(clusters)), default=0)
+
+
 def meaning_fault(d: Document, found: Clusters) -> str:
     "Describe an error in the clusters of a canary; a long one needs a mention near its end."
-    last = max(map(attrgetter("start"), chain.from_iterable(found)), default=0)
-    if d.meta.get("long") and last <= d.size * 3 // 4:
+    if d.meta.get("long") and _last_start(found) <= d.size * 3 // 4:
         return "it finds nothing in the last quarter of a long text"
     return clusters_fault(d, found)
+
+# %% ../../nbs/models/04_command.ipynb #3d72edf7
+def _ended(status: int, last: str) -> str:
+    "Describe how a program failed: its status, and the last line of its standard error."
+    killed = " (killed: possibly out of memory)" if status == -9 else ""
+    said = f": {last}" if last else ""
+    return f"ended with status {status}{killed}{said}"
 
 # %% ../../nbs/models/04_command.ipynb #69d8cf9d
 def _last_line(errors: Sequence[bytes]) -> str:
@@ -348,13 +398,7 @@ class _Process:
         """Return why the program failed, or ""."""
         status = self.p.wait()
         self.listener.join(10)  # the last lines of stderr may be pending
-        last = _last_line(self.errors)
-        killed = " (killed: possibly out of memory)" if status == -9 else ""
-        return (
-            f"ended with status {status}{killed}" + (f": {last}" if last else "")
-            if status
-            else ""
-        )
+        return _ended(status, _last_line(self.errors)) if status else ""
 
     def end(self):
         if self.p.poll() is None:
@@ -372,6 +416,16 @@ class CommandEntry(Record):
     window: int = 0  # nominal window size in tokens; 0: whole documents
     version: str = ""  # your version label; another label makes another run
 
+# %% ../../nbs/models/04_command.ipynb #6e9f0c43
+def _command_words(command: str | list[str]) -> list[str]:
+    "Return the words of a command line."
+    return shlex.split(command) if isinstance(command, str) else list(command)
+
+
+def _file_hash(path: Path) -> str:
+    "Hash a file to 16 hexadecimal digits."
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
 # %% ../../nbs/models/04_command.ipynb #2d3411a6
 class CommandSystem(BaseSystem):
     "A system made of a program that reads items from stdin and writes answers to stdout."
@@ -386,11 +440,7 @@ class CommandSystem(BaseSystem):
 
     def __init__(self, name: str, entry: CommandEntry, cwd: Path | None = None):
         self.name, self.entry, self.cwd = name, entry, cwd
-        self.words = (
-            shlex.split(entry.command)
-            if isinstance(entry.command, str)
-            else list(entry.command)
-        )
+        self.words = _command_words(entry.command)
         if not self.words:
             raise CallError("names no command", name)
         self.title, self.shapes = entry.title or name, frozenset(entry.shapes)
@@ -410,11 +460,7 @@ class CommandSystem(BaseSystem):
     def _files(self) -> dict[str, str]:
         "Hash the files that the command names: another program gives other answers."
         paths = [(self.cwd or Path()) / w for w in self.words]
-        return {
-            p.name: hashlib.sha256(p.read_bytes()).hexdigest()[:16]
-            for p in paths
-            if p.is_file()
-        }
+        return {p.name: _file_hash(p) for p in paths if p.is_file()}
 
     def identity(self, task: Task) -> Identity:
         settings: dict[str, Any] = {"command": self.words, "version": self.entry.version}
@@ -423,13 +469,15 @@ class CommandSystem(BaseSystem):
             data=self._files(),
         )
 
+    def _is_here(self) -> bool:
+        "Tell whether the program is in the path, or a file in its folder."
+        file = (self.cwd or Path()) / self.words[0]
+        return bool(shutil.which(self.words[0])) or file.is_file()
+
     def lacks(self, task: Task) -> str:
-        found = (
-            shutil.which(self.words[0]) or ((self.cwd or Path()) / self.words[0]).is_file()
-        )
-        return super().lacks(task) or (
-            "" if found else f"there is no program {self.words[0]}"
-        )
+        if why := super().lacks(task):
+            return why
+        return "" if self._is_here() else f"there is no program {self.words[0]}"
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items:
@@ -446,6 +494,15 @@ class CommandSystem(BaseSystem):
         finally:
             process.end()
 
+    def _without_answer(self, key: str) -> Failure:
+        "Make the failure of an item that a program did not answer."
+        return Failure(
+            key,
+            "no answer",
+            f"{self.name} ended without an answer",
+            "answers so far are saved; fix it and rerun",
+        )
+
     def _answers(self, process: _Process, parts: Sequence[_Part]) -> Iterator[Said]:
         "Yield the program's answers, then a failure for each item without one."
         asked, answered = {p.key: p.item for p in parts}, cast(set[str], set())
@@ -458,12 +515,7 @@ class CommandSystem(BaseSystem):
                 f"{_answered(parts, answered)} answers are saved; fix it and rerun",
             )
         for key in asked.keys() - answered:
-            yield Failure(
-                key,
-                "no answer",
-                f"{self.name} ended without an answer",
-                "answers so far are saved; fix it and rerun",
-            )
+            yield self._without_answer(key)
 
     def _prove(self, process: _Process, items: Sequence[Any]):
         "Send the canaries and raise an error unless each is answered correctly."
@@ -497,10 +549,12 @@ class CommandSystem(BaseSystem):
         return _Proof(d.doc_key, tuple(clusters), words)
 
 # %% ../../nbs/models/04_command.ipynb #0063c2c2
+_SETTINGS = ("patience", "window")  # settings that a program has
+
+
 def _changed(name: str, e: CommandEntry, changed: Mapping[str, Any]) -> CommandEntry:
-    "Change the settings that a program has: patience and window."
-    known = ("patience", "window")
-    refuse_settings(name, {k: v for k, v in changed.items() if k not in known})
+    "Change the settings that a program has."
+    refuse_settings(name, {k: v for k, v in changed.items() if k not in _SETTINGS})
     return changed_record(e, changed, "a program")
 
 

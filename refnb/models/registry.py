@@ -61,6 +61,31 @@ _PREFIXES = (
     | dict.fromkeys(("inspect/", "harness/"), "refnb.models.published.logs:named_log")
 )
 
+# %% ../../nbs/models/01_registry.ipynb #c53ed5f4
+# field -> the kind that an entry with it has; the first one counts
+_BY_FIELD = {
+    "files": "published-clusters",
+    "file": "published",
+    "command": "command",
+    "function": "function",
+    "model": "language-model",
+}
+
+
+def _is_pair_model(kind: str | None, data: Mapping[str, Any]) -> bool:
+    "Tell whether the fields of an entry are those of a pair model."
+    if "pair" in data or kind in ("cosine", "entailment", "use-lite"):
+        return True
+    return kind is None and "tokens" in data
+
+
+def _kind_of_fields(data: Mapping[str, Any]) -> str:
+    "Infer the kind of an entry that names none."
+    for field, kind in _BY_FIELD.items():
+        if field in data:
+            return kind
+    raise CallError("has no kind", do=f"write one of {', '.join(KINDS)}")
+
 # %% ../../nbs/models/01_registry.ipynb #f4366f46
 def _kind(data: Mapping[str, Any]) -> str:
     "Infer the kind of an entry, from its fields if it names none."
@@ -73,24 +98,16 @@ def _kind(data: Mapping[str, Any]) -> str:
         return str(kind)
     if kind in _PROVIDERS or "provider" in data:
         return "language-model"
-    if (
-        "pair" in data
-        or kind in ("cosine", "entailment", "use-lite")
-        or (kind is None and "tokens" in data)
-    ):
+    if _is_pair_model(kind, data):
         return "pair-model"
     if kind is not None:
         raise CallError(f"unknown kind {kind!r}", do=nearest(str(kind), KINDS))
-    for field, inferred in {
-        "files": "published-clusters",
-        "file": "published",
-        "command": "command",
-        "function": "function",
-        "model": "language-model",
-    }.items():
-        if field in data:
-            return inferred
-    raise CallError("has no kind", do=f"write one of {', '.join(KINDS)}")
+    return _kind_of_fields(data)
+
+# %% ../../nbs/models/01_registry.ipynb #38accc44
+def _is_odd(name: str) -> bool:
+    "Tell whether a name is empty, or has signs that names of systems give a meaning."
+    return bool(set("[]@") & set(name)) or name.strip() != name or not name
 
 # %% ../../nbs/models/01_registry.ipynb #d0c98063
 def _check_name(name: Any, path: Path):
@@ -99,12 +116,20 @@ def _check_name(name: Any, path: Path):
         raise FormatError(
             f"the name {name!r} is not a string", str(path), "put it in quotation marks"
         )
-    if set("[]@") & set(name) or name.strip() != name or not name:
+    if _is_odd(name):
         raise FormatError(
             f"{name!r} cannot be a name",
             str(path),
             "leave out brackets, @ and outer blanks",
         )
+
+
+def _entry(name: str, fields: dict[str, Any], path: Path) -> Entry:
+    "Make an entry of a file's fields."
+    try:
+        return Entry(name, _kind(fields), fields, path)
+    except CallError as e:
+        raise FormatError(e.what, f"{path}, {name}", e.do) from None
 
 
 def _read(path: Path) -> Iterator[Entry]:
@@ -113,10 +138,7 @@ def _read(path: Path) -> Iterator[Entry]:
     several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
     for name, fields in (data if several else {path.stem: data}).items():
         _check_name(name, path)
-        try:
-            yield Entry(name, _kind(fields), fields, path)
-        except CallError as e:
-            raise FormatError(e.what, f"{path}, {name}", e.do) from None
+        yield _entry(name, fields, path)
 
 # %% ../../nbs/models/01_registry.ipynb #dafe94dc
 class Registry(NamedTuple):
@@ -144,28 +166,38 @@ def numbered(name: str) -> list[str]:
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
 # %% ../../nbs/models/01_registry.ipynb #196fc933
+def _twice(entry: Entry, first: Entry) -> str:
+    "Describe an entry whose name is taken."
+    return (
+        f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; "
+        f"choose another"
+    )
+
+
+def _enter(found: Registry, entry: Entry):
+    "Add an entry, under all names that it covers."
+    first = found.entries.setdefault(entry.name, entry)
+    if first is not entry:
+        found.doubled[entry.name] = _twice(entry, first)
+    found.numbered.update(dict.fromkeys(numbered(entry.name), first))
+
+
+def _enter_file(found: Registry, path: Path):
+    "Add the entries of a file, or the error in reading it."
+    try:
+        for entry in _read(path):
+            _enter(found, entry)
+    except RefnbError as e:
+        found.faults[str(path)] = e
+
+# %% ../../nbs/models/01_registry.ipynb #9fbec5c4
 @cache
 def _registry(folder: str, stamps: tuple[tuple[str, int], ...]) -> Registry:
     found = Registry({}, {}, {}, {})
     for path in card_files("data/systems", [folder]):
-        if path in _NOT_SYSTEMS:
-            continue
-        try:
-            for entry in _read(path):
-                _enter(found, entry)
-        except RefnbError as e:
-            found.faults[str(path)] = e
+        if path not in _NOT_SYSTEMS:
+            _enter_file(found, path)
     return found
-
-
-def _enter(found: Registry, entry: Entry):
-    first = found.entries.setdefault(entry.name, entry)
-    if first is not entry:
-        found.doubled[entry.name] = (
-            f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; "
-            f"choose another"
-        )
-    found.numbered.update(dict.fromkeys(numbered(entry.name), first))
 
 
 def registry(s: Settings | None = None) -> Registry:
@@ -185,14 +217,24 @@ def entries_of(kind: str, s: Settings | None = None) -> dict[str, Entry]:
 R = TypeVar("R", bound=Record)
 
 
+def _words(text: str) -> list[str]:
+    "Split a list at its commas."
+    return list(map(str.strip, filter(None, text.split(","))))
+
+
+def _from_text(kind: Any, text: str) -> Any:
+    "Read a setting from the command line: commas separate a list, a bracket begins JSON."
+    if get_origin(kind) is tuple and not text.startswith("["):
+        return _words(text)
+    if kind is not str and text.startswith(("[", "{", "null")):
+        return msgspec.json.decode(text)
+    return text
+
+
 def _field(kind: Any, value: Any) -> Any:
     "Convert a value to a field's type; in text from the command line, commas separate a list."
-    if isinstance(value, str) and get_origin(kind) is tuple and not value.startswith("["):
-        value = list(map(str.strip, filter(None, value.split(","))))
-    elif (
-        isinstance(value, str) and kind is not str and value.startswith(("[", "{", "null"))
-    ):
-        value = msgspec.json.decode(value)
+    if isinstance(value, str):
+        value = _from_text(kind, value)
     return msgspec.to_builtins(msgspec.convert(value, kind, strict=False))
 
 # %% ../../nbs/models/01_registry.ipynb #b84a85aa
@@ -241,6 +283,14 @@ def _choices(kind: type[Record], key: str) -> str:
         else ""
     )
 
+# %% ../../nbs/models/01_registry.ipynb #2d1adc40
+def _converted(data: dict[str, Any], kind: type[R], what: str) -> R:
+    "Make a record of its fields; errors name `what` it is."
+    try:
+        return msgspec.convert(data, kind)
+    except (msgspec.ValidationError, ValueError) as e:
+        raise CallError(str(e), what) from None
+
 # %% ../../nbs/models/01_registry.ipynb #7bbb080a
 def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
     """Change some settings of a record, typed or as text, and check it.
@@ -261,20 +311,22 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
                 if isinstance(x, dict) and ("." in key or isinstance(value, Mapping))
                 else x
             )
-    try:
-        return msgspec.convert(data, type(record))
-    except (msgspec.ValidationError, ValueError) as e:
-        raise CallError(str(e), what) from None
+    return _converted(data, type(record), what)
 
 # %% ../../nbs/models/01_registry.ipynb #1046f60e
-def record_of(entry: Entry, kind: type[R], **defaults) -> R:
-    """Read an entry as a record; the entry's `kind` is dropped unless the record has this field.
-    `defaults` fill the fields that the entry omits."""
+def _fields_of(entry: Entry, kind: type[Record]) -> dict[str, Any]:
+    "Return the fields of an entry; its `kind` is dropped unless the record has this field."
     data = dict(entry.data)
     if "kind" not in kind.__struct_fields__ or data.get("kind") in KINDS:
         data.pop("kind", None)
+    return data
+
+
+def record_of(entry: Entry, kind: type[R], **defaults) -> R:
+    """Read an entry as a record; the entry's `kind` is dropped unless the record has this field.
+    `defaults` fill the fields that the entry omits."""
     try:
-        return msgspec.convert(defaults | data, kind)
+        return msgspec.convert(defaults | _fields_of(entry, kind), kind)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
@@ -344,6 +396,18 @@ def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syst
         e.needs,
     )
 
+# %% ../../nbs/models/01_registry.ipynb #25023d88
+def _as_system(found: Any, name: str) -> System:
+    "Return what another package offers as a system: a system, or an answering function."
+    if isinstance(found, System):
+        return found
+    if callable(found):
+        return FunctionSystem(found, name)
+    raise FormatError(
+        f"offers {found!r}, which is neither a system nor a function",
+        f"{name}, of the entry points refnb.systems",
+    )
+
 # %% ../../nbs/models/01_registry.ipynb #dfa78118
 # suffix of a pair model's name: flips its choice for negated expressions
 TURNED = "+negation"
@@ -356,30 +420,18 @@ def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
         found = found(**changed)
     else:
         refuse_settings(name, changed)
-    if isinstance(found, System):
-        return found
-    if callable(found):
-        return FunctionSystem(found, name)
-    raise FormatError(
-        f"offers {found!r}, which is neither a system nor a function",
-        f"{name}, of the entry points refnb.systems",
-    )
+    return _as_system(found, name)
 
 # %% ../../nbs/models/01_registry.ipynb #49d27387
+def _turned_entry(base: str, r: Registry) -> Entry | None:
+    "Return the entry of a pair model whose name has a suffix here."
+    entry = r.entries.get(base.removesuffix(TURNED))
+    return entry if entry and entry.kind == "pair-model" else None
+
+
 def _entry_of(base: str, r: Registry) -> Entry | None:
     "Return the entry that makes the system of this name; a pair model may have a suffix."
-    entry = (
-        r.entries.get(base)
-        or r.numbered.get(base)
-        or r.entries.get(base.removesuffix(TURNED))
-    )
-    if not entry:
-        return None
-    return (
-        entry
-        if base == entry.name or base in r.numbered or entry.kind == "pair-model"
-        else None
-    )
+    return r.entries.get(base) or r.numbered.get(base) or _turned_entry(base, r)
 
 
 def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | None:
@@ -397,21 +449,39 @@ def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | No
             return lambda changed: named_object(made)(base, changed, s)
     return None
 
+# %% ../../nbs/models/01_registry.ipynb #e9009731
+def _fault_in(base: str, faults: Mapping[str, RefnbError]) -> RefnbError | None:
+    "Return the error in reading the file of a name."
+    for path, fault in faults.items():
+        if Path(path).stem == base:
+            return fault
+    return None
+
+
+def _unreadable(faults: Mapping[str, RefnbError]) -> str:
+    "Mention the files that cannot be read, if any, with the first error."
+    if not faults:
+        return ""
+    first = next(iter(faults.values()))
+    return f" ({len(faults)} of your files cannot be read: {first})"
+
 # %% ../../nbs/models/01_registry.ipynb #e3027214
 def _unknown(system: str, base: str, s: Settings) -> RefnbError:
     "Return the error for a name that is not found: a file of this name may be unreadable."
     faults = registry(s).faults
-    for path, fault in faults.items():
-        if Path(path).stem == base:
-            return fault
-    unreadable = (
-        f" ({len(faults)} of your files cannot be read: {next(iter(faults.values()))})"
-        if faults
-        else ""
-    )
+    if fault := _fault_in(base, faults):
+        return fault
     return CallError(
-        f"unknown system {system!r}{unreadable}", do=nearest(system, system_names(s))
+        f"unknown system {system!r}{_unreadable(faults)}",
+        do=nearest(system, system_names(s)),
     )
+
+
+def _given_system(system: Callable | System, changed: Mapping[str, Any]) -> System:
+    "Return a given system, or make one of a function; neither has settings."
+    made = system if isinstance(system, System) else FunctionSystem(system)
+    refuse_settings(made.name, changed)
+    return made
 
 
 def find_system(
@@ -424,9 +494,7 @@ def find_system(
     >>> refnb.find_system("gpt-4o-mini", order="reversed")
     """
     if not isinstance(system, str):
-        made = system if isinstance(system, System) else FunctionSystem(system)
-        refuse_settings(made.name, changed)
-        return made
+        return _given_system(system, changed)
     s = s or load_settings()
     base, given = split_name(system)
     if maker := _maker(base, s):
@@ -463,12 +531,17 @@ class Listed(NamedTuple):
     cost: str  # price, if known
 
 # %% ../../nbs/models/01_registry.ipynb #146e1d95
+def _unusable(name: str, title: str, e: RefnbError) -> Listed:
+    "Describe a system that cannot be used, by its error."
+    return Listed(name, title, "", f"cannot be used: {e}", "")
+
+
 def _listed(name: str, s: Settings) -> Listed:
     "Describe one system; a broken one with its error."
     try:
         x: Any = find_system(name, s)
     except RefnbError as e:
-        return Listed(name, name, "", f"cannot be used: {e}", "")
+        return _unusable(name, name, e)
     return Listed(
         name,
         x.title,
@@ -483,5 +556,5 @@ def listed_systems(s: Settings | None = None) -> list[Listed]:
     s = s or load_settings()
     lines = [_listed(name, s) for name in system_names(s)]
     for path, e in registry(s).faults.items():
-        lines.append(Listed(Path(path).stem, "", "", f"cannot be used: {e}", ""))
+        lines.append(_unusable(Path(path).stem, "", e))
     return lines

@@ -43,13 +43,19 @@ _IN_WORD = rf"[^\W_{_CJK}]"
 _WORD = re.compile(rf"[{_CJK}]|{_IN_WORD}+")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #f90793a4
-@cache
-def _role(*roles: str) -> str:
-    "Return an expression for the words of some roles."
+def _words_of(*roles: str) -> list[str]:
+    "List the words of some roles, which are expressions themselves."
     words = read_yaml(packaged("data/prompts/reading.yaml"), dict[str, list[str]])
     parts: list[str] = []
     for role in roles:
         parts += words[role]
+    return parts
+
+
+@cache
+def _role(*roles: str) -> str:
+    "Return an expression for the words of some roles."
+    parts = _words_of(*roles)
     return rf"(?<!{_IN_WORD})(?:{'|'.join(parts)})(?!{_IN_WORD})"
 
 
@@ -75,11 +81,16 @@ _BEGIN = re.compile(
     re.I,
 )
 
+# %% ../../nbs/models/07_reply_reading.ipynb #93fa89a7
+def _without_tokens(text: str) -> str:
+    "Remove the special tokens before a reply, and what follows the one that ends it."
+    text = text[m.end() :] if (m := _BEGIN.match(text)) else text
+    return text[: m.start()] if (m := _END.search(text)) else text
+
 # %% ../../nbs/models/07_reply_reading.ipynb #8685f904
 def written(text: str) -> str:
     "Normalize a reply: no special tokens, characters in their usual form."
-    text = text[m.end() :] if (m := _BEGIN.match(text)) else text
-    text = text[: m.start()] if (m := _END.search(text)) else text
+    text = _without_tokens(text)
     if "&" in text:
         text = html.unescape(text)
     return unicodedata.normalize("NFKC", text.translate(_QUOTES))
@@ -195,13 +206,18 @@ _ITS = re.compile(r"'s (?:the|a|right|correct|not|my|clearly|definitely)\b")
 _BEFORE = re.compile(rf"({_IN_WORD}[\w'-]*)(\.?) $")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #175433a1
+def _is_of_name(text: str, at: int) -> bool:
+    "Tell whether the word at a position can belong to a name."
+    word = re.match(r"\w+", text[at : at + 21])
+    return not (word and _finds("filler", "links", "nouns").fullmatch(word[0]))
+
+
 def _goes_on_as_name(text: str, end: int) -> bool:
     "Tell whether a longer name continues after a position."
     m = _OF_A_NAME.match(text, end)
     if not m or _ITS.match(text, end):
         return False
-    word = re.match(r"\w+", text[m.end() - 1 : m.end() + 20])
-    return not (word and _finds("filler", "links", "nouns").fullmatch(word[0]))
+    return _is_of_name(text, m.end() - 1)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #61184b2e
 def _is_usual(word: str) -> bool:
@@ -430,15 +446,19 @@ _GOES_ON = re.compile(
 _VERDICT = r"[\"')\]]*\s*[:–—=(-]\s*(?:it's |it is |this is |that's )?"
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1b02d64f
+def _is_wrong(after: str) -> bool:
+    "Tell whether the preceding option is called wrong."
+    if re.match(_VERDICT + _role("wrong"), after, re.I):
+        return True
+    pattern = r"[\"')\]]*\s*,?\s*(?:which |who )?" + _role("not_after")
+    return bool(re.match(pattern, after, re.I))
+
+
 def _denied(before: str, after: str) -> bool:
     "Tell whether an option is denied."
     if _finds("not_before").search(_CLAUSE.split(before)[-1]):
         return True
-    if re.match(_VERDICT + _role("wrong"), after, re.I):
-        return True
-    return bool(
-        re.match(r"[\"')\]]*\s*,?\s*(?:which |who )?" + _role("not_after"), after, re.I)
-    )
+    return _is_wrong(after)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #3f231df0
 _DOUBT = re.compile(
@@ -455,21 +475,20 @@ def _has_name(words: list[str]) -> bool:
     return False
 
 
+def _leads(gap: str) -> bool:
+    "Tell whether a text before an option has only a few words, and neither a name nor a doubt."
+    words = re.findall(r"\w+(?:'\w+)?", gap)
+    if len(words) > 5 or _has_name(words):
+        return False
+    return not re.search(r"[;.]", gap) and not _DOUBT.search(gap)
+
+
 def _led(before: str, *roles: str) -> bool:
     "Tell whether a text leads directly from a word of these roles to an option."
     end = -1
     for m in _finds(*roles).finditer(before):
         end = m.end()
-    if end < 0:
-        return False
-    gap = before[end:]
-    words = re.findall(r"\w+(?:'\w+)?", gap)
-    return (
-        len(words) <= 5
-        and not _has_name(words)
-        and not re.search(r"[;.]", gap)
-        and not _DOUBT.search(gap)
-    )
+    return end >= 0 and _leads(before[end:])
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6abd1fe5
 _SEPARATOR = re.compile(r"[:=→]|->")
@@ -537,15 +556,18 @@ def _affirmed(after: str) -> bool:
     return bool(affirmed or re.match(_VERDICT + _role("right_alone"), after, re.I))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #310378e1
+def _closes(before: str, after: str) -> bool:
+    "Tell whether a letter closes a sentence, or follows a verb."
+    if _is().search(before[-40:]):
+        return True
+    return bool(_LAST.search(before)) and not re.search(r"\w", after)
+
+
 def _is_meant(before: str, after: str, letter: bool) -> bool:
     "Tell whether an option is in a statement about the meaning, or is a letter that closes a sentence."
     if _led(before[-100:], "meaning") or _MENTION.search(before[-40:]):
         return True
-    if not letter:
-        return False
-    return bool(
-        _is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after))
-    )
+    return letter and _closes(before, after)
 
 
 def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> int:
@@ -638,17 +660,16 @@ def _only(units: list[_Unit], shown: Shown) -> Reading:
     return Reading(option)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #4e0e6864
+def _is_corrected(sentences: list[str], sure: _Unit, u: _Unit) -> bool:
+    "Tell whether a correction comes shortly before a later option."
+    before = sentences[max(sure.line, u.line - 2) : u.line + 1]
+    return any(map(_finds("corrects").search, before))
+
+
 def _taken_back(units: list[_Unit], sentences: list[str], sure: _Unit) -> bool:
     "Tell whether another option is named later, after a correction."
     for u in units[units.index(sure) + 1 :]:
-        if u.option == sure.option:
-            continue
-        if any(
-            map(
-                _finds("corrects").search,
-                sentences[max(sure.line, u.line - 2) : u.line + 1],
-            )
-        ):
+        if u.option != sure.option and _is_corrected(sentences, sure, u):
             return True
     return False
 
@@ -724,11 +745,16 @@ def _all_units(sentences: list[str]) -> list[_Unit]:
     return out
 
 
+def _names_nothing(sentence: str) -> bool:
+    "Tell whether a sentence says what the mention refers to, and names no option."
+    return bool(_LABELLED.search(sentence)) and not re.search(_U, sentence)
+
+
 def _labelled(sentences: list[str]) -> list[_Unit]:
     "List the sentences that say what the mention refers to, and name no option."
     out = []
     for i, s in enumerate(sentences):
-        if _LABELLED.search(s) and not re.search(_U, s):
+        if _names_nothing(s):
             out.append(_Unit(-1, STRONG, False, i))
     return out
 
@@ -780,20 +806,24 @@ def _json_text(inside: str) -> str:
         return inside
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5b8ca03e
+def _value(m: re.Match[str]) -> str:
+    "Return the value of a JSON field: a string, a list, or a bare word."
+    return m[3] or m[4] or m[5] or "" if m[2] is None else _json_text(m[2])
+
+
 def _keyed(text: str) -> list[str]:
     "List the values of JSON's answer fields, also in malformed JSON."
-    if "{" not in text:
-        return []
-    out = []
-    for m in _PAIR_OF.finditer(text):
-        out.append(m[3] or m[4] or m[5] or "" if m[2] is None else _json_text(m[2]))
-    return out
+    return list(map(_value, _PAIR_OF.finditer(text))) if "{" in text else []
+
+
+def _boxed(text: str) -> list[str]:
+    "List the contents of boxes, as LaTeX and some models write them."
+    return [m[1] or m[2] or "" for m in _BOX.finditer(text)]
 
 
 def contained(text: str) -> list[str]:
     "List the answers in tags, boxes and JSON fields."
-    boxed = [m[1] or m[2] or "" for m in _BOX.finditer(text)]
-    return list(filter(str.strip, (*_tagged(text), *boxed, *_keyed(text))))
+    return list(filter(str.strip, (*_tagged(text), *_boxed(text), *_keyed(text))))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #34beadf0
 # characters that are read; longer replies answer at the beginning or at the end

@@ -9,7 +9,7 @@ __all__ = ['Progress', 'Opened', 'open_system_run', 'tolerated', 'predicted_docu
 # %% ../../nbs/models/02_running.ipynb #42638ad2
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -45,17 +45,28 @@ class Opened(NamedTuple):
     task: Task  # its task
     system: System  # its system
 
+# %% ../../nbs/models/02_running.ipynb #df8881ce
+def _check_system(task: Task, system: System):
+    "Refuse a system that lacks something for a task, such as the right shape, weights or a key."
+    if why := system.lacks(task):
+        fault = DataError if task.shape in system.shapes else CallError
+        raise fault(why, system.name)
+
+
+def _keep_questions(run: Run, task: Task):
+    "Write the questions beside the answers of a task that refnb does not know."
+    if not task.known and task.shape == "choice" and not run.questions_path.exists():
+        write_jsonl(run.questions_path, task.questions, canary=True)
+
 # %% ../../nbs/models/02_running.ipynb #7a83679d
 def open_system_run(task: Task, system: System) -> Opened:
     "Create the run of a system on a task, or find an earlier one."
-    if why := system.lacks(task):
-        raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
+    _check_system(task, system)
     kind = Answer if task.shape == "choice" else ClusterAnswer
     run = open_run(
         info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", "")
     )
-    if not task.known and task.shape == "choice" and not run.questions_path.exists():
-        write_jsonl(run.questions_path, task.questions, canary=True)
+    _keep_questions(run, task)
     return Opened(run, task, system)
 
 # %% ../../nbs/models/02_running.ipynb #5366b3d8
@@ -73,15 +84,19 @@ class _Filling:
         self.since = time.monotonic()
         self.failures: list[Failure] = []
 
+    def _flush(self):
+        "Write answers to disk, twice a second at most."
+        if time.monotonic() - self.since > 0.5:
+            self.writer.flush()
+            self.since = time.monotonic()
+
     def add(self, answer: Said):
         if isinstance(answer, Failure):
             self.failures.append(answer)
             return
         self.writer.add(answer)
         self.n += 1
-        if time.monotonic() - self.since > 0.5:
-            self.writer.flush()
-            self.since = time.monotonic()
+        self._flush()
         if self.progress:
             self.progress(self.n, self.total)
 
@@ -114,6 +129,16 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress | None) -> list[Fa
             to.add(answer)
     return to.failures
 
+# %% ../../nbs/models/02_running.ipynb #2818e90f
+def _check_tolerance(tolerate: float):
+    "Refuse a number of failures that is negative or no whole number, unless it is a share."
+    if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)):
+        raise CallError(
+            f"cannot tolerate {tolerate:g} failures",
+            "--tolerate",
+            "say how many, or a share below 1",
+        )
+
 # %% ../../nbs/models/02_running.ipynb #e64f6832
 def tolerated(tolerate: float, task: Task, total: int) -> int:
     "Return how many of `total` questions may fail in a complete run; `tolerate` below 1 is a share."
@@ -123,12 +148,7 @@ def tolerated(tolerate: float, task: Task, total: int) -> int:
             "--tolerate",
             "omit it; answers so far are saved",
         )
-    if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)):
-        raise CallError(
-            f"cannot tolerate {tolerate:g} failures",
-            "--tolerate",
-            "say how many, or a share below 1",
-        )
+    _check_tolerance(tolerate)
     return int(tolerate * total) if tolerate < 1 else int(tolerate)
 
 
@@ -147,32 +167,44 @@ def _counted(failures: list[Failure]) -> str:
     )
 
 
+def _failed_of(failures: list[Failure], asked: int) -> str:
+    "Describe how many questions failed, of which kinds, and the first one."
+    first, kinds = failures[0], _counted(failures)
+    return f"{len(failures)} of {asked} failed ({kinds}); the first is {first.id}: {first.what}"
+
+
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
     "Raise an error with the number and kinds of failed questions and a remedy."
-    first = failures[0]
-    do = first.do or "rerun the command: it retries only these"
-    what = f"{len(failures)} of {asked} failed ({_counted(failures)}); the first is {first.id}: {first.what}"
-    raise DataError(what, str(o.run.folder), do)
+    do = failures[0].do or "rerun the command: it retries only these"
+    raise DataError(_failed_of(failures, asked), str(o.run.folder), do)
 
 # %% ../../nbs/models/02_running.ipynb #20041c41
+def _write_like(like: str, s: Settings):
+    "Write the card of the task that another one is like."
+    other = find_task(like, s)
+    write_card(card_of(like, other.questions, other.blobs), s.reports)
+
+
 def _write_cards(task: Task):
     "Write the cards of a task and of the task that it is like."
     make = card_of if task.shape == "choice" else card_of_documents
-    reports, like = task.settings.reports, task.card.like
+    like = task.card.like
     if like:
-        other = find_task(like, task.settings)
-        write_card(card_of(like, other.questions, other.blobs), reports)
-    write_card(make(task.name, task.items, task.blobs), reports, like)
+        _write_like(like, task.settings)
+    write_card(make(task.name, task.items, task.blobs), task.settings.reports, like)
 
 # %% ../../nbs/models/02_running.ipynb #1ed87391
+def _with_clusters(d: Document, a: ClusterAnswer) -> Document:
+    "Put the clusters of an answer on a document."
+    return Document(d.doc_key, d.sentences, a.clusters, a.names, meta=d.meta)
+
+
 def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     "Put a complete run's clusters on the task's documents that it covers."
     answers, out = run.answers(), []
     for d in docs:
-        if d.doc_key not in answers:
-            continue
-        a = answers[d.doc_key]
-        out.append(Document(d.doc_key, d.sentences, a.clusters, a.names, meta=d.meta))
+        if d.doc_key in answers:
+            out.append(_with_clusters(d, answers[d.doc_key]))
     return out
 
 # %% ../../nbs/models/02_running.ipynb #4f7fa09a
@@ -203,6 +235,19 @@ def write_run_summary(
     _write_cards(task)
     return write_summary(run, {}, task.settings.reports, counts, gold, cost)
 
+# %% ../../nbs/models/02_running.ipynb #9fb8a359
+def _covers_gold(task: Task, gold: Mapping[str, Any]) -> bool:
+    "Tell whether a summary made with some gold uses all that is here."
+    if not task.card.gold:
+        return True
+    here = named_object(task.card.gold)(task.name, task.settings)
+    return here.items() <= gold.items()
+
+
+def _is_whole(o: Opened, failures: int) -> bool:
+    "Tell whether a run misses nothing, or only so many answers, unless it may be partial."
+    return o.run.whole and (o.system.partial or o.run.failures() <= failures)
+
 # %% ../../nbs/models/02_running.ipynb #149edccb
 def _has_summary(run: Run, task: Task) -> bool:
     "Tell whether the run has a summary that uses all available gold."
@@ -217,16 +262,12 @@ def _has_summary(run: Run, task: Task) -> bool:
         old = read_summary(found[0])
     except (DataError, FormatError):
         return False
-    return (
-        not task.card.gold
-        or named_object(task.card.gold)(task.name, task.settings).items()
-        <= old.gold.items()
-    )
+    return _covers_gold(task, old.gold)
 
 
 def is_complete(o: Opened, failures: int = 0) -> bool:
     """Tell whether a run is complete with at most `failures` unanswered questions; otherwise it is to be resumed."""
-    if not o.run.whole or (not o.system.partial and o.run.failures() > failures):
+    if not _is_whole(o, failures):
         return False
     if o.task.known and not _has_summary(o.run, o.task):
         write_run_summary(o.run, o.task, o.system)

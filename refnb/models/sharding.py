@@ -27,16 +27,21 @@ from refnb.models.running import (
 )
 
 # %% ../../nbs/models/03_sharding.ipynb #a45a3d44
+def _by_document(items: Sequence[Any]) -> list[list[Any]]:
+    "Group items by their documents."
+    docs: dict[str, list[Any]] = {}
+    for x in items:
+        docs.setdefault(x.doc_key, []).append(x)
+    return list(docs.values())
+
+
 def _shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
     "Split items into at most `n` non-empty shards; questions of one document stay together."
     if n < 1:
         raise CallError(f"{n} shards", "shards", "say 1 or more")
-    docs: dict[str, list[Any]] = {}
-    for x in items:
-        docs.setdefault(x.doc_key, []).append(x)
     out: list[list[Any]] = [[] for _ in range(n)]
     done = 0
-    for group in docs.values():
+    for group in _by_document(items):
         out[min(n - 1, done * n // len(items))] += group
         done += len(group)
     return list(filter(None, out))
@@ -88,6 +93,16 @@ def run_sharded(
     _on_cluster(o, address, shards, gpus, progress)
     return finish(o)
 
+# %% ../../nbs/models/03_sharding.ipynb #a17d9cab
+def _failed_shards(faults: Sequence[str], shards: int, folder: Path) -> DataError:
+    "Make the error of a run with failed shards."
+    return DataError(
+        faults[0],
+        str(folder),
+        f"{len(faults)} of {shards} shards failed; answers are "
+        f"saved, rerun the command to resume",
+    )
+
 # %% ../../nbs/models/03_sharding.ipynb #cc216dd3
 def _start(ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float) -> dict[Any, int]:
     "Start a Ray task for each shard; return the shards' numbers by task."
@@ -114,9 +129,4 @@ def _on_cluster(
             if progress:
                 progress(len(o.run.answered()), len(keys))
     if faults:
-        raise DataError(
-            faults[0],
-            str(o.run.folder),
-            f"{len(faults)} of {len(parts)} shards failed; answers are "
-            f"saved, rerun the command to resume",
-        )
+        raise _failed_shards(faults, len(parts), o.run.folder)

@@ -136,6 +136,22 @@ class BaseSystem:
 
 WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 
+# %% ../../nbs/models/00_systems.ipynb #11a1515f
+def _of_index(q: Question, index: int) -> Answer:
+    "Answer with the option of an index."
+    if not 0 <= index < len(q.options):
+        raise DataError(
+            f"was answered with option {index} of {len(q.options)}", f"question {q.id}"
+        )
+    return Answer(q.id, (index,))
+
+
+def _of_same(q: Question, answer: Answer) -> Answer:
+    "Return an answer, which must be to this question."
+    if answer.id != q.id:
+        raise DataError(f"was answered with the answer of {answer.id}", f"question {q.id}")
+    return answer
+
 # %% ../../nbs/models/00_systems.ipynb #9fbf8932
 Reply = Answer | int | str | None
 
@@ -151,29 +167,16 @@ def _by_name(q: Question, name: str) -> Answer:
 def as_answer(q: Question, reply: Reply) -> Answer:
     "Convert a function's return value for a question to an answer."
     if isinstance(reply, Answer):
-        if reply.id != q.id:
-            raise DataError(
-                f"was answered with the answer of {reply.id}", f"question {q.id}"
-            )
-        return reply
+        return _of_same(q, reply)
     if reply is None:
         return Answer(q.id, reason="refused")
     if isinstance(reply, str):
         return _by_name(q, reply)
-    index = reply.__index__()
-    if not 0 <= index < len(q.options):
-        raise DataError(
-            f"was answered with option {index} of {len(q.options)}", f"question {q.id}"
-        )
-    return Answer(q.id, (index,))
+    return _of_index(q, reply.__index__())
 
 # %% ../../nbs/models/00_systems.ipynb #29b23ebe
-def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
-    "Convert a function's return value for a document to an answer."
-    if isinstance(reply, ClusterAnswer):
-        return reply
-    if isinstance(reply, Document):
-        return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
+def _parsed_clusters(d: Document, reply: Any) -> ClusterAnswer:
+    "Parse clusters that are lists of spans."
     try:
         return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
     except msgspec.ValidationError as e:
@@ -181,12 +184,26 @@ def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
             f"was answered with something other than clusters: {e}", f"document {d.doc_key}"
         ) from None
 
+
+def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
+    "Convert a function's return value for a document to an answer."
+    if isinstance(reply, ClusterAnswer):
+        return reply
+    if isinstance(reply, Document):
+        return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
+    return _parsed_clusters(d, reply)
+
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
+def _type_name(x: Any) -> str:
+    "Return the whole name of an object's type."
+    return f"{type(x).__module__}.{type(x).__qualname__}"
+
+
 def _code_of(f: Callable) -> str:
     "Describe a function without source: its bytecode, or the name of its type."
     code = getattr(f, "__code__", None)
     if not code:
-        return f"{type(f).__module__}.{type(f).__qualname__}"
+        return _type_name(f)
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
     return repr((code.co_code, constants, code.co_names))
 
@@ -207,6 +224,16 @@ def no_names(task: Task) -> str:
         if not d.names:
             return f"needs the names of characters, and {d.doc_key} has none here"
     return ""
+
+# %% ../../nbs/models/00_systems.ipynb #c1ee887b
+def _no_field(task: Task, field: str) -> str:
+    """Tell that the questions of a task lack a field; return "" if all have it."""
+    if not any(q.meta.get(field) is None for q in task.questions):
+        return ""
+    return (
+        f"needs the field {field!r}, which the questions of {task.name} lack; questions of "
+        f"refnb.build have it"
+    )
 
 # %% ../../nbs/models/00_systems.ipynb #1b160f25
 def _named(item: Question | Document) -> str:
@@ -263,28 +290,24 @@ class FunctionSystem(BaseSystem):
             return why
         if not self.field or (task.known and not task.here):
             return ""
-        if task.shape == "clusters":
-            return no_names(task)
-        missing = any(q.meta.get(self.field) is None for q in task.questions)
-        if missing:
-            return (
-                f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of "
-                f"refnb.build have it"
-            )
-        return ""
+        return no_names(task) if task.shape == "clusters" else _no_field(task, self.field)
+
+    def _reply(self, x: Question | Document) -> Any:
+        "Call the function."
+        try:
+            return self.f(x)
+        except (DataError, CallError):
+            raise
+        except Exception as e:
+            raise DataError(
+                f"the system raised {type(e).__name__}: {e}",
+                _named(x),
+                "earlier answers are saved; fix the function and rerun",
+            ) from e
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
-            try:
-                reply = self.f(x)
-            except (DataError, CallError):
-                raise
-            except Exception as e:
-                raise DataError(
-                    f"the system raised {type(e).__name__}: {e}",
-                    _named(x),
-                    "earlier answers are saved; fix the function and rerun",
-                ) from e
+            reply = self._reply(x)
             yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
@@ -299,17 +322,17 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
                 out[f"{key}.{inner}"] = x
     return out
 
+# %% ../../nbs/models/00_systems.ipynb #15d1f30e
+def _is_plain(text: str) -> bool:
+    "Tell whether a text can be a setting's value without quotation marks."
+    return bool(text) and not set('[],="') & set(text) and text == text.strip()
+
 # %% ../../nbs/models/00_systems.ipynb #38a5627f
 def _shown(value: Any) -> str:
     "Format a setting's value for a name: 1 for 1.0, quotation marks only where needed."
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if (
-        isinstance(value, str)
-        and value
-        and not set('[],="') & set(value)
-        and value == value.strip()
-    ):
+    if isinstance(value, str) and _is_plain(value):
         return value
     return msgspec.json.encode(value).decode()
 
@@ -338,6 +361,11 @@ def _pairs(text: str) -> list[str]:
     return list(filter(None, [*out, text[start:]]))
 
 # %% ../../nbs/models/00_systems.ipynb #e1a2248a
+def _unquoted(value: str) -> str:
+    "Return the text of a value; in quotation marks it is JSON."
+    return msgspec.json.decode(value, type=str) if value.startswith('"') else value
+
+
 def _setting(pair: str, name: str) -> tuple[str, str]:
     "Split setting=value; a value in quotation marks is JSON."
     key, equals, value = pair.partition("=")
@@ -347,9 +375,16 @@ def _setting(pair: str, name: str) -> tuple[str, str]:
             name,
             "write a variant as NAME[setting=value,…]",
         )
-    return key.strip(), msgspec.json.decode(value, type=str) if value.startswith(
-        '"'
-    ) else value
+    return key.strip(), _unquoted(value)
+
+# %% ../../nbs/models/00_systems.ipynb #1c402969
+def _check_closed(name: str, inside: str):
+    "Refuse a variant's name without its closing bracket."
+    if not inside.endswith("]"):
+        raise CallError(
+            f"{name!r} has no closing bracket",
+            do="write a variant as NAME[setting=value,…]",
+        )
 
 # %% ../../nbs/models/00_systems.ipynb #3822e7dd
 def split_name(name: str) -> tuple[str, dict[str, str]]:
@@ -357,11 +392,7 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     base, bracket, inside = name.partition("[")
     if not bracket:
         return name, {}
-    if not inside.endswith("]"):
-        raise CallError(
-            f"{name!r} has no closing bracket",
-            do="write a variant as NAME[setting=value,…]",
-        )
+    _check_closed(name, inside)
     return base, dict(_setting(pair, name) for pair in _pairs(inside[:-1]))
 
 # %% ../../nbs/models/00_systems.ipynb #8aafca36

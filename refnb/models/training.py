@@ -184,13 +184,18 @@ def _alike(name: str) -> float:
     return 1.0
 
 # %% ../../nbs/models/05_training.ipynb #c514970e
-def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[str, Any]]:
-    "Group trained weights by learning rate and weight decay, matrices first."
+def _grouped(net: Any, rates: Callable[[str], float]) -> dict[tuple[bool, float], list]:
+    "Group trained weights by whether they are matrices, and by their learning rates."
     groups: dict[tuple[bool, float], list] = {}
     for name, p in net.named_parameters():
         if p.requires_grad:
             groups.setdefault((p.dim() < 2, rates(name)), []).append(p)
-    out = []
+    return groups
+
+
+def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[str, Any]]:
+    "Group trained weights by learning rate and weight decay, matrices first."
+    groups, out = _grouped(net, rates), []
     for flat, rate in sorted(groups):
         out.append(
             {
@@ -423,11 +428,16 @@ def _shapes(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {n: t.shape for n, t in tensors.items()}
 
 
+def _check_shapes(own: Mapping[str, Any], tensors: Mapping[str, Any]):
+    "Refuse tensors with other names or shapes than a model's own."
+    if _shapes(own) != _shapes(tensors):
+        raise FormatError("are those of another model", "weights")
+
+
 def set_weights(net: Any, tensors: Mapping[str, Any]):
     "Set the weights of a torch module by name."
     own = _weights_of(net)
-    if _shapes(own) != _shapes(tensors):
-        raise FormatError("are those of another model", "weights")
+    _check_shapes(own, tensors)
     with need("torch", "models").no_grad():
         for n, t in tensors.items():
             own[n].copy_(t)
@@ -462,6 +472,13 @@ class Fitted(NamedTuple):
         return [e.loss for e in self._epochs if e.loss is not None]
 
 # %% ../../nbs/models/05_training.ipynb #1ff905ad
+def _is_unchanged(journal: Path, sha256: str) -> bool:
+    "Tell whether a journal exists and is the one with this hash."
+    if not journal.exists():
+        return False
+    return hashlib.sha256(journal.read_bytes()).hexdigest() == sha256
+
+
 def _fitted(folder: str | Path) -> Fitted | None:
     "Return a complete training, or None."
     folder = Path(folder)
@@ -469,13 +486,9 @@ def _fitted(folder: str | Path) -> Fitted | None:
         return None
     try:
         done = msgspec.json.decode(read_bytes(folder / "done.json"), type=Done)
-        journal = folder / "journal.jsonl"
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None  # damaged: training starts over
-    if (
-        not journal.exists()
-        or hashlib.sha256(journal.read_bytes()).hexdigest() != done.journal
-    ):
+    if not _is_unchanged(folder / "journal.jsonl", done.journal):
         return None
     # left if the process was killed after writing done.json
     (folder / "state.safetensors").unlink(missing_ok=True)
@@ -490,6 +503,13 @@ def _file_id(path: Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 # %% ../../nbs/models/05_training.ipynb #de6d0603
+def _write_done(folder: Path, done: Done):
+    "Write the final record; the saved state is of no use any more."
+    text = msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n"
+    write_atomic(folder / "done.json", text)
+    (folder / "state.safetensors").unlink(missing_ok=True)
+
+
 def _end(loop: _Loop) -> Fitted:
     "Mark the training as complete."
     s, best = loop.state, loop.folder / "best.safetensors"
@@ -502,21 +522,21 @@ def _end(loop: _Loop) -> Fitted:
         hashlib.sha256((loop.folder / "journal.jsonl").read_bytes()).hexdigest(),
         weights,
     )
-    write_atomic(
-        loop.folder / "done.json",
-        msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n",
-    )
-    (loop.folder / "state.safetensors").unlink(missing_ok=True)
+    _write_done(loop.folder, done)
     return Fitted(loop.folder, done, _read_entries(loop.folder))
 
 # %% ../../nbs/models/05_training.ipynb #b04b3098
+def _has_weights(done: Done, folder: Path) -> bool:
+    "Tell whether the weights of the best epoch are in a folder, undamaged."
+    return bool(done.weights) and done.weights == _file_id(folder / "best.safetensors")
+
+
 def _complete(folder: Path, keep: bool) -> Fitted | None:
     "Return a training that is complete, with its best weights if they are to be kept."
     whole = _fitted(folder)
     if whole is None or not keep:
         return whole
-    weights = whole.done.weights
-    return whole if weights and weights == _file_id(folder / "best.safetensors") else None
+    return whole if _has_weights(whole.done, folder) else None
 
 # %% ../../nbs/models/05_training.ipynb #f930d6c4
 def train(

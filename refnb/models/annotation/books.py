@@ -82,18 +82,28 @@ _BROKEN = (
 )
 
 
-def _member(z: zipfile.ZipFile, name: str, where: str) -> str:
-    "Read a file of an archive."
+def _found(z: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
+    "Find a file in an archive."
     try:
-        info = z.getinfo(name)
+        return z.getinfo(name)
     except KeyError:
         raise FormatError(f"has no {name}", where, "is it an EPUB?") from None
-    _check_size(info.file_size, where)
+
+
+def _unpacked(z: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> bytes:
+    "Unpack a file of an archive."
     try:
-        data = z.open(info).read()
+        return z.open(info).read()
     except _BROKEN as e:
-        raise FormatError(f"{name}: {e}", where, "it is damaged, or encrypted") from None
-    return utf8(data, f"{where}, {name}")
+        do = "it is damaged, or encrypted"
+        raise FormatError(f"{info.filename}: {e}", where, do) from None
+
+# %% ../../../nbs/models/annotation/00_books.ipynb #7c7a0adb
+def _member(z: zipfile.ZipFile, name: str, where: str) -> str:
+    "Read a file of an archive."
+    info = _found(z, name, where)
+    _check_size(info.file_size, where)
+    return utf8(_unpacked(z, info, where), f"{where}, {name}")
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #5fda2b57
 def _check_size(size: int, where: str):
@@ -126,11 +136,16 @@ def _elements(xml: ElementTree.Element, end: str) -> list[ElementTree.Element]:
     return [x for x in xml.iter() if x.tag.endswith(end)]
 
 
-def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
-    "List the names of an EPUB's pages in reading order."
+def _package_name(z: zipfile.ZipFile, where: str) -> str:
+    "Find the name of an EPUB's package file, which lists its pages."
     container = _xml(_member(z, "META-INF/container.xml", where), where)
     roots = _elements(container, "rootfile")
-    root = roots[0].get("full-path", "") if roots else ""
+    return roots[0].get("full-path", "") if roots else ""
+
+
+def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
+    "List the names of an EPUB's pages in reading order."
+    root = _package_name(z, where)
     package = _xml(_member(z, root, where), where)
     items = {x.get("id"): x.get("href", "") for x in _elements(package, "}item")}
     pages = []
@@ -139,18 +154,28 @@ def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
             pages.append(_linked(root, items[i]))
     return pages
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #74b01712
+def _opened(path: str | Path) -> zipfile.ZipFile:
+    "Open an EPUB, which is an archive."
+    try:
+        return zipfile.ZipFile(path)
+    except _BROKEN as e:
+        raise FormatError(str(e), str(path), "is it an EPUB?") from None
+
+
+def _check_pages(z: zipfile.ZipFile, names: Iterable[str], where: str):
+    "Raise an error if the pages together are larger than a book."
+    sizes = {x.filename: x.file_size for x in z.infolist()}
+    _check_size(sum(sizes.get(name, 0) for name in names), where)
+
 
 def text_of_epub(path: str | Path) -> str:
     "Extract the text of an EPUB."
-    try:
-        archive = zipfile.ZipFile(path)
-    except _BROKEN as e:
-        raise FormatError(str(e), str(path), "is it an EPUB?") from None
-    with archive as z:
-        names = _pages(z, str(path))
-        sizes = {x.filename: x.file_size for x in archive.infolist()}
-        _check_size(sum(sizes.get(name, 0) for name in names), str(path))
-        return "\n\n".join(text_of_html(_member(z, name, str(path))) for name in names)
+    where = str(path)
+    with _opened(path) as z:
+        names = _pages(z, where)
+        _check_pages(z, names, where)
+        return "\n\n".join(text_of_html(_member(z, name, where)) for name in names)
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #9fdbf70b
 class Book(NamedTuple):
@@ -195,6 +220,17 @@ class Character(NamedTuple):
     variants: tuple[str, ...] = ()  # further names
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #23c04aa0
+def _check_names(characters: Sequence[Character], where: str):
+    "Refuse empty names, and a name of two characters."
+    owner: dict[str, int] = {}
+    for k, c in enumerate(characters):
+        for name in (c.name, *c.variants):
+            if not name.strip():
+                raise FormatError("a name is empty", where, "leave it out")
+            if (other := owner.setdefault(name.casefold(), k)) != k:
+                raise _of_two(name, characters[other].name, where)
+
+
 def as_characters(
     listed: Iterable[str | dict | Character], where: str = "characters"
 ) -> list[Character]:
@@ -202,13 +238,7 @@ def as_characters(
     out = [x if isinstance(x, Character) else _character(x, where) for x in listed]
     if not out:
         raise DataError("there are no characters", where, "name one at least")
-    owner: dict[str, int] = {}
-    for k, c in enumerate(out):
-        for name in (c.name, *c.variants):
-            if not name.strip():
-                raise FormatError("a name is empty", where, "leave it out")
-            if (other := owner.setdefault(name.casefold(), k)) != k:
-                raise _of_two(name, out[other].name, where)
+    _check_names(out, where)
     return out
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #8bdc6dfe
@@ -218,6 +248,21 @@ def _of_two(name: str, other: str, where: str) -> DataError:
     return DataError(f"{name!r} is a name of two characters, one is {other!r}", where, todo)
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b0b552a2
+def _are_names(variants: object) -> bool:
+    "Tell whether a value is a list of names."
+    return isinstance(variants, list) and all(isinstance(v, str) for v in variants)
+
+
+def _with_variants(entry: dict, where: str) -> Character:
+    "Parse a character's name with its further names."
+    ((name, variants),) = entry.items()
+    if not isinstance(name, str) or not _are_names(variants):
+        raise FormatError(
+            f"{name!r} has no list of names", where, "write NAME: [further names]"
+        )
+    return Character(name, tuple(variants))
+
+
 def _character(x: str | dict, where: str) -> Character:
     "Parse an entry of the list."
     if isinstance(x, str):
@@ -226,13 +271,7 @@ def _character(x: str | dict, where: str) -> Character:
         raise FormatError(
             f"{x!r} is not a character", where, "write a name, or NAME: [further names]"
         )
-    ((name, variants),) = x.items()
-    ok = isinstance(variants, list) and all(isinstance(v, str) for v in variants)
-    if not isinstance(name, str) or not ok:
-        raise FormatError(
-            f"{name!r} has no list of names", where, "write NAME: [further names]"
-        )
-    return Character(name, tuple(variants))
+    return _with_variants(x, where)
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #4a10fcea
 def read_characters(path: str | Path) -> list[Character]:

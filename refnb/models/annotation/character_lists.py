@@ -55,6 +55,14 @@ class _Row(Record):
     character: str
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #a08f7a07
+def _check_columns(head: Sequence[str], columns: Iterable[str], where: str):
+    "Refuse a table without one of these columns."
+    has = f"it has {', '.join(head) or 'none'}"
+    for c in columns:
+        if c not in head:
+            raise FormatError(f"has no column {c}", at_line(where, 1), has)
+
+
 _COLUMNS = _Row.__struct_fields__
 
 _Cells = dict[str, str]  # by column
@@ -66,10 +74,7 @@ def _table(
     "Yield the rows of a table with these columns, each with its line number."
     lines = table_rows(data, where, delimiter)
     head = next(lines, (1, []))[1]
-    has = f"it has {', '.join(head) or 'none'}"
-    for c in columns:
-        if c not in head:
-            raise FormatError(f"has no column {c}", at_line(where, 1), has)
+    _check_columns(head, columns, where)
     for n, cells in lines:
         wrong = f"{len(cells)} fields where the header has {len(head)}"
         if len(cells) != len(head):
@@ -89,6 +94,18 @@ def _rows(path: Path) -> Iterator[tuple[str, _Row]]:
             raise FormatError(f"has a column {min(extra)!r}", where, "leave it out")
         yield at_line(where, n), _Row(**row)
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #d5f5046f
+def _check_row(row: _Row, where: str):
+    "Refuse a row with an empty cell."
+    for c in _COLUMNS:
+        if not getattr(row, c).strip():
+            raise FormatError(f"{c} is empty", where, "leave the row out")
+
+
+def _listed(row: _Row, source: str) -> Listed:
+    "Make the entry of a row in a source."
+    return Listed(row.title.strip(), row.author.strip(), source, row.character.strip())
+
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #3af85a13
 def read_character_table(
     path: str | Path,  # .csv, .tsv or .json with author, title and character
@@ -96,17 +113,8 @@ def read_character_table(
     "Read characters of books from a table, such as one that you export from Wikidata."
     out = list[Listed]()
     for where, row in _rows(Path(path)):
-        for c in _COLUMNS:
-            if not getattr(row, c).strip():
-                raise FormatError(f"{c} is empty", where, "leave the row out")
-        out.append(
-            Listed(
-                row.title.strip(),
-                row.author.strip(),
-                Path(path).stem,
-                row.character.strip(),
-            )
-        )
+        _check_row(row, where)
+        out.append(_listed(row, Path(path).stem))
     if not out:
         raise DataError("has no characters", str(path))
     return out
@@ -128,18 +136,27 @@ def _authors(cell: str) -> tuple[str, ...]:
     return tuple(a.strip() for a in cell.split(";") if a.strip() and "[" not in a)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #2e531385
+def _number(cell: str, where: str) -> int:
+    "Parse a book's number."
+    if not re.fullmatch("[0-9]{1,9}", cell):
+        raise FormatError(f"{cell!r} is no number", where)
+    return int(cell)
+
+
+def _is_english(row: _Cells) -> bool:
+    "Tell whether a row of the catalogue is a text in English."
+    return row["Type"] == "Text" and "en" in row["Language"].split("; ")
+
+
 def read_catalogue(
     path: str | Path,  # pg_catalog.csv
 ) -> list[Cataloged]:  # its texts in English
     "Read the catalogue of Project Gutenberg."
     out, where = list[Cataloged](), str(path)
     for n, row in _table(read_bytes(path), where, _CATALOGUE):
-        number = row["Text#"]
-        wrong = f"{number!r} is no number"
-        if not re.fullmatch("[0-9]{1,9}", number):
-            raise FormatError(wrong, at_line(where, n, "Text#"))
-        if row["Type"] == "Text" and "en" in row["Language"].split("; "):
-            out.append(Cataloged(int(number), row["Title"], _authors(row["Authors"])))
+        number = _number(row["Text#"], at_line(where, n, "Text#"))
+        if _is_english(row):
+            out.append(Cataloged(number, row["Title"], _authors(row["Authors"])))
     return out
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #092fd33c
@@ -159,6 +176,11 @@ def author_words(author: str) -> frozenset[str]:
     "Return the words by which authors are compared, in any order."
     return frozenset(re.findall(r"[^\W\d_]+", _folded(author)))
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #a51f8e0d
+def _without_remarks(name: str) -> str:
+    "Remove remarks in brackets from a name, unless nothing would be left."
+    return re.sub(r"\s*\([^)]*\)", "", name).strip(" :") or name
+
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #90f28b4d
 class BookCharacters(NamedTuple):
     "The characters of a book in the largest list with it."
@@ -174,7 +196,7 @@ class BookCharacters(NamedTuple):
         "Return the names for `refnb.annotate`: without remarks in brackets, each once."
         once: dict[str, str] = {}
         for n in reversed(self.names):
-            plain = re.sub(r"\s*\([^)]*\)", "", n).strip(" :") or n
+            plain = _without_remarks(n)
             once[plain.casefold()] = plain
         return as_characters(reversed(once.values()))
 
@@ -192,6 +214,14 @@ def _largest(lists: Iterable[BookCharacters]) -> BookCharacters:
     return min(lists, key=lambda x: (-len(x.names), x.source, x.author, x.title))
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #b62184b8
+def _check_one_author(lists: Iterable[BookCharacters], title: str):
+    "Refuse lists of books by several authors."
+    authors = {author_words(x.author): x.author for x in lists if x.author}
+    both = " and of ".join(sorted(authors.values()))
+    if len(authors) > 1:
+        raise DataError(f"is a book of {both}", repr(title), "name the author")
+
+
 def _fits(x: BookCharacters, author: str) -> bool:
     "Tell whether a list can be of a book by an author."
     return not author or not x.author or author_words(x.author) == author_words(author)
@@ -208,11 +238,22 @@ def _lists_of(title: str, author: str, listed: Iterable[Listed]) -> list[BookCha
         raise DataError(
             f"is a book of {lists[0].author}", repr(title), "check the author's name"
         )
-    authors = {author_words(x.author): x.author for x in fitting if x.author}
-    both = " and of ".join(sorted(authors.values()))
-    if len(authors) > 1:
-        raise DataError(f"is a book of {both}", repr(title), "name the author")
+    _check_one_author(fitting, title)
     return fitting
+
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #738afaa2
+def _check_least(x: BookCharacters, title: str, least: int):
+    "Refuse a list with fewer characters than required."
+    few = f"has {len(x.names)} characters in {x.source}"
+    if len(x.names) < least:
+        raise DataError(few, repr(title), f"at least {least} are required")
+
+
+def _check_editions(editions: Sequence[Cataloged], title: str):
+    "Refuse a book that the catalogue does not have."
+    if not editions:
+        do = "titles and authors must match word by word"
+        raise DataError("the catalogue has no such book", repr(title), do)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #01ad650d
 def book_characters(
@@ -226,15 +267,11 @@ def book_characters(
 ) -> BookCharacters:
     "Find the characters of a book in public lists."
     best = _largest(_lists_of(title, author, liscu_names(s) if listed is None else listed))
-    few = f"has {len(best.names)} characters in {best.source}"
-    if len(best.names) < least:
-        raise DataError(few, repr(title), f"at least {least} are required")
+    _check_least(best, title, least)
     if catalogue is None:
         return best
     editions = _editions(catalogue, title, author or best.author)
-    do = "titles and authors must match word by word"
-    if not editions:
-        raise DataError("the catalogue has no such book", repr(title), do)
+    _check_editions(editions, title)
     return best._replace(books=tuple(map(attrgetter("number"), editions)))
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #1cd6f269
@@ -297,14 +334,23 @@ def _all_listed(sources: Iterable[str], s: Settings | None) -> list[Listed]:
     return out
 
 
+def _sources_of(what: str) -> list[str]:
+    "List the sources in SOURCE+SOURCE:TITLE; none if it is a file."
+    sources, colon, _ = what.partition(":")
+    names = sources.split("+")
+    if not colon or Path(what).exists() or not all(map(_is_source, names)):
+        return []
+    return names
+
+
 def named_characters(
     what: str,  # a YAML file, or SOURCE:TITLE, where SOURCE is liscu, a table,
     # or several with + between
     s: Settings | None = None,  # settings with the folder of files
 ) -> list[Character]:
     "Read the characters of a book from a YAML file, or find them in a public list."
-    sources, colon, title = what.partition(":")
-    names = sources.split("+")
-    if not colon or Path(what).exists() or not all(map(_is_source, names)):
+    names = _sources_of(what)
+    if not names:
         return read_characters(what)
+    title = what.partition(":")[2]
     return book_characters(title, listed=_all_listed(names, s)).characters

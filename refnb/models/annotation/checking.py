@@ -8,7 +8,7 @@ __all__ = ['LONGEST', 'VERSION', 'window_to_check', 'Checked', 'Edit', 'Correcti
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #b0aea567
 import hashlib, html, json, re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import combinations, compress, pairwise, product
 from operator import attrgetter
 from pathlib import Path
@@ -36,16 +36,21 @@ from ...metrics.windows import LENGTH, split
 LONGEST = 80  # characters of a name
 
 
+def _free_name(name: str, taken: Container[str]) -> str:
+    "Number a name if it is taken: the second is NAME 2."
+    own, n = name, 1
+    while own in taken:
+        n += 1
+        own = f"{name} {n}"
+    return own
+
+
 def _own_names(names: Iterable[str]) -> tuple[str, ...]:
     "Make names short, and different from each other."
     out = dict[str, None]()
     for name in names:
         short = plain(name.strip() or "somebody", LONGEST - 6)
-        own, n = short, 1
-        while own in out:
-            n += 1
-            own = f"{short} {n}"
-        out[own] = None
+        out[_free_name(short, out)] = None
     return tuple(out)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #4dcb94d2
@@ -160,34 +165,44 @@ _NEEDS = {
 _NOTHING = Edit("remove")
 
 
+def _given_fields(e: Edit) -> list[str]:
+    "List the fields that an edit gives."
+    fields = ("at", "into", "name", "who")
+    return [f for f in fields if getattr(e, f) != getattr(_NOTHING, f)]
+
+
 def _wrong_fields(e: Edit) -> str:
     "Say which fields of an edit are missing or too many, or nothing."
-    given = [
-        f for f in ("at", "into", "name", "who") if getattr(e, f) != getattr(_NOTHING, f)
-    ]
-    needed = _NEEDS[e.do]
-    return (
-        ""
-        if given == needed
-        else f"{e.do} has {' and '.join(needed)}, not {' and '.join(given) or 'nothing'}"
-    )
+    given, needed = _given_fields(e), _NEEDS[e.do]
+    if given == needed:
+        return ""
+    return f"{e.do} has {' and '.join(needed)}, not {' and '.join(given) or 'nothing'}"
 
 
 def _owners(w: Document) -> dict[Span, int]:
     return {s: k for k, c in enumerate(w.clusters) for s in c}
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #c120baa7
+def _wrong_span(s: Span, size: int) -> str:
+    "Say that a span is not in a window of so many words, or nothing."
+    if 0 <= s.start <= s.end < size:
+        return ""
+    return f"{list(s)} is not a span of the window's {size:,} words"
+
+
+def _wrong_mention(e: Edit, owner: Mapping[Span, int]) -> str:
+    "Say that an edit needs a mention where there is none, or nothing."
+    needed = e.do not in ("add", "new")
+    return f"{list(e.at)} is no mention" if needed and e.at not in owner else ""
+
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2c296887
 def _wrong_place(e: Edit, owner: Mapping[Span, int], size: int) -> str:
     "Say what is wrong with the words of an edit, or nothing."
-    if not 0 <= e.at.start <= e.at.end < size:
-        return f"{list(e.at)} is not a span of the window's {size:,} words"
+    if said := _wrong_span(e.at, size):
+        return said
     if e.do == "add" and e.at in owner:
         return f"{list(e.at)} is a mention already"
-    return (
-        f"{list(e.at)} is no mention"
-        if e.do not in ("add", "new") and e.at not in owner
-        else ""
-    )
+    return _wrong_mention(e, owner)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #4fa25465
 def _wrong_name(name: str, others: Iterable[str]) -> str:
@@ -239,6 +254,14 @@ def _apply(e: Edit, state: _State):
         to = {"add": e.who, "move": e.who, "merge": e.into}.get(e.do, len(names) - 1)
         owner.update(dict.fromkeys(_meant(e, owner), to))
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #f3804ece
+def _clusters_of(owner: Mapping[Span, int], many: int) -> Clusters:
+    "Gather the mentions of so many characters."
+    clusters: list[list[Span]] = [[] for _ in range(many)]
+    for s in sorted(owner):
+        clusters[owner[s]].append(s)
+    return tuple(map(tuple, clusters))
+
 # %% ../../../nbs/models/annotation/04_checking.ipynb #0c504bd0
 def replay(
     w: Document,  # of `window_to_check`
@@ -252,10 +275,7 @@ def replay(
             raise FormatError(said, f"{where}, field edits[{i}]")
         _apply(e, state)
     names, owner = state
-    clusters: list[list[Span]] = [[] for _ in names]
-    for s in sorted(owner):
-        clusters[owner[s]].append(s)
-    return w.changed(clusters=tuple(map(tuple, clusters)), names=tuple(names))
+    return w.changed(clusters=_clusters_of(owner, len(names)), names=tuple(names))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #dbb00f13
 def crossing(spans: Iterable[Span]) -> list[Span]:
@@ -277,8 +297,8 @@ def _wrong_spans(clusters: Clusters, size: int) -> tuple[str, str]:
     for k, c in enumerate(clusters):
         for i, s in enumerate(c):
             at = f"clusters[{k}][{i}]"
-            if not 0 <= s.start <= s.end < size:
-                return at, f"{list(s)} is not a span of the window's {size:,} words"
+            if said := _wrong_span(s, size):
+                return at, said
             if s in seen:
                 return at, f"{list(s)} is a mention twice"
             seen.add(s)
@@ -320,16 +340,19 @@ def _corrected_window(c: Checked, d: Document, at: Callable[[str], str]) -> Docu
     return w
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #da2f0903
+def _handed_in(source: str | Path | bytes) -> tuple[bytes, str]:
+    "Read what a person handed in; also return its name for errors."
+    if isinstance(source, bytes):
+        return source, "correction"
+    return read_bytes(source), str(source)
+
+
 def read_correction(
     source: str | Path | bytes,  # what a person handed in
     d: Document,  # the book as it was when the page was made
 ) -> tuple[Correction, Document]:  # and the corrected window
     "Read what one person made of a window."
-    data, where = (
-        (source, "correction")
-        if isinstance(source, bytes)
-        else (read_bytes(source), str(source))
-    )
+    data, where = _handed_in(source)
     c = read_handed_in(data, where, Correction)
     done = replay(_check(c, d, where), c.edits, where)
     if (done.names, done.clusters) == (c.names, c.clusters):

@@ -37,6 +37,7 @@ from ..live.systems import seeded
 from refnb.models.annotation.expansion import (
     WAYS,
     Complete,
+    Expanded,
     Seeding,
     expand,
     expand_documents,
@@ -98,15 +99,20 @@ class Annotation(NamedTuple):
     folder: Path | None  # folder of the files
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #d5e79622
-def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
-    "Find a coreference system by name, such as coref-minilm or book-minilm[checkpoint=FOLDER]."
-    base, settings = split_name(name)
-    system = find_system(base, s, **settings, **changed)
+def _check_net(system: Any, name: str):
+    "Refuse a system that is no coreference system of refnb."
     if not hasattr(system, "net"):
         raise CallError(
             f"{name} is not a coreference system of refnb",
             do="name one, such as coref-minilm",
         )
+
+
+def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
+    "Find a coreference system by name, such as coref-minilm or book-minilm[checkpoint=FOLDER]."
+    base, settings = split_name(name)
+    system = find_system(base, s, **settings, **changed)
+    _check_net(system, name)
     need("torch", "models")
     return system
 
@@ -119,14 +125,19 @@ def _is_trained(name: str) -> bool:
     return split_name(name)[0] in _trained_linkers()
 
 
+def _unknown_linker(name: str) -> CallError:
+    "Make the error of a name that no linker has."
+    known = [RULES, PATTERN, *_trained_linkers()]
+    return CallError(f"unknown linker {name!r}; {nearest(split_name(name)[0], known)}")
+
+
 def _linker(name: str, s: Settings) -> Any:
     "Find a linker by name: a trained one, such as linker-minilm[checkpoint=FOLDER], or any system."
     if _is_trained(name):
         return _coref_system(name, s)
     if is_system(name, s) and not hasattr(found := find_system(name, s), "net"):
         return found  # others name no cluster
-    known = [RULES, PATTERN, *_trained_linkers()]
-    raise CallError(f"unknown linker {name!r}; {nearest(split_name(name)[0], known)}")
+    raise _unknown_linker(name)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #fa00257b
 def _reader(name: str, s: Settings) -> Any:
@@ -151,10 +162,15 @@ def _precision(net: Any, single: bool) -> Iterator[None]:
         net.words.single = before
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0010
+def _antecedents(system: Any) -> str:
+    "Return what a system of refnb compares a mention with; empty for a foreign package."
+    return system.trained.model.antecedents if hasattr(system, "net") else ""
+
+
 def _expander(name: str, s: Settings) -> Any:
     "Find the system of windows: one of refnb, or a foreign package that completes clusters."
     system: Any = seeded(find_system(name, s)) or _coref_system(name, s)
-    if hasattr(system, "net") and system.trained.model.antecedents == "names":
+    if _antecedents(system) == "names":
         raise CallError(
             f"{name} links mentions to names and finds no pronouns",
             "system",
@@ -165,7 +181,7 @@ def _expander(name: str, s: Settings) -> Any:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e6077f8a
 def _reads_windows(system: Any) -> bool:
     "Tell whether a system reads each window as a document."
-    return not hasattr(system, "net") or system.trained.model.antecedents not in PAIRS
+    return _antecedents(system) not in PAIRS
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #330efc47
 def find_mentions(
@@ -305,16 +321,20 @@ _Made = tuple[Linked, dict[str, int]]
 _Makers = dict[str, tuple[Callable[[_Reading, Linked], _Made], Any]]
 
 
-def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating) -> _Made:
-    "Link explicit mentions."
+def _links(
+    r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating
+) -> Linked:
+    "Find the explicit mentions of each character by the linker."
     if how.linker == PATTERN:
-        linked = by_name
-    else:
-        linked = (
-            link_by_rules(r.document, r.bank.spans, who)
-            if how.linker == RULES
-            else r.linked(who)
-        )
+        return by_name
+    if how.linker == RULES:
+        return link_by_rules(r.document, r.bank.spans, who)
+    return r.linked(who)
+
+
+def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating) -> _Made:
+    "Link explicit mentions, and count them."
+    linked = _links(r, who, by_name, how)
     return linked, {
         "linked": sum(map(len, linked)),
         "without a mention": sum(not c for c in linked),
@@ -351,6 +371,16 @@ def _filter(
     many = sum(map(len, confirmed))
     return confirmed, {"kept": many, "dropped": len(questions) - many}
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #0ebd469f
+def _counted(x: Expanded) -> _Made:
+    "Return expanded mentions with their numbers."
+    numbers = {
+        "grown": x.grown,
+        "conflicts": x.conflicts,
+        "mentions": sum(map(len, x.linked)),
+    }
+    return x.linked, numbers
+
 # %% ../../../nbs/models/annotation/03_stages.ipynb #99edf3ad
 def _completer(system: Any, how: Annotating, s: Settings) -> Complete:
     "Return what completes windows that are documents: a net, or a package."
@@ -377,14 +407,7 @@ def _grow(
             r.bias,
             how.seeding,
         )
-    return (
-        expanded.linked,
-        {
-            "grown": expanded.grown,
-            "conflicts": expanded.conflicts,
-            "mentions": sum(map(len, expanded.linked)),
-        },
-    )
+    return _counted(expanded)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0014
 def _identified(
@@ -450,15 +473,18 @@ def _as_document(d: Document, who: Sequence[Character], linked: Linked) -> Docum
     return Document(d.doc_key, d.sentences, tuple(map(tuple, linked)), names, meta=d.meta)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9906bfd5
-def _made(folder: Path | None) -> dict[str, Stage]:
-    "Read the stages in a folder; damaged ones are omitted."
-    path = folder / STAGES if folder else None
-    if not path or not path.exists():
-        return {}
+def _listed_stages(path: Path) -> dict[str, Stage]:
+    "Read a file of stages; a damaged one has none."
     try:
         return msgspec.json.decode(read_bytes(path), type=dict[str, Stage])
     except (msgspec.MsgspecError, UnicodeDecodeError, FormatError):
         return {}
+
+
+def _made(folder: Path | None) -> dict[str, Stage]:
+    "Read the stages in a folder; damaged ones are omitted."
+    path = folder / STAGES if folder else None
+    return _listed_stages(path) if path and path.exists() else {}
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #a9daa4df
 def _write_stages(folder: Path, stages: dict[str, Stage]):
@@ -466,15 +492,21 @@ def _write_stages(folder: Path, stages: dict[str, Stage]):
     write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #fb9aa0c3
+def _read_unchanged(path: Path, sha256: str) -> bytes | None:
+    "Read a file that has this hash; None if it is missing or changed."
+    if not path.exists():
+        return None
+    data = read_bytes(path)
+    return data if hashlib.sha256(data).hexdigest() == sha256 else None
+
+
 def _read_stage(folder: Path | None, stage: Stage | None, key: str) -> Linked | None:
     "Read the clusters of a stage, unless it has another key, or its file is missing or changed."
     if not folder or not stage or stage.key != key:
         return None
     path = folder / stage.file
-    if (
-        not path.exists()
-        or hashlib.sha256(data := read_bytes(path)).hexdigest() != stage.sha256
-    ):
+    data = _read_unchanged(path, stage.sha256)
+    if data is None:
         return None
     return list(map(list, parse_jsonlines(data, str(path))[0].clusters))
 
@@ -495,6 +527,15 @@ def _write_stage(
     return Stage(key, file, hashlib.sha256(data).hexdigest(), counts)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #6c254bf9
+def _in_percent(links: Any) -> dict[str, float]:
+    "Return the scores of linking in percent."
+    return {
+        "linking P": 100 * links.precision,
+        "linking R": 100 * links.recall,
+        "linking F1": 100 * links.f1,
+    }
+
+
 def _found(d: Document) -> Document:
     "Remove the characters without a mention."
     return d.changed(
@@ -505,13 +546,8 @@ def _found(d: Document) -> Document:
 def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     "Score a stage in percent: linking P, R, F1, and coreference."
     found = _found(d)
-    links = linking([gold], [found]).pooled
     coref = score_coref([gold], [found], duplicates="released").pooled()
-    out = {
-        "linking P": 100 * links.precision,
-        "linking R": 100 * links.recall,
-        "linking F1": 100 * links.f1,
-    }
+    out = _in_percent(linking([gold], [found]).pooled)
     for m in ("muc", "b3", "ceafe", "conll"):
         out[m] = 100 * coref[m].f1
     return out
@@ -551,17 +587,27 @@ def annotate(
         return _annotate(d, who, how, folder, s, say, gold, known)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #29911153
-def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
-    "Check the given mentions."
+def _check_stages(instead: Iterable[str]):
+    "Refuse given mentions of a stage that does not exist."
     stages = ("mentions", "linked", "filtered", "windows", "grouped")
     for k in instead:
         if k not in stages:
             raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
+
+
+def _check_many(instead: Mapping[str, Any], many: int):
+    "Refuse given mentions of more or fewer characters than the book has."
     for k, given in instead.items():
         if k != "mentions" and len(given) != many:
             raise CallError(
                 f"instead of {k}: {len(given)} clusters for {many} characters", "annotate"
             )
+
+
+def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
+    "Check the given mentions."
+    _check_stages(instead)
+    _check_many(instead, many)
     return dict(instead)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #38e8833c
@@ -571,6 +617,26 @@ def _check(d: Document, who: Sequence[Character], how: Annotating, s: Settings):
     _linker_id(d, who, how, s)
     if how.filter:
         find_system(how.filter, s)
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #8e0edd6a
+def _check_released(system: Any, how: Annotating):
+    "Refuse the seeding of the package for a system whose mentions have no antecedents."
+    if how.seeding == "released" and _antecedents(system) == "entities":
+        raise CallError(
+            f"{how.system} compares mentions with entities, so none has an antecedent",
+            "seeding released",
+            "say constrained, or name another system",
+        )
+
+
+def _check_no_mentions(how: Annotating, known: Mapping[str, Any]):
+    "Refuse given mentions for a system that finds those of each window itself."
+    if "mentions" in known:
+        raise CallError(
+            f"{how.system} finds the mentions of each window itself",
+            "instead of mentions",
+            "omit them, or name a system that scores pairs, such as coref-minilm",
+        )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #2e77d0e0
 def _check_windows(system: Any, how: Annotating, known: Mapping[str, Any]):
@@ -583,30 +649,21 @@ def _check_windows(system: Any, how: Annotating, known: Mapping[str, Any]):
             "linker rules",
             "name another linker",
         )
-    if "mentions" in known:
-        raise CallError(
-            f"{how.system} finds the mentions of each window itself",
-            "instead of mentions",
-            "omit them, or name a system that scores pairs, such as coref-minilm",
-        )
-    if (
-        how.seeding == "released"
-        and hasattr(system, "net")
-        and system.trained.model.antecedents == "entities"
-    ):
-        raise CallError(
-            f"{how.system} compares mentions with entities, so none has an antecedent",
-            "seeding released",
-            "say constrained, or name another system",
-        )
+    _check_no_mentions(how, known)
+    _check_released(system, how)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #577061d0
-def _how(settings: dict[str, Any]) -> Annotating:
-    "Check the settings."
+def _check_fields(settings: Iterable[str]):
+    "Refuse settings that an annotation does not have."
     known = Annotating.__struct_fields__
     for k in settings:
         if k not in known:
             raise CallError(f"annotate has no setting {k!r}", do=nearest(k, known))
+
+
+def _how(settings: dict[str, Any]) -> Annotating:
+    "Check the settings."
+    _check_fields(settings)
     try:
         return msgspec.convert(settings, Annotating)
     except (msgspec.ValidationError, ValueError) as e:
@@ -629,6 +686,11 @@ def _book_key(
         how.single,
     )
     return _hash(key, known["mentions"]) if "mentions" in known else key
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #d183645a
+def _progress(name: str, counts: Mapping[str, int]) -> str:
+    "Describe a completed stage by its numbers."
+    return f"{name}: " + ", ".join(f"{n:,} {what}" for what, n in counts.items())
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #13f0e12e
 def _annotate(
@@ -664,10 +726,7 @@ def _annotate(
             )
             if folder:
                 _write_stages(folder, before | made)
-        say(
-            f"{name}: "
-            + ", ".join(f"{n:,} {what}" for what, n in made[name].counts.items())
-        )
+        say(_progress(name, made[name].counts))
         if gold:
             scores[name] = stage_scores(gold, _as_document(d, who, linked))
     done = _as_document(d, who, linked)
@@ -735,13 +794,14 @@ def _is_name(phrase: str) -> bool:
     return bool(words) and words[0].lower() not in PRONOUNS
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #ca5f2d21
+def _phrase(d: Document, s: Span) -> str:
+    "Return the words of a mention."
+    return " ".join(" ".join(d.tokens[s.start : s.end + 1]).split())
+
+
 def proper_names(d: Document, spans: Sequence[Span]) -> list[str]:
     "List the names among some mentions, most frequent first: at most four words, all capitalized."
-    often = Counter(
-        " ".join(" ".join(d.tokens[s.start : s.end + 1]).split())
-        for s in spans
-        if s.end - s.start < 4
-    )
+    often = Counter(_phrase(d, s) for s in spans if s.end - s.start < 4)
     names = []
     for phrase, _ in often.most_common():
         if _is_name(phrase) and phrase[-1:] not in "'’.,":

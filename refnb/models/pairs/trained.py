@@ -13,7 +13,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ...core.types import CallError, DataError, FormatError, Question, nearest, safe_path
+from refnb.core.types import (
+    Answer,
+    CallError,
+    DataError,
+    FormatError,
+    Question,
+    nearest,
+    safe_path,
+)
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import disk_fault, read_yaml, write_atomic
 from ...core.runs import OtherVersion, questions_id
@@ -27,8 +35,8 @@ from refnb.benchmarks.tasks import (
     sample_of,
     the_card,
 )
-from ..language.local import Weights, weights_id
-from .scorers import BLOCK, NoScore, compared, pairs_of
+from ..language.local import weights_id
+from .scorers import NoScore, compared, pairs_of
 from .encoders import PairModel, check_pair_model
 from refnb.models.pairs.heads import (
     SEAL,
@@ -43,7 +51,7 @@ from refnb.models.pairs.heads import (
     text_for,
     the_trained,
 )
-from .systems import pair_settings
+from .systems import _block_of, _weights_in, pair_settings
 from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #49744db6
@@ -56,25 +64,29 @@ class Source(NamedTuple):
     judges: list[str]
     told: str  # description
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #a300f708
-def _mixed_tasks(name: str) -> list[str]:
-    "List the tasks that a name means."
-    out = []
-    for x in name.split("+"):
-        m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", x)
-        out += [f"altentities/{d}/{m[1]}/{m[2]}" for d in DOMAINS] if m else [x]
-    for task, n in sorted(Counter(out).items()):
+# %% ../../../nbs/models/pairs/08_trained.ipynb #628dc192
+def _tasks_named(name: str) -> list[str]:
+    "List the tasks that one name means: a task, or one of each domain."
+    m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", name)
+    return [f"altentities/{d}/{m[1]}/{m[2]}" for d in DOMAINS] if m else [name]
+
+
+def _check_once(tasks: Iterable[str]):
+    "Refuse a task that is named twice."
+    for task, n in sorted(Counter(tasks).items()):
         if n > 1:
             raise CallError("appears twice", task)
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #a300f708
+def _mixed_tasks(name: str) -> list[str]:
+    "List the tasks that several names joined by + mean."
+    out = list(chain.from_iterable(map(_tasks_named, name.split("+"))))
+    _check_once(out)
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d86452bb
-def _check_teaches(task: str):
-    "Refuse a task that nothing is trained on."
-    if the_card(task).shape != "choice":
-        raise CallError(
-            "has documents, not questions", task, "train on a task of questions"
-        )
+def _check_no_test(task: str):
+    "Refuse a test task, and a sample of one."
     whole = sample_of(task)[0]
     if whole.endswith("/test"):
         stem = whole.removesuffix("test")
@@ -83,6 +95,15 @@ def _check_teaches(task: str):
             task,
             f"name {stem}train or {stem}dev",
         )
+
+
+def _check_teaches(task: str):
+    "Refuse a task that nothing is trained on."
+    if the_card(task).shape != "choice":
+        raise CallError(
+            "has documents, not questions", task, "train on a task of questions"
+        )
+    _check_no_test(task)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #755e1002
 def _away(tasks: Sequence[str], s: Settings) -> list[str]:
@@ -99,6 +120,13 @@ def _check_here(tasks: Sequence[str], s: Settings):
             f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network",
         )
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #74345437
+def _of_dev(name: str, dev: list[str], away: list[str]) -> Source:
+    "Describe a training on development files, for training files are not here."
+    are = "are" if away[1:] else "is"
+    told = f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here"
+    return Source(name, dev, [], told)
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
 def _source_of(name: str, s: Settings) -> Source:
     "Choose the training and development data for a task."
@@ -110,15 +138,9 @@ def _source_of(name: str, s: Settings) -> Source:
         return Source(name, tasks, [], f"trained on {joined}")
     _check_here(dev, s)
     away = _away(tasks, s)
-    if not away:
-        return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
-    are = "is" if len(away) == 1 else "are"
-    return Source(
-        name,
-        dev,
-        [],
-        f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here",
-    )
+    if away:
+        return _of_dev(name, dev, away)
+    return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d5cb3fb2
 def _bound(questions: Sequence[Question]) -> list[list[Question]]:
@@ -139,12 +161,17 @@ def _bound(questions: Sequence[Question]) -> list[list[Question]]:
     return list(out.values())
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #37335b3f
+def _too_few(folds: int) -> CallError:
+    "Make the error of a number of folds that splits nothing."
+    return CallError(
+        f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation"
+    )
+
+
 def _check_folds(groups: int, k: int):
     "Refuse fewer than two folds, and more folds than groups of questions."
     if k < 2:
-        raise CallError(
-            f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation"
-        )
+        raise _too_few(k)
     if groups < k:
         raise DataError(
             f"{groups} groups of questions that share no target make no {k} folds",
@@ -179,15 +206,23 @@ def _alone(q: Question) -> list[Question]:
     ]
 
 
-def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Question]]:
-    "Group questions that must stay in one batch."
-    if not r.together:
-        apart = chain.from_iterable(map(_alone, questions)) if kind in SINGLE else questions
-        return [[q] for q in apart]
+def _single_units(questions: Sequence[Question], kind: str) -> list[list[Question]]:
+    "Make a unit of each question, or of each of its pairs for kinds trained on these."
+    apart = chain.from_iterable(map(_alone, questions)) if kind in SINGLE else questions
+    return [[q] for q in apart]
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #90810118
+def _by_document(questions: Iterable[Question]) -> list[list[Question]]:
+    "Group questions by their documents."
     out: dict[str, list[Question]] = {}
     for q in questions:
         out.setdefault(q.doc_key, []).append(q)
     return list(out.values())
+
+
+def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Question]]:
+    "Group questions that must stay in one batch."
+    return _by_document(questions) if r.together else _single_units(questions, kind)
 
 
 def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
@@ -231,12 +266,16 @@ def _packed(
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #0c54973d
+def _documents_of(questions: Iterable[Question]) -> int:
+    "Count the documents of some questions."
+    return len({q.doc_key for q in questions})
+
+
 def _batch_size(questions: Sequence[Question], units: int, r: Recipe) -> int:
     "Return the size of a batch; of single units, as many as so many questions have on average."
     if r.unit == "examples" or r.together:
         return r.batch
-    targets = len({q.doc_key for q in questions})
-    return max(1, round(r.batch * units / targets))
+    return max(1, round(r.batch * units / _documents_of(questions)))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #64c8ddbc
 def _batches_of(
@@ -257,15 +296,19 @@ def _batches_of(
 
     return batches
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #6f7b439f
+def _mean_credit(questions: Sequence[Question], answers: Iterable[Answer]) -> float:
+    "Average the credit of answers over questions."
+    total = sum(credit(q, a) for q, a in zip(questions, answers, strict=True))
+    return total / len(questions)
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #a093d253
 def _accuracy_of(head: Head, questions: Sequence[Question]) -> float:
     "Compute a head's accuracy."
     head.forget()
-    block = BLOCK if head.m.kind == "cosine" else BLOCK // 20
-    answers = compared(questions, head, block, text_for(head.m.kind))
-    return sum(credit(q, a) for q, a in zip(questions, answers, strict=True)) / len(
-        questions
-    )
+    kind = head.m.kind
+    answers = compared(questions, head, _block_of(kind), text_for(kind))
+    return _mean_credit(questions, answers)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #99d6a4f1
 def _right_of(questions: Sequence[Question]) -> list[bool]:
@@ -337,31 +380,66 @@ def _table_13() -> dict[str, dict[str, Any]]:
     ]["cells"]
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
+# hyperparameter as in the table -> field of a recipe
+_PRINTED = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
+
+
+def _not_printed(x: TrainedSystem, task: str) -> CallError:
+    "Make the error of a system without a row for a task."
+    return CallError(
+        "Table 13 prints no recipe for it",
+        task,
+        f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}",
+    )
+
+
+def _printed_cells(x: TrainedSystem, task: str) -> dict[str, Any]:
+    "Return the cells of Table 13 for a system and a task."
+    row = _printed_row(x, task)
+    rows = _table_13()
+    if not x.printed or row not in rows:
+        raise _not_printed(x, task)
+    return rows[row]
+
+
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for a system and a task."
-    row = _printed_row(x, task)
-    cells = _table_13()
-    if not x.printed or row not in cells:
-        raise CallError(
-            "Table 13 prints no recipe for it",
-            task,
-            f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}",
-        )
-    names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
-    return {names[k]: v for k, v in cells[row].items()}
+    return {_PRINTED[k]: v for k, v in _printed_cells(x, task).items()}
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #731375a5
+def _not_one(task: str) -> CallError:
+    "Make the error of tasks with different recipes."
+    return CallError(
+        "Table 13 prints another recipe for each of them, and none for all together",
+        task,
+        "name values, such as --grid lr=1e-5,1e-4, or full",
+    )
+
+
 def _one_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for all of some tasks."
     first, *others = [_printed_recipe(x, one) for one in task.split("+")]
     for other in others:
         if other != first:
-            raise CallError(
-                "Table 13 prints another recipe for each of them, and none for all together",
-                task,
-                "name values, such as --grid lr=1e-5,1e-4, or full",
-            )
+            raise _not_one(task)
     return first
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #b6da1df2
+def _named_grid(x: TrainedSystem, grid_text: str) -> dict[str, list]:
+    "Return the system's own grid, or parse one."
+    if grid_text != "full":
+        return _parsed_grid(grid_text)
+    if not x.grid:
+        raise CallError(
+            "the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4"
+        )
+    return dict(x.grid)
+
+
+def _combined(grid: dict[str, list]) -> list[dict[str, Any]]:
+    "Combine the values of a grid in all ways."
+    combinations = itertools.product(*grid.values())
+    return [dict(zip(grid, values, strict=True)) for values in combinations]
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #05a34b67
 def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]]:
@@ -370,14 +448,7 @@ def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]
         return [{}]
     if grid_text == "selected":
         return [_one_recipe(x, task)]
-    if grid_text == "full" and not x.grid:
-        raise CallError(
-            "the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4"
-        )
-    grid = dict(x.grid) if grid_text == "full" else _parsed_grid(grid_text)
-    return [
-        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-    ]
+    return _combined(_named_grid(x, grid_text))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #27517381
 def _values(name: str, text: str, kind: Any) -> list:
@@ -387,6 +458,20 @@ def _values(name: str, text: str, kind: Any) -> list:
     except msgspec.ValidationError:
         raise CallError(f"{name} cannot be {text!r}", "--grid") from None
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #2c878959
+def _unknown_field(name: str, kinds: Iterable[str]) -> CallError:
+    "Make the error of a field that no recipe has."
+    return CallError(
+        f"a recipe has no field {name!r}",
+        "--grid",
+        f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}",
+    )
+
+
+def _misused_field(name: str, fault: str) -> CallError:
+    "Make the error of a field without values, or with several lists of them."
+    return CallError(f"{name} {fault}", "--grid", f"say {name}=VALUE,VALUE")
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #001c17a5
 def _parsed_grid(text: str) -> dict[str, list]:
     "Parse a grid from the command line."
@@ -395,15 +480,11 @@ def _parsed_grid(text: str) -> dict[str, list]:
     for word in text.split():
         name, eq, values = word.partition("=")
         if name not in kinds:
-            raise CallError(
-                f"a recipe has no field {name!r}",
-                "--grid",
-                f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}",
-            )
+            raise _unknown_field(name, kinds)
         if not values:
-            raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
+            raise _misused_field(name, "has no values")
         if name in out:
-            raise CallError(f"{name} appears twice", "--grid", f"say {name}=VALUE,VALUE")
+            raise _misused_field(name, "appears twice")
         out[name] = _values(name, values, kinds[name])
     return out
 
@@ -428,19 +509,23 @@ class _Work(NamedTuple):
     say: Callable[[str], None]
     every: float
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #3686101d
+def _epoch_results(e: Entry) -> str:
+    "Describe the loss and the held-out accuracy of an epoch."
+    results: list[str] = []
+    if e.loss is not None:
+        results.append(f"loss {e.loss:.3f}")
+    if e.held_out is not None:
+        results.append(f"held out {100 * e.held_out:.1f} %")
+    return ", ".join(results)
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #89eea98b
 def _reporter(w: _Work, name: str) -> Callable[[Entry], None]:
     "Make a function that reports the result of an epoch."
 
     def tell(e: Entry):
-        if not e.is_epoch:
-            return
-        results: list[str] = []
-        if e.loss is not None:
-            results.append(f"loss {e.loss:.3f}")
-        if e.held_out is not None:
-            results.append(f"held out {100 * e.held_out:.1f} %")
-        w.say(f"{name}, {e.id}: {', '.join(results)}")
+        if e.is_epoch:
+            w.say(f"{name}, {e.id}: {_epoch_results(e)}")
 
     return tell
 
@@ -454,6 +539,12 @@ class _Judged(NamedTuple):
     failed: str = ""  # error, if training failed
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #92f26b6b
+def _label(w: _Work, k: int) -> str:
+    "Name the training of a recipe: by its number if there are several."
+    n = len(w.recipes)
+    return f"recipe {k + 1} of {n}" if n > 1 else "training"
+
+
 def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
     "Evaluate a recipe; if there are several, one may fail."
     try:
@@ -461,7 +552,7 @@ def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
     except (Diverged, NoScore) as e:
         if len(w.recipes) == 1:
             raise
-        w.say(f"recipe {k + 1} of {len(w.recipes)} failed: {e}")
+        w.say(f"{_label(w, k)} failed: {e}")
         return _Judged([], failed=str(e))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #70706599
@@ -503,8 +594,7 @@ def _cross_judged(w: _Work, r: Recipe, folder: Path, label: str) -> _Judged:
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8afbe78a
 def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
     "Evaluate a recipe by held-out accuracy."
-    label = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
-    folder = w.folder / f"recipe-{k + 1}"
+    label, folder = _label(w, k), w.folder / f"recipe-{k + 1}"
     if w.folds:
         return _cross_judged(w, r, folder, label)
     f = _fit(
@@ -563,7 +653,7 @@ def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
             shutil.rmtree(old, ignore_errors=True)
         head.save(aside)
         aside.rename(to)
-    return weights_id(Weights(str(to)))
+    return _weights_in(w.folder)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fac5d6d3
 _Data = tuple[Source, list[Question], list[Question], dict[str, str]]
@@ -577,14 +667,20 @@ def _first_of(tasks: list[str], s: Settings, limit: int) -> list[Question]:
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fb20b6ba
+def _file_ids(tasks: Iterable[str]) -> dict[str, str]:
+    "Collect the ids of the files of tasks."
+    ids: dict[str, str] = {}
+    for task in tasks:
+        ids |= {f.key: f.blob for f in find_task(task).files}
+    return ids
+
+
 def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
     "Return the source of a name, its questions, the held-out questions, and the ids of files."
-    source, files = _source_of(name, s), dict[str, str]()
+    source = _source_of(name, s)
     questions = _first_of(source.tasks, s, limit)
     judges = _first_of(source.judges, s, limit)
-    for task in [*source.tasks, *source.judges]:
-        for f in find_task(task).files:
-            files[f.key] = f.blob
+    files = _file_ids([*source.tasks, *source.judges])
     if limit:
         source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     return source, questions, judges, files
@@ -625,6 +721,11 @@ def _learnt_from(what: str | Sequence[Question], s: Settings, limit: int) -> _Da
         files | {"questions": questions_id([*questions, *judges])},
     )
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #0533d0a4
+def _digest(inputs: Any) -> str:
+    "Hash everything that can change the weights."
+    return hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #da0666e3
 def _folder(
     system: str,
@@ -648,26 +749,29 @@ def _folder(
         base,
         folds,
     )
-    digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
-    return Path(s.runs) / "trained" / safe_path(system) / safe_path(source.asked) / digest
+    place = Path(s.runs) / "trained" / safe_path(system) / safe_path(source.asked)
+    return place / _digest(inputs)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #651d4bfa
-def _check_call(folds: int, limit: int, x: TrainedSystem):
-    "Refuse settings that no training can follow."
-    if folds < 0 or folds == 1:
-        raise CallError(
-            f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation"
-        )
-    if limit < 0:
-        raise CallError(
-            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
-        )
+def _check_base(x: TrainedSystem):
+    "Refuse a system with a checkpoint."
     if x.pair.checkpoint:
         raise CallError(
             "a checkpoint cannot be trained",
             x.pair.checkpoint,
             "to start from other weights, name their folder with -p model=FOLDER",
         )
+
+
+def _check_call(folds: int, limit: int, x: TrainedSystem):
+    "Refuse settings that no training can follow."
+    if folds < 0 or folds == 1:
+        raise _too_few(folds)
+    if limit < 0:
+        raise CallError(
+            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
+        )
+    _check_base(x)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #7c5c3489
 def _announced(told: str, folds: int, judged: bool) -> str:
@@ -720,11 +824,11 @@ def train_system(
 def _sealed(folder: Path) -> TrainedSeal | None:
     "Return the final record of a complete and undamaged training, or None."
     try:
-        if (folder / SEAL).exists() and weights_id(Weights(str(folder / WEIGHTS))) == (
-            seal := read_seal(folder)
-        ).weights:
-            return seal
-        return None
+        if not (folder / SEAL).exists():
+            return None
+        weights = _weights_in(folder)
+        seal = read_seal(folder)
+        return seal if weights == seal.weights else None
     except OtherVersion:
         raise
     except (FormatError, DataError):

@@ -119,21 +119,31 @@ def _paths(groups: Sequence[_Group]) -> list[str]:
     return list(chain.from_iterable(g.paths for g in groups))
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #fa92471f
-def _groups(folder: Path) -> list[_Group]:
-    "Read the descriptions of a graph's constants."
-    groups = _decoded(folder / "model.json", _Graph).weightsManifest
+def _check_paths(groups: Sequence[_Group], file: Path):
+    "Refuse a graph that names files outside of its folder."
     for path in _paths(groups):
         if Path(path).name != path or path == "..":
-            raise FormatError(
-                f"{path!r} is not a file in its folder", str(folder / "model.json")
-            )
+            raise FormatError(f"{path!r} is not a file in its folder", str(file))
+
+
+def _groups(folder: Path) -> list[_Group]:
+    "Read the descriptions of a graph's constants."
+    file = folder / "model.json"
+    groups = _decoded(file, _Graph).weightsManifest
+    _check_paths(groups, file)
     return groups
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #0f95a83c
+def _graph_files(folder: Path) -> list[str]:
+    "List the files of a graph that affect vectors."
+    return ["model.json", "vocab.json", *_paths(_groups(folder))]
+
+
 def lite_id(folder: str | Path) -> str:
     "Hash all files that affect vectors, in a folder with model.json, to 16 hexadecimal digits."
-    folder, h = Path(folder), hashlib.sha256()
-    for name in ["model.json", "vocab.json", *_paths(_groups(folder))]:
+    folder = Path(folder)
+    h = hashlib.sha256()
+    for name in _graph_files(folder):
         h.update(hashlib.sha256(_raw(folder / name)).digest())
     return h.hexdigest()[:16]
 
@@ -173,17 +183,22 @@ def _array(c: _Constant, data: bytes, at: int) -> np.ndarray:
     ).reshape(c.shape)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
+def _check_length(folder: Path, there: int, due: int):
+    "Refuse files that have more or fewer bytes than their constants."
+    if there != due:
+        raise FormatError(
+            f"{there:,} bytes of numbers, but model.json lists {due:,}",
+            str(folder),
+            "unpack the package again",
+        )
+
+
 def _read_constants(folder: str | Path) -> Arrays:
     "Read the constants of a graph."
     folder, found = Path(folder), {}
     for g in _groups(folder):
         data, at = b"".join(_raw(folder / p) for p in g.paths), 0
-        if (there := len(data)) != (due := 4 * sum(map(_count, g.weights))):
-            raise FormatError(
-                f"{there:,} bytes of numbers, but model.json lists {due:,}",
-                str(folder),
-                "unpack the package again",
-            )
+        _check_length(folder, len(data), 4 * sum(map(_count, g.weights)))
         for c in g.weights:
             found[_short_name(c.name)] = _array(c, data, at)
             at += 4 * _count(c)
@@ -324,17 +339,21 @@ def _lite_vectors(ids: np.ndarray, c: Arrays) -> np.ndarray:
     v = np.tanh(_dense(mean, c, "tanh_layer_0"))
     return v / np.sqrt(np.maximum((v * v).sum(1, keepdims=True), 1e-12))
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #cda58725
+def _filled_up(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    "Fill rows of numbers with -1 to the length of the longest."
+    filled = np.full((len(rows), max(1, *map(len, rows))), -1)
+    for whole, own in zip(filled, rows, strict=True):
+        whole[: len(own)] = own
+    return filled
+
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #f26f8f8a
 class UseLite(Encoder):
     "The Universal Sentence Encoder Lite as a scorer, with cached vectors."
 
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "Compute the vectors of a batch."
-        pieces = [r["input_ids"] for r in rows]
-        ids = np.full((len(rows), max(1, *map(len, pieces))), -1)
-        for row, own in zip(ids, pieces, strict=True):
-            row[: len(own)] = own
-        return _lite_vectors(ids, self.model)
+        return _lite_vectors(_filled_up([r["input_ids"] for r in rows]), self.model)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #1fb5ae4e
 def _axes(shape: Sequence[int]) -> list[int]:
@@ -342,14 +361,28 @@ def _axes(shape: Sequence[int]) -> list[int]:
     return [k for k in shape if k > 1]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #e3593a71
+def _due_shapes(c: Arrays) -> dict[str, tuple[int, ...]]:
+    "Return the shapes of constants that fit the embeddings, or the usual ones without embeddings."
+    if "Embeddings_en" not in c:
+        return _lite_shapes()
+    return _lite_shapes(*_axes(c["Embeddings_en"].shape)[:2])
+
+
 def _misshapen(c: Arrays) -> list[str]:
     "List the constants that are missing or do not fit the others; axes of length 1 do not count."
-    shapes = _lite_shapes(
-        *(_axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ())
-    )
-    return [n for n, s in shapes.items() if n not in c or _axes(c[n].shape) != _axes(s)]
+    due = _due_shapes(c)
+    return [n for n, s in due.items() if n not in c or _axes(c[n].shape) != _axes(s)]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #d967c285
+def _check_embeddings(c: Arrays, pieces: Pieces, folder: Path):
+    "Refuse a vocabulary without an embedding for each piece."
+    if pieces.size > len(c["Embeddings_en"]):
+        raise FormatError(
+            f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
+            str(folder / "vocab.json"),
+        )
+
+
 def _check_graph(c: Arrays, pieces: Pieces, folder: Path):
     "Refuse constants that do not fit each other, and a vocabulary without embeddings."
     if bad := _misshapen(c):
@@ -357,22 +390,29 @@ def _check_graph(c: Arrays, pieces: Pieces, folder: Path):
             f"the constant {bad[0]} is missing, or has another shape",
             str(folder / "model.json"),
         )
-    if pieces.size > len(c["Embeddings_en"]):
-        raise FormatError(
-            f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
-            str(folder / "vocab.json"),
-        )
+    _check_embeddings(c, pieces, folder)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #963e03bd
-def load_lite(m: PairModel, offline: bool = True) -> UseLite:
-    "Load the Universal Sentence Encoder Lite; `offline` makes no difference, as refnb never downloads it."
+def _check_tokens(m: PairModel):
+    "Refuse more pieces than a text may have."
     if m.tokens > 128:
         raise CallError(
             f"{m.title} reads 128 pieces at most, not {m.tokens}",
             do="say tokens=128 or less",
         )
+
+
+def _read_pieces(folder: Path) -> Pieces:
+    "Read the vocabulary of a graph."
+    file = folder / "vocab.json"
+    return Pieces(_decoded(file, list[tuple[str, float | None]]), str(file))
+
+
+def load_lite(m: PairModel, offline: bool = True) -> UseLite:
+    "Load the Universal Sentence Encoder Lite; `offline` makes no difference, as refnb never downloads it."
+    _check_tokens(m)
     folder = Path(check_pair_model(m, offline).place)
-    c, file = _read_constants(folder), folder / "vocab.json"
-    pieces = Pieces(_decoded(file, list[tuple[str, float | None]]), str(file))
+    c = _read_constants(folder)
+    pieces = _read_pieces(folder)
     _check_graph(c, pieces, folder)
     return UseLite(c, pieces, m)
