@@ -133,7 +133,10 @@ def _host_of(settings: Mapping[str, Any]) -> str:
     return urlsplit(settings.get("base_url") or "").hostname or ""
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #563c3e99
-def _arguments(decoding: Any) -> dict[str, Any]:
+_Json = dict[str, Any]  # a part of a record
+
+
+def _arguments(decoding: Any) -> _Json:
     "Describe how a reply was decoded, if that is recorded."
     if not isinstance(decoding, dict):
         return {}
@@ -217,7 +220,7 @@ def _repositories(data: Mapping[str, str]) -> list[str]:
     return sorted({f"https://github.com/{f.repo}/tree/{f.commit}" for f in files})
 
 
-def _source(info: RunInfo) -> dict[str, Any]:
+def _source(info: RunInfo) -> _Json:
     "Describe the data: the public repositories that a task is made from, at their commits."
     urls = _repositories(info.data)
     where = {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
@@ -231,9 +234,7 @@ def _source(info: RunInfo) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #058a51a9
-def _result(
-    info: RunInfo, name: str, metric: dict[str, Any], details: dict[str, Any]
-) -> dict[str, Any]:
+def _result(info: RunInfo, name: str, metric: _Json, details: _Json) -> _Json:
     "Record one score."
     scale = {
         "metric_unit": "proportion",
@@ -256,7 +257,7 @@ _OF_FEW = "Student's t with a jackknife over documents"
 _OF_MANY = "percentile bootstrap over documents"
 
 
-def _bounds(iv: Interval, method: str) -> dict[str, Any]:
+def _bounds(iv: Interval, few: bool) -> _Json:
     "Record the ends of an interval, if it has any."
     if iv.low is None:
         return {}
@@ -265,15 +266,15 @@ def _bounds(iv: Interval, method: str) -> dict[str, Any]:
             "lower": iv.low,
             "upper": iv.high,
             "confidence_level": 0.95,
-            "method": method,
+            "method": _OF_FEW if few else _OF_MANY,
         }
     }
 
 
-def _uncertainty(iv: Interval) -> dict[str, Any]:
+def _uncertainty(iv: Interval) -> _Json:
     "Record an interval, how it was computed, and the number of questions."
     few = iv.clusters < FEW
-    bounds = _bounds(iv, _OF_FEW if few else _OF_MANY)
+    bounds = _bounds(iv, few)
     if bounds and not few:
         bounds["num_bootstrap_samples"] = 10_000
     return {**bounds, "num_samples": iv.n}
@@ -285,7 +286,7 @@ def _without_answer(o: pd.DataFrame) -> dict[str, str]:
     return {f"without answer: {k}": str(n) for k, n in sorted(reasons.items())}
 
 
-def _accuracy(x: Found, name: str) -> dict[str, Any]:
+def _accuracy(x: Found, name: str) -> _Json:
     "Record accuracy with its interval: every question counts, and one without an answer is wrong."
     o: pd.DataFrame = x.outcomes
     iv = score(o).interval()
@@ -309,7 +310,7 @@ def _precision_and_recall(v: Prf) -> dict[str, str]:
     return {"precision": str(v.precision), "recall": str(v.recall)}
 
 
-def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
+def _f1s(x: Found, name: str) -> list[_Json]:
     "Record F1 of every coreference metric in every setting; there are few books, so no interval."
     out = []
     for setting in dict.fromkeys(chain.from_iterable(x.counts.values())):
@@ -333,13 +334,14 @@ _ERRORS = ("failed", "missing", "refused", "filtered", "cut")
 
 def _marked(q: Question) -> str:
     "Write the text of a question, its expression between asterisks."
+    t = q.text
     if not q.chars:
-        return q.text
+        return t
     start, end = q.chars
-    return f"{q.text[:start]}**{q.text[start:end]}**{q.text[end:]}"
+    return f"{t[:start]}**{t[start:end]}**{t[end:]}"
 
 
-def _text_of(q: Question) -> dict[str, Any]:
+def _text_of(q: Question) -> _Json:
     "Write a question in full, its expression marked."
     return {
         "raw": _marked(q),
@@ -355,9 +357,7 @@ def _how(a: Answer, form: str) -> str:
     return f"refnb's reader, form {form}" if form else "choice"
 
 
-def _attribution(
-    picked: list[str], a: Answer, info: RunInfo, text: bool
-) -> list[dict[str, Any]]:
+def _attribution(picked: list[str], a: Answer, info: RunInfo, text: bool) -> list[_Json]:
     "Record how an answer was extracted from the reply."
     if not picked:
         return []
@@ -381,15 +381,15 @@ def _tokens(u: Usage) -> dict[str, int]:
     }
 
 
-def _spent(a: Answer) -> dict[str, Any]:
+def _spent(a: Answer) -> _Json:
     "Record tokens and time, where they are known."
     if not (u := a.usage):
         return {}
-    spent: dict[str, Any] = {"token_usage": _tokens(u)} if u.tokens_in else {}
+    spent: _Json = {"token_usage": _tokens(u)} if u.tokens_in else {}
     return spent | ({"performance": {"latency_ms": 1000 * u.seconds}} if u.seconds else {})
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #2876e3b4
-def _hash(sample: dict[str, Any]) -> str:
+def _hash(sample: _Json) -> str:
     "Hash a question with its right options as the project does."
     return hashlib.sha256(
         json.dumps(sample, sort_keys=True, separators=(",", ":")).encode()
@@ -451,12 +451,16 @@ def _is_foreign(info: RunInfo) -> bool:
     return "tool" in info.settings or info.system.startswith("published/")
 
 
+def _sealed_at(run: Run) -> datetime:
+    "Find when a complete run was sealed."
+    return datetime.fromtimestamp((run.folder / "seal.json").stat().st_mtime, UTC)
+
+
 def _ended(x: Found) -> dict[str, str]:
     "Record when a run ended; nothing for one that is not here, or that was answered before, and elsewhere."
     if not x.run or _is_foreign(x.info):
         return {}
-    ended = datetime.fromtimestamp((x.run.folder / "seal.json").stat().st_mtime, UTC)
-    return {"evaluation_timestamp": ended.isoformat(timespec="seconds")}
+    return {"evaluation_timestamp": _sealed_at(x.run).isoformat(timespec="seconds")}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a438e527
 def _library(info: RunInfo) -> dict[str, str]:
@@ -466,7 +470,7 @@ def _library(info: RunInfo) -> dict[str, str]:
     return {"name": name, "version": version or "unknown"}
 
 
-def _record(x: Found, organization: str, relationship: str, now: float) -> dict[str, Any]:
+def _record(x: Found, organization: str, relationship: str, now: float) -> _Json:
     "Record the scores of a run, its model and its source."
     name, model = "refnb." + x.info.task.replace("/", "."), model_info(x.info)
     return {
@@ -537,14 +541,14 @@ def _uuid(name: str) -> str:
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
-def _path(record: dict[str, Any], task: str) -> Path:
+def _path(record: _Json, task: str) -> Path:
     "Return a record's path without an ending: data/COLLECTION/DEVELOPER/MODEL/UUID, in portable letters."
     developer, _, model = record["model_info"]["id"].partition("/")
     parts = map(_portable, (f"refnb-{task.partition('/')[0]}", developer, model))
     return Path("data", *parts, _uuid(record["evaluation_id"]))
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #ad8eef4c
-def _details(file: Path, lines: bytes) -> dict[str, Any]:
+def _details(file: Path, lines: bytes) -> _Json:
     "Describe the file of all questions' lines."
     return {
         "format": "jsonl",

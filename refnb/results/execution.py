@@ -161,15 +161,19 @@ def _read(text: str, kind: str) -> Any:
         return None
 
 
+def _not_of_type(text: str, kind: str, where: str) -> CallError:
+    "Make the error of text that is no value of a type, with how to write one."
+    how = _HOW_TO_WRITE.get(kind, "")
+    return CallError(f"{text!r} is not of type {kind}", where, how)
+
+
 def _typed(text: str, kind: str, where: str) -> Any:
     "Convert text to a value of a type."
     if kind == "str":
         return text
     value = _read(text, kind)
     if type(value) is not KINDS[kind]:
-        raise CallError(
-            f"{text!r} is not of type {kind}", where, _HOW_TO_WRITE.get(kind, "")
-        )
+        raise _not_of_type(text, kind, where)
     return value
 
 # %% ../../nbs/results/06_execution.ipynb #39771d8c
@@ -341,12 +345,16 @@ def _has_error(c: dict) -> bool:
     return any(o.get("output_type") == "error" for o in c.get("outputs", []))
 
 
+def _replied(c: dict) -> bool:
+    "Tell whether the kernel replied to a cell."
+    return "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
+
+
 def _ended(c: dict) -> bool:
     "Tell whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
     if _tagged(c, "skip-execution") or not source(c).strip():
         return True
-    replied = "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
-    return c.get("execution_count") is not None and replied and not _has_error(c)
+    return c.get("execution_count") is not None and _replied(c) and not _has_error(c)
 
 
 def _own_cells(nb: dict) -> list[dict]:
@@ -362,7 +370,7 @@ def _where(nb: dict) -> str:
             return f"cell {i} ({_first_line(c)})"
     return ""
 
-
+# %% ../../nbs/results/06_execution.ipynb #e7ff9df5
 def _one_line(kind: str, told: Any) -> str:
     "Write an exception in one line, which may be cut."
     return f"{kind}: {' '.join(str(told).split())}"[:400]
@@ -390,10 +398,15 @@ def _other_file(hashes: dict[str, str], files: dict[str, bytes], folder: str) ->
     return ""
 
 # %% ../../nbs/results/06_execution.ipynb #8006d9c0
+def _is_of(provenance: dict, name: str) -> bool:
+    "Tell whether a report is of this table, and has its numbers."
+    csv = f"{name.rpartition('/')[2]}.csv"
+    return provenance["table"] == name and csv in provenance["files"]
+
+
 def _unlike(provenance: dict, name: str, parameters: dict) -> str:
     "Explain why a report is not the one of this table with these parameters, if so."
-    csv = f"{name.rpartition('/')[2]}.csv"
-    if provenance["table"] != name or csv not in provenance["files"]:
+    if not _is_of(provenance, name):
         return "its report is not this table's"
     if provenance["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
         return "its report was made with other parameters"

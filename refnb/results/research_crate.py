@@ -27,6 +27,9 @@ def _ref(*ids: str) -> Any:
     return {"@id": ids[0]} if len(ids) == 1 else [{"@id": i} for i in ids]
 
 # %% ../../nbs/results/11_research_crate.ipynb #0283d65d
+_Json = dict[str, Any]  # an entity of the crate, or the provenance of a report
+
+
 def _format(path: str) -> str:
     "Name the format of a file by its ending."
     if path.endswith(".ipynb"):
@@ -34,7 +37,7 @@ def _format(path: str) -> str:
     return mimetypes.guess_type(path)[0] or "text/plain"
 
 
-def _file(id_: str, data: bytes, name: str, **properties: Any) -> dict[str, Any]:
+def _file(id_: str, data: bytes, name: str, **properties: Any) -> _Json:
     "Describe a file of the crate."
     return {
         "@id": id_,
@@ -46,7 +49,7 @@ def _file(id_: str, data: bytes, name: str, **properties: Any) -> dict[str, Any]
     } | properties
 
 # %% ../../nbs/results/11_research_crate.ipynb #5cafb31c
-def _own_input(key: str, hash_: str) -> dict[str, Any]:
+def _own_input(key: str, hash_: str) -> _Json:
     "Describe an input that is no public file, such as printed values."
     return {
         "@id": f"#input-{hash_}",
@@ -56,7 +59,7 @@ def _own_input(key: str, hash_: str) -> dict[str, Any]:
     }
 
 
-def _input(key: str, hash_: str) -> dict[str, Any]:
+def _input(key: str, hash_: str) -> _Json:
     "Describe an input of a report, without its bytes."
     f = upstream_files().get(key)
     if not f:
@@ -71,7 +74,7 @@ def _input(key: str, hash_: str) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #e6932c42
-def _software(versions: dict[str, str]) -> list[dict[str, Any]]:
+def _software(versions: dict[str, str]) -> list[_Json]:
     "List the packages in use."
     return [
         {
@@ -94,14 +97,14 @@ def _another_file(path: Path, table: str) -> DataError:
     )
 
 
-def _pinned(provenance: dict[str, Any]) -> dict[str, bytes]:
+def _pinned(provenance: _Json) -> dict[str, bytes]:
     "Read the constraints on packages, if a report was made with them."
     pinned = packaged("constraints.txt").read_bytes()
     same = sha256(pinned)[:12] == provenance["versions"].get("constraints")
     return {"constraints.txt": pinned} if same else {}
 
 
-def _contents(table: str, provenance: dict[str, Any], s: Settings) -> dict[str, bytes]:
+def _contents(table: str, provenance: _Json, s: Settings) -> dict[str, bytes]:
     "Read the files of a report and its inputs, by their paths in the crate."
     folder, paper = (Path(s.reports) / table).parent, table.partition("/")[0]
     out = {
@@ -116,7 +119,7 @@ def _contents(table: str, provenance: dict[str, Any], s: Settings) -> dict[str, 
     return out | _pinned(provenance)
 
 # %% ../../nbs/results/11_research_crate.ipynb #6d432463
-def _run_of(name: str, hash: str) -> dict[str, Any]:
+def _run_of(name: str, hash: str) -> _Json:
     "Describe a run that a report was made from."
     task, _, system = name.partition(":")
     return {
@@ -127,7 +130,7 @@ def _run_of(name: str, hash: str) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #7acbeea1
-def _setting(table: str, name: str, value: Any) -> dict[str, Any]:
+def _setting(table: str, name: str, value: Any) -> _Json:
     "Describe a parameter that a report was made with."
     return {
         "@id": f"#{table}-{name}",
@@ -137,12 +140,12 @@ def _setting(table: str, name: str, value: Any) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #9e9de855
-def _settings(table: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+def _settings(table: str, parameters: _Json) -> list[_Json]:
     "Describe the parameters that a report was made with."
     return [_setting(table, name, value) for name, value in parameters.items()]
 
 
-def _used(table: str, provenance: dict[str, Any]) -> list[dict[str, Any]]:
+def _used(table: str, provenance: _Json) -> list[_Json]:
     "Describe what a report was made from and with: inputs, runs and parameters."
     return [
         *starmap(_input, provenance["inputs"].items()),
@@ -151,15 +154,13 @@ def _used(table: str, provenance: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 # %% ../../nbs/results/11_research_crate.ipynb #52d97822
-def _description(provenance: dict[str, Any]) -> str:
+def _description(provenance: _Json) -> str:
     "Describe the making of a report: its title, the code and the cost."
     code, cost = provenance.get("code") or "unknown", provenance["cost"]
     return f"{provenance['title']}; code {code}, {cost['cpu_seconds']} CPU seconds"
 
 
-def _report(
-    table: str, provenance: dict[str, Any], files: list[str]
-) -> list[dict[str, Any]]:
+def _report(table: str, provenance: _Json, files: list[str]) -> list[_Json]:
     "Describe the action that made a report, and its inputs."
     used, notebook = _used(table, provenance), f"notebooks/{table}.ipynb"
     action = {
@@ -194,9 +195,7 @@ _OF_LICENCE = {
 }
 
 
-def _root(
-    reports: dict[str, dict[str, Any]], contents: Iterable[str], when: str
-) -> dict[str, Any]:
+def _root(reports: dict[str, _Json], contents: Iterable[str], when: str) -> _Json:
     "Describe the crate itself."
     titles = "; ".join(map(itemgetter("title"), reports.values()))
     return {
@@ -211,13 +210,13 @@ def _root(
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #9e0aba63
-def _needs(provenance: dict[str, Any], contents: Iterable[str]) -> list[str]:
+def _needs(provenance: _Json, contents: Iterable[str]) -> list[str]:
     "List the packages that a notebook needs, and the file that pins them if the crate has it."
     needs = list(map(itemgetter("@id"), _software(provenance["versions"])))
     return [*needs, "constraints.txt"] if "constraints.txt" in contents else needs
 
 
-def _code(provenance: dict[str, Any], contents: Iterable[str]) -> dict[str, Any]:
+def _code(provenance: _Json, contents: Iterable[str]) -> _Json:
     "Describe a notebook as code, and the software that it needs."
     return {
         "@type": ["File", "SoftwareSourceCode"],
@@ -226,9 +225,7 @@ def _code(provenance: dict[str, Any], contents: Iterable[str]) -> dict[str, Any]
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #988d8e06
-def _graph(
-    reports: dict[str, dict[str, Any]], contents: dict[str, bytes], when: str
-) -> list[dict[str, Any]]:
+def _graph(reports: dict[str, _Json], contents: dict[str, bytes], when: str) -> list[_Json]:
     "List all entities, each once."
     files = [_file(f, data, Path(f).name) for f, data in contents.items()]
     for t, provenance in reports.items():
@@ -242,9 +239,9 @@ def _graph(
     return [*entities.values()]
 
 # %% ../../nbs/results/11_research_crate.ipynb #6478a984
-def _reports_of(name: str, s: Settings) -> dict[str, dict[str, Any]]:
+def _reports_of(name: str, s: Settings) -> dict[str, _Json]:
     "Read the provenance of a table's report, or of all reports of a paper."
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, _Json] = {}
     for table in choose([name.strip("/").removeprefix("reports/")]):
         if provenance := read_provenance(table, s.reports):
             found[table] = provenance

@@ -49,6 +49,10 @@ class ListedRun(NamedTuple):
             f", {self.failed:,} failed" if self.failed else ""
         )
 
+    def _shown_score(self) -> str:
+        "Write the score with its metric, if there is one."
+        return "" if self.score is None else f"{self.score:.1f} ({self.metric})"
+
     def _cost(self) -> str:
         "Write what servers charged; of a damaged run nothing."
         if self.state == "damaged":
@@ -57,12 +61,11 @@ class ListedRun(NamedTuple):
 
     def row(self) -> dict[str, str]:
         "Make a row of the table."
-        shown = "" if self.score is None else f"{self.score:.1f} ({self.metric})"
         return {
             "task": self.task,
             "system": self.system,
             "state": self._in_words(),
-            "score (%)": shown,
+            "score (%)": self._shown_score(),
             "USD": self._cost(),
             "date": self.date,
             "folder": self.folder,

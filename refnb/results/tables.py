@@ -579,7 +579,7 @@ class Report:
             self.name,
             c.row,
             c.column,
-            NOT_PRINTED if c.paper is None else _number(c.paper),
+            _printed_number(c),
             *_csv_numbers(c),
             c.mode or self.mode,
             c.run,
@@ -816,6 +816,11 @@ CSV = (
 def _number(x: float | None) -> str:
     "Write a number with at most six decimals, eight for what would vanish."
     return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
+
+
+def _printed_number(c: Result) -> str:
+    "Write the printed number of a cell as CSV has it."
+    return NOT_PRINTED if c.paper is None else _number(c.paper)
 
 
 def _csv_numbers(c: Result) -> list:

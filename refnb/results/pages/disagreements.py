@@ -159,8 +159,9 @@ def _pair_row(p: PairAgreement) -> dict[str, str]:
 
 def agreement_rows(a: ChainAgreement) -> list[dict[str, str]]:
     "Write agreement as rows of text: percent, with intervals where there are any."
-    none = dict.fromkeys(MEASURES, "")
-    every = {"annotators": "all"} | none | {"alpha": _percent(a.alpha)}
+    every = (
+        {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}
+    )
     return [*map(_pair_row, a.pairs), every]
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #56cab46a
@@ -181,12 +182,17 @@ def _table(rows: list[dict[str, str]]) -> str:
     return f"{table}</table>"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #665a0b5f
+def _tokens(s: Span) -> str:
+    "Write the first and the last token of a mention."
+    return str([*s])
+
+
 def _tie_row(t: Tie) -> dict[str, str]:
     "Write a tie as a row of text: where it is, who said what, and what came of it."
     return {
         "tie": t.words,
-        "at": str([*t.at]),
-        "linked to": str([*t.antecedent]) if t.antecedent else "a mention?",
+        "at": _tokens(t.at),
+        "linked to": _tokens(t.antecedent) if t.antecedent else "a mention?",
         "said": ", ".join(t.said),
         "merged": "kept" if t.kept else "left out",
     }

@@ -183,8 +183,8 @@ def _of_summary(card: Card, summary: Summary) -> Entry | None:
         return _of_counts(summary)
     if not summary.credit:
         return None
-    o, seconds = outcomes_of_summary(card, summary), _seconds_of(summary)
-    return _of_outcomes(summary.info, o, {}, summary.seal.usd, seconds)
+    o = outcomes_of_summary(card, summary)
+    return _of_outcomes(summary.info, o, {}, summary.seal.usd, _seconds_of(summary))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10009
 def _entry_in(path: Path, card: Card, task: str) -> Entry | None:
@@ -239,9 +239,12 @@ def _asked(x: Entry) -> tuple:
     return x.task, x.data, x.metric, frozenset(x.credit)
 
 
-def _same_items(entries: Iterable[Entry]) -> dict[tuple, list[Entry]]:
+_Groups = dict[tuple, list[Entry]]  # runs that can be compared, by what they share
+
+
+def _same_items(entries: Iterable[Entry]) -> _Groups:
     "Group runs over the same questions or documents."
-    groups: dict[tuple, list[Entry]] = {}
+    groups: _Groups = {}
     for x in entries:
         groups.setdefault(_asked(x), []).append(x)
     return groups

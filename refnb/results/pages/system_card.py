@@ -285,7 +285,7 @@ def _card_table(rows: pd.DataFrame) -> list[str]:
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d743213f
 def _picture(card: SystemCard, path: Path) -> list[str]:
     "Draw a card that has a number into a file; return the lines of the page that show it."
-    if not any(x.accuracy is not None for x in _lines_of(card)):
+    if all(x.accuracy is None for x in _lines_of(card)):
         return []
     write_atomic(path, png(_card_figure(card), 110))
     return [f"![accuracy by task]({path.name})", ""]

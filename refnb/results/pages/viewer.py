@@ -79,6 +79,15 @@ def _named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
     return _newest_run(task, named, s or load_settings())
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #826e2cf2
+def _no_questions(run: Run) -> DataError:
+    "Make the error of a run on questions of your own that are not beside it."
+    return DataError(
+        "the run's questions are not here",
+        str(run.questions_path),
+        "give them as questions=",
+    )
+
+
 def _check_fetched(task: str, s: Settings):
     "Refuse a task of questions whose files are not here."
     if the_card(task).shape == "choice" and not task_is_here(task, s):
@@ -93,18 +102,15 @@ def _found(run: Run, s: Settings) -> list[Question]:
     if (found := _beside(run)) is not None:
         return found
     if not is_task(task):
-        raise DataError(
-            "the run's questions are not here",
-            str(run.questions_path),
-            "give them as questions=",
-        )
+        raise _no_questions(run)
     _check_fetched(task, s)
     return task_questions(task, s)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8fdc637e
 def _check_asked(run: Run, questions: list[Question]):
     "Refuse other questions than a run was made of."
-    made_of, got = run.info.data.get("questions"), questions_id(questions)
+    made_of = run.info.data.get("questions")
+    got = questions_id(questions)
     if made_of and got != made_of:
         raise DataError(
             f"the run was made of questions {made_of}, these are {got}",
@@ -506,17 +512,22 @@ def _holds(told: str, value: str) -> bool:
     return in_data in told or html.escape(value) in told
 
 
+def _holds_key(name: str) -> DataError:
+    "Make the error of a page that would give a key away."
+    return DataError(
+        f"the run holds the value of the environment variable {name}",
+        "view",
+        "take it out of the settings or the prompt, and get a new key",
+    )
+
+
 def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     "Refuse what holds a key."
     for name, value in env.items():
         if len(value) < 12 or not re.search(_SECRETS, name, re.I):
             continue
         if _holds(told, value):
-            raise DataError(
-                f"the run holds the value of the environment variable {name}",
-                "view",
-                "take it out of the settings or the prompt, and get a new key",
-            )
+            raise _holds_key(name)
     return told
 
 

@@ -77,10 +77,14 @@ def _splits_of(task: str) -> tuple[str, ...]:
     return wanted[task]
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #e258ba98
+def _files_of(splits: Iterable[str]) -> list[str]:
+    "List the files of some splits, domain after domain."
+    return list(starmap(altentities_file, product(DOMAINS, splits)))
+
+
 def _ids_here(splits: Iterable[str], s: Settings | None) -> dict[str, str]:
     "Find the ids of the files of some splits that are here."
-    files = list(starmap(altentities_file, product(DOMAINS, splits)))
-    return {k: v for k, v in data_ids(files, s).items() if v != "absent"}
+    return {k: v for k, v in data_ids(_files_of(splits), s).items() if v != "absent"}
 
 
 def corpus_here(task: str, s: Settings | None = None) -> Corpus:
