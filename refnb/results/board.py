@@ -266,9 +266,8 @@ def _check_heads(heads: list[str], where: str):
         )
 
 # %% ../../nbs/results/03_board.ipynb #a60e00b2
-_Cell = dict[
-    str, str
-]  # the texts of a line of a report's CSV, by the heads of their columns
+# the texts of a line of a report's CSV, by the heads of their columns
+_Cell = dict[str, str]
 
 
 def _by_head(heads: list[str], texts: list[str]) -> _Cell:

@@ -194,21 +194,28 @@ def model_info(info: RunInfo) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #e949b197
+_SHAPING = (
+    "form",
+    "order",
+    "way",
+    "message",
+    "constraint",
+    "reading",
+    "samples",
+    "effort",
+    "tool",
+)
+
+
+def _chosen_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    "Choose the settings that shape an answer, as text."
+    return {x: str(settings[x]) for x in _SHAPING if settings.get(x)}
+
+
 def generation_config(info: RunInfo) -> dict[str, Any]:
     "Describe the settings with which answers were generated."
     k = info.settings
-    fields = (
-        "form",
-        "order",
-        "way",
-        "message",
-        "constraint",
-        "reading",
-        "samples",
-        "effort",
-        "tool",
-    )
-    details = {x: str(k[x]) for x in fields if k.get(x)}
+    details = _chosen_settings(k)
     if info.prompt:
         details["prompt"] = prompt_hash(info.prompt)
     return {"generation_args": _arguments(k.get("decoding")), "additional_details": details}
@@ -234,20 +241,22 @@ def _source(info: RunInfo) -> _Json:
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #058a51a9
+_SCALE = {
+    "metric_unit": "proportion",
+    "lower_is_better": False,
+    "score_type": "continuous",
+    "min_score": 0.0,
+    "max_score": 1.0,
+}
+
+
 def _result(info: RunInfo, name: str, metric: _Json, details: _Json) -> _Json:
     "Record one score."
-    scale = {
-        "metric_unit": "proportion",
-        "lower_is_better": False,
-        "score_type": "continuous",
-        "min_score": 0.0,
-        "max_score": 1.0,
-    }
     return {
         "evaluation_result_id": f"{run_hash(info)}/{metric['metric_id']}",
         "evaluation_name": name,
         "source_data": _source(info),
-        "metric_config": metric | scale,
+        "metric_config": metric | _SCALE,
         "score_details": details,
         "generation_config": generation_config(info),
     }

@@ -226,10 +226,15 @@ def _shown(token: str) -> str:
     return plain(token, 200).replace(" ", "\u00a0")
 
 
+def _in_order(d: Document) -> list[tuple[Span, int]]:
+    "List the mentions in the order of the text, each with its cluster."
+    return sorted((s, i) for i, c in enumerate(d.clusters) for s in c)
+
+
 def _packed(d: Document, states: Mapping[Span, int]) -> list[int]:
     "Mentions in the order of the text, four numbers each: step, width, cluster, state."
     out, last = [], 0
-    for (start, end), i in sorted((s, i) for i, c in enumerate(d.clusters) for s in c):
+    for (start, end), i in _in_order(d):
         out += [start - last, end - start, i, states.get(Span(start, end), 0)]
         last = start
     return out

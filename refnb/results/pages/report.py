@@ -66,12 +66,20 @@ class LeftOut(NamedTuple):
     why: str
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10006
+def _reasons(o: Any) -> dict[str, str]:
+    "Map the questions without a choice to why nothing was chosen."
+    return {i: r for i, r in zip(o.id, o.reason, strict=True) if isinstance(r, str)}
+
+
+def _first_choices(answers: Mapping[str, Any]) -> dict[str, int]:
+    "Map the questions to the first option that was chosen, if one was."
+    return {i: a.chosen[0] for i, a in answers.items() if a.chosen}
+
+
 def _of_outcomes(
     info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float | None, seconds: float
 ) -> Entry:
     "Make an entry of a table of outcomes."
-    reasons = {i: r for i, r in zip(o.id, o.reason, strict=True) if isinstance(r, str)}
-    chosen = {i: a.chosen[0] for i, a in answers.items() if a.chosen}
     return Entry(
         info.task,
         info.system,
@@ -80,8 +88,8 @@ def _of_outcomes(
         "accuracy",
         dict(zip(o.id, o.credit, strict=True)),
         dict(zip(o.id, o.doc_key, strict=True)),
-        reasons,
-        chosen,
+        _reasons(o),
+        _first_choices(answers),
         usd,
         seconds,
     )

@@ -18,7 +18,8 @@ from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.inert import to_md
 from ...core.runs import Run, run_hash
-from ..scores import as_outcomes, sampled_of, sampled_words, score
+from ..scores import Scores, as_outcomes, sampled_of, sampled_words, score
+from ...metrics.samples import Sampled
 from ...metrics.uncertainty import Interval
 from ..tables import png
 from ...benchmarks.tasks import Task, benchmarks, find_task, sample_name
@@ -83,15 +84,18 @@ def _spent_on(used: list[Usage]) -> tuple[int, int, float | None, float]:
     )
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #19e1edb2
+def _to_know(scores: Scores, several: Sampled | None) -> str:
+    "Write what a reader of a score should know: failed requests, and how several answers agree."
+    agreement = sampled_words(several) if several else ""
+    return "; ".join(filter(None, (scores.warning, agreement)))
+
+
 def _line_of(r: Run, s: Settings | None = None) -> Line:
     "State what a sealed run comes to."
     o = as_outcomes(r, s)
     used = list(filter(None, map(attrgetter("usage"), r.answers().values())))
     scores = score(o)
-    iv, several = scores.interval(), sampled_of(r, s)
-    known = "; ".join(
-        filter(None, (scores.warning, sampled_words(several) if several else ""))
-    )
+    iv = scores.interval()
     return Line(
         r.info.task,
         iv.n,
@@ -102,7 +106,7 @@ def _line_of(r: Run, s: Settings | None = None) -> Line:
         int(o.reason.notna().sum()),
         *_spent_on(used),
         run_hash(r.info),
-        known,
+        _to_know(scores, sampled_of(r, s)),
     )
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350

@@ -59,9 +59,8 @@ from ..tables import Report, as_printed
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #408aec8b
 SAMPLE_TASK = "sample/altentities"
-_Columns = dict[
-    str, tuple[str, str]
-]  # column -> a task, and a domain if the task has several
+# column -> a task, and a domain if the task has several
+_Columns = dict[str, tuple[str, str]]
 
 
 def _columns_of_split(split: str) -> _Columns:
