@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 import msgspec
 from ..core.types import DataError, FormatError
 from ..core.settings import Settings, load_settings, packaged, your_folder
@@ -42,15 +42,18 @@ from refnb.results.tables import (
 )
 
 # %% ../../nbs/results/03_board.ipynb #c713fd4e
+def _notebook_path(paper: str, table: str) -> Path:
+    "Return where the notebook of a table belongs: in your folder of tables, or among the package's."
+    if paper == YOURS:
+        return Path(your_folder("tables")) / f"{table}.ipynb"
+    return packaged("tables") / f"{paper}/{table}.ipynb"
+
+
 def notebook_of(name: str) -> Path | None:
     "Find the notebook that regenerates a table, paper/table."
     paper, _, table = name.partition("/")
     try:
-        path = (
-            Path(your_folder("tables")) / f"{table}.ipynb"
-            if paper == YOURS
-            else packaged("tables") / f"{name}.ipynb"
-        )
+        path = _notebook_path(paper, table)
     except DataError:
         return None
     return path if path.is_file() else None
@@ -68,13 +71,18 @@ class Provenance(msgspec.Struct):
     cost: dict[Literal["cpu_seconds", "peak_mb"], float]
 
 # %% ../../nbs/results/03_board.ipynb #79d0e779
+def _check_fields(found: dict):
+    "Refuse a provenance that lacks a field or has one of another type."
+    msgspec.convert(found, Provenance)
+    if len(found["counts"]) < 4 or len(found["cost"]) < 2:
+        raise ValueError("fields of counts or cost are missing")
+
+
 def as_provenance(data: bytes, where: str) -> dict:
     "Read the provenance of a report; `where` is its file, for errors."
     try:
         found = msgspec.json.decode(data, type=dict)
-        msgspec.convert(found, Provenance)
-        if len(found["counts"]) < 4 or len(found["cost"]) < 2:
-            raise ValueError("fields of counts or cost are missing")
+        _check_fields(found)
         return found
     except (ValueError, RecursionError) as e:
         raise FormatError(
@@ -92,31 +100,42 @@ def read_provenance(name: str, reports: str | Path) -> dict | None:
     return found if found["table"] == name else None
 
 # %% ../../nbs/results/03_board.ipynb #72eaadc9
+def _is_the_file(path: Path, sha: str) -> bool:
+    "Tell whether a file is there and has this hash."
+    return path.exists() and sha256(path.read_bytes()) == sha
+
+
 def _changed_file(provenance: dict, folder: Path) -> str:
     "Find a file of a report that is not the one that was written; pictures may differ."
     for name, sha in provenance["files"].items():
         if name.endswith(".png"):
             continue
-        path = folder / name
-        if not path.exists() or sha256(path.read_bytes()) != sha:
+        if not _is_the_file(folder / name, sha):
             return f"{name} is not the file that was written"
     return ""
 
 # %% ../../nbs/results/03_board.ipynb #1c0aff5a
+def _are_sets(inputs: dict[str, str]) -> bool:
+    "Tell whether all inputs are whole sets, as `declared` names them; a notebook's own keys are its own."
+    return set(inputs) <= set(set_names())
+
+
+def _blob_today(key: str, blob: str, provenance: dict) -> str:
+    "Find the id that an input has today; `blob`, the id that it had, where it is the notebook's own."
+    if key == PRINTED_VALUES:
+        return values_id(printed(provenance["table"]))
+    if key in registry():
+        return registry()[key].blob
+    return set_id(key) if _are_sets(provenance["inputs"]) else blob
+
+
 def _changed_input(provenance: dict) -> str:
     "Find an input that has another content today."
-    known = registry()
-    # as `declared` names them; a notebook's own keys are its own
-    whole_sets = set(provenance["inputs"]) <= set(set_names())
     for key, blob in provenance["inputs"].items():
-        now = known[key].blob if key in known else set_id(key) if whole_sets else blob
-        if key == PRINTED_VALUES:
-            now = values_id(printed(provenance["table"]))
-        if now != blob:
+        if _blob_today(key, blob, provenance) != blob:
+            pinned = key in registry()
             return (
-                f"{key} is pinned at another content"
-                if key in known
-                else f"{key} have changed"
+                f"{key} is pinned at another content" if pinned else f"{key} have changed"
             )
     return ""
 
@@ -131,11 +150,16 @@ def _changed_run(provenance: dict, reports: str | Path) -> str:
     return ""
 
 # %% ../../nbs/results/03_board.ipynb #effde00e
+def _leads_away(provenance: dict) -> bool:
+    "Tell whether a provenance names a table or a file that is not in the folder of its paper."
+    if provenance["table"].count("/") != 1:
+        return True
+    return any(Path(f).name != f for f in provenance["files"])
+
+
 def stale(provenance: dict, reports: str | Path) -> str:
     """Explain why a report of this provenance is out of date, or return ""."""
-    if provenance["table"].count("/") != 1 or any(
-        Path(f).name != f for f in provenance["files"]
-    ):
+    if _leads_away(provenance):
         return "its provenance names files elsewhere"
     folder = (Path(reports) / provenance["table"]).parent
     return (
@@ -215,19 +239,21 @@ def _set_needed(g: Survey) -> str:
     return f"{g.name} ({'here' if g.here == g.files else download})"
 
 # %% ../../nbs/results/03_board.ipynb #b81708ef
-def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
+_Look = Callable[[str], Survey]  # finds how much of an upstream set is here
+
+
+def _sets_of(t: Printed, look: _Look) -> list[Survey]:
+    "Survey the upstream sets that a table needs and, of those that fill more cells, the ones that are here."
+    needed = [look(i) for i in t.inputs if i not in hub_files()]
+    return [*needed, *filter(attrgetter("here"), map(look, t.more))]
+
+
+def _needs(name: str, s: Settings, look: _Look) -> str:
     "List the inputs of a table, and which of them are here."
-    t, hub = printed(name), hub_files()
-    sets, from_hub = list[Survey](), list[str]()
-    for i in t.inputs:
-        if i in hub:
-            from_hub.append(_hub_needed(i, s))
-        else:
-            sets.append(look(i))
-    sets += filter(attrgetter("here"), map(look, t.more))
-    return ", ".join([*map(_set_needed, sets), *from_hub]) or (
-        "nothing" if notebook_of(name) else ""
-    )
+    t = printed(name)
+    from_hub = [_hub_needed(i, s) for i in t.inputs if i in hub_files()]
+    needed = ", ".join([*map(_set_needed, _sets_of(t, look)), *from_hub])
+    return needed or ("nothing" if notebook_of(name) else "")
 
 # %% ../../nbs/results/03_board.ipynb #0d909833
 def _check_heads(heads: list[str], where: str):
@@ -240,7 +266,16 @@ def _check_heads(heads: list[str], where: str):
         )
 
 # %% ../../nbs/results/03_board.ipynb #a60e00b2
-def _cells(name: str, reports: str | Path) -> list[dict[str, str]]:
+# the texts of a line of a report's CSV, by the heads of their columns
+_Cell = dict[str, str]
+
+
+def _by_head(heads: list[str], texts: list[str]) -> _Cell:
+    "Read a line of a report's CSV; what is not there is empty."
+    return dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, texts)))
+
+
+def _cells(name: str, reports: str | Path) -> list[_Cell]:
     "Read the lines of a report's CSV."
     path = Path(reports) / f"{name}.csv"
     if not path.exists():
@@ -249,13 +284,13 @@ def _cells(name: str, reports: str | Path) -> list[dict[str, str]]:
     _check_heads(heads, str(path))
     found = []
     for _, texts in rows:
-        cell = dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, texts)))
+        cell = _by_head(heads, texts)
         cell["reason"] = cell["reason"] or _explanation(name, cell)
         found.append(cell)
     return found
 
 # %% ../../nbs/results/03_board.ipynb #02d6c225
-def _explanation(name: str, c: dict[str, str]) -> str:
+def _explanation(name: str, c: _Cell) -> str:
     "Return the note on a difference among the printed values; older reports hold none in their cells."
     cell = printed(name).cells.get(c["row"], {}).get(c["column"])
     if c["difference"] in ("", "0") or not isinstance(cell, Cell):
@@ -263,30 +298,33 @@ def _explanation(name: str, c: dict[str, str]) -> str:
     return cell.note_on(float(c["ours"]))
 
 
-def _basis(c: dict[str, str]) -> Basis:
+def _basis(c: _Cell) -> Basis:
     return basis(c["run"], f"{c['row']}, {c['column']}")
 
 # %% ../../nbs/results/03_board.ipynb #0f6116a4
-def _unexplained(c: dict[str, str]) -> bool:
+def _unexplained(c: _Cell) -> bool:
     return c["reason"] in ("", UNEXPLAINED)
 
 
-def _numbers(c: dict[str, str]) -> str:
+def _numbers(c: _Cell) -> str:
     return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
 
 
-def _lacking(cells: list[dict[str, str]]) -> list[str]:
+def _differs(c: _Cell) -> bool:
+    "Tell whether a cell is a result with other digits than the printed ones."
+    return c["difference"] not in ("", "0") and not _basis(c)
+
+
+def _lacking(cells: list[_Cell]) -> list[str]:
     "Count the cells without a number by their reasons."
     reasons = Counter(c["reason"] for c in cells if not c["ours"])
     return [f"{n} cells: {reason}" for reason, n in reasons.items()]
 
 
-def _why(cells: list[dict[str, str]]) -> list[str]:
+def _why(cells: list[_Cell]) -> list[str]:
     "List each explained difference, the number of unexplained ones, then each reason with its number of cells."
     out, unknown = list[str](), list[str]()
-    for c in cells:
-        if c["difference"] in ("", "0") or _basis(c):
-            continue
+    for c in filter(_differs, cells):
         if _unexplained(c):
             unknown.append(_numbers(c))
         else:
@@ -296,15 +334,16 @@ def _why(cells: list[dict[str, str]]) -> list[str]:
     return out + _lacking(cells)
 
 # %% ../../nbs/results/03_board.ipynb #df66373c
+def _size(t: Printed) -> int:
+    "Count the printed cells of a table."
+    return sum(map(len, t.cells.values()))
+
+
 def missing_cells(name: str, reports: str | Path) -> list[str]:
     "List the reasons of a table's (paper/table) printed results that are missing from its report."
     if not (Path(reports) / f"{name}.csv").exists():
-        return [NOT_MADE.format(name)] * sum(map(len, printed(name).cells.values()))
-    return [
-        c["reason"]
-        for c in _cells(name, reports)
-        if c["paper"] != NOT_PRINTED and not c["ours"] and not _basis(c)
-    ]
+        return [NOT_MADE.format(name)] * _size(printed(name))
+    return [c["reason"] for c in _cells(name, reports) if _kind(c) == "lacking"]
 
 # %% ../../nbs/results/03_board.ipynb #5c6efb70
 NOT_MADE = "the table was not made: refnb reproduce {}"
@@ -322,7 +361,7 @@ class _Counts(NamedTuple):
     apart: int
 
 # %% ../../nbs/results/03_board.ipynb #dc1bf964
-def _kind(c: dict[str, str]) -> str:
+def _kind(c: _Cell) -> str:
     "Find how a cell counts: as apart, beyond, lacking, match or differ; one with neither number nor print is nothing."
     if _basis(c):
         return "apart" if c["ours"] else ""
@@ -333,14 +372,21 @@ def _kind(c: dict[str, str]) -> str:
     return "match" if c["difference"] == "0" else "differ"
 
 # %% ../../nbs/results/03_board.ipynb #a8c792ea
-def _counted(cells: list[dict[str, str]]) -> _Counts:
+def _lacks(cells: list[_Cell]) -> Counter[Lack]:
+    "Count the missing results by the kind of input that they lack."
+    lacks = Counter[Lack]()
+    for c in cells:
+        if _kind(c) == "lacking":
+            lacks[lack_of(c["reason"])] += 1
+    return lacks
+
+
+def _counted(cells: list[_Cell]) -> _Counts:
     "Count the cells of a report's CSV: printed results, and the others."
-    n, lacks = Counter[str](), Counter[Lack]()
+    n, lacks = Counter[str](), _lacks(cells)
     for c in cells:
         kind = _kind(c)
         n[kind] += 1
-        if kind == "lacking":
-            lacks[lack_of(c["reason"])] += 1
         if kind == "differ":
             n["unexplained"] += _unexplained(c)
     return _Counts(
@@ -362,16 +408,18 @@ def _spent(provenance: dict | None) -> str:
     return f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD"
 
 # %% ../../nbs/results/03_board.ipynb #d377abc0
+def _fault_of(name: str, reports: str | Path, provenance: dict | None, fault: str) -> str:
+    "Find what makes a table's report stale; `fault` is of its cells, and comes first."
+    if not provenance and (Path(reports) / f"{name}.json").exists():
+        return "its provenance is damaged"
+    return fault or (stale(provenance, reports) if provenance else "")
+
+
 def _report_state(
     name: str, reports: str | Path, provenance: dict | None, fault: str
 ) -> str:
     "Describe a table's report: regenerated, stale and why, to be run, or not built yet; `fault` is of its cells."
-    old = provenance and stale(provenance, reports)
-    if fault:
-        old = fault
-    if not provenance and (Path(reports) / f"{name}.json").exists():
-        old = "its provenance is damaged"
-    if old:
+    if old := _fault_of(name, reports, provenance, fault):
         return f"stale: {old}"
     if provenance:
         return "regenerated"
@@ -380,20 +428,24 @@ def _report_state(
 # %% ../../nbs/results/03_board.ipynb #4f3d86dd
 def _none_made(t: Printed) -> _Counts:
     "Count the cells of a table that was not made: all are missing, and its command makes them."
-    n = sum(map(len, t.cells.values()))
+    n = _size(t)
     return _Counts(n, 0, 0, 0, {"command": n} if n else {}, 0, 0)
+
+# %% ../../nbs/results/03_board.ipynb #02ba3395
+def _cells_and_fault(name: str, reports: str | Path) -> tuple[list[_Cell], str]:
+    "Read a report's cells, or what is wrong with them, for its own line; the other lines are unaffected."
+    try:
+        return _cells(name, reports), ""
+    except FormatError as e:
+        return [], e.what
 
 # %% ../../nbs/results/03_board.ipynb #71495df4
 def _line_of(
-    name: str, reports: str | Path, s: Settings, look: Callable[[str], Survey] | None = None
+    name: str, reports: str | Path, s: Settings, look: _Look | None = None
 ) -> Line:
     "Make the board's line of a table."
     t, provenance = printed(name), read_provenance(name, reports)
-    cells, old = cast(list[dict[str, str]], []), ""
-    try:
-        cells = _cells(name, reports) if provenance else []
-    except FormatError as e:
-        old = e.what  # reported in its own line; the other lines are unaffected
+    cells, old = _cells_and_fault(name, reports) if provenance else ([], "")
     counts = _counted(cells) if cells else _none_made(t)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
     return Line(
@@ -409,6 +461,16 @@ def _line_of(
     )
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114
+def _lacks_in_words(lacks: Counter[Lack]) -> str:
+    "Write how many results lack each kind of input, in the order of `LACKS`."
+    return ", ".join(f"{lacks[x]} {words}" for x, words in LACKS.items() if lacks[x])
+
+
+def _summary_line(l: Line) -> str:
+    "Write one table's line below the board's summary."
+    return f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ {l.missing:3} missing"
+
+
 class Board:
     "The lines of all tables; shows itself as a page."
 
@@ -434,12 +496,7 @@ class Board:
         lacks = Counter[Lack]()
         for l in self.papers:
             lacks.update(l.lacks)
-        return (
-            ", ".join(
-                f"{lacks[lack]} {words}" for lack, words in LACKS.items() if lacks[lack]
-            )
-            or "none"
-        )
+        return _lacks_in_words(lacks) or "none"
 
     def summary(self) -> str:
         "Summarize the board in two sentences."
@@ -457,12 +514,7 @@ class Board:
         )
 
     def __repr__(self):
-        out = [self.summary()]
-        for l in self.lines:
-            out.append(
-                f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ {l.missing:3} missing"
-            )
-        return "\n".join(out)
+        return "\n".join([self.summary(), *map(_summary_line, self.lines)])
 
     def markdown(self) -> str:
         "Write the page as Markdown; each paper has one of its own."
@@ -496,28 +548,27 @@ def _link(l: Line, folder: str = "") -> str:
     return f"[{l.number}]({folder}{l.name.partition('/')[2]}.md)" if made else l.number
 
 # %% ../../nbs/results/03_board.ipynb #0200fb8e
+def _state_of(l: Line) -> str:
+    "Write the state of a table, and that of its report where it is worth a word."
+    if l.report in ("regenerated", "not built yet"):
+        return l.state
+    return f"{l.state}; {to_md(l.report.partition(':')[0])}"
+
+
 def _board_line(paper: str, l: Line) -> str:
     "Write one table's line of the board."
-    state: str = l.state
-    if l.report not in ("regenerated", "not built yet"):
-        state += f"; {to_md(l.report.partition(':')[0])}"
     differ = f"{l.differ} ({l.unexplained})" if l.unexplained else str(l.differ)
     lacks = " | ".join(str(l.lacks.get(k, 0) or "") for k in LACKS)
     return (
-        f"| {_link(l, paper + '/')} | {to_md(l.title)} | {state} | {l.printed} | {l.match} | {differ} "
+        f"| {_link(l, paper + '/')} | {to_md(l.title)} | {_state_of(l)} | {l.printed} | {l.match} | {differ} "
         f"| {lacks} | {l.beyond} | {l.apart} |"
     )
 
 # %% ../../nbs/results/03_board.ipynb #0b77688b
 def _board_part(paper: str, lines: list[Line]) -> list[str]:
     "Write one paper's part of the board."
-    p = papers()[paper]
-    out = [
-        f"## [{to_md(p.paper)}]({paper}/README.md)",
-        "",
-        _HEADS,
-        "|---|---|---" + "|--:" * 9 + "|",
-    ]
+    title = f"## [{to_md(papers()[paper].paper)}]({paper}/README.md)"
+    out = [title, "", _HEADS, "|---|---|---" + "|--:" * 9 + "|"]
     for l in lines:
         out.append(_board_line(paper, l))
     return [*out, ""]
@@ -527,27 +578,30 @@ def _whys(l: Line) -> list[str]:
     "Write why a table's cells differ or are missing."
     if not l.why:
         return []
-    out = ["", f"## Table {l.number}: {to_md(l.title)}", ""]
-    for w in l.why:
-        out.append(f"* {to_md(w)}")
-    return out
+    why = [f"* {to_md(w)}" for w in l.why]
+    return ["", f"## Table {l.number}: {to_md(l.title)}", "", *why]
 
 # %% ../../nbs/results/03_board.ipynb #0dc168ad
+def _paper_head(paper: str) -> list[str]:
+    "Write the title of a paper's page, and how to cite the paper."
+    p = papers()[paper]
+    cite = f"{to_md(p.cite)}. [The board](../README.md) counts what is computed."
+    return [f"# {to_md(p.title)}", "", cite, ""]
+
+
+def _paper_line(l: Line) -> str:
+    "Write one table's line of its paper's page."
+    return f"| {_link(l)} | {to_md(l.title)} | {l.kind} | {to_md(l.report)} | {to_md(l.needs)} | {l.cost} |"
+
+
 def _paper_page(paper: str, lines: list[Line]) -> str:
     "Write one paper's page: the inputs and costs of its tables, and every reason once."
-    p = papers()[paper]
     out = [
-        f"# {to_md(p.title)}",
-        "",
-        f"{to_md(p.cite)}. [The board](../README.md) counts what is computed.",
-        "",
+        *_paper_head(paper),
         "| table | what | kind | report | made from | cost of a run |",
         "|---|---|---|---|---|---|",
+        *map(_paper_line, lines),
     ]
-    for l in lines:
-        out.append(
-            f"| {_link(l)} | {to_md(l.title)} | {l.kind} | {to_md(l.report)} | {to_md(l.needs)} | {l.cost} |"
-        )
     for l in lines:
         out += _whys(l)
     return "\n".join([*out, ""])
@@ -565,15 +619,18 @@ def board(
     return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
 
 # %% ../../nbs/results/03_board.ipynb #5bc73363
+def _write_changed(path: Path, text: str):
+    "Write a page where it is not there, or has another text."
+    if not (path.exists() and path.read_text() == text):
+        write_atomic(path, text)
+
+
 def write_board(s: Settings | None = None) -> Path:
     "Write the board, README.md, beside the reports, and a page for each paper, where they changed."
     s = s or load_settings()
     b = board(s.changed(upstream="", cache="/nonexistent", offline=False))
-    pages = {f"{paper}/README.md": text for paper, text in b.pages().items()} | {
-        "README.md": b.markdown()
-    }
-    for name, text in pages.items():
-        path = Path(s.reports) / name
-        if not (path.exists() and path.read_text() == text):
-            write_atomic(path, text)
+    for paper, text in b.pages().items():
+        _write_changed(Path(s.reports) / f"{paper}/README.md", text)
+    path = Path(s.reports) / "README.md"
+    _write_changed(path, b.markdown())
     return path

@@ -55,14 +55,18 @@ def _packages() -> dict[str, dict[str, str]]:
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70009
+def _in_short(packages: dict[str, str], missing: list[str]) -> str:
+    "Name the missing ones of many packages, or count them all."
+    return f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+
+
 def _of_extra(extra: str, packages: dict[str, str]) -> Finding:
     "Find which packages of an extra (none: of refnb itself) are installed, by their versions."
     missing = [p for p, v in packages.items() if not v]
-    shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
     if extra in ("", "dev"):
-        shown = (
-            f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
-        )
+        shown = _in_short(packages, missing)
+    else:
+        shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
     what, do = f"extra {extra}" if extra else "required packages", ""
     if missing:
         do = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
@@ -106,6 +110,14 @@ def _bare(address: str) -> str:
     return re.sub(r"^\w+://(.*@)?|/.*", "", address)
 
 # %% ../../nbs/results/13_doctor.ipynb #a641232a
+def _why_away(s: Settings, patience: float) -> tuple[str, str]:
+    "Explain why a host is not reached, and what to do."
+    if s.offline:
+        return "not tried: offline is set", "REFNB_OFFLINE=false allows downloads"
+    do = "look at the network or proxy; REFNB_OFFLINE=true works without"
+    return f"no connection within {patience:g} s", do
+
+
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
     hosts = {
@@ -113,14 +125,7 @@ def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
         "hub": os.environ.get("HF_ENDPOINT") or "https://huggingface.co",
     }
     connected = set() if s.offline else _connected(hosts, s, patience)
-    away = (
-        ("not tried: offline is set", "REFNB_OFFLINE=false allows downloads")
-        if s.offline
-        else (
-            f"no connection within {patience:g} s",
-            "look at the network or proxy; REFNB_OFFLINE=true works without",
-        )
-    )
+    away = _why_away(s, patience)
     out = []
     for what, host in hosts.items():
         out.append(
@@ -143,33 +148,38 @@ def _refused(folder: Path) -> str:
     return ""
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000f
+def _nearest_folder(path: Path) -> Path:
+    "Find the folder, or the nearest above it that is there."
+    return next(p for p in (path, *path.parents) if p.exists())
+
+
 def _folder(name: str, path: str) -> Finding:
     "Find whether a folder can be written, and how much room there is."
-    at = next(p for p in (Path(path), *Path(path).parents) if p.exists())
+    at = _nearest_folder(Path(path))
     if why := _refused(at):
         do = f"make it writable, or set REFNB_{name.upper()}"
         return Finding("set", name, f"{path} cannot be written: {why}", do, True)
     new = "" if at == Path(path) else "not made yet, "
-    return Finding(
-        "set",
-        name,
-        f"{path}: can be written, {new}{shutil.disk_usage(at).free / 1e9:,.1f} GB free",
-    )
+    room = f"{shutil.disk_usage(at).free / 1e9:,.1f} GB free"
+    return Finding("set", name, f"{path}: can be written, {new}{room}")
 
 # %% ../../nbs/results/13_doctor.ipynb #f67a5649
-def folders_set(s: Settings) -> list[Finding]:
-    "Find whether the folders that refnb writes can be written, and whether a local copy of public files is there."
-    gone = not Path(s.upstream).is_dir()
-    copy = Finding(
+def _local_copy(upstream: str) -> Finding:
+    "Find whether the local copy of public files is there."
+    gone = not Path(upstream).is_dir()
+    return Finding(
         "set",
         "upstream",
-        f"{s.upstream}: {'no such folder' if gone else 'a local copy of public files'}",
+        f"{upstream}: {'no such folder' if gone else 'a local copy of public files'}",
         "correct REFNB_UPSTREAM, or leave it empty" if gone else "",
         gone,
     )
-    return [_folder(x, getattr(s, x)) for x in ("cache", "runs", "reports")] + (
-        [copy] if s.upstream else []
-    )
+
+
+def folders_set(s: Settings) -> list[Finding]:
+    "Find whether the folders that refnb writes can be written, and whether a local copy of public files is there."
+    found = [_folder(x, getattr(s, x)) for x in ("cache", "runs", "reports")]
+    return [*found, _local_copy(s.upstream)] if s.upstream else found
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70010
 def _key_names() -> list[str]:
@@ -196,18 +206,27 @@ def sources() -> list[Finding]:
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70013
+def _size(g: Survey) -> str:
+    "Write how much of an upstream set is to come, if that is known."
+    return f"{g.to_come / 1e6:,.1f} MB to download" if g.to_come else "size not known"
+
+
 def _away(g: Survey) -> Finding:
     "Describe an upstream set that is not all here."
-    size = f"{g.to_come / 1e6:,.1f} MB to download" if g.to_come else "size not known"
     note = "; only fetched by name" if g.opt_in else ""
-    return Finding(
-        "missing",
-        g.name,
-        f"{g.here} of {g.files} files, {size}{note}",
-        f"refnb fetch {g.name}",
-    )
+    found = f"{g.here} of {g.files} files, {_size(g)}{note}"
+    return Finding("missing", g.name, found, f"refnb fetch {g.name}")
 
 # %% ../../nbs/results/13_doctor.ipynb #27f7eb54
+def _hub_missing(s: Settings) -> list[Finding]:
+    "Find the files of a hub that are not here."
+    out = []
+    for n in hub_files():
+        if not hub_path(n, s):
+            out.append(Finding("missing", n, "only the hub has it", f"refnb fetch {n}"))
+    return out
+
+
 def missing(s: Settings) -> list[Finding]:
     "Find which upstream sets and hub files are not here, with the commands that fetch them."
     sets = [survey(n, s) for n in set_names()]
@@ -218,10 +237,7 @@ def missing(s: Settings) -> list[Finding]:
         ),
         *map(_away, away),
     ]
-    for n in hub_files():
-        if not hub_path(n, s):
-            out.append(Finding("missing", n, "only the hub has it", f"refnb fetch {n}"))
-    return out
+    return out + _hub_missing(s)
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70016
 def examine(patience: float = PATIENCE) -> list[Finding]:

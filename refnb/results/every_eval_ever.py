@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 import msgspec, pandas as pd
-from ..core.types import Answer, CallError, DataError, Question, nearest
+from ..core.types import Answer, CallError, DataError, Prf, Question, Usage, nearest
 from ..core.settings import Settings, load_settings
 from ..core.files import make_folder, write_atomic
 from ..core.upstream import registry as upstream_files
@@ -48,13 +48,26 @@ class Found(NamedTuple):
     counts: dict[str, Any] = {}  # of documents with clusters
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #ad6b8218
-def _named(what: str, s: Settings) -> Run | tuple:
-    "Find the run, or the card and the summary, of task:system."
-    task, system = split_name(what, s)
+def _check_system(system: str, what: str):
+    "Refuse a name without a system."
     if not system:
         raise CallError(
             "is neither a run's folder nor a name", what, "name a run as task:system"
         )
+
+
+def _no_run(system: str, task: str) -> DataError:
+    "Make the error of a system that has not answered a task, with the command that lets it."
+    return DataError(
+        f"there is no complete run of {system} on {task}",
+        do=f"make one: refnb run {task} {system}",
+    )
+
+
+def _named(what: str, s: Settings) -> Run | tuple:
+    "Find the run, or the card and the summary, of task:system."
+    task, system = split_name(what, s)
+    _check_system(system, what)
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     runs = _runs_of(
         f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system, task, s
@@ -62,10 +75,7 @@ def _named(what: str, s: Settings) -> Run | tuple:
     if len(runs) > 1:
         raise several_runs([r.info for r in runs], s.runs)
     if not runs and not found:
-        raise DataError(
-            f"there is no complete run of {system} on {task}",
-            do=f"make one: refnb run {task} {system}",
-        )
+        raise _no_run(system, task)
     return runs[0] if runs else cast(tuple, found)
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9a56f2e6
@@ -77,15 +87,17 @@ def _counts_links(summary: Summary) -> bool:
     return False
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #4c905aa0
+def _of_questions(run: Run, s: Settings) -> Found:
+    "Score a complete run on questions."
+    o = outcomes(questions_of(run, s), run.answers(), str(run.folder))
+    return Found(run.info, run, o)
+
+
 def find_run(what: str | Path, s: Settings) -> Found:
     "Find a complete run by its folder or name, with what can be scored of it."
     found: Any = load_run(what) if Path(what).is_dir() else _named(str(what), s)
     if isinstance(found, Run) and found.kind is not ClusterAnswer:
-        return Found(
-            found.info,
-            found,
-            outcomes(questions_of(found, s), found.answers(), str(found.folder)),
-        )
+        return _of_questions(found, s)
     run = found if isinstance(found, Run) else None
     info = run.info if run else found[1].info
     if run:
@@ -121,7 +133,10 @@ def _host_of(settings: Mapping[str, Any]) -> str:
     return urlsplit(settings.get("base_url") or "").hostname or ""
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #563c3e99
-def _arguments(decoding: Any) -> dict[str, Any]:
+_Json = dict[str, Any]  # a part of a record
+
+
+def _arguments(decoding: Any) -> _Json:
     "Describe how a reply was decoded, if that is recorded."
     if not isinstance(decoding, dict):
         return {}
@@ -134,14 +149,33 @@ def _model_name(info: RunInfo) -> str:
     model = str(info.settings.get("model") or info.system)
     return Path(model).name if re.match(r"[~./\\]|[A-Za-z]:", model) else model
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #161a254e
+def _maker_of(settings: Mapping[str, Any]) -> tuple[str, bool]:
+    "Find the maker of a server's models, and whether their weights are closed; of an unknown server nobody."
+    if settings.get("provider") != "openai":
+        return "", False
+    return _MAKERS.get(_host_of(settings), ("", False))
+
+
+def _deployment(local: bool, maker: str) -> str:
+    "Name who runs a model."
+    if local:
+        return "self_deployed"
+    return "externally_managed" if maker else "unknown"
+
+
+def _availability(local: bool, closed: bool) -> str:
+    "Name whether a model's weights can be had."
+    if local:
+        return "open_weights"
+    return "closed_weights" if closed else "unknown"
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #3ac9aa2e
 def model_info(info: RunInfo) -> dict[str, Any]:
     "Describe the model, as far as the run names it."
     k, model = info.settings, _model_name(info)
     host, local = _host_of(k), k.get("provider") == "local"
-    maker, closed = (
-        _MAKERS.get(host, ("", False)) if k.get("provider") == "openai" else ("", False)
-    )
+    maker, closed = _maker_of(k)
     known = (
         {"developer": maker, "inference_platform": host or "api.openai.com"}
         if maker
@@ -152,46 +186,50 @@ def model_info(info: RunInfo) -> dict[str, Any]:
         "id": model if "/" in model else f"{maker or 'unknown'}/{model}",
         **known,
         "additional_details": {
-            "deployment_type": "self_deployed"
-            if local
-            else "externally_managed"
-            if maker
-            else "unknown",
-            "model_availability": "open_weights"
-            if local
-            else "closed_weights"
-            if closed
-            else "unknown",
+            "deployment_type": _deployment(local, maker),
+            "model_availability": _availability(local, closed),
             "run": run_hash(info),
             **({"revision": str(k["revision"])} if k.get("revision") else {}),
         },
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #e949b197
+_SHAPING = (
+    "form",
+    "order",
+    "way",
+    "message",
+    "constraint",
+    "reading",
+    "samples",
+    "effort",
+    "tool",
+)
+
+
+def _chosen_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    "Choose the settings that shape an answer, as text."
+    return {x: str(settings[x]) for x in _SHAPING if settings.get(x)}
+
+
 def generation_config(info: RunInfo) -> dict[str, Any]:
     "Describe the settings with which answers were generated."
     k = info.settings
-    fields = (
-        "form",
-        "order",
-        "way",
-        "message",
-        "constraint",
-        "reading",
-        "samples",
-        "effort",
-        "tool",
-    )
-    details = {x: str(k[x]) for x in fields if k.get(x)}
+    details = _chosen_settings(k)
     if info.prompt:
         details["prompt"] = prompt_hash(info.prompt)
     return {"generation_args": _arguments(k.get("decoding")), "additional_details": details}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #1c93d537
-def _source(info: RunInfo) -> dict[str, Any]:
+def _repositories(data: Mapping[str, str]) -> list[str]:
+    "List the addresses of the public repositories that inputs are from, at their commits."
+    files = [upstream_files()[x] for x in data if x in upstream_files()]
+    return sorted({f"https://github.com/{f.repo}/tree/{f.commit}" for f in files})
+
+
+def _source(info: RunInfo) -> _Json:
     "Describe the data: the public repositories that a task is made from, at their commits."
-    files = [upstream_files()[x] for x in info.data if x in upstream_files()]
-    urls = sorted({f"https://github.com/{f.repo}/tree/{f.commit}" for f in files})
+    urls = _repositories(info.data)
     where = {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
     return {
         "dataset_name": info.task,
@@ -203,59 +241,65 @@ def _source(info: RunInfo) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #058a51a9
-def _result(
-    info: RunInfo, name: str, metric: dict[str, Any], details: dict[str, Any]
-) -> dict[str, Any]:
+_SCALE = {
+    "metric_unit": "proportion",
+    "lower_is_better": False,
+    "score_type": "continuous",
+    "min_score": 0.0,
+    "max_score": 1.0,
+}
+
+
+def _result(info: RunInfo, name: str, metric: _Json, details: _Json) -> _Json:
     "Record one score."
-    scale = {
-        "metric_unit": "proportion",
-        "lower_is_better": False,
-        "score_type": "continuous",
-        "min_score": 0.0,
-        "max_score": 1.0,
-    }
     return {
         "evaluation_result_id": f"{run_hash(info)}/{metric['metric_id']}",
         "evaluation_name": name,
         "source_data": _source(info),
-        "metric_config": metric | scale,
+        "metric_config": metric | _SCALE,
         "score_details": details,
         "generation_config": generation_config(info),
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #7b71deaa
-def _uncertainty(iv: Interval) -> dict[str, Any]:
+_OF_FEW = "Student's t with a jackknife over documents"
+_OF_MANY = "percentile bootstrap over documents"
+
+
+def _bounds(iv: Interval, few: bool) -> _Json:
+    "Record the ends of an interval, if it has any."
+    if iv.low is None:
+        return {}
+    return {
+        "confidence_interval": {
+            "lower": iv.low,
+            "upper": iv.high,
+            "confidence_level": 0.95,
+            "method": _OF_FEW if few else _OF_MANY,
+        }
+    }
+
+
+def _uncertainty(iv: Interval) -> _Json:
     "Record an interval, how it was computed, and the number of questions."
     few = iv.clusters < FEW
-    method = (
-        "Student's t with a jackknife over documents"
-        if few
-        else "percentile bootstrap over documents"
-    )
-    bounds: dict[str, Any] = (
-        {}
-        if iv.low is None
-        else {
-            "confidence_interval": {
-                "lower": iv.low,
-                "upper": iv.high,
-                "confidence_level": 0.95,
-                "method": method,
-            }
-        }
-    )
+    bounds = _bounds(iv, few)
     if bounds and not few:
         bounds["num_bootstrap_samples"] = 10_000
     return {**bounds, "num_samples": iv.n}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9996721c
-def _accuracy(x: Found, name: str) -> dict[str, Any]:
+def _without_answer(o: pd.DataFrame) -> dict[str, str]:
+    "Count the questions without an answer by their reasons."
+    reasons = o.reason.dropna().value_counts()
+    return {f"without answer: {k}": str(n) for k, n in sorted(reasons.items())}
+
+
+def _accuracy(x: Found, name: str) -> _Json:
     "Record accuracy with its interval: every question counts, and one without an answer is wrong."
     o: pd.DataFrame = x.outcomes
-    iv, reasons = score(o).interval(), o.reason.dropna().value_counts()
-    details = {"documents": str(iv.clusters)} | {
-        f"without answer: {k}": str(n) for k, n in sorted(reasons.items())
-    }
+    iv = score(o).interval()
+    details = {"documents": str(iv.clusters)} | _without_answer(o)
     metric = {
         "metric_id": "accuracy",
         "metric_name": "accuracy",
@@ -270,7 +314,12 @@ def _accuracy(x: Found, name: str) -> dict[str, Any]:
     )
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #c10b415e
-def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
+def _precision_and_recall(v: Prf) -> dict[str, str]:
+    "Record the parts of an F1, which its average over metrics lacks."
+    return {"precision": str(v.precision), "recall": str(v.recall)}
+
+
+def _f1s(x: Found, name: str) -> list[_Json]:
     "Record F1 of every coreference metric in every setting; there are few books, so no interval."
     out = []
     for setting in dict.fromkeys(chain.from_iterable(x.counts.values())):
@@ -281,78 +330,75 @@ def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
                 "metric_name": f"{m} F1",
                 "metric_kind": "f1",
             }
-            parts = (
-                {}
-                if m == "conll"
-                else {"precision": str(v.precision), "recall": str(v.recall)}
-            )
-            out.append(
-                _result(
-                    x.info,
-                    f"{name}.{setting}",
-                    metric,
-                    {"score": v.f1, "details": parts | {"documents": str(len(documents))}},
-                )
-            )
+            details = {"documents": str(len(documents))}
+            if m != "conll":
+                details = _precision_and_recall(v) | details
+            of_metric = {"score": v.f1, "details": details}
+            out.append(_result(x.info, f"{name}.{setting}", metric, of_metric))
     return out
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #14c4766e
 _ERRORS = ("failed", "missing", "refused", "filtered", "cut")
 
 
-def _text_of(q: Question) -> dict[str, Any]:
+def _marked(q: Question) -> str:
+    "Write the text of a question, its expression between asterisks."
+    t = q.text
+    if not q.chars:
+        return t
+    start, end = q.chars
+    return f"{t[:start]}**{t[start:end]}**{t[end:]}"
+
+
+def _text_of(q: Question) -> _Json:
     "Write a question in full, its expression marked."
-    (start, end), t = q.chars or (0, 0), q.text
     return {
-        "raw": f"{t[:start]}**{t[start:end]}**{t[end:]}" if q.chars else t,
+        "raw": _marked(q),
         "reference": [q.options[i].name for i in q.right],
         "choices": [o.name for o in q.options],
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #8936ca64
-def _attribution(
-    picked: list[str], a: Answer, info: RunInfo, text: bool
-) -> list[dict[str, Any]]:
+def _how(a: Answer, form: str) -> str:
+    "Name how an answer was extracted: as the best score, from a reply, or as it was given."
+    if a.scores and not a.chosen:
+        return "highest score"
+    return f"refnb's reader, form {form}" if form else "choice"
+
+
+def _attribution(picked: list[str], a: Answer, info: RunInfo, text: bool) -> list[_Json]:
     "Record how an answer was extracted from the reply."
-    form = info.settings.get("form", "")
-    how = (
-        "highest score"
-        if a.scores and not a.chosen
-        else f"refnb's reader, form {form}"
-        if form
-        else "choice"
-    )
-    source = "output.raw" if text else "output.raw, left out"
-    return (
-        [
-            {
-                "turn_idx": 0,
-                "source": source,
-                "extracted_value": " / ".join(picked),
-                "extraction_method": how,
-                "is_terminal": True,
-            }
-        ]
-        if picked
-        else []
-    )
+    if not picked:
+        return []
+    step = {
+        "turn_idx": 0,
+        "source": "output.raw" if text else "output.raw, left out",
+        "extracted_value": " / ".join(picked),
+        "extraction_method": _how(a, info.settings.get("form", "")),
+        "is_terminal": True,
+    }
+    return [step]
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #cb35520d
-def _spent(a: Answer) -> dict[str, Any]:
-    "Record tokens and time, where they are known."
-    if not (u := a.usage):
-        return {}
-    tokens = {
+def _tokens(u: Usage) -> dict[str, int]:
+    "Record the tokens of an answer."
+    return {
         "input_tokens": u.tokens_in,
         "output_tokens": u.tokens_out,
         "total_tokens": u.tokens_in + u.tokens_out,
         "reasoning_tokens": u.tokens_reasoning,
     }
-    spent: dict[str, Any] = {"token_usage": tokens} if u.tokens_in else {}
+
+
+def _spent(a: Answer) -> _Json:
+    "Record tokens and time, where they are known."
+    if not (u := a.usage):
+        return {}
+    spent: _Json = {"token_usage": _tokens(u)} if u.tokens_in else {}
     return spent | ({"performance": {"latency_ms": 1000 * u.seconds}} if u.seconds else {})
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #2876e3b4
-def _hash(sample: dict[str, Any]) -> str:
+def _hash(sample: _Json) -> str:
     "Hash a question with its right options as the project does."
     return hashlib.sha256(
         json.dumps(sample, sort_keys=True, separators=(",", ":")).encode()
@@ -409,20 +455,33 @@ def instance(
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #c89ad78a
+def _is_foreign(info: RunInfo) -> bool:
+    "Tell whether a run was answered elsewhere, before refnb read it."
+    return "tool" in info.settings or info.system.startswith("published/")
+
+
+def _sealed_at(run: Run) -> datetime:
+    "Find when a complete run was sealed."
+    return datetime.fromtimestamp((run.folder / "seal.json").stat().st_mtime, UTC)
+
+
 def _ended(x: Found) -> dict[str, str]:
     "Record when a run ended; nothing for one that is not here, or that was answered before, and elsewhere."
-    if not x.run or "tool" in x.info.settings or x.info.system.startswith("published/"):
+    if not x.run or _is_foreign(x.info):
         return {}
-    ended = datetime.fromtimestamp((x.run.folder / "seal.json").stat().st_mtime, UTC)
-    return {"evaluation_timestamp": ended.isoformat(timespec="seconds")}
+    return {"evaluation_timestamp": _sealed_at(x.run).isoformat(timespec="seconds")}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a438e527
-def _record(x: Found, organization: str, relationship: str, now: float) -> dict[str, Any]:
+def _library(info: RunInfo) -> dict[str, str]:
+    "Name the tool that made a run, and its version."
+    tool = str(info.settings.get("tool", f"refnb {info.refnb}"))
+    name, _, version = tool.partition(" ")
+    return {"name": name, "version": version or "unknown"}
+
+
+def _record(x: Found, organization: str, relationship: str, now: float) -> _Json:
     "Record the scores of a run, its model and its source."
     name, model = "refnb." + x.info.task.replace("/", "."), model_info(x.info)
-    library, _, version = str(
-        x.info.settings.get("tool", f"refnb {x.info.refnb}")
-    ).partition(" ")
     return {
         "schema_version": "0.3.0",
         "evaluation_id": f"{name}/{model['id']}/{run_hash(x.info)}",
@@ -435,22 +494,22 @@ def _record(x: Found, organization: str, relationship: str, now: float) -> dict[
             "evaluator_relationship": relationship,
         },
         "model_info": model,
-        "eval_library": {"name": library, "version": version or "unknown"},
+        "eval_library": _library(x.info),
         "evaluation_results": _f1s(x, name) if x.outcomes is None else [_accuracy(x, name)],
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #cd23a1a7
+def _of_task(info: RunInfo, s: Settings) -> list[Question]:
+    "Return the questions of a run's task, if they are here and the ones that were asked."
+    if not is_task(info.task, s):
+        return []
+    task = find_task(info.task, s)
+    return task.questions if task.here and task.id == info.data.get("questions") else []
+
+
 def _asked_here(x: Found, s: Settings) -> dict[str, Question]:
     "Return the questions of a run or, of a summary, those that are here; their hashes are recorded."
-    task, questions = x.info.task, list[Question]()
-    if x.run:
-        questions = questions_of(x.run, s)
-    elif (
-        is_task(task, s)
-        and (known := find_task(task, s)).here
-        and known.id == x.info.data.get("questions")
-    ):
-        questions = known.questions
+    questions = questions_of(x.run, s) if x.run else _of_task(x.info, s)
     return {q.id: q for q in questions}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #8675c604
@@ -485,15 +544,20 @@ def _portable(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "unknown"
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #7a267f09
-def _path(record: dict[str, Any], task: str) -> Path:
+def _uuid(name: str) -> str:
+    "Make the UUID of a record from its name, so that a record that is written again replaces the old one."
+    digest = hashlib.sha256(name.encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+def _path(record: _Json, task: str) -> Path:
     "Return a record's path without an ending: data/COLLECTION/DEVELOPER/MODEL/UUID, in portable letters."
     developer, _, model = record["model_info"]["id"].partition("/")
     parts = map(_portable, (f"refnb-{task.partition('/')[0]}", developer, model))
-    digest = hashlib.sha256(record["evaluation_id"].encode()).digest()
-    return Path("data", *parts, str(uuid.UUID(bytes=digest[:16], version=4)))
+    return Path("data", *parts, _uuid(record["evaluation_id"]))
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #ad8eef4c
-def _details(file: Path, lines: bytes) -> dict[str, Any]:
+def _details(file: Path, lines: bytes) -> _Json:
     "Describe the file of all questions' lines."
     return {
         "format": "jsonl",

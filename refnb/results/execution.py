@@ -34,6 +34,16 @@ def _is_cell(c: Any) -> bool:
     )
 
 # %% ../../nbs/results/06_execution.ipynb #407b32e3
+def _check_version(nb: dict, where: str):
+    "Refuse a notebook of another format than 4."
+    if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list):
+        raise FormatError(
+            f"has notebook format {nb.get('nbformat')}, not 4",
+            where,
+            "open it in JupyterLab and save it",
+        )
+
+
 def read_notebook(path: str | Path) -> dict:
     "Read the JSON of an .ipynb file, a notebook of format 4, or raise an error that says why it is none."
     text = read_bytes(path).decode("utf-8", "replace")
@@ -43,12 +53,7 @@ def read_notebook(path: str | Path) -> dict:
         nb = msgspec.json.decode(text, type=dict)
     except (msgspec.MsgspecError, RecursionError) as e:
         raise FormatError(f"is not a notebook: {e}", str(path)) from None
-    if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list):
-        raise FormatError(
-            f"has notebook format {nb.get('nbformat')}, not 4",
-            str(path),
-            "open it in JupyterLab and save it",
-        )
+    _check_version(nb, str(path))
     if not all(map(_is_cell, nb["cells"])):
         raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
@@ -73,17 +78,33 @@ class Parameter(NamedTuple):
     comment: str  # its description
 
 # %% ../../nbs/results/06_execution.ipynb #74a3c52f
+def _check_default(value: Any, kind: str, where: str):
+    "Refuse a default of another type than its parameter's."
+    if type(value) is not KINDS[kind]:
+        raise FormatError(f"the default {value!r} is not of type {kind}", where)
+
+
 def _default(node: ast.expr, kind: str, where: str) -> Any:
     "Evaluate a parameter's default, a literal of its type."
     try:
         value = ast.literal_eval(node)
     except ValueError:
         raise FormatError("the default is not a literal", where) from None
-    if type(value) is not KINDS[kind]:
-        raise FormatError(f"the default {value!r} is not of type {kind}", where)
+    _check_default(value, kind, where)
     return value
 
 # %% ../../nbs/results/06_execution.ipynb #43a4909c
+def _check_kind(kind: str, where: str):
+    "Refuse a type that parameters cannot have."
+    if kind not in KINDS:
+        raise FormatError(f"unknown type {kind!r}", where, nearest(kind, KINDS))
+
+
+def _comment(line: str) -> str:
+    "Return the comment at the end of a line."
+    return line.rpartition("#")[2].strip() if "#" in line else ""
+
+
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "Read one statement of the cell."
     if not (
@@ -91,14 +112,9 @@ def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     ):
         raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
     name, kind = node.target.id, ast.unparse(node.annotation)
-    if kind not in KINDS:
-        raise FormatError(
-            f"unknown type {kind!r}", f"{where}, {name}", nearest(kind, KINDS)
-        )
+    _check_kind(kind, f"{where}, {name}")
     value = _default(node.value, kind, f"{where}, {name}")
-    return name, Parameter(
-        kind, value, line.rpartition("#")[2].strip() if "#" in line else ""
-    )
+    return name, Parameter(kind, value, _comment(line))
 
 # %% ../../nbs/results/06_execution.ipynb #f77b060f
 def _parameters_cell(nb: dict, where: str) -> str:
@@ -113,43 +129,60 @@ def _parameters_cell(nb: dict, where: str) -> str:
     return source(cells[0])
 
 # %% ../../nbs/results/06_execution.ipynb #1cd2484d
-def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
-    "Read the parameters that a notebook declares, by name; `where` is named in errors."
-    text = _parameters_cell(nb, where)
+def _parsed(text: str, where: str) -> list[ast.stmt]:
+    "Parse the text of the parameters cell into statements, or refuse it."
     try:
-        tree = ast.parse(text)
+        return ast.parse(text).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as e:
         raise FormatError(
             f"the parameters cell is not Python: {getattr(e, 'msg', e)}", where
         ) from None
+
+
+def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
+    "Read the parameters that a notebook declares, by name; `where` is named in errors."
+    text = _parameters_cell(nb, where)
+    lines = text.splitlines()
     return dict(
-        _parameter(n, text.splitlines()[(n.end_lineno or 1) - 1], where) for n in tree.body
+        _parameter(n, lines[(n.end_lineno or 1) - 1], where) for n in _parsed(text, where)
     )
 
 # %% ../../nbs/results/06_execution.ipynb #746a1251
+_HOW_TO_WRITE = {"list": """write it as ["a", "b"]""", "bool": "write true or false"}
+
+
+def _read(text: str, kind: str) -> Any:
+    "Read a value from text; None: it is none, or perhaps of another type."
+    try:
+        if kind == "bool":
+            return {"true": True, "false": False}[text.lower()]
+        return float(text) if kind == "float" else ast.literal_eval(text)
+    except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _not_of_type(text: str, kind: str, where: str) -> CallError:
+    "Make the error of text that is no value of a type, with how to write one."
+    how = _HOW_TO_WRITE.get(kind, "")
+    return CallError(f"{text!r} is not of type {kind}", where, how)
+
+
 def _typed(text: str, kind: str, where: str) -> Any:
     "Convert text to a value of a type."
     if kind == "str":
         return text
-    try:
-        if kind == "bool":
-            return {"true": True, "false": False}[text.lower()]
-        if kind == "float":
-            return float(text)
-        value = ast.literal_eval(text)
-    except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError):
-        value = None
+    value = _read(text, kind)
     if type(value) is not KINDS[kind]:
-        raise CallError(
-            f"{text!r} is not of type {kind}",
-            where,
-            {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(
-                kind, ""
-            ),
-        )
+        raise _not_of_type(text, kind, where)
     return value
 
 # %% ../../nbs/results/06_execution.ipynb #39771d8c
+def _check_value(value: Any, kind: str, where: str):
+    "Refuse a value of another type than its parameter's."
+    if type(value) is not KINDS[kind]:
+        raise CallError(f"{value!r} is not of type {kind}", where)
+
+
 def _check_given(
     declared: dict[str, Parameter], given: dict[str, Any], where: str, text: bool
 ):
@@ -157,8 +190,8 @@ def _check_given(
     for k, v in given.items():
         if k not in declared:
             raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
-        if not text and type(v) is not KINDS[declared[k].kind]:
-            raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
+        if not text:
+            _check_value(v, declared[k].kind, f"{where}, {k}")
 
 # %% ../../nbs/results/06_execution.ipynb #7266a171
 def bind(
@@ -228,6 +261,12 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     return ids
 
 # %% ../../nbs/results/06_execution.ipynb #83488dd5
+def _summaries_hashes(benchmark: str, s: Settings) -> list[str]:
+    "Hash the summaries of runs on a benchmark, beside the reports and among the package's."
+    roots = Path(s.reports), packaged("reports")
+    return [_files_hash(root / "runs" / benchmark, "*.json") for root in roots]
+
+
 def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
     """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
     code_hash(), where it is known already."""
@@ -242,10 +281,7 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
         "parameters": parameters,
         "code": code or code_hash(),
         "inputs": _inputs(name, s),
-        "runs": [
-            _files_hash(root / "runs" / benchmark, "*.json")
-            for root in (Path(s.reports), packaged("reports"))
-        ],
+        "runs": _summaries_hashes(benchmark, s),
     }
     return sha256(msgspec.json.encode(inputs, order="sorted"))
 
@@ -304,42 +340,54 @@ def _first_line(cell: dict) -> str:
     return ""
 
 # %% ../../nbs/results/06_execution.ipynb #d1d98aa9
+def _has_error(c: dict) -> bool:
+    "Tell whether an error came out of a cell."
+    return any(o.get("output_type") == "error" for o in c.get("outputs", []))
+
+
+def _replied(c: dict) -> bool:
+    "Tell whether the kernel replied to a cell."
+    return "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
+
+
 def _ended(c: dict) -> bool:
     "Tell whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
     if _tagged(c, "skip-execution") or not source(c).strip():
         return True
-    replied = "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
-    return (
-        c.get("execution_count") is not None
-        and replied
-        and not any(o.get("output_type") == "error" for o in c.get("outputs", []))
-    )
+    return c.get("execution_count") is not None and _replied(c) and not _has_error(c)
+
+
+def _own_cells(nb: dict) -> list[dict]:
+    "List a notebook's own cells, without those that Papermill adds."
+    added = ("injected-parameters", "papermill-error-cell-tag")
+    return [c for c in nb["cells"] if not any(_tagged(c, tag) for tag in added)]
 
 
 def _where(nb: dict) -> str:
     "Name the first code cell that did not run to its end: its number in the notebook, and its first line."
-    added = ("injected-parameters", "papermill-error-cell-tag")
-    own = [c for c in nb["cells"] if not any(_tagged(c, tag) for tag in added)]
-    for i, c in enumerate(own):
+    for i, c in enumerate(_own_cells(nb)):
         if c["cell_type"] == "code" and not _ended(c):
             return f"cell {i} ({_first_line(c)})"
     return ""
+
+# %% ../../nbs/results/06_execution.ipynb #e7ff9df5
+def _one_line(kind: str, told: Any) -> str:
+    "Write an exception in one line, which may be cut."
+    return f"{kind}: {' '.join(str(told).split())}"[:400]
 
 
 def _what(e: BaseException) -> str:
     "Describe an exception of Papermill or its client in one line."
     kind = type(e).__name__
     if kind == "PapermillExecutionError":
-        return f"{getattr(e, 'ename', kind)}: {' '.join(str(getattr(e, 'evalue', '')).split())}"[
-            :400
-        ]
+        return _one_line(getattr(e, "ename", kind), getattr(e, "evalue", ""))
     if kind == "DeadKernelError":
         return "the kernel was killed"
     if kind == "CellTimeoutError":
         return "hung until its time was up"
     if isinstance(e, OSError) and e.strerror:
         return e.strerror.lower()
-    return f"{kind}: {' '.join(str(e).split())}"[:400]
+    return _one_line(kind, e)
 
 # %% ../../nbs/results/06_execution.ipynb #9a16d65e
 def _other_file(hashes: dict[str, str], files: dict[str, bytes], folder: str) -> str:
@@ -350,6 +398,21 @@ def _other_file(hashes: dict[str, str], files: dict[str, bytes], folder: str) ->
     return ""
 
 # %% ../../nbs/results/06_execution.ipynb #8006d9c0
+def _is_of(provenance: dict, name: str) -> bool:
+    "Tell whether a report is of this table, and has its numbers."
+    csv = f"{name.rpartition('/')[2]}.csv"
+    return provenance["table"] == name and csv in provenance["files"]
+
+
+def _unlike(provenance: dict, name: str, parameters: dict) -> str:
+    "Explain why a report is not the one of this table with these parameters, if so."
+    if not _is_of(provenance, name):
+        return "its report is not this table's"
+    if provenance["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
+        return "its report was made with other parameters"
+    return ""
+
+
 def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> str:
     """Explain why an executed notebook is not accepted, though nothing was raised; "": it is."""
     if at := _where(nb):
@@ -361,14 +424,8 @@ def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> st
         provenance = as_provenance(written, f"{name}.json")
     except FormatError as e:
         return f"its report is not one: {e.what}"
-    if (
-        provenance["table"] != name
-        or f"{name.rpartition('/')[2]}.csv" not in provenance["files"]
-    ):
-        return "its report is not this table's"
-    if provenance["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
-        return "its report was made with other parameters"
-    return _other_file(provenance["files"], files, name.rpartition("/")[0])
+    unlike = _unlike(provenance, name, parameters)
+    return unlike or _other_file(provenance["files"], files, name.rpartition("/")[0])
 
 # %% ../../nbs/results/06_execution.ipynb #ea19aa9b
 def _load(path: Path) -> dict:
@@ -432,6 +489,11 @@ def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
     return {(c["row"], c["column"]) for c in csv_rows(csv_text.decode()) if c["ours"]}
 
 
+def _same_sources(old: dict, new: dict) -> bool:
+    "Tell whether two reports were made from the same inputs and runs with the same parameters."
+    return all(old[k] == new[k] for k in ("inputs", "runs", "parameters"))
+
+
 def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
     """Tell what to do with the files of a new report of paper/table, in the folder of reports: new, changed, same or
     kept."""
@@ -440,15 +502,10 @@ def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
         return "changed" if old else "new"
     new = msgspec.json.decode(files[f"{name}.json"], type=dict)
     before = (Path(reports) / csv).read_bytes()
-    if before == files[csv] and all(
-        old[k] == new[k] for k in ("inputs", "runs", "parameters")
-    ):
+    if before == files[csv] and _same_sources(old, new):
         coded = old.get("code", "") == new.get("code", "")
-        return (
-            "same"
-            if coded and _whole(old, reports) and not _redrawn(old, new)
-            else "changed"
-        )
+        same = coded and _whole(old, reports) and not _redrawn(old, new)
+        return "same" if same else "changed"
     # there are more inputs, but one that gave numbers is missing
     grown = old["inputs"].items() < new["inputs"].items()
     return "kept" if _numbers(before) - _numbers(files[csv]) and not grown else "changed"
@@ -469,16 +526,30 @@ def _whole(provenance: dict, reports: str | Path) -> bool:
 READY = ".ready"
 
 
+def _provenance_last(path: Path) -> tuple[bool, Path]:
+    "Order files by their paths, the provenance of reports behind what it vouches for."
+    return path.suffix == ".json", path
+
+
 def move(aside: Path, reports: str | Path):
     """Move what is ready, a folder of whole reports, into place in the folder of reports, the provenance last; what a
     kill interrupted is done by the next batch."""
     files = [p for p in aside.rglob("*") if p.is_file() and p.name != READY]
-    for p in sorted(files, key=lambda p: (p.suffix == ".json", p)):
+    for p in sorted(files, key=_provenance_last):
         target = Path(reports) / p.relative_to(aside)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(p, target)
 
 # %% ../../nbs/results/06_execution.ipynb #ba542690
+def _cannot_write(e: OSError, reports: str | Path) -> DataError:
+    "Make the error of a folder of reports that cannot be written to."
+    return DataError(
+        f"cannot write: {(e.strerror or str(e)).lower()}",
+        str(reports),
+        "choose another folder with --out",
+    )
+
+
 def put(name: str, files: dict[str, bytes], reports: str | Path):
     """Put a whole new report of paper/table into place in the folder of reports: written aside and marked ready, then
     moved."""
@@ -491,10 +562,6 @@ def put(name: str, files: dict[str, bytes], reports: str | Path):
         write_atomic(aside / READY, b"")
         move(aside, reports)
     except OSError as e:
-        raise DataError(
-            f"cannot write: {(e.strerror or str(e)).lower()}",
-            str(reports),
-            "choose another folder with --out",
-        ) from None
+        raise _cannot_write(e, reports) from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)

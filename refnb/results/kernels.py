@@ -62,13 +62,21 @@ def _end_with(line: socket.socket):
     os._exit(1)
 
 # %% ../../nbs/results/05_kernels.ipynb #5a03be1f
-def _become_kernel(line: socket.socket):
-    "Turn this process into the kernel that is asked for at the other end of the line."
+def _received(line: socket.socket) -> bytes:
+    "Receive what is asked for, to its last byte, a zero; nothing if the other end closes the line before."
     asked = b""
     while not asked.endswith(bytes(1)):
         if not (received := line.recv(1 << 16)):
-            return
+            return b""
         asked += received
+    return asked
+
+
+def _become_kernel(line: socket.socket):
+    "Turn this process into the kernel that is asked for at the other end of the line."
+    asked = _received(line)
+    if not asked:
+        return
     arguments, folder, environment = json.loads(asked[:-1])
     os.chdir(folder)
     os.environ.clear()
@@ -111,6 +119,12 @@ def can_fork() -> bool:
     return sys.platform == "linux"
 
 # %% ../../nbs/results/05_kernels.ipynb #3a39a06c
+def _server_command(number: int) -> list[str]:
+    "Return the command that serves the socket of this number."
+    code = f"from refnb.results.kernels import serve; serve({number})"
+    return [sys.executable, "-P", "-c", code]
+
+
 @contextmanager
 def fork_server() -> Iterator[str]:
     "Start a process that forks kernels; its address. It ends with this block, or with this process."
@@ -121,14 +135,8 @@ def fork_server() -> Iterator[str]:
         address = f"{folder}/kernels"
         door.bind(address)
         door.listen(64)  # a kernel that is asked for now waits until the imports are done
-        command = [
-            sys.executable,
-            "-P",
-            "-c",
-            f"from refnb.results.kernels import serve; serve({door.fileno()})",
-        ]
         process = subprocess.Popen(
-            command,
+            _server_command(door.fileno()),
             stdin=subprocess.PIPE,
             pass_fds=[door.fileno()],
             start_new_session=True,

@@ -189,27 +189,31 @@ def machine(s: Settings | None = None) -> list[Need]:
     return [k for k, has in here.items() if has]
 
 # %% ../../nbs/results/12_plan.ipynb #119042e4
+def _with_newest(word: str) -> str:
+    "Put the file that changed last in the place of a pattern of files; a pattern without files stays."
+    name, eq, pattern = word.rpartition("=")
+    found = glob.glob(pattern) if "*" in pattern else []
+    return name + eq + max(found, key=os.path.getmtime) if found else word
+
+
 def arguments(command: str) -> list[str]:
     "Split a command as a shell does; a pattern of files becomes the one that changed last."
-    out = []
-    for word in shlex.split(command)[1:]:
-        name, eq, pattern = word.rpartition("=")
-        found = glob.glob(pattern) if "*" in pattern else []
-        out.append(name + eq + max(found, key=os.path.getmtime) if found else word)
-    return out
+    return list(map(_with_newest, shlex.split(command)[1:]))
 
 
 _REFNB = [sys.executable, "-c", "from refnb.commands.cli import run; run()"]
 
 
+def _complaint(done: subprocess.CompletedProcess) -> str:
+    "Return the last line that a failed command wrote, or its status."
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"ended with status {done.returncode}"
+
+
 def _run(command: str) -> str:
     "Run one command; return what went wrong, if anything did."
     done = subprocess.run([*_REFNB, *arguments(command)], stderr=subprocess.PIPE, text=True)
-    if not done.returncode:
-        return ""
-    return (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[
-        -1
-    ]
+    return _complaint(done) if done.returncode else ""
 
 
 def _side_by_side(
@@ -242,6 +246,15 @@ def _way_done(x: Planned, say: Say, ray: str) -> bool:
     return True
 
 # %% ../../nbs/results/12_plan.ipynb #3596be12
+def _announced(has: list[Need], todo: Plan) -> str:
+    "Describe in a line what a machine has, and what it can do."
+    hours = sum(map(attrgetter("way.hours"), todo))
+    return (
+        f"this machine has {' and '.join(has) or 'neither a network nor a GPU'}: "
+        f"{len(todo)} ways, for {todo.total} cells, about {hours:,g} hours"
+    )
+
+
 def everything(
     names: Iterable[str] = (), ray: str = "", say: Say = print, s: Settings | None = None
 ) -> Plan:
@@ -249,9 +262,5 @@ def everything(
     s = s or load_settings()
     has = machine(s)
     todo = Plan(x for x in plan(names, s).with_(*has) if not x.way.by_hand)
-    hours = sum(map(attrgetter("way.hours"), todo))
-    say(
-        f"this machine has {' and '.join(has) or 'neither a network nor a GPU'}: "
-        f"{len(todo)} ways, for {todo.total} cells, about {hours:,g} hours"
-    )
+    say(_announced(has, todo))
     return Plan(x for x in todo if not _way_done(x, say, ray))

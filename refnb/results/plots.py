@@ -88,21 +88,31 @@ def _labelled(fig: Figure) -> dict[str, Any]:
     return found
 
 
+def _is_published(name: str) -> bool:
+    "Tell whether a series has published values, which a legend names last."
+    return name.startswith("published")
+
+
+def _columns(names: Sequence[str], width: float) -> int:
+    "Count the columns of a legend that there is room for, in inches."
+    room = int(12 * width / (max(map(len, names)) + 5))
+    return max(1, min(len(names), room))
+
+
 def _legend(fig: Figure, width: float):
     "Put one legend for all panels below them, in as many columns as there is room for."
     found = _labelled(fig)
     if len(found) < 2:
         return
-    room = int(12 * width / (max(map(len, found)) + 5))
-    names = sorted(found, key=lambda name: name.startswith("published"))
+    names = sorted(found, key=_is_published)
     fig.legend(
         [found[n] for n in names],
         map(_text, names),
         loc="outside lower center",
-        ncols=max(1, min(len(found), room)),
+        ncols=_columns(names, width),
     )
 
-
+# %% ../../nbs/results/04_plots.ipynb #49ebf653
 def name_rows(ax: Axes, names: Sequence[str]):
     "Name the rows of a panel from top to bottom, and put every second one on a light band."
     for y in range(0, len(names), 2):
@@ -127,6 +137,11 @@ def _dress(
         name_rows(ax, rows)
 
 # %% ../../nbs/results/04_plots.ipynb #6410b9a0
+def _room_for(rows: Sequence[str]) -> float:
+    "Return the inches that a figure is wider for long names of rows."
+    return 0.075 * max(0, max(map(len, rows), default=0) - 20)
+
+
 @contextmanager
 def figure(
     width: float = 7.2,  # inches, without room for long names of rows
@@ -144,7 +159,7 @@ def figure(
     import matplotlib.pyplot as plt, seaborn as sns
 
     if rows is not None:
-        width += 0.075 * max(0, max(map(len, rows), default=0) - 20)
+        width += _room_for(rows)
         height = height * len(rows) + 1.6
     with plt.rc_context(sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE):
         usual: dict[str, Any] = {
@@ -168,6 +183,12 @@ def figure(
             plt.close(fig)
 
 # %% ../../nbs/results/04_plots.ipynb #b005649d
+def _whisker(ax: Axes, y: float, x: Interval | Difference):
+    "Draw the interval of a score or a difference as a line, if it has one."
+    if x.low is not None and x.high is not None:
+        ax.plot([100 * x.low, 100 * x.high], [y, y], color=GREY, zorder=2)
+
+
 def _series(
     ax: Axes, at: Sequence[float], intervals: Sequence[Interval | None], k: int, label: str
 ):
@@ -177,8 +198,7 @@ def _series(
         if iv is None or iv.value is None:
             continue
         values[y] = 100 * iv.value
-        if iv.low is not None and iv.high is not None:
-            ax.plot([100 * iv.low, 100 * iv.high], [y, y], color=GREY, zorder=2)
+        _whisker(ax, y, iv)
     ax.plot(
         list(values.values()), list(values), linestyle="", zorder=3, label=label, **mark(k)
     )
@@ -337,6 +357,13 @@ def stacked(
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #1be51edc
+def _is_sure(d: Difference) -> bool:
+    "Tell whether zero lies outside of a difference's interval."
+    if d.low is None or d.high is None:
+        return False
+    return d.low > 0 or d.high < 0
+
+
 def differences(
     rows: Mapping[str, Difference],  # row -> a difference of fractions
     title: str = "",  # of the figure
@@ -354,16 +381,9 @@ def differences(
         for y, d in enumerate(rows.values()):
             if d.value is None:
                 continue
-            sure = False
-            if d.low is not None and d.high is not None:
-                sure = d.low > 0 or d.high < 0
-                ax.plot([100 * d.low, 100 * d.high], [y, y], color=GREY, zorder=2)
-            ax.plot(
-                [100 * d.value],
-                [y],
-                zorder=3,
-                **mark(0) | ({} if sure else {"markerfacecolor": "white"}),
-            )
+            _whisker(ax, y, d)
+            look = mark(0) | ({} if _is_sure(d) else {"markerfacecolor": "white"})
+            ax.plot([100 * d.value], [y], zorder=3, **look)
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #7c0e5a11
@@ -385,6 +405,11 @@ def _held_out(entries: Sequence[Entry]) -> dict[int, float]:
     }
 
 # %% ../../nbs/results/04_plots.ipynb #53ed6ef1
+def _stroke(k: int) -> dict[str, Any]:
+    "Return the color and dashes of the line number `k`, which has no marks."
+    return {"color": COLORS[k % 8], "linestyle": ("-", "--", ":", "-.")[k % 4]}
+
+
 def curves(
     trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5
 ) -> Figure:
@@ -394,13 +419,8 @@ def curves(
     ) as (fig, (left, right)):
         for k, (name, entries) in enumerate(trainings.items()):
             losses, judged = _losses(entries), _held_out(entries)
-            left.plot(
-                list(losses),
-                _smoothed(list(losses.values()), width),
-                color=COLORS[k % 8],
-                linestyle=("-", "--", ":", "-.")[k % 4],
-                label=name,
-            )
+            means = _smoothed(list(losses.values()), width)
+            left.plot(list(losses), means, label=name, **_stroke(k))
             right.plot(list(judged), list(judged.values()), **mark(k, 5))
         left.set_xlabel("step")
         right.set(xlabel="epoch", ylim=(0, 103))

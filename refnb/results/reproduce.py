@@ -42,6 +42,7 @@ from refnb.results.execution import (
     READY,
     Executed,
     Parameter,
+    _cannot_write,
     bind,
     code_hash,
     execute,
@@ -54,18 +55,23 @@ from refnb.results.execution import (
 )
 
 # %% ../../nbs/results/07_reproduce.ipynb #d38e1b60
+def _check_yours(table: str, known: list[str], folder: str):
+    "Refuse a folder without notebooks, and a table that has none there."
+    if not known:
+        raise CallError(
+            "there are no notebooks",
+            folder,
+            "name one by its path, or the folder with REFNB_TABLES",
+        )
+    if table and table not in known:
+        raise CallError(f"unknown table {table!r}", folder, nearest(table, known))
+
+
 def _yours(table: str) -> list[str]:
     "List one table of yours, or all of them."
     folder = Path(your_folder("tables"))
     known = sorted(p.stem for p in folder.glob("*.ipynb"))
-    if not known:
-        raise CallError(
-            "there are no notebooks",
-            str(folder),
-            "name one by its path, or the folder with REFNB_TABLES",
-        )
-    if table and table not in known:
-        raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
+    _check_yours(table, known, str(folder))
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
 # %% ../../nbs/results/07_reproduce.ipynb #c5abef96
@@ -81,6 +87,11 @@ def _check_notebooks(paths: list[Path]):
             )
 
 # %% ../../nbs/results/07_reproduce.ipynb #d50de233
+def _table_name(name: str) -> str:
+    "Turn the path of a notebook into its table's name; another name stays as it is."
+    return f"{YOURS}/{Path(name).stem}" if name.endswith(".ipynb") else name
+
+
 def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     """Turn paths of notebooks among names into tables' names (own/…); return them with settings whose tables folder is
     that of the notebooks."""
@@ -93,10 +104,18 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
             "notebooks of several folders are named",
             do="name those of one folder at a time",
         )
-    found = [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names]
-    return found, s.changed(tables=str(folders.pop())) if folders else s
+    return list(map(_table_name, names)), s.changed(
+        tables=str(folders.pop())
+    ) if folders else s
 
 # %% ../../nbs/results/07_reproduce.ipynb #91e57384
+def _beginning(start: str, name: str) -> Iterator[str]:
+    "Yield the tables, ours among them, whose names begin so, or are `name`."
+    for n in [*table_names(), *own_names()]:
+        if n == name or n.startswith(start):
+            yield n
+
+
 def _tables_of(name: str) -> list[str]:
     "Find the tables with a notebook that are meant by the name of a paper or table, or the beginning of a table's."
     paper, _, table = name.partition("/")
@@ -104,9 +123,7 @@ def _tables_of(name: str) -> list[str]:
         return _yours(table)
     if paper not in papers():
         raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
-    found = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/")]
-    if table:
-        found = [n for n in found if n == name or n.startswith(f"{name}_")]
+    found = list(_beginning(f"{name}_" if table else f"{paper}/", name))
     if not found:
         raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
     built = list(filter(notebook_of, found))
@@ -128,6 +145,12 @@ class Job(NamedTuple):
     parameters: dict  # all of them
 
 # %% ../../nbs/results/07_reproduce.ipynb #1579d7c4
+def _check_no_out(given: dict[str, Any], where: str):
+    "Refuse a value for `out`, which is for the batch alone to set."
+    if "out" in given:
+        raise CallError("`out` is set by the batch", where, "say --out instead")
+
+
 def _declared(nb: dict, where: str, given: dict[str, Any]) -> dict[str, Parameter]:
     "Read the parameters of a table's notebook; `out` must be among them, and is for the batch alone to set."
     declared = parameters_of(nb, where)
@@ -137,8 +160,7 @@ def _declared(nb: dict, where: str, given: dict[str, Any]) -> dict[str, Paramete
             where,
             "the batch names the folder of reports by it",
         )
-    if "out" in given:
-        raise CallError("`out` is set by the batch", where, "say --out instead")
+    _check_no_out(given, where)
     return declared
 
 # %% ../../nbs/results/07_reproduce.ipynb #8b250814
@@ -155,12 +177,8 @@ def job_of(
     word = "task" if "task" in declared else "part"  # as a task was called in 0.1
     given = {word if k == "part" else k: v for k, v in given.items()}
     parameters = bind(declared, given, path.name, text)
-    if (
-        sample
-        and word in parameters
-        and word not in given
-        and not name.startswith(f"{YOURS}/")
-    ):
+    open_ = word in parameters and word not in given
+    if sample and open_ and not name.startswith(f"{YOURS}/"):
         parameters[word] = f"sample/{name.split('/')[0]}"
     return Job(name, path.read_bytes(), parameters)
 
@@ -168,12 +186,17 @@ def job_of(
 Say = Callable[[str], None]
 
 
+def _needed(name: str, more: bool) -> list[str]:
+    "List the inputs of a table; `more`: also those that only fill more cells."
+    table = printed(name)
+    return table.inputs + table.more if more else table.inputs
+
+
 def _inputs_of(tasks: Iterable[Job], more: bool) -> list[str]:
     "List the inputs of tables, each once; `more`: also those that only fill more cells."
     names: dict[str, None] = {}
     for t in tasks:
-        table = printed(t.name)
-        names |= dict.fromkeys(table.inputs + table.more if more else table.inputs)
+        names |= dict.fromkeys(_needed(t.name, more))
     return list(names)
 
 # %% ../../nbs/results/07_reproduce.ipynb #b3f8edcb
@@ -183,13 +206,16 @@ def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Surve
     return [g for g in found if g.here < g.files and not g.opt_in]
 
 # %% ../../nbs/results/07_reproduce.ipynb #d36a4795
+def _fetching(g: Survey) -> str:
+    "Announce what is fetched of an upstream set."
+    return f"fetching {g.name}: {g.files - g.here} files, {g.to_come / 1e6:.1f} MB ({g.licence})"
+
+
 def _all_fetched(gone: list[Survey], s: Settings, say: Say) -> bool:
     "Fetch upstream sets; tell whether all files came."
     files = []
     for g in gone:
-        say(
-            f"fetching {g.name}: {g.files - g.here} files, {g.to_come / 1e6:.1f} MB ({g.licence})"
-        )
+        say(_fetching(g))
         files += files_of(g.name)
     faults = fetch_files(files, s)
     for e in faults:
@@ -207,9 +233,8 @@ def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
         return _all_fetched(lacking(tasks, s, more=True), s, say)
     if not gone:
         return True
-    say(
-        f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}"
-    )
+    why = "downloads are off" if s.offline else f"{s.host} cannot be reached"
+    say(f"no upstream files: {why}")
     return False
 
 # %% ../../nbs/results/07_reproduce.ipynb #d49e0256
@@ -239,6 +264,11 @@ def _wanted(jobs: list[Job]) -> dict[str, list[str]]:
     return wanted
 
 # %% ../../nbs/results/07_reproduce.ipynb #8e6af0a3
+def _needs_kitmus(job: Job) -> bool:
+    "Tell whether a table is made from KITMUS's texts, not from the sample's."
+    return job.name.startswith("kitmus/") and not _asked(job).startswith("sample/")
+
+
 def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
     """Make the runs that tables ask for and that need no model: baselines and published answers.
     Return for each task why its runs could not be made."""
@@ -246,10 +276,7 @@ def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
     for name, systems in _wanted(jobs).items():
         if is_task(name, s) and (fault := _replay_on(find_task(name, s), systems)):
             faults[name] = fault
-    if any(
-        job.name.startswith("kitmus/") and not _asked(job).startswith("sample/")
-        for job in jobs
-    ):
+    if any(map(_needs_kitmus, jobs)):
         replay_kitmus(s)
     for job in jobs:
         if job.name.startswith("altentities/"):
@@ -270,8 +297,8 @@ def _replay_cells(job: Job, s: Settings) -> dict[str, str]:
     return {}
 
 
-def replay_kitmus(s: Settings):
-    "Make the runs of all released predictions on KITMUS's test texts that are here."
+def _predicted() -> dict[str, list[str]]:
+    "List by task the systems whose predictions on KITMUS's test texts were released."
     # late: it loads numpy, which an idle batch does not need
     from refnb.models.published.kitmus import predicted_files
 
@@ -279,8 +306,13 @@ def replay_kitmus(s: Settings):
     for p in predicted_files():
         if p.split == "test":
             systems.setdefault(p.task, []).append(p.system)
-    for name, mine in systems.items():
-        _replay_task(mine, find_task(name, s))
+    return systems
+
+
+def replay_kitmus(s: Settings):
+    "Make the runs of all released predictions on KITMUS's test texts that are here."
+    for name, systems in _predicted().items():
+        _replay_task(systems, find_task(name, s))
 
 
 def _replay_clusters(systems: list[str], task: Task):
@@ -318,17 +350,21 @@ def _has_summary(name: str, task: Task) -> bool:
     )
 
 # %% ../../nbs/results/07_reproduce.ipynb #3d27eade
+def _is_summed(who, task: Task) -> bool:
+    "Tell whether a task has a summary of a system that is known as a whole."
+    from refnb.core.runs import run_hash
+    from refnb.models.systems import info_of
+
+    return who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, task))}", task)
+
+
 def _replay_system(who, task: Task):
     "Make the runs of one system, unless there are summaries of them."
-    from refnb.core.runs import run_hash
     from refnb.models.running import run
-    from refnb.models.systems import info_of
 
     pieces = [find_task(x, task.settings) for x in task.card.pieces]
     for piece in pieces if pieces and who.lacks(task) else [task]:
-        if not piece.here or who.lacks(piece):
-            continue
-        if who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, piece))}", piece):
+        if not piece.here or who.lacks(piece) or _is_summed(who, piece):
             continue
         run(piece, who, s=task.settings)
 
@@ -366,19 +402,21 @@ def _clear(aside: Path, reports: str | Path):
             p.unlink(missing_ok=True)
 
 # %% ../../nbs/results/07_reproduce.ipynb #cac43184
-@contextmanager
-def _alone(reports: str | Path) -> Iterator[None]:
-    "Lock the folder of reports; finish or remove what a killed batch left there."
+def _make_aside(reports: str | Path) -> Path:
+    "Make the folder where a batch keeps what it needs, with its lock; refuse where it cannot write."
     aside = Path(reports) / ".batch"
     try:
         aside.mkdir(parents=True, exist_ok=True)
         (aside / "lock").touch()
     except OSError as e:
-        raise DataError(
-            f"cannot write: {(e.strerror or str(e)).lower()}",
-            str(reports),
-            "choose another folder with --out",
-        ) from None
+        raise _cannot_write(e, reports) from None
+    return aside
+
+
+@contextmanager
+def _alone(reports: str | Path) -> Iterator[None]:
+    "Lock the folder of reports; finish or remove what a killed batch left there."
+    aside = _make_aside(reports)
     busy = (
         "another batch is at work here",
         str(reports),
@@ -397,6 +435,12 @@ def _env(s: Settings) -> dict[str, str]:
     }
 
 
+def _restore(old: dict[str, str | None]):
+    "Give environment variables their old values; None: it had none."
+    for k, v in old.items():
+        os.environ.pop(k) if v is None else os.environ.update({k: v})
+
+
 @contextmanager
 def _environment(s: Settings) -> Iterator[None]:
     "Set the environment variables of the settings, and restore the old ones afterwards."
@@ -405,8 +449,7 @@ def _environment(s: Settings) -> Iterator[None]:
     try:
         yield
     finally:
-        for k, v in old.items():
-            os.environ.pop(k) if v is None else os.environ.update({k: v})
+        _restore(old)
 
 # %% ../../nbs/results/07_reproduce.ipynb #1d288041
 class Stopped(RefnbError):
@@ -504,10 +547,8 @@ def _placed(task: Job, done: Executed, s: Settings, code: str, force: bool) -> s
     if state in ("new", "changed"):
         put(task.name, done.files, s.reports)
     if state != "failed":
-        write_atomic(
-            _state(task.name, s),
-            _mark(task, s, code) + (" kept" if state == "kept" else ""),
-        )
+        kept = " kept" if state == "kept" else ""
+        write_atomic(_state(task.name, s), _mark(task, s, code) + kept)
     return state
 
 # %% ../../nbs/results/07_reproduce.ipynb #1247c705
@@ -546,6 +587,11 @@ class Batch(NamedTuple):
         return [x for x in self.steps if x.state == "failed"]
 
 
+def _to_come(g: Survey) -> str:
+    "Name an upstream set, and how much of it would be fetched."
+    return f"{g.name} ({g.to_come / 1e6:.1f} MB)"
+
+
 def _hints(tasks: list[Job], s: Settings) -> list[str]:
     "List what a network connection would add."
     gone = lacking(tasks, s)
@@ -554,7 +600,7 @@ def _hints(tasks: list[Job], s: Settings) -> list[str]:
     return [
         "Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy "
         "named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
-        + ", ".join(f"{g.name} ({g.to_come / 1e6:.1f} MB)" for g in gone)
+        + ", ".join(map(_to_come, gone))
         + "."
     ]
 
@@ -640,7 +686,7 @@ def _prepare(
         faults = replay(todo, s)
     except KeyboardInterrupt:
         raise Stopped("stopped before any table was made") from None
-    ready = []
+    ready: list[Job] = []
     for t in todo:
         if (fault := faults.get(_asked(t))) is None:
             ready.append(t)
@@ -650,20 +696,26 @@ def _prepare(
     return ready, steps
 
 # %% ../../nbs/results/07_reproduce.ipynb #ec9207d2
-def _settings_of(jobs: int, sample: bool, out: str) -> Settings:
-    "Load the settings, with the folder of reports that a batch writes to; refuse a negative number of notebooks."
-    s = load_settings()
-    if jobs < 0 or s.jobs < 0:
+def _check_jobs(jobs: int):
+    "Refuse a negative number of notebooks at a time."
+    if jobs < 0:
         raise CallError(
-            f"{jobs if jobs < 0 else s.jobs} is less than 0",
+            f"{jobs} is less than 0",
             "jobs",
             "name a number of notebooks, or 0 for as many as there are cores",
         )
-    return s.changed(
-        reports=str(
-            Path(out or (Path(s.reports) / "sample" if sample else s.reports)).resolve()
-        )
-    )
+
+
+def _reports_folder(s: Settings, sample: bool, out: str) -> Path:
+    "Choose the folder of reports: the one that is named or the settings', in which the sample has its own."
+    return Path(out or (Path(s.reports) / "sample" if sample else s.reports))
+
+
+def _settings_of(jobs: int, sample: bool, out: str) -> Settings:
+    "Load the settings, with the folder of reports that a batch writes to; refuse a negative number of notebooks."
+    s = load_settings()
+    _check_jobs(jobs if jobs < 0 else s.jobs)
+    return s.changed(reports=str(_reports_folder(s, sample, out).resolve()))
 
 # %% ../../nbs/results/07_reproduce.ipynb #baeef0be
 def reproduce(

@@ -27,33 +27,43 @@ def _ref(*ids: str) -> Any:
     return {"@id": ids[0]} if len(ids) == 1 else [{"@id": i} for i in ids]
 
 # %% ../../nbs/results/11_research_crate.ipynb #0283d65d
-def _file(id_: str, data: bytes, name: str, **properties: Any) -> dict[str, Any]:
+_Json = dict[str, Any]  # an entity of the crate, or the provenance of a report
+
+
+def _format(path: str) -> str:
+    "Name the format of a file by its ending."
+    if path.endswith(".ipynb"):
+        return "application/x-ipynb+json"
+    return mimetypes.guess_type(path)[0] or "text/plain"
+
+
+def _file(id_: str, data: bytes, name: str, **properties: Any) -> _Json:
     "Describe a file of the crate."
-    kind = (
-        "application/x-ipynb+json"
-        if id_.endswith(".ipynb")
-        else mimetypes.guess_type(id_)[0] or "text/plain"
-    )
     return {
         "@id": id_,
         "@type": "File",
         "name": name,
-        "encodingFormat": kind,
+        "encodingFormat": _format(id_),
         "contentSize": str(len(data)),
         "sha256": sha256(data),
     } | properties
 
 # %% ../../nbs/results/11_research_crate.ipynb #5cafb31c
-def _input(key: str, hash_: str) -> dict[str, Any]:
+def _own_input(key: str, hash_: str) -> _Json:
+    "Describe an input that is no public file, such as printed values."
+    return {
+        "@id": f"#input-{hash_}",
+        "@type": "CreativeWork",
+        "name": key,
+        "identifier": f"refnb:{hash_}",
+    }
+
+
+def _input(key: str, hash_: str) -> _Json:
     "Describe an input of a report, without its bytes."
     f = upstream_files().get(key)
     if not f:
-        return {
-            "@id": f"#input-{hash_}",
-            "@type": "CreativeWork",
-            "name": key,
-            "identifier": f"refnb:{hash_}",
-        }
+        return _own_input(key, hash_)
     return {
         "@id": f"https://github.com/{f.repo}/raw/{f.commit}/{f.path}",
         "@type": "CreativeWork",
@@ -64,7 +74,7 @@ def _input(key: str, hash_: str) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #e6932c42
-def _software(versions: dict[str, str]) -> list[dict[str, Any]]:
+def _software(versions: dict[str, str]) -> list[_Json]:
     "List the packages in use."
     return [
         {
@@ -78,7 +88,23 @@ def _software(versions: dict[str, str]) -> list[dict[str, Any]]:
     ]
 
 # %% ../../nbs/results/11_research_crate.ipynb #b6240417
-def _contents(table: str, provenance: dict[str, Any], s: Settings) -> dict[str, bytes]:
+def _another_file(path: Path, table: str) -> DataError:
+    "Make the error of a report with a file that another run has written."
+    return DataError(
+        "is not the file that its provenance names",
+        str(path),
+        f"make it again: refnb reproduce {table}",
+    )
+
+
+def _pinned(provenance: _Json) -> dict[str, bytes]:
+    "Read the constraints on packages, if a report was made with them."
+    pinned = packaged("constraints.txt").read_bytes()
+    same = sha256(pinned)[:12] == provenance["versions"].get("constraints")
+    return {"constraints.txt": pinned} if same else {}
+
+
+def _contents(table: str, provenance: _Json, s: Settings) -> dict[str, bytes]:
     "Read the files of a report and its inputs, by their paths in the crate."
     folder, paper = (Path(s.reports) / table).parent, table.partition("/")[0]
     out = {
@@ -87,20 +113,13 @@ def _contents(table: str, provenance: dict[str, Any], s: Settings) -> dict[str, 
     }
     for name, hash in provenance["files"].items():
         if sha256(out[f"{paper}/{name}"]) != hash:
-            raise DataError(
-                "is not the file that its provenance names",
-                str(folder / name),
-                f"make it again: refnb reproduce {table}",
-            )
+            raise _another_file(folder / name, table)
     if notebook := notebook_of(table):
         out[f"notebooks/{table}.ipynb"] = notebook.read_bytes()
-    pinned = packaged("constraints.txt").read_bytes()
-    if sha256(pinned)[:12] == provenance["versions"].get("constraints"):
-        out["constraints.txt"] = pinned
-    return out
+    return out | _pinned(provenance)
 
 # %% ../../nbs/results/11_research_crate.ipynb #6d432463
-def _run_of(name: str, hash: str) -> dict[str, Any]:
+def _run_of(name: str, hash: str) -> _Json:
     "Describe a run that a report was made from."
     task, _, system = name.partition(":")
     return {
@@ -111,7 +130,7 @@ def _run_of(name: str, hash: str) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #7acbeea1
-def _setting(table: str, name: str, value: Any) -> dict[str, Any]:
+def _setting(table: str, name: str, value: Any) -> _Json:
     "Describe a parameter that a report was made with."
     return {
         "@id": f"#{table}-{name}",
@@ -121,20 +140,27 @@ def _setting(table: str, name: str, value: Any) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #9e9de855
-def _used(table: str, provenance: dict[str, Any]) -> list[dict[str, Any]]:
+def _settings(table: str, parameters: _Json) -> list[_Json]:
+    "Describe the parameters that a report was made with."
+    return [_setting(table, name, value) for name, value in parameters.items()]
+
+
+def _used(table: str, provenance: _Json) -> list[_Json]:
     "Describe what a report was made from and with: inputs, runs and parameters."
-    out = [
+    return [
         *starmap(_input, provenance["inputs"].items()),
         *starmap(_run_of, provenance["runs"].items()),
+        *_settings(table, provenance["parameters"]),
     ]
-    for name, value in provenance["parameters"].items():
-        out.append(_setting(table, name, value))
-    return out
 
 # %% ../../nbs/results/11_research_crate.ipynb #52d97822
-def _report(
-    table: str, provenance: dict[str, Any], files: list[str]
-) -> list[dict[str, Any]]:
+def _description(provenance: _Json) -> str:
+    "Describe the making of a report: its title, the code and the cost."
+    code, cost = provenance.get("code") or "unknown", provenance["cost"]
+    return f"{provenance['title']}; code {code}, {cost['cpu_seconds']} CPU seconds"
+
+
+def _report(table: str, provenance: _Json, files: list[str]) -> list[_Json]:
     "Describe the action that made a report, and its inputs."
     used, notebook = _used(table, provenance), f"notebooks/{table}.ipynb"
     action = {
@@ -146,10 +172,7 @@ def _report(
         action["instrument"] = _ref(notebook)
     action["object"] = _ref(*map(itemgetter("@id"), used))
     action["result"] = _ref(*(f for f in files if f.startswith(f"{table}.")))
-    action["description"] = (
-        f"{provenance['title']}; code {provenance.get('code') or 'unknown'}, "
-        f"{provenance['cost']['cpu_seconds']} CPU seconds"
-    )
+    action["description"] = _description(provenance)
     return [action, *used, *_software(provenance["versions"])]
 
 # %% ../../nbs/results/11_research_crate.ipynb #5be07a13
@@ -172,9 +195,7 @@ _OF_LICENCE = {
 }
 
 
-def _root(
-    reports: dict[str, dict[str, Any]], contents: Iterable[str], when: str
-) -> dict[str, Any]:
+def _root(reports: dict[str, _Json], contents: Iterable[str], when: str) -> _Json:
     "Describe the crate itself."
     titles = "; ".join(map(itemgetter("title"), reports.values()))
     return {
@@ -189,21 +210,22 @@ def _root(
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #9e0aba63
-def _code(provenance: dict[str, Any], contents: Iterable[str]) -> dict[str, Any]:
-    "Describe a notebook as code, and the software that it needs."
+def _needs(provenance: _Json, contents: Iterable[str]) -> list[str]:
+    "List the packages that a notebook needs, and the file that pins them if the crate has it."
     needs = list(map(itemgetter("@id"), _software(provenance["versions"])))
-    if "constraints.txt" in contents:
-        needs.append("constraints.txt")
+    return [*needs, "constraints.txt"] if "constraints.txt" in contents else needs
+
+
+def _code(provenance: _Json, contents: Iterable[str]) -> _Json:
+    "Describe a notebook as code, and the software that it needs."
     return {
         "@type": ["File", "SoftwareSourceCode"],
-        "softwareRequirements": _ref(*needs),
+        "softwareRequirements": _ref(*_needs(provenance, contents)),
         "programmingLanguage": "Python",
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #988d8e06
-def _graph(
-    reports: dict[str, dict[str, Any]], contents: dict[str, bytes], when: str
-) -> list[dict[str, Any]]:
+def _graph(reports: dict[str, _Json], contents: dict[str, bytes], when: str) -> list[_Json]:
     "List all entities, each once."
     files = [_file(f, data, Path(f).name) for f, data in contents.items()]
     for t, provenance in reports.items():
@@ -217,9 +239,9 @@ def _graph(
     return [*entities.values()]
 
 # %% ../../nbs/results/11_research_crate.ipynb #6478a984
-def _reports_of(name: str, s: Settings) -> dict[str, dict[str, Any]]:
+def _reports_of(name: str, s: Settings) -> dict[str, _Json]:
     "Read the provenance of a table's report, or of all reports of a paper."
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, _Json] = {}
     for table in choose([name.strip("/").removeprefix("reports/")]):
         if provenance := read_provenance(table, s.reports):
             found[table] = provenance
@@ -230,6 +252,13 @@ def _reports_of(name: str, s: Settings) -> dict[str, dict[str, Any]]:
     return found
 
 # %% ../../nbs/results/11_research_crate.ipynb #b29e9ad2
+def _write(folder: Path, contents: dict[str, bytes]):
+    "Write the files of a crate, each in its folder."
+    for path, data in contents.items():
+        make_folder((folder / path).parent)
+        write_atomic(folder / path, data)
+
+
 def export_crate(
     name: str,  # a table, such as identifyme/table_3, or a paper with all its reports
     out: str | Path,  # the new folder
@@ -246,9 +275,7 @@ def export_crate(
         "@graph": _graph(found, contents, when or date.today().isoformat()),
     }
     with folder_atomic(out) as folder:
-        for f, data in contents.items():
-            make_folder((folder / f).parent)
-            write_atomic(folder / f, data)
+        _write(folder, contents)
         write_atomic(
             folder / "ro-crate-metadata.json",
             json.dumps(meta, indent=1, ensure_ascii=False) + "\n",

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import RefnbError
@@ -48,22 +49,24 @@ class ListedRun(NamedTuple):
             f", {self.failed:,} failed" if self.failed else ""
         )
 
+    def _shown_score(self) -> str:
+        "Write the score with its metric, if there is one."
+        return "" if self.score is None else f"{self.score:.1f} ({self.metric})"
+
+    def _cost(self) -> str:
+        "Write what servers charged; of a damaged run nothing."
+        if self.state == "damaged":
+            return ""
+        return "unknown" if self.usd is None else f"{self.usd:.4g}"
+
     def row(self) -> dict[str, str]:
         "Make a row of the table."
-        shown = "" if self.score is None else f"{self.score:.1f} ({self.metric})"
-        cost = (
-            ""
-            if self.state == "damaged"
-            else "unknown"
-            if self.usd is None
-            else f"{self.usd:.4g}"
-        )
         return {
             "task": self.task,
             "system": self.system,
             "state": self._in_words(),
-            "score (%)": shown,
-            "USD": cost,
+            "score (%)": self._shown_score(),
+            "USD": self._cost(),
             "date": self.date,
             "folder": self.folder,
         }
@@ -73,11 +76,9 @@ def _size(run: Run, s: Settings) -> int | None:
     "Count the items of a run's task, if they are known here."
     task = run.info.task
     try:
-        return len(
-            find_task(task, s).items
-            if is_task(task, s) and task_is_here(task, s)
-            else questions_of(run, s)
-        )
+        if is_task(task, s) and task_is_here(task, s):
+            return len(find_task(task, s).items)
+        return len(questions_of(run, s))
     except RefnbError:
         return None
 
@@ -185,6 +186,11 @@ def _line(folder: Path, task: str, s: Settings) -> ListedRun:
         )
 
 # %% ../../nbs/results/14_run_list.ipynb #d0c8000b
+def _may_match(folder: str, task: str) -> bool:
+    "Tell whether a folder of runs can hold what is asked for, before a run is read."
+    return not task or folder.startswith(task) or fnmatchcase(folder, f"{task}/*")
+
+
 def listed_runs(
     task: str = "",  # a task, the beginning of its name, or a pattern such
     # as altentities/*; "": all
@@ -194,9 +200,9 @@ def listed_runs(
     s, out = s or load_settings(), []
     for folder in _run_folders(s.runs):
         name = folder.relative_to(s.runs).parent.as_posix()
-        if task and not (name.startswith(task) or fnmatchcase(name, f"{task}/*")):
+        if not _may_match(name, task):
             continue
         line = _line(folder, name, s)
         if line.state == "damaged" or matches(line.task, task):
             out.append(line)
-    return sorted(out, key=lambda r: (r.task, r.system, r.date))
+    return sorted(out, key=attrgetter("task", "system", "date"))

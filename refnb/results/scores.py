@@ -9,7 +9,7 @@ __all__ = ['Metric', 'the_usual', 'counts_links', 'run_outcomes', 'outcomes_on',
 # %% ../../nbs/results/00_scores.ipynb #4232856d
 import html, re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from operator import attrgetter
 from pathlib import Path
@@ -120,26 +120,32 @@ def _current_run(system: str, task: str, s: Settings) -> Run | None:
     return runs[0] if runs else None
 
 # %% ../../nbs/results/00_scores.ipynb #eb5d1314
-def _outcomes_here(
-    system: str, task: str, s: Settings
-) -> tuple[pd.DataFrame, RunInfo] | None:
+_Found = tuple[pd.DataFrame, RunInfo]  # outcomes, and the run that they are of
+
+
+def _outcomes_here(system: str, task: str, s: Settings) -> _Found | None:
     "Return the outcomes of a run on this machine, for tasks whose summaries do not hold them."
     if not (r := _current_run(system, task, s)):
         return None
     return outcomes(find_task(task, s).questions, r.answers(), str(r.folder)), r.info
 
 # %% ../../nbs/results/00_scores.ipynb #4bacfbae
+def _summed_outcomes(system: str, task: str, s: Settings) -> _Found | None:
+    "Read the outcomes of a system on a task from the summary of its run, if there is one."
+    found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
+    return (outcomes_of_summary(*found), found[1].info) if found else None
+
+
 def run_outcomes(
     system: str,  # its name, or system@hash
     task: str,  # the task that it answered
     s: Settings | None = None,  # where runs and reports are
-) -> tuple[pd.DataFrame, RunInfo] | None:  # None: there is no run
+) -> _Found | None:  # None: there is no run
     "Find the outcomes of a system on a task."
     s = s or load_settings()
     if counts_links(system, task):
         return _outcomes_here(system, task, s)
-    found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
-    return (outcomes_of_summary(*found), found[1].info) if found else None
+    return _summed_outcomes(system, task, s)
 
 # %% ../../nbs/results/00_scores.ipynb #6493a65e
 def _of_pieces(
@@ -164,6 +170,14 @@ def outcomes_on(
     return _of_pieces(system, task, s) if is_task(task) else None
 
 # %% ../../nbs/results/00_scores.ipynb #2cdbea37
+def _check_same(questions: list[Question], run: Run, do: str):
+    "Refuse questions that are not the ones that a run answered."
+    if questions_id(questions) != run.info.data.get("questions"):
+        raise DataError(
+            f"it answered other questions than {run.info.task} has now", str(run.folder), do
+        )
+
+
 def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
     "Return the questions of a run's task, if they are the ones that it answered; `do` is what helps if not."
     task = run.info.task
@@ -172,10 +186,7 @@ def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
     if not is_task(task, s) or not task_is_here(task, s):
         raise DataError(f"the questions of {task} are not here", str(run.folder), do)
     questions = find_task(task, s).questions
-    if questions_id(questions) != run.info.data.get("questions"):
-        raise DataError(
-            f"it answered other questions than {task} has now", str(run.folder), do
-        )
+    _check_same(questions, run, do)
     return questions
 
 # %% ../../nbs/results/00_scores.ipynb #dbebca0b
@@ -198,15 +209,33 @@ def _questions_of(run: Run, s: Settings | None) -> list[Question]:
     )
 
 # %% ../../nbs/results/00_scores.ipynb #1d3a9f11
+def _by_place(x: Sampled) -> str:
+    "Describe the accuracy by the right option's place, if it was in several."
+    places = "/".join(f"{100 * a:.1f}" for a in x.by_position.values())
+    return f"; by the right option's place {places} %" if len(x.by_position) > 1 else ""
+
+
 def sampled_words(x: Sampled) -> str:
     "Describe in a line how several answers to each question agree."
-    places = "/".join(f"{100 * a:.1f}" for a in x.by_position.values())
     return (
         f"{x.samples:,} samples: mean accuracy {100 * x.mean:.1f} %, of the majority {100 * x.majority:.1f} %, "
         f"consistency {100 * x.consistency:.1f} %, "
         f"variance {x.within:.4f} within and {x.between:.4f} between questions"
-        + (f"; by the right option's place {places} %" if len(x.by_position) > 1 else "")
+        + _by_place(x)
     )
+
+# %% ../../nbs/results/00_scores.ipynb #014c635d
+def _check_group(df: pd.DataFrame, group: str):
+    "Refuse a group that has no row in a table of scores."
+    if group not in df.index:
+        raise CallError(
+            f"no group {group!r}", do=f"there are {', '.join(map(str, df.index))}"
+        )
+
+
+def _fraction(x: Any) -> float | None:
+    "Make a number of a table a plain float; None: the table has none."
+    return None if pd.isna(x) else float(x)
 
 # %% ../../nbs/results/00_scores.ipynb #d1fb1e06
 class Scores:
@@ -236,14 +265,9 @@ class Scores:
 
     def interval(self, group: str = "all") -> Interval:
         "Return one row as an Interval of fractions."
-        if group not in self.df.index:
-            raise CallError(
-                f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}"
-            )
+        _check_group(self.df, group)
         r = self.df.loc[group]
-        value, low, high = (
-            None if pd.isna(r[c]) else float(r[c]) for c in ("accuracy", "low", "high")
-        )
+        value, low, high = (_fraction(r[c]) for c in ("accuracy", "low", "high"))
         return Interval(value, low, high, int(r.n), int(r.documents))
 
     def intervals(self) -> dict[str, Interval]:
@@ -282,6 +306,15 @@ class Scores:
 Metric = Callable[[pd.DataFrame], float]
 
 
+def _unknown_metric(name: str, points: Collection[str]) -> CallError:
+    "Make the error of a metric that is not installed, with the nearest name of one that is."
+    known = f"{nearest(name, points)}; or " if points else ""
+    return CallError(
+        f"unknown metric {name!r}",
+        do=f"{known}name it as file.py:function or module:function",
+    )
+
+
 def _load_metric(name: str) -> Any:
     "Load a metric by the name of an entry point, or from file.py:function or module:function."
     points = entry_points("refnb.metrics")
@@ -289,23 +322,34 @@ def _load_metric(name: str) -> Any:
         return load_entry_point(points[name])
     if ":" in name:
         return named_object(name)
-    known = f"{nearest(name, points)}; or " if points else ""
-    raise CallError(
-        f"unknown metric {name!r}",
-        do=f"{known}name it as file.py:function or module:function",
-    )
+    raise _unknown_metric(name, points)
 
 # %% ../../nbs/results/00_scores.ipynb #58d0f38b
+def _check_callable(found: Any, metric: str):
+    "Refuse what was loaded for a metric if it is not a function."
+    if not callable(found):
+        raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
+
+
 def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
     "Find a metric and its name: from file.py:function, module:function, the name of an entry point, or a function."
     if not isinstance(metric, str):
         return getattr(metric, "__name__", type(metric).__name__), metric
     found = _load_metric(metric)
-    if not callable(found):
-        raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
+    _check_callable(found, metric)
     return metric, found
 
 # %% ../../nbs/results/00_scores.ipynb #87c7b8ae
+def _as_number(value: Any, name: str) -> float:
+    "Make what a metric returned a plain number, or refuse it."
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"returned {str(value)[:80]!r}, which is not a number", f"metric {name}"
+        ) from None
+
+
 def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
     "Compute a metric's value as a plain number."
     try:
@@ -318,29 +362,41 @@ def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
             f"metric {name}",
             "it gets a DataFrame of outcomes",
         ) from e
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"returned {str(value)[:80]!r}, which is not a number", f"metric {name}"
-        ) from None
+    return _as_number(value, name)
 
 # %% ../../nbs/results/00_scores.ipynb #eb2169d1
+def _unanswered(o: pd.DataFrame) -> dict[str, int]:
+    "Count the questions without an answer, and the answers without a choice."
+    reasons = o.reason.value_counts()
+    return {
+        "missing": int(reasons.get("missing", 0)),
+        "without choice": int(reasons.drop("missing", errors="ignore").sum()),
+    }
+
+
 def _row(iv: Interval, o: pd.DataFrame) -> dict:
     "Make a row of the table; `o` holds all outcomes of the group, counted or not."
-    reasons = o.reason.value_counts()
     return {
         "accuracy": iv.value,
         "low": iv.low,
         "high": iv.high,
         "n": iv.n,
-        "right": float(iv.value * iv.n) if iv.value is not None else 0.0,
+        "right": float((iv.value or 0) * iv.n),
         "documents": iv.clusters,
-        "missing": int(reasons.get("missing", 0)),
-        "without choice": int(reasons.drop("missing", errors="ignore").sum()),
+        **_unanswered(o),
     }
 
 # %% ../../nbs/results/00_scores.ipynb #0ca11ff5
+def _check_free(name: str, row: dict):
+    "Refuse a metric whose name is a column of the table already."
+    if name in row:
+        raise CallError(
+            f"the table has a column {name!r} already",
+            "metrics",
+            "ask for it once, or rename it",
+        )
+
+
 def _add_measures(
     rows: dict[Any, dict],
     metrics: Iterable["str|Metric"],
@@ -350,20 +406,20 @@ def _add_measures(
     "Add a column for each additional metric, computed for each group."
     for name, f in map(_find_metric, metrics):
         for g, row in rows.items():
-            if name in row:
-                raise CallError(
-                    f"the table has a column {name!r} already",
-                    "metrics",
-                    "ask for it once, or rename it",
-                )
+            _check_free(name, row)
             row[name] = _measured(name, f, c[group[c.index] == g])
 
 # %% ../../nbs/results/00_scores.ipynb #3ccb85bb
+def _group_of(o: pd.DataFrame, by: str | Iterable[str] | None) -> pd.Series:
+    "Find the group of each outcome; without a field all are in one."
+    return pd.Series("all", index=o.index) if by is None else labels(o, by)
+
+
 def _grouped(
     o: pd.DataFrame, by: str | Iterable[str] | None
 ) -> tuple[pd.DataFrame, pd.Series]:
     "Return the outcomes that belong to a group, and the group of each."
-    group = pd.Series("all", index=o.index) if by is None else labels(o, by)
+    group = _group_of(o, by)
     return o[group.notna()], group[group.notna()]
 
 # %% ../../nbs/results/00_scores.ipynb #8bb55864
@@ -414,29 +470,41 @@ def _shapes_of(system: str, s: Settings | None) -> Collection[Any]:
     return find_system(name, s).shapes if is_system(name, s) else ("choice", "clusters")
 
 # %% ../../nbs/results/00_scores.ipynb #04e64608
+def _cuts(what: str) -> Iterator[tuple[str, str]]:
+    "Cut a name in two at each of its colons, one after the other."
+    for m in re.finditer(":", what):
+        yield what[: m.start()], what[m.end() :]
+
+
 def split_name(what: str, s: Settings | None = None) -> tuple[str, str]:
     "Split task:system into its parts; the file of file:system gives way to the task that a run on it has."
-    for m in re.finditer(":", what):
-        path, system = what[: m.start()], what[m.end() :]
+    for path, system in _cuts(what):
         if system and Path(path).is_file():
             return as_task(path, s, _shapes_of(system, s)).name, system
     task, _, system = what.partition(":")
     return task, system
 
 # %% ../../nbs/results/00_scores.ipynb #defba85e
+def _complete_questions(run: Run, s: Settings | None) -> list[Question] | None:
+    "Return the questions of a complete run's task, if they are here."
+    task = run.info.task
+    if run.sealed and is_task(task) and task_is_here(task, s or load_settings()):
+        return task_questions(task, s)
+    return None
+
+
+def _questions_here(run: Run, s: Settings | None) -> list[Question] | None:
+    "Find a run's questions, wherever its folder is: beside it or, of a complete run, at its task."
+    found = _beside(run)
+    return _complete_questions(run, s) if found is None else found
+
+
 def _of_its_questions(run: Run, s: Settings | None) -> pd.DataFrame | None:
-    "Make a run's outcomes of its questions, wherever its folder is; None: they are not here."
-    task, questions = run.info.task, _beside(run)
-    if (
-        questions is None
-        and run.sealed
-        and is_task(task)
-        and task_is_here(task, s or load_settings())
-    ):
-        questions = task_questions(task, s)
-    return (
-        None if questions is None else outcomes(questions, run.answers(), str(run.folder))
-    )
+    "Make a run's outcomes of its questions; None: they are not here."
+    questions = _questions_here(run, s)
+    if questions is None:
+        return None
+    return outcomes(questions, run.answers(), str(run.folder))
 
 # %% ../../nbs/results/00_scores.ipynb #408199a7
 def _own_run(task: str, system: str, s: Settings | None) -> Run | None:
@@ -468,6 +536,22 @@ def as_outcomes(x, s: Settings | None = None) -> pd.DataFrame:
         )
     return found[0]
 
+# %% ../../nbs/results/00_scores.ipynb #daffa7cc
+def _of_mcnemar(m: McNemar) -> str:
+    "Write what McNemar's test gives."
+    return f"p = {m.p:.4f} (McNemar: {m.only_a} right by the first only, {m.only_b} by the second only)"
+
+
+def _points(x: Any) -> str:
+    "Write a fraction in points of percent, with its sign."
+    return f"{100 * x:+.1f}"
+
+
+def _in_points(d: Difference) -> str:
+    "Write a difference in points, with its interval if it has one."
+    bounds = "" if d.low is None else f" [{_points(d.low)}, {_points(d.high)}]"
+    return f"{_points(d.value)} points{bounds}"
+
 # %% ../../nbs/results/00_scores.ipynb #0563d4db
 class Comparison(NamedTuple):
     "First system minus second, on the questions that count for both."
@@ -479,29 +563,27 @@ class Comparison(NamedTuple):
     # least difference that these questions find with power 0.8; None: stories show no noise
     detectable: float | None
 
+    def _least(self) -> str:
+        "Write the least difference that the questions find, if it is known."
+        if self.detectable is None:
+            return ""
+        return f"; detectable with power 0.8: {100 * self.detectable:.1f} points"
+
     def _tests(self) -> str:
         "Write what the tests give."
-        p, m = self.difference.p, self.mcnemar
+        p = self.difference.p
         tests = [] if p is None else [f"p = {p:.4f} (permutation)"]
-        if m:
-            tests.append(
-                f"p = {m.p:.4f} (McNemar: {m.only_a} right by the first only, {m.only_b} by the second only)"
-            )
+        if self.mcnemar:
+            tests.append(_of_mcnemar(self.mcnemar))
         return ", ".join(tests)
 
     def __repr__(self) -> str:
-        d, points = self.difference, lambda x: f"{100 * x:+.1f}"
+        d = self.difference
         if d.value is None:
             return "no question counts for both systems"
-        bounds = "" if d.low is None else f" [{points(d.low)}, {points(d.high)}]"
-        least = (
-            ""
-            if self.detectable is None
-            else f"; detectable with power 0.8: {100 * self.detectable:.1f} points"
-        )
         return (
-            f"{points(d.value)} points{bounds}, {self._tests()}, {d.n:,} questions in {d.clusters:,} documents"
-            f"{least}"
+            f"{_in_points(d)}, {self._tests()}, {d.n:,} questions in {d.clusters:,} documents"
+            f"{self._least()}"
         )
 
 # %% ../../nbs/results/00_scores.ipynb #52e4fa42
@@ -513,12 +595,15 @@ def _detectable(pair: Paired, stories: list) -> float | None:
         return None
 
 # %% ../../nbs/results/00_scores.ipynb #d3ee1aaa
+def _by_id(o: pd.DataFrame, column: str) -> dict[Any, Any]:
+    "Map the ids of outcomes to one of their columns."
+    return dict(zip(o.id, o[column], strict=True))
+
+
 def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Paired, list]:
     "Pair the credits of two systems on the questions that both answered; return them with each question's document."
-    pair = pair_by_id(
-        dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True))
-    )
-    docs = dict(zip(a.id, a.doc_key, strict=True))
+    pair = pair_by_id(_by_id(a, "credit"), _by_id(b, "credit"))
+    docs = _by_id(a, "doc_key")
     return pair, [docs[i] for i in pair.ids]
 
 # %% ../../nbs/results/00_scores.ipynb #16dccbff
@@ -578,13 +663,26 @@ def rank(
     return Ranking({n: scores[n] for n in letters}, letters, pairs, corrected)
 
 # %% ../../nbs/results/00_scores.ipynb #d5e10001
+def _counts(docs: Iterable[str | int]) -> list[int]:
+    "Count the questions of each document, by the documents of all questions."
+    return list(Counter(docs).values())
+
+
+def _sizes_on_card(task: str, s: Settings) -> list[int] | None:
+    "Count the questions of each document on the card beside a task's summaries; None: there is no card."
+    for place in places_of_summaries(s):
+        path = Path(place) / "runs" / safe_path(task) / "part.json"
+        if path.exists():
+            return _counts(read_card(path).doc)
+    return None
+
+
 def _sizes_of(task: str, s: Settings) -> list[int]:
     "Count the questions of each document of a task, from its card where its files are not here."
-    if is_task(task) and not task_is_here(task, s):
-        for place in places_of_summaries(s):
-            if (path := Path(place) / "runs" / safe_path(task) / "part.json").exists():
-                return list(Counter(read_card(path).doc).values())
-    return list(Counter(map(attrgetter("doc_key"), task_questions(task, s))).values())
+    away = is_task(task) and not task_is_here(task, s)
+    if away and (sizes := _sizes_on_card(task, s)) is not None:
+        return sizes
+    return _counts(map(attrgetter("doc_key"), task_questions(task, s)))
 
 # %% ../../nbs/results/00_scores.ipynb #c0ffe102
 def _draws_of(run: Run, s: Settings | None) -> Samples | None:
@@ -598,6 +696,12 @@ def _draws_of(run: Run, s: Settings | None) -> Samples | None:
     return draws
 
 # %% ../../nbs/results/00_scores.ipynb #9c4b71c2
+def _drawn_by(info: RunInfo, task: str, s: Settings) -> Samples | None:
+    "Return the samples of the run that a summary is from, if it is here and drew several."
+    runs = _runs_of(f"{info.system}@{run_hash(info)}", task, s)
+    return _draws_of(runs[0], s) if runs else None
+
+
 def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples | None]:
     "Find a system's outcomes on a task, and its samples if its run is here and drew several; name it, or pass a run."
     if isinstance(x, Run):
@@ -608,8 +712,7 @@ def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples | 
             do=f"make one with refnb run {task} {x}",
         )
     o, infos = found
-    runs = _runs_of(f"{infos[0].system}@{run_hash(infos[0])}", task, s)
-    return o, _draws_of(runs[0], s) if runs and len(infos) == 1 else None
+    return o, _drawn_by(infos[0], task, s) if len(infos) == 1 else None
 
 # %% ../../nbs/results/00_scores.ipynb #a30a4eb5
 def power(
@@ -633,7 +736,6 @@ def power(
         return power_of(assumed_noise(_sizes_of(task, s)))
     (o_a, samples_a), (o_b, samples_b) = _system_on(a, task, s), _system_on(b, task, s)
     if samples_a and samples_b:
-        docs = dict(zip(o_a.id, o_a.doc_key, strict=True))
-        return power_of(sampled_noise(samples_a, samples_b, docs))
+        return power_of(sampled_noise(samples_a, samples_b, _by_id(o_a, "doc_key")))
     pair, stories = _paired(counted(o_a, mode), counted(o_b, mode))
     return power_of(observed_noise(pair.a, pair.b, stories))

@@ -120,15 +120,25 @@ def _check_inputs(names: list[str], where: str):
             )
 
 # %% ../../nbs/results/02_tables.ipynb #b4d3721c
+def _check_finite(cells: dict[str, float | Cell], where: str):
+    "Refuse a row of printed numbers with one that is infinite, or no number."
+    for column, cell in cells.items():
+        if not math.isfinite(_value_of(cell)):
+            raise FormatError("is not a finite number", f"{where}, {column}")
+
+
+def _check_source(t: Printed, where: str):
+    "Refuse printed numbers that no source is named for."
+    if t.source == "none" and t.cells:
+        raise FormatError("has cells, but no source", where)
+
+
 def _check_table(t: Printed, where: str):
     "Refuse unknown inputs, infinite numbers, and cells without a source."
     _check_inputs([*t.inputs, *t.more], where)
     for row, cells in t.cells.items():
-        for column, cell in cells.items():
-            if not math.isfinite(_value_of(cell)):
-                raise FormatError("is not a finite number", f"{where}, {row}, {column}")
-    if t.source == "none" and t.cells:
-        raise FormatError("has cells, but no source", where)
+        _check_finite(cells, f"{where}, {row}")
+    _check_source(t, where)
 
 # %% ../../nbs/results/02_tables.ipynb #f305ce33
 def _check_name(name: str, number: str, where: str):
@@ -140,13 +150,19 @@ def _check_name(name: str, number: str, where: str):
         )
 
 # %% ../../nbs/results/02_tables.ipynb #ebbf42b1
+def _check_own(name: str, where: str):
+    "Refuse a further table of ours whose name does not say so."
+    if not name.startswith("own_"):
+        raise FormatError(f"table {name!r} is of our own", where, "call it own_…")
+
+
 def read_paper(path: str | Path) -> Paper:
     "Read the printed values of a paper from a file."
     paper, where = read_yaml(path, Paper), str(path)
     for name, t in (paper.tables | paper.own).items():
         _check_table(t, f"{path}, {name}")
-        if name in paper.own and not name.startswith("own_"):
-            raise FormatError(f"table {name!r} is of our own", where, "call it own_…")
+        if name in paper.own:
+            _check_own(name, where)
         if name in paper.tables:
             _check_name(name, t.number, where)
     return paper
@@ -172,35 +188,52 @@ def own_names() -> list[str]:
 YOURS = "own"  # replaces a paper in the names of your tables
 
 
+def _usual(table: str) -> Printed:
+    "Make the settings of a table of yours that has no file."
+    return Printed("own", table.replace("_", " "), "computed", unit="percent", decimals=1)
+
+
+def _filled_in(usual: Printed, path: Path) -> Printed:
+    "Read the fields that a YAML file has, and take the others from `usual`."
+    try:
+        fields = msgspec.to_builtins(usual) | read_yaml(path, dict[str, Any])
+        return msgspec.convert(fields, Printed)
+    except msgspec.ValidationError as e:
+        raise FormatError(str(e), str(path)) from None
+
+
 def _your_printed(table: str) -> Printed:
     """Read the printed values of a table of yours from the YAML file of its name beside the notebook; without one, its
     unit is percent, with one decimal."""
     path = Path(your_folder("tables")) / f"{table}.yaml"
-    usual = Printed("own", table.replace("_", " "), "computed", unit="percent", decimals=1)
     if not path.is_file():
-        return usual
-    try:
-        found = msgspec.convert(
-            msgspec.to_builtins(usual) | read_yaml(path, dict[str, Any]), Printed
-        )
-    except msgspec.ValidationError as e:
-        raise FormatError(str(e), str(path)) from None
+        return _usual(table)
+    found = _filled_in(_usual(table), path)
     _check_table(found, str(path))
     return found
 
 # %% ../../nbs/results/02_tables.ipynb #5feca0bd
+def _tables_on(paper: str) -> dict[str, Printed]:
+    "Return the tables of a paper, and ours on it; refuse an unknown paper."
+    if paper not in papers():
+        raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
+    return papers()[paper].tables | papers()[paper].own
+
+
+def _unknown_table(name: str) -> CallError:
+    "Make the error of a name that is no table's, with the nearest one."
+    known = [*table_names(), *own_names()]
+    return CallError(f"unknown table {name!r}", do=nearest(name, known))
+
+
 def printed(name: str) -> Printed:
     "Read the printed values of a table, paper/table."
     paper, _, table = name.partition("/")
     if paper == YOURS and table:
         return _your_printed(table)
-    if paper not in papers():
-        raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
-    known = papers()[paper].tables | papers()[paper].own
+    known = _tables_on(paper)
     if table not in known:
-        raise CallError(
-            f"unknown table {name!r}", do=nearest(name, [*table_names(), *own_names()])
-        )
+        raise _unknown_table(name)
     return known[table]
 
 # %% ../../nbs/results/02_tables.ipynb #9151ca36
@@ -257,7 +290,7 @@ class Result(Record):
         "match, differs, beyond (nothing is printed), apart (no result), or missing (no number)."
         if self.ours is None:
             return "missing"
-        if basis(self.run, f"{self.row}, {self.column}"):
+        if basis(self.run, self.place):
             return "apart"
         if self.paper is None:
             return "beyond"
@@ -268,15 +301,26 @@ class Result(Record):
         "Explain why the digits differ: by another reading that gives the printed ones, or a note on just this number."
         if self.difference in (None, 0):
             return ""
-        ours, paper = self.ours or 0, self.paper or 0
-        printed = self.as_in_paper(paper)
-        readings = [
-            f"{how} it is {x:g}"
-            for how, x in self.others.items()
-            if self.as_in_paper(x) == printed
-        ]
-        note = Cell(paper, note=self.note, explains=self.explains).note_on(ours)
-        return next(iter(readings), "") or note or self.because or UNEXPLAINED
+        found = self._other_reading() or self._note_here()
+        return found or self.because or UNEXPLAINED
+
+    def _note_here(self) -> str:
+        "Return the note on the printed number, if it explains just ours."
+        cell = Cell(self.paper or 0, note=self.note, explains=self.explains)
+        return cell.note_on(self.ours or 0)
+
+    def _other_reading(self) -> str:
+        "Name the first other reading that gives the printed digits, if there is one."
+        printed = self.as_in_paper(self.paper or 0)
+        for how, x in self.others.items():
+            if self.as_in_paper(x) == printed:
+                return f"{how} it is {x:g}"
+        return ""
+
+    @property
+    def place(self) -> str:
+        "Return its row and column, as notes name a cell."
+        return f"{self.row}, {self.column}"
 
     def as_in_paper(self, x: float) -> Decimal:
         "Write a number as the paper would print it here."
@@ -304,15 +348,19 @@ def values_id(t: Printed) -> str:
     return hashlib.sha256(msgspec.json.encode(t.cells)).hexdigest()[:16]
 
 
+def _code_in(path: Path) -> str:
+    "Join the code cells of a notebook."
+    cells = msgspec.json.decode(path.read_bytes())["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+
+
 def code_id(name: str) -> str:
     "Hash the code of a table's notebook, without its prose, as 16 hex digits; none where it is not the package's."
     try:
         path = packaged(f"tables/{name}.ipynb")
     except DataError:
         return ""
-    cells = msgspec.json.decode(path.read_bytes())["cells"]
-    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
-    return hashlib.sha256("\n\n".join(code).encode()).hexdigest()[:16]
+    return hashlib.sha256(_code_in(path).encode()).hexdigest()[:16]
 
 
 def declared(r: "Report") -> dict[str, str]:
@@ -323,7 +371,20 @@ def declared(r: "Report") -> dict[str, str]:
         PRINTED_VALUES: values_id(r.printed)
     }
 
+
+def _ids(r: "Report") -> dict[str, str]:
+    "Return the inputs that a report's notebook names or, if it names none, the declared ones."
+    return r.inputs or declared(r)
+
 # %% ../../nbs/results/02_tables.ipynb #48bcbfc4
+_SIGNS = {  # what a sign of the table means, by the field of its cells
+    "low": "Brackets hold 95 % intervals, clustered by what the questions share.",
+    "mark": "Bold: the best of our rows in its column; bold italic: not significantly below it.",
+    "letters": "Letters: rows that share one in a column are not told apart (permutation tests over what the "
+    "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.",
+}
+
+
 def _finite(ours: float | None, reason: str) -> tuple[float | None, str]:
     "Make a number a plain float; one that is not finite becomes none, with a reason."
     if ours is None:
@@ -335,7 +396,24 @@ def _finite(ours: float | None, reason: str) -> tuple[float | None, str]:
         else (None, reason or f"the computation gave {ours}")
     )
 
+
+def _check_filled(ours: float | None, reason: str, where: str):
+    "Refuse a cell without number and reason."
+    if ours is None and not reason:
+        raise DataError("has no number and no reason", where, "say why")
+
 # %% ../../nbs/results/02_tables.ipynb #596f8aab
+def _own_format(c: Cell) -> dict[str, Any]:
+    "Return the decimals and the rounding of a printed number, where it has its own."
+    own: dict[str, Any] = {"decimals": c.decimals, "rounding": c.rounding}
+    return {k: v for k, v in own.items() if v is not None}
+
+
+def _title_in(paper: str, t: Printed) -> str:
+    "Write the title of a paper's table, with the authors as the citation begins."
+    return f"{papers()[paper].cite.split(',')[0]}, Table {t.number}: {t.title}"
+
+
 class Report:
     "The cells of one regenerated table, and where they come from."
 
@@ -361,12 +439,18 @@ class Report:
 
     @property
     def title(self) -> str:
-        paper, own = self.name.split("/")[0], self.name in own_names()
+        paper = self.name.split("/")[0]
+        t = self.printed
         if paper == YOURS:
-            return self.printed.title
-        if own:
-            return f"{paper}: {self.printed.title}"
-        return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
+            return t.title
+        if self.name in own_names():
+            return f"{paper}: {t.title}"
+        return _title_in(paper, t)
+
+    @property
+    def _all_printed(self) -> dict[str, dict[str, float | Cell]]:
+        "Return the printed cells by row and column; for a sample nothing is printed."
+        return {} if self.sample else self.printed.cells
 
     def _of_column(self, column: str) -> dict:
         "Return unit, decimals and rounding of a column."
@@ -380,18 +464,15 @@ class Report:
     def _printed_cell(self, row: str, column: str) -> dict:
         "Return the printed value of a cell, with its unit, decimals and rounding."
         out = self._of_column(column)
-        cell = None if self.sample else self.printed.cells.get(row, {}).get(column)
+        cell = self._all_printed.get(row, {}).get(column)
         if not isinstance(cell, Cell):
             return out | dict(paper=cell)
-        if cell.decimals is not None:
-            out["decimals"] = cell.decimals
-        if cell.rounding is not None:
-            out["rounding"] = cell.rounding
+        out |= _own_format(cell)
         return out | dict(paper=cell.value, note=cell.note, explains=cell.explains)
 
-    def _in_unit(self, row: str, column: str, fractions: Interval) -> list[float | None]:
-        "Return the value of an interval and its ends in the unit of a cell."
-        k = 100 if self._printed_cell(row, column)["unit"] == "percent" else 1
+    def _in_unit(self, column: str, fractions: Interval) -> list[float | None]:
+        "Return the value of an interval and its ends in the unit of a column."
+        k = 100 if self._of_column(column)["unit"] == "percent" else 1
         return [v if v is None else k * v for v in fractions[:3]]
 
     def _in_own_unit(self, row: str, column: str, unit: str) -> dict:
@@ -406,8 +487,7 @@ class Report:
     def _check_new(self, row: str, column: str, ours: float | None, reason: str):
         "Refuse a cell without number and reason, and one that is there already."
         where = f"{self.name}, {row}, {column}"
-        if ours is None and not reason:
-            raise DataError("has no number and no reason", where, "say why")
+        _check_filled(ours, reason, where)
         if (row, column) in self.cells:
             raise DataError("appears twice", where)
 
@@ -431,7 +511,7 @@ class Report:
         "Add a cell; one without a number needs a reason."
         low = high = None
         if interval is not None:
-            ours, low, high = self._in_unit(row, column, interval)
+            ours, low, high = self._in_unit(column, interval)
             n = interval.n
         ours, reason = _finite(ours, reason)
         self._check_new(row, column, ours, reason)
@@ -469,24 +549,18 @@ class Report:
         column: str,  # as in the printed values
     ) -> dict[str, float]:  # row -> number
         "Return the printed numbers of a column."
-        out: dict[str, float] = {}
-        if self.sample:
-            return out
-        for row, cells in self.printed.cells.items():
-            if column in cells:
-                out[row] = _value_of(cells[column])
-        return out
+        rows = self._all_printed.items()
+        return {row: _value_of(x[column]) for row, x in rows if column in x}
 
     def forgotten(self) -> list[tuple[str, str]]:
         "List the printed cells that were not added."
-        out: list[tuple[str, str]] = []
-        if self.sample:
-            return out
-        for row, cells in self.printed.cells.items():
+        return [place for place in self._places() if place not in self.cells]
+
+    def _places(self) -> Iterator[tuple[str, str]]:
+        "Yield row and column of each printed cell."
+        for row, cells in self._all_printed.items():
             for column in cells:
-                if (row, column) not in self.cells:
-                    out.append((row, column))
-        return out
+                yield row, column
 
     def counts(self) -> dict[str, int]:
         "Count the cells that match, differ, go beyond the paper, are missing, or are no results."
@@ -501,17 +575,12 @@ class Report:
 
     def _csv_cells(self, c: Result) -> list:
         "List what the line of a cell has."
-        paper = NOT_PRINTED if c.paper is None else _number(c.paper)
-        numbers = [
-            *map(_number, (c.ours, c.difference, c.low, c.high)),
-            "" if c.n is None else c.n,
-        ]
         return [
             self.name,
             c.row,
             c.column,
-            paper,
-            *numbers,
+            _printed_number(c),
+            *_csv_numbers(c),
             c.mode or self.mode,
             c.run,
             c.explanation or c.reason,
@@ -535,11 +604,13 @@ class Report:
         for row, x in letters.items():
             self.cells[row, column] = self.cells[row, column].changed(letters=x)
 
+    def _names(self, i: int) -> list[str]:
+        "List the names of the rows (0) or columns (1), each once."
+        return list(dict.fromkeys(map(itemgetter(i), self.cells)))
+
     def grid(self) -> tuple[list[str], list[str], list[list[str]], list[str]]:
         "Return row names, column names, cells as text, and reasons."
-        rows, columns = (
-            list(dict.fromkeys(map(itemgetter(i), self.cells))) for i in (0, 1)
-        )
+        rows, columns = self._names(0), self._names(1)
         notes: list[str] = []
         shown = []
         for row in rows:
@@ -564,7 +635,7 @@ class Report:
     def _notes(self) -> list[str]:
         "List the notes on printed numbers that explain no computed one."
         noted = [c for c in self.cells.values() if c.note and c.explains is None]
-        return [f"{c.row}, {c.column}: {c.note}." for c in noted]
+        return [f"{c.place}: {c.note}." for c in noted]
 
     def _agreement(self) -> list[str]:
         "Count the cells that agree with the paper."
@@ -578,35 +649,27 @@ class Report:
 
     def _signs(self) -> list[str]:
         "Explain the brackets, the mode and the marks of the table, where it has some."
-        cells, out = self.cells.values(), []
-
-        def has(field: str) -> bool:
-            return any(map(attrgetter(field), cells))
-
-        if any(c.low is not None for c in cells):
-            out.append(
-                "Brackets hold 95 % intervals, clustered by what the questions share."
-            )
+        brackets = any(c.low is not None for c in self.cells.values())
+        out = [_SIGNS["low"]] if brackets else []
         if self.mode:
-            exceptions = ", where a row says nothing else" if has("mode") else ""
-            out.append(f"Mode: {self.mode}{exceptions}.")
-        if has("mark"):
-            out.append(
-                "Bold: the best of our rows in its column; bold italic: not significantly below it."
-            )
-        if has("letters"):
-            out.append(
-                "Letters: rows that share one in a column are not told apart (permutation tests over what the "
-                "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's."
-            )
-        return out
+            out.append(self._mode_used())
+        return out + [_SIGNS[x] for x in ("mark", "letters") if self._has(x)]
+
+    def _mode_used(self) -> str:
+        "Name the mode of the table, and that rows may have their own."
+        exceptions = ", where a row says nothing else" if self._has("mode") else ""
+        return f"Mode: {self.mode}{exceptions}."
+
+    def _has(self, field: str) -> bool:
+        "Tell whether a cell of the table has something in this field."
+        return any(map(attrgetter(field), self.cells.values()))
 
     def _by_explanation(self) -> dict[str, list[str]]:
         "Group the cells that differ by what explains that."
         out: dict[str, list[str]] = {}
         for c in self.cells.values():
             if c.status == "differs":
-                out.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
+                out.setdefault(c.explanation, []).append(c.place)
         return out
 
     def _differing(self) -> list[str]:
@@ -627,13 +690,17 @@ class Report:
         "Show a text on the report's page: a prompt, a rule, an example that may be shown."
         self.quotes.setdefault(source, {})[what] = text
 
+    def _cut_off(self) -> list[Result]:
+        "List the computed cells whose digits the paper cuts off."
+        out = []
+        for c in self.cells.values():
+            if c.rounding == "truncate" and c.status in ("match", "differs"):
+                out.append(c)
+        return out
+
     def _digits(self) -> list[str]:
         "Count the cells that agree if cut off as in the paper, and if rounded instead."
-        cut = [
-            c
-            for c in self.cells.values()
-            if c.rounding == "truncate" and c.status in ("match", "differs")
-        ]
+        cut = self._cut_off()
         if not cut:
             return []
         truncated = rounded = 0
@@ -692,7 +759,7 @@ class Report:
             "sample": self.sample,
             "mode": self.mode,
             "parameters": self.parameters,
-            "inputs": dict(sorted((self.inputs or declared(self)).items())),
+            "inputs": dict(sorted(_ids(self).items())),
             "runs": dict(sorted(self.runs.items())),
             "code": code_id(self.name),
             "counts": self.counts(),
@@ -701,18 +768,22 @@ class Report:
             "versions": _versions(),
         }
 
-    def write(
-        self,
-        out: str | Path,  # the folder of reports
-        figure: Any = None,  # a matplotlib figure, where a picture says more
-    ) -> Path:  # the provenance file, written last
-        "Write csv, md, tex, png and the provenance that vouches for them."
+    def _check_whole(self):
+        "Refuse to write a report that lacks a printed cell."
         if lost := self.forgotten():
             raise DataError(
                 f"{len(lost)} printed cells were forgotten, the first is {lost[0]}",
                 self.name,
                 "add them, with a number or a reason",
             )
+
+    def write(
+        self,
+        out: str | Path,  # the folder of reports
+        figure: Any = None,  # a matplotlib figure, where a picture says more
+    ) -> Path:  # the provenance file, written last
+        "Write csv, md, tex, png and the provenance that vouches for them."
+        self._check_whole()
         path = Path(out) / self.name
         hashes: dict[str, str] = {}
         for end, data in self.files(figure).items():
@@ -746,12 +817,28 @@ def _number(x: float | None) -> str:
     "Write a number with at most six decimals, eight for what would vanish."
     return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
+
+def _printed_number(c: Result) -> str:
+    "Write the printed number of a cell as CSV has it."
+    return NOT_PRINTED if c.paper is None else _number(c.paper)
+
+
+def _csv_numbers(c: Result) -> list:
+    "List the computed numbers of a cell as CSV has them, the items at the end."
+    ours = map(_number, (c.ours, c.difference, c.low, c.high))
+    return [*ours, "" if c.n is None else c.n]
+
 # %% ../../nbs/results/02_tables.ipynb #fc5e259c
 def _as_in_print(c: Result) -> str:
     "Write the printed number with its zeros."
     if c.paper is None:
         return ""
     return f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
+
+
+def _printed_beside(c: Result) -> str:
+    "Write the printed number to go beside ours, if there is one."
+    return "" if c.paper is None else f" (paper: {_as_in_print(c)})"
 
 # %% ../../nbs/results/02_tables.ipynb #9f739402
 def _bound(c: Result, x: float) -> str:
@@ -767,37 +854,43 @@ def _ends(c: Result) -> str:
         else f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
     )
 
+# %% ../../nbs/results/02_tables.ipynb #744c1bdf
+def _ticked(c: Result, ours: float) -> str:
+    "Write a tick, and the printed number where the digits agree only cut off, not rounded."
+    truncated = c.as_in_paper(ours) != as_printed(ours, c.decimals)
+    return f" ✓{_printed_beside(c)}" if truncated else " ✓"
+
 # %% ../../nbs/results/02_tables.ipynb #4f211570
 def _agreeing(c: Result, ours: float) -> str:
     "Write how a cell agrees with the paper: a tick, or the printed number."
-    printed, tick = f" (paper: {_as_in_print(c)})", " ✓"
     if c.status == "apart" and c.difference == 0:
-        return tick
+        return " ✓"
     if c.status == "differs":
-        return printed
-    if c.status != "match":
-        return ""
-    truncated = c.as_in_paper(ours) != as_printed(ours, c.decimals)
-    return tick + printed if truncated else tick
+        return _printed_beside(c)
+    return _ticked(c, ours) if c.status == "match" else ""
 
 # %% ../../nbs/results/02_tables.ipynb #a542b118
 def _absent(c: Result, notes: list[str]) -> str:
     "Write a cell without a number: the letter of its reason, and the printed number if there is one."
     if c.reason not in notes:
         notes.append(c.reason)
-    return f"— ({_letter(notes.index(c.reason))})" + (
-        "" if c.paper is None else f" (paper: {_as_in_print(c)})"
-    )
+    return f"— ({_letter(notes.index(c.reason))}){_printed_beside(c)}"
 
 # %% ../../nbs/results/02_tables.ipynb #9870231d
+def _decimals(c: Result) -> int:
+    "Return the decimals that we show: one at least in percent and fractions."
+    return max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals
+
+
 def _shown(c: Result | None, notes: list[str]) -> str:
     "Write a cell for readers; collect reasons in `notes`."
     if c is None:
         return ""
     if c.ours is None:
         return _absent(c, notes)
-    decimals = max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals
-    text = f"{as_printed(c.ours, decimals):f}"  # :f: thousands are not written as 2.10E+5
+    text = (
+        f"{as_printed(c.ours, _decimals(c)):f}"  # :f: thousands are not written as 2.10E+5
+    )
     return f"{text}{_ends(c)}{_agreeing(c, c.ours)} {c.letters}".rstrip()
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
@@ -875,36 +968,54 @@ def _units(p: Printed) -> str:
     return "; ".join(units)
 
 # %% ../../nbs/results/02_tables.ipynb #b8286005
-def _items(r: Report) -> str:
-    "Write how many items the cells of a report rest on: a number or a range."
-    n = sorted({c.n for c in r.cells.values() if c.n})
+def _range(n: list[int]) -> str:
+    "Write sorted numbers as a range, or the only one."
     if not n:
         return ""
     return f"{n[0]:,}" if len(n) == 1 else f"{n[0]:,} to {n[-1]:,}"
 
+
+def _items(r: Report) -> str:
+    "Write how many items the cells of a report rest on: a number or a range."
+    return _range(sorted({c.n for c in r.cells.values() if c.n}))
+
 # %% ../../nbs/results/02_tables.ipynb #48ef3f5a
+def _measure(r: Report) -> str:
+    "Name the measure of a report, with the capital that begins a sentence."
+    metric = r.printed.metric
+    return metric[:1].upper() + metric[1:]
+
+
 def _about(r: Report) -> str:
     "Describe the measure of a report, its unit, and its number of items."
-    measure = r.printed.metric[:1].upper() + r.printed.metric[1:]
-    parts = {"": measure, "Unit: ": _units(r.printed), "Items in a cell: ": _items(r)}
+    parts = {"": _measure(r), "Unit: ": _units(r.printed), "Items in a cell: ": _items(r)}
     return " ".join(f"{what}{x}." for what, x in parts.items() if x)
 
 # %% ../../nbs/results/02_tables.ipynb #f265a21f
+def _run_count(r: Report) -> str:
+    "Count the runs of a report in words, if it has some."
+    n = len(r.runs)
+    return f"{n} run{'s' if n > 1 else ''}" if n else ""
+
+
 def _made_from(r: Report) -> str:
     "Name the repositories and count the runs that a report is made from."
-    dates = [f"{repo} ({date})" for repo, date in dates_of(r.inputs or declared(r)).items()]
-    runs = f"{len(r.runs)} run{'s' if len(r.runs) > 1 else ''}" if r.runs else ""
-    return " and ".join(filter(None, [", ".join(dates), runs]))
+    dates = [f"{repo} ({date})" for repo, date in dates_of(_ids(r)).items()]
+    return " and ".join(filter(None, [", ".join(dates), _run_count(r)]))
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40003
+def _made_by(r: Report) -> str:
+    "Name the maker of a report: its notebook, where it is among the package's, or the package."
+    if r.sample or r.name.split("/")[0] == YOURS:
+        return "Made by this package"
+    return f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
+
+
 def _sources(r: Report) -> str:
     "Name the sources of a report, and link its other forms."
-    folder, _, name = r.name.partition("/")
-    made, of = "Made by this package", _made_from(r)
-    if not r.sample and folder != YOURS:
-        made = f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
+    name, of = r.name.partition("/")[2], _made_from(r)
     return (
-        f"{made}{f' from {of}' if of else ''}. Other forms: [CSV]({name}.csv), [LaTeX]({name}.tex), "
+        f"{_made_by(r)}{f' from {of}' if of else ''}. Other forms: [CSV]({name}.csv), [LaTeX]({name}.tex), "
         f"[inputs and versions]({name}.json)."
     )
 
@@ -925,12 +1036,15 @@ def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
     return list(filter(has_cell, rows))
 
 # %% ../../nbs/results/02_tables.ipynb #edeeafae
+def _quoted_line(line: str) -> str:
+    "Write a line of a quotation, which ends where the text's line ends."
+    return f"> {to_md(line)}  " if line.strip() else ">"
+
+
 def _quotation(what: str, text: str) -> list[str]:
     "Write a text of several lines as a block."
     out = [f"*{to_md(what)}*", ""]
-    for line in text.strip().splitlines():
-        out.append(f"> {to_md(line)}  " if line.strip() else ">")
-    return [*out, ""]
+    return [*out, *map(_quoted_line, text.strip().splitlines()), ""]
 
 # %% ../../nbs/results/02_tables.ipynb #3379d211
 def _quoted(texts: dict[str, str]) -> list[str]:
@@ -964,13 +1078,23 @@ def _md_line(r: Report, row: str, columns: list[str], text: _Texts) -> str:
     return line
 
 # %% ../../nbs/results/02_tables.ipynb #f8fb37b1
-def _md_block(r: Report, b: Block, rows: list[str], text: _Texts) -> list[str]:
-    "Write a block of columns as a table of Markdown."
-    out = [f"## {to_md(b.title)}", ""] if b.title else []
-    out += [
+def _md_title(b: Block) -> list[str]:
+    "Write the title of a block of columns, if it has one."
+    return [f"## {to_md(b.title)}", ""] if b.title else []
+
+
+def _md_heads(b: Block) -> list[str]:
+    "Write the names of a block's columns below its title."
+    return [
+        *_md_title(b),
         "| | " + " | ".join(map(to_md, b.heads)) + " |",
         "|---|" + "---|" * len(b.heads),
     ]
+
+
+def _md_block(r: Report, b: Block, rows: list[str], text: _Texts) -> list[str]:
+    "Write a block of columns as a table of Markdown."
+    out = _md_heads(b)
     for row in _rows_of(b, r, rows):
         out.append(_md_line(r, row, b.columns, text))
     return [*out, ""]
@@ -984,6 +1108,11 @@ def _md_texts(r: Report) -> list[str]:
     return out
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40005
+def _md_picture(r: Report) -> str:
+    "Show the picture of a report, which is beside its page."
+    return f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)"
+
+
 def _markdown(r: Report, picture: bool) -> str:
     "Write a report as Markdown."
     rows, columns, cells, reasons = r.grid()
@@ -993,19 +1122,24 @@ def _markdown(r: Report, picture: bool) -> str:
         lines += _md_block(r, b, rows, text)
     lines += [*_md_reasons(reasons), *_md_texts(r)]
     if picture:
-        lines += [f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)", ""]
+        lines += [_md_picture(r), ""]
     for note in r.legend():
         lines.append(f"* {to_md(note)}")
     return "\n".join([*lines, "", _sources(r), ""])
 
 # %% ../../nbs/results/02_tables.ipynb #d336d085
+def _tex_small(part: str) -> str:
+    "Write an interval, or the printed number without its brackets."
+    return to_tex(part.strip("()") if part.startswith("(paper") else part)
+
+
 def _tex_cell(c: Result | None, text: str) -> str:
     "Write a cell, with the text after its number in a second, smaller line."
     first, *rest = re.split(r" (?=\[|\(paper)", text)
     styled = _styled(c, to_tex(first), "tex")
     if not rest:
         return styled
-    small = [to_tex(x.strip("()") if x.startswith("(paper") else x) for x in rest]
+    small = map(_tex_small, rest)
     return rf"\shortstack[r]{{{styled}\\{{\tiny {' '.join(small)}}}}}"
 
 # %% ../../nbs/results/02_tables.ipynb #a49c2544
@@ -1051,13 +1185,16 @@ def _tex_table(
     ]
 
 # %% ../../nbs/results/02_tables.ipynb #91743095
+def _tex_texts(source: str, texts: dict[str, str]) -> list[str]:
+    "List the source of quoted texts, and the texts."
+    return [f"Texts: {source}", *(f"{what}: {text}" for what, text in texts.items())]
+
+
 def _tex_notes(r: Report, reasons: list[str]) -> str:
     "Write all notes of a report as one paragraph of LaTeX."
     notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)] + r.legend()
     for source, texts in r.quotes.items():
-        notes.append(f"Texts: {source}")
-        for what, text in texts.items():
-            notes.append(f"{what}: {text}")
+        notes += _tex_texts(source, texts)
     below = r" \par ".join(map(to_tex, notes))
     return rf"\par\noindent{{\scriptsize {below}\par}}"
 
@@ -1074,16 +1211,19 @@ def _tex_pieces(
     return pieces
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40007
+def _caption(r: Report, b: Block, continued: bool) -> str:
+    "Write the caption of one table of a report."
+    block = f": {b.title}" if b.title else ""
+    return f"{r.title}{block}{' (continued)' if continued else ''}"
+
+
 def _latex(r: Report) -> str:
     "Write a report as LaTeX tables."
     rows, columns, cells, reasons = r.grid()
     text = _by_place(rows, columns, cells)
     out, label = list[str](), re.sub(r"[^\w.-]", ":", r.name)
     for k, (b, part) in enumerate(_tex_pieces(r, rows, columns)):
-        caption = (
-            f"{r.title}{f': {b.title}' if b.title else ''}{' (continued)' if k else ''}"
-        )
-        out += _tex_table(r, b, part, text, caption)
+        out += _tex_table(r, b, part, text, _caption(r, b, bool(k)))
         if not k:
             out.insert(-1, rf"\label{{tab:{label}}}")
     return "\n".join([*out, _tex_notes(r, reasons), ""])
@@ -1096,13 +1236,15 @@ _LOOK = {
 }
 
 
+def _interval_below(text: str) -> str:
+    "Put the interval of a cell on a line of its own."
+    text = text.replace(" [", "<br><small style='white-space:nowrap'>[")
+    return text.replace("]", "]</small>")
+
+
 def _html_cell(c: Result | None, text: str) -> str:
     "Write a cell of HTML, its interval on a line of its own."
-    shown = (
-        html.escape(text)
-        .replace(" [", "<br><small style='white-space:nowrap'>[")
-        .replace("]", "]</small>")
-    )
+    shown = _interval_below(html.escape(text))
     look = _LOOK.get(c.status, "") if c else ""
     return f"<td style='{look}'>{_styled(c, shown, 'html')}</td>"
 
@@ -1114,20 +1256,34 @@ def _html_line(r: Report, row: str, texts: dict[str, str]) -> str:
         line += _html_cell(r.cells.get((row, column)), text)
     return f"{line}</tr>"
 
+# %% ../../nbs/results/02_tables.ipynb #bc662e45
+def _html_head(column: str) -> str:
+    "Write the name of a column."
+    return f"<th>{html.escape(column)}</th>"
+
+
+def _html_reasons(reasons: list[str]) -> str:
+    "Write why cells have no number, by their letters, as a list below the table."
+    items = ""
+    for i, reason in enumerate(reasons):
+        items += f"<li>({_letter(i)}) {html.escape(reason)}</li>"
+    return f"<ul>{items}</ul>"
+
 # %% ../../nbs/results/02_tables.ipynb #c2d40008
 def _html(r: Report) -> str:
     "Write a report as HTML for a notebook."
     rows, columns, cells, reasons = r.grid()
-    head, body, foot = "", "", ""
-    for column in columns:
-        head += f"<th>{html.escape(column)}</th>"
+    head, body = "".join(map(_html_head, columns)), ""
     for row, line in zip(rows, cells, strict=True):
         body += _html_line(r, row, dict(zip(columns, line, strict=True)))
-    for i, reason in enumerate(reasons):
-        foot += f"<li>({_letter(i)}) {html.escape(reason)}</li>"
-    return f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>"
+    return f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table>{_html_reasons(reasons)}"
 
 # %% ../../nbs/results/02_tables.ipynb #b4f6230e
+def _constraints_id() -> str:
+    "Hash the constraints on the versions of packages, as 12 hex digits."
+    return sha256(packaged("constraints.txt").read_bytes())[:12]
+
+
 def _versions() -> dict[str, str]:
     "Return the versions of Python, the packages and the constraints in use."
     import platform
@@ -1137,38 +1293,45 @@ def _versions() -> dict[str, str]:
     return (
         {"python": platform.python_version()}
         | {n: version(n) for n in names}
-        | {
-            "constraints": hashlib.sha256(
-                packaged("constraints.txt").read_bytes()
-            ).hexdigest()[:12]
-        }
+        | {"constraints": _constraints_id()}
     )
 
 # %% ../../nbs/results/02_tables.ipynb #7798f23c
-def _cost() -> dict[str, float]:
-    "Return the cost of this process so far: CPU seconds and the peak of its memory."
-    import resource, sys, time
+def _peak_mb() -> int:
+    "Return the peak of this process's memory, which macOS counts in bytes and Linux in KB."
+    import resource, sys
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {
-        "cpu_seconds": round(time.process_time(), 1),
-        "peak_mb": round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)),
-    }
+    return round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10))
+
+
+def _cost() -> dict[str, float]:
+    "Return the cost of this process so far: CPU seconds and the peak of its memory."
+    import time
+
+    return {"cpu_seconds": round(time.process_time(), 1), "peak_mb": _peak_mb()}
 
 # %% ../../nbs/results/02_tables.ipynb #8b524194
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 # %% ../../nbs/results/02_tables.ipynb #7130ec31
-def png(figure: Any, dpi: int = 150) -> bytes:
-    """Write a figure of matplotlib as PNG, without the time of day;
-    of at most 64 colours, which makes it a third of the size."""
+def _in_few_colours(picture: Any) -> bytes:
+    "Write an open picture again with at most 64 colours, which makes it a third of the size."
     import io
     from PIL import Image
 
-    full, out = io.BytesIO(), io.BytesIO()
-    figure.savefig(full, format="png", dpi=dpi, bbox_inches="tight")
-    Image.open(full).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
+    out = io.BytesIO()
+    Image.open(picture).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
     )
     return out.getvalue()
+
+
+def png(figure: Any, dpi: int = 150) -> bytes:
+    "Write a figure of matplotlib as PNG, without the time of day; of at most 64 colours."
+    import io
+
+    full = io.BytesIO()
+    figure.savefig(full, format="png", dpi=dpi, bbox_inches="tight")
+    return _in_few_colours(full)

@@ -226,10 +226,15 @@ def _shown(token: str) -> str:
     return plain(token, 200).replace(" ", "\u00a0")
 
 
+def _in_order(d: Document) -> list[tuple[Span, int]]:
+    "List the mentions in the order of the text, each with its cluster."
+    return sorted((s, i) for i, c in enumerate(d.clusters) for s in c)
+
+
 def _packed(d: Document, states: Mapping[Span, int]) -> list[int]:
     "Mentions in the order of the text, four numbers each: step, width, cluster, state."
     out, last = [], 0
-    for (start, end), i in sorted((s, i) for i, c in enumerate(d.clusters) for s in c):
+    for (start, end), i in _in_order(d):
         out += [start - last, end - start, i, states.get(Span(start, end), 0)]
         last = start
     return out
@@ -294,6 +299,14 @@ def _faults(states: Mapping[Span, int], size: int) -> list[int]:
     places = ((0, s[0]) for s, state in states.items() if state)
     return _steps(timeline(places, size).get(0, {}))
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #450f7619
+def _check_text(d: Document):
+    "Refuse a document without text."
+    if not d.size:
+        raise DataError(
+            "has no text", f"document {plain(d.doc_key)!r}", "give one that has"
+        )
+
 # %% ../../../nbs/results/pages/02_book_view.ipynb #4213bf96
 def book_data(
     d: Document,  # with its text
@@ -301,10 +314,7 @@ def book_data(
     labels: Sequence[str] = ("gold", "predicted"),  # what the two are called
 ) -> dict[str, Any]:  # as JSON
     "Collect all that a page shows of a document."
-    if not d.size:
-        raise DataError(
-            "has no text", f"document {plain(d.doc_key)!r}", "give one that has"
-        )
+    _check_text(d)
     character, states = _all_states(matched(d, predicted)) if predicted else ({}, {})
     sides = [d, predicted.changed(sentences=d.sentences)] if predicted else [d]
     cast = cast_of(sides, character)
@@ -327,14 +337,18 @@ def _script(id: str, data: Mapping[str, Any]) -> str:
     return f'<script type="application/json" id="{id}">{_without_secrets(page_data(data), os.environ)}</script>'
 
 
+def _title(books: Sequence[Mapping[str, Any]]) -> str:
+    "Name the only document of a page, or count them."
+    return books[0]["title"] if len(books) == 1 else f"{len(books)} documents"
+
+
 def _book_page(books: Sequence[Mapping[str, Any]]) -> str:
     "Books as one file."
     about = {"books": list(map(itemgetter("title"), books)), "first": 0, "before": BEFORE}
     data = [_script("about", about)]
     for i, book in enumerate(books):
         data.append(_script(f"d{i}", book))
-    title = books[0]["title"] if len(books) == 1 else f"{len(books)} documents"
-    return data_page("book", title, "\n".join(data))
+    return data_page("book", _title(books), "\n".join(data))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #77718816
 class BookView:
@@ -402,20 +416,28 @@ def _is_of_documents(r: Run) -> bool:
         is_task(r.info.task) and the_card(r.info.task).shape == "clusters"
     )
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #3b6b87c2
-def _run_documents(r: Run, s: Settings) -> list[Document]:
-    "A run's documents, with the clusters that it has so far."
+# %% ../../../nbs/results/pages/02_book_view.ipynb #86e81ed4
+def _check_has_task(r: Run, s: Settings):
+    "Refuse a run on documents of your own, which it does not hold."
     if not is_task(r.info.task, s):
         do = "name their file in its place: refnb view FILE --other PREDICTED"
         raise DataError("a run does not keep documents of your own", r.info.task, do)
-    documents = find_task(r.info.task, s).documents
-    if r.sealed:
-        return predicted_documents(r, documents)
-    so_far, found = r.answered(), []
+
+
+def _so_far(r: Run, documents: Iterable[Document]) -> list[Document]:
+    "List the documents that an open run has answered, with its clusters."
+    answers, found = r.answered(), []
     for d in documents:
-        if answer := so_far.get(d.doc_key):
+        if answer := answers.get(d.doc_key):
             found.append(d.changed(clusters=answer.clusters, names=answer.names))
     return found
+
+# %% ../../../nbs/results/pages/02_book_view.ipynb #3b6b87c2
+def _run_documents(r: Run, s: Settings) -> list[Document]:
+    "A run's documents, with the clusters that it has so far."
+    _check_has_task(r, s)
+    documents = find_task(r.info.task, s).documents
+    return predicted_documents(r, documents) if r.sealed else _so_far(r, documents)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #0b11e21d
 def _gold_of(r: Run, s: Settings) -> dict[str, Document]:
@@ -431,9 +453,8 @@ def _view_of_run(r: Run, other: Run | str | Path | None, s: Settings) -> BookVie
         raise DataError("no document is answered yet", repr(r))
     if other:
         second = _named_run(other, s)
-        return view_book(
-            mine, _run_documents(second, s), (r.info.system, second.info.system)
-        )
+        systems = r.info.system, second.info.system
+        return view_book(mine, _run_documents(second, s), systems)
     gold = _gold_of(r, s)
 
     def shown(d: Document) -> dict[str, Any]:
@@ -444,15 +465,16 @@ def _view_of_run(r: Run, other: Run | str | Path | None, s: Settings) -> BookVie
     return BookView(list(map(shown, mine)))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #75f9e8b4
+def _labels(first: str, second: str) -> tuple[str, str]:
+    "Call two files by their names, if these tell them apart."
+    return (first, second) if first != second else ("first", "second")
+
+
 def _view_of_file(path: Path, other: str | Path | None) -> BookView:
     "Look at a file of documents, alone or beside another."
     if not other:
         return view_book(read_documents(path))
-    labels = (
-        (path.name, Path(other).name)
-        if path.name != Path(other).name
-        else ("first", "second")
-    )
+    labels = _labels(path.name, Path(other).name)
     return view_book(read_documents(path), read_documents(other), labels)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #48e4e0ae

@@ -71,15 +71,18 @@ def readings(docs: Sequence[Document]) -> Readings:
 _WIDE = 80  # tokens of a row, at most
 
 
+def _last_token(d: Document) -> int:
+    "Find where the last mention of a document ends, which may lack its text."
+    return max((s.end for c in d.clusters for s in c), default=0)
+
+
 def _rows(d: Document) -> list[int]:
     "Where rows begin: with sentences, and inside of long ones."
     starts, at = list[int](), 0
     for s in d.sentences:
         starts += range(at, at + len(s), _WIDE)
         at += len(s)
-    return starts or list(
-        range(0, 1 + max((s.end for c in d.clusters for s in c), default=0), _WIDE)
-    )
+    return starts or list(range(0, 1 + _last_token(d), _WIDE))
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #8aeae82a
 def _name_in(r: Readings, k: int, chain: int) -> str:
@@ -136,30 +139,30 @@ _CSS = """body{margin:1rem auto;max-width:90rem;padding:0 1rem;background:#fff;c
 table{border-collapse:collapse}td,th{padding:.1rem .9rem .1rem 0;text-align:left}h2{font-size:1.1rem;margin:1.6rem 0 .2rem}"""
 
 
+def _ends(x: Interval) -> str:
+    "Write the ends of an interval in percent, if it has both."
+    if x.low is None or x.high is None:
+        return ""
+    return f" [{100 * x.low:.1f}, {100 * x.high:.1f}]"
+
+
 def _percent(x: Interval) -> str:
-    if x.value is None:
-        return "–"
-    return f"{100 * x.value:.1f}" + (
-        f" [{100 * x.low:.1f}, {100 * x.high:.1f}]"
-        if x.low is not None and x.high is not None
-        else ""
-    )
+    "Write a score in percent, with its interval if it has one."
+    return "–" if x.value is None else f"{100 * x.value:.1f}{_ends(x)}"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #d50f883d
+def _pair_row(p: PairAgreement) -> dict[str, str]:
+    "Write the agreement of two annotators as a row of text."
+    scores = {m: _percent(p.scores[m]) for m in MEASURES}
+    return {"annotators": f"{p.first} – {p.second}"} | scores | {"alpha": ""}
+
+
 def agreement_rows(a: ChainAgreement) -> list[dict[str, str]]:
     "Write agreement as rows of text: percent, with intervals where there are any."
-
-    def row(p: PairAgreement) -> dict[str, str]:
-        return (
-            {"annotators": f"{p.first} – {p.second}"}
-            | {m: _percent(p.scores[m]) for m in MEASURES}
-            | {"alpha": ""}
-        )
-
-    return [
-        *map(row, a.pairs),
-        {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)},
-    ]
+    every = (
+        {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}
+    )
+    return [*map(_pair_row, a.pairs), every]
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #56cab46a
 def _line(cells: Iterable[str], tag: str) -> str:
@@ -179,38 +182,55 @@ def _table(rows: list[dict[str, str]]) -> str:
     return f"{table}</table>"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #665a0b5f
+def _tokens(s: Span) -> str:
+    "Write the first and the last token of a mention."
+    return str([*s])
+
+
+def _tie_row(t: Tie) -> dict[str, str]:
+    "Write a tie as a row of text: where it is, who said what, and what came of it."
+    return {
+        "tie": t.words,
+        "at": _tokens(t.at),
+        "linked to": _tokens(t.antecedent) if t.antecedent else "a mention?",
+        "said": ", ".join(t.said),
+        "merged": "kept" if t.kept else "left out",
+    }
+
+
 def _tie_rows(ties: list[Tie], key: str, most: int) -> list[dict[str, str]]:
-    return [
-        {
-            "tie": t.words,
-            "at": str([*t.at]),
-            "linked to": str([*t.antecedent]) if t.antecedent else "a mention?",
-            "said": ", ".join(t.said),
-            "merged": "kept" if t.kept else "left out",
-        }
-        for t in ties
-        if t.document == key
-    ][:most]
+    "Write the first ties of a document as rows of text."
+    return [_tie_row(t) for t in ties if t.document == key][:most]
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #86d2a1f5
+def _how_many(n: int, most: int) -> str:
+    "Count the sentences that annotators read differently, and those that are shown."
+    if not n:
+        return "all agree"
+    return f"{n:,} sentences differ" + (
+        f", the first {most:,} are shown" if n > most else ""
+    )
+
+
 def _document_part(key: str, by: dict[str, Document], ties: list[Tie], most: int) -> str:
     "Write a document's part of the page: the sentences that annotators read differently, side by side, and its ties."
     cells, n = _grid(readings(list(by.values())), most)
     heads = "".join(f"<b>{html.escape(plain(who, 60))}</b>" for who in by)
-    said = (
-        "all agree"
-        if not n
-        else f"{n:,} sentences differ"
-        + (f", the first {most:,} are shown" if n > most else "")
-    )
-    grid = (
-        f'<div class="grid" style="grid-template-columns:repeat({len(by)},1fr)">{heads}{cells}</div>'
-        if n
-        else ""
-    )
-    return f"<h2>{html.escape(plain(key, 80))}</h2><p>{said}</p>{grid}{_table(_tie_rows(ties, key, most))}"
+    grid = ""
+    if n:
+        grid = f'<div class="grid" style="grid-template-columns:repeat({len(by)},1fr)">{heads}{cells}</div>'
+    return f"<h2>{html.escape(plain(key, 80))}</h2><p>{_how_many(n, most)}</p>{grid}{_table(_tie_rows(ties, key, most))}"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #113a204d
+def _head() -> str:
+    "Write the head of the page, whose policy allows its own style and no script."
+    policy = page_policy(style=_CSS) + "; style-src-attr 'unsafe-inline'"
+    return (
+        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<meta name="referrer" content="no-referrer"><title>Disagreements</title><style>{_CSS}</style>'
+    )
+
+
 def disagreement_page(
     versions: Versions,  # of `aligned_versions`
     agreement: ChainAgreement,  # of `chain_agreement`
@@ -222,13 +242,8 @@ def disagreement_page(
     for key, by in versions.items():
         if len(by) > 1:
             parts.append(_document_part(key, by, ties, most))
-    policy = page_policy(style=_CSS) + "; style-src-attr 'unsafe-inline'"
-    head = (
-        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f'<meta name="referrer" content="no-referrer"><title>Disagreements</title><style>{_CSS}</style>'
-    )
     legend = "solid: all agree; ≠ double: linked elsewhere by somebody; − dashed: not marked by everybody"
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body><h1>Disagreements</h1><p>{legend}</p>'
+        f'<!DOCTYPE html>\n<html lang="en"><head>{_head()}</head><body><h1>Disagreements</h1><p>{legend}</p>'
         f"{''.join(parts)}</body></html>\n"
     )

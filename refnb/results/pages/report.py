@@ -66,12 +66,20 @@ class LeftOut(NamedTuple):
     why: str
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10006
+def _reasons(o: Any) -> dict[str, str]:
+    "Map the questions without a choice to why nothing was chosen."
+    return {i: r for i, r in zip(o.id, o.reason, strict=True) if isinstance(r, str)}
+
+
+def _first_choices(answers: Mapping[str, Any]) -> dict[str, int]:
+    "Map the questions to the first option that was chosen, if one was."
+    return {i: a.chosen[0] for i, a in answers.items() if a.chosen}
+
+
 def _of_outcomes(
     info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float | None, seconds: float
 ) -> Entry:
     "Make an entry of a table of outcomes."
-    reasons = {i: r for i, r in zip(o.id, o.reason, strict=True) if isinstance(r, str)}
-    chosen = {i: a.chosen[0] for i, a in answers.items() if a.chosen}
     return Entry(
         info.task,
         info.system,
@@ -80,29 +88,41 @@ def _of_outcomes(
         "accuracy",
         dict(zip(o.id, o.credit, strict=True)),
         dict(zip(o.id, o.doc_key, strict=True)),
-        reasons,
-        chosen,
+        _reasons(o),
+        _first_choices(answers),
         usd,
         seconds,
     )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #16e1499e
+def _f1_of(counts: dict[str, Any], setting: str, document: str) -> float | None:
+    "Compute the CoNLL F1 of a document; None: it has no counts of all three parts in the setting."
+    if setting not in counts[document]:
+        return None
+    f1 = pooled(counts, setting, [document]).get("conll")
+    return f1.f1 if f1 else None
+
+
 def _f1_by_document(counts: dict[str, Any], setting: str) -> dict[str, float]:
     "Compute the CoNLL F1 of each document that has counts of its three parts in a setting."
     out: dict[str, float] = {}
-    for d, by_setting in counts.items():
-        f1 = pooled(counts, setting, [d]).get("conll") if setting in by_setting else None
-        if f1:
-            out[d] = f1.f1
+    for d in counts:
+        if (f1 := _f1_of(counts, setting, d)) is not None:
+            out[d] = f1
     return out
 
 # %% ../../../nbs/results/pages/03_report.ipynb #c3bdfec0
+def _seconds_of(summary: Summary) -> float:
+    "Return the seconds of a processor that a run took, as far as its summary has them."
+    return float(summary.cost.get("cpu_seconds", 0.0))
+
+
 def _of_counts(summary: Summary) -> Entry | None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
     setting = next(chain.from_iterable(summary.counts.values()), "")
     if not (credit := _f1_by_document(summary.counts, setting)):
         return None
-    info, cost = summary.info, summary.cost.get("cpu_seconds", 0.0)
+    info = summary.info
     return Entry(
         info.task,
         info.system,
@@ -114,7 +134,7 @@ def _of_counts(summary: Summary) -> Entry | None:
         {},
         {},
         0.0,
-        float(cost),
+        _seconds_of(summary),
     )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10007
@@ -134,14 +154,18 @@ def _entry_of_clusters(run: Run, s: Settings) -> Entry:
     return found
 
 # %% ../../../nbs/results/pages/03_report.ipynb #98865bbd
+def _answering(answers: Mapping[str, Any]) -> float:
+    "Add up the seconds that answering took."
+    return math.fsum(a.usage.seconds for a in answers.values() if a.usage)
+
+
 def _entry(folder: str, usd: float | None, s: Settings) -> Entry:
     "Read a complete run."
     run = load_run(folder)
     if run.kind is ClusterAnswer:
         return _entry_of_clusters(run, s)
     answers = run.answers()
-    seconds = math.fsum(a.usage.seconds for a in answers.values() if a.usage)
-    return _of_outcomes(run.info, _outcomes(run, s), answers, usd, seconds)
+    return _of_outcomes(run.info, _outcomes(run, s), answers, usd, _answering(answers))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #dd0e3cd7
 def read_entries(
@@ -167,12 +191,19 @@ def _of_summary(card: Card, summary: Summary) -> Entry | None:
         return _of_counts(summary)
     if not summary.credit:
         return None
-    seconds = float(summary.cost.get("cpu_seconds", 0.0))
-    return _of_outcomes(
-        summary.info, outcomes_of_summary(card, summary), {}, summary.seal.usd, seconds
-    )
+    o = outcomes_of_summary(card, summary)
+    return _of_outcomes(summary.info, o, {}, summary.seal.usd, _seconds_of(summary))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10009
+def _entry_in(path: Path, card: Card, task: str) -> Entry | None:
+    "Make an entry of a file of a summary; None: it is damaged, of another task, or holds nothing to score."
+    try:
+        summary = read_summary(path, card)
+    except (DataError, KeyError):
+        return None
+    return _of_summary(card, summary) if summary.info.task == task else None
+
+
 def read_summaries(tasks: Iterable[str], reports: str | Path) -> list[Entry]:
     "Read the committed summaries of tasks; one that holds neither credits nor counts of documents is passed over."
     found = []
@@ -180,13 +211,7 @@ def read_summaries(tasks: Iterable[str], reports: str | Path) -> list[Entry]:
         folder = Path(reports) / "runs" / task
         card = read_card(folder / "part.json")
         for path in sorted(folder.rglob("*-*.json")):
-            try:
-                summary = read_summary(path, card)
-            except (DataError, KeyError):
-                continue
-            if summary.info.task != task:
-                continue
-            if entry := _of_summary(card, summary):
+            if entry := _entry_in(path, card, task):
                 found.append(entry)
     return found
 
@@ -217,14 +242,27 @@ def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
     return Board(first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #1aba2afc
-def _same_items(entries: Iterable[Entry]) -> dict[tuple, list[Entry]]:
+def _asked(x: Entry) -> tuple:
+    "Return what two runs must share to be compared: task, data, metric, and questions or documents."
+    return x.task, x.data, x.metric, frozenset(x.credit)
+
+
+_Groups = dict[tuple, list[Entry]]  # runs that can be compared, by what they share
+
+
+def _same_items(entries: Iterable[Entry]) -> _Groups:
     "Group runs over the same questions or documents."
-    groups: dict[tuple, list[Entry]] = {}
+    groups: _Groups = {}
     for x in entries:
-        groups.setdefault((x.task, x.data, x.metric, frozenset(x.credit)), []).append(x)
+        groups.setdefault(_asked(x), []).append(x)
     return groups
 
 # %% ../../../nbs/results/pages/03_report.ipynb #3d4a6a8a
+def _sample_last(group: tuple) -> tuple:
+    "Order groups by task, data and metric, those of the sample behind the others."
+    return group[0].startswith("sample/"), *group[:3]
+
+
 def make_boards(
     entries: Iterable[Entry],  # complete runs
     resamples: int = 10_000,  # of bootstrap and permutation
@@ -232,7 +270,7 @@ def make_boards(
 ) -> list[Board]:  # by task, the sample's last
     "Rank the runs of each task over the same questions."
     groups, made = _same_items(entries), []
-    for key in sorted(groups, key=lambda k: (k[0].startswith("sample/"), *k[:3])):
+    for key in sorted(groups, key=_sample_last):
         named = dict(zip(_names(groups[key]), groups[key], strict=True))
         made.append(_board(named, resamples, seed))
     return made
@@ -250,16 +288,17 @@ def split_items(b: Board) -> tuple[list[str], list[str]]:
     return list(compress(b.ids, full)), list(compress(b.ids, none))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e0221011
+def _benchmark(task: str) -> str:
+    "Name the benchmark of a task; the sample's tasks are named after those that they are like."
+    first, _, rest = task.partition("/")
+    if first == "sample":
+        return f"{re.split('[/-]', rest)[0]} (sample)"
+    return "your files" if first == "given" else first
+
+
 def benchmark_of(b: Board) -> str:
     "Name the benchmark that a board belongs to."
-    first, _, rest = b.task.partition("/")
-    name = (
-        f"{re.split('[/-]', rest)[0]} (sample)"
-        if first == "sample"
-        else "your files"
-        if first == "given"
-        else first
-    )
+    name = _benchmark(b.task)
     return name if b.metric == "accuracy" else f"{name}, F1"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #58fab10c
@@ -276,14 +315,15 @@ def _widest(boards: Iterable[Board]) -> set[str]:
     return set(max(boards, key=lambda b: len(b.credits.systems)).credits.systems)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #1d5ca4e1
+def _with_all(boards: Iterable[Board], systems: set[str]) -> list[Credits]:
+    "List the credits of the boards that rank all of these systems."
+    return [x.credits for x in boards if systems <= set(x.credits.systems)]
+
+
 def _tau(a: list[Board], b: list[Board], seed: int) -> Tau:
     "Compare the rankings of two benchmarks on the tasks that all systems of both answered."
     both = _widest(a) & _widest(b)
-
-    def with_both(boards: list[Board]) -> list[Credits]:
-        return [x.credits for x in boards if both <= set(x.credits.systems)]
-
-    return compare_rankings(with_both(a), with_both(b), seed=seed)
+    return compare_rankings(_with_all(a, both), _with_all(b, both), seed=seed)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1000f
 def rank_alike(boards: Iterable[Board], seed: int = 0) -> dict[tuple[str, str], Tau]:
@@ -296,11 +336,16 @@ def _e(text: str, limit: int = 120) -> str:
     return html.escape(plain(text, limit))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #d7d4d1c0
+def _cell(tag: str, text: str, number: bool) -> str:
+    "Write a cell; a number is aligned to the right."
+    return f"<{tag}{' class=number' if number else ''}>{text}</{tag}>"
+
+
 def _line(tag: str, cells: Sequence[str], right: set[int]) -> str:
     "Write a line of a table; the cells at these places are aligned to the right."
     line = "<tr>"
     for k, x in enumerate(cells):
-        line += f"<{tag}{' class=number' if k in right else ''}>{x}</{tag}>"
+        line += _cell(tag, x, k in right)
     return f"{line}</tr>"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #f8b60b7c
@@ -330,10 +375,15 @@ def _ends(low: float | None, high: float | None) -> str:
     )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #dbc39e90
+def _in_percent(r: Ranked) -> list[float]:
+    "Return a score and the ends of its interval in percent; an unknown end is at the score."
+    x = 100 * (r.score.value or 0)
+    return [x, *(x if v is None else 100 * v for v in (r.score.low, r.score.high))]
+
+
 def _whisker(r: Ranked) -> str:
     "Draw a score and its interval on a line from 0 to 100 %."
-    x = 100 * (r.score.value or 0)
-    low, high = (x if v is None else 100 * v for v in (r.score.low, r.score.high))
+    x, low, high = _in_percent(r)
     return (
         '<svg class=whisker viewBox="0 0 100 10" preserveAspectRatio="none" width="120" height="14" aria-hidden="true">'
         '<line x1="0" x2="100" y1="5" y2="5" stroke="currentColor" stroke-opacity=".2"/>'
@@ -346,10 +396,14 @@ def _usd(x: float | None) -> str:
     return "unknown" if x is None else f"{x:.4g}"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #991d662a
+def _spent(x: Entry) -> list[str]:
+    "Write the dollars and the seconds of a run; nothing where it spent none."
+    usd = "" if x.usd == 0 else _usd(x.usd)
+    return [usd, f"{x.seconds:,.0f}" if x.seconds else ""]
+
+
 def _ranking_row(r: Ranked, x: Entry) -> list[str]:
     "Write the cells of a system; those without a value are empty."
-    usd = "" if x.usd == 0 else _usd(x.usd)
-    seconds = f"{x.seconds:,.0f}" if x.seconds else ""
     return [
         str(r.place),
         _e(r.system),
@@ -358,19 +412,17 @@ def _ranking_row(r: Ranked, x: Entry) -> list[str]:
         _whisker(r),
         r.letters,
         str(len(x.reasons) or ""),
-        usd,
-        seconds,
+        *_spent(x),
         f"<code>{x.hash}</code>",
     ]
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10013
-def ranking_table(b: Board) -> str:
-    "Write a board as a table."
-    rows = [_ranking_row(r, b.entries[r.system]) for r in b.ranked]
-    heads = [
+def _heads(metric: str) -> list[str]:
+    "Name the columns of a ranking."
+    return [
         "",
         "system",
-        f"{_e(b.metric)} (%)",
+        f"{_e(metric)} (%)",
         "95 % interval",
         "",
         "ties",
@@ -379,8 +431,13 @@ def ranking_table(b: Board) -> str:
         "seconds",
         "run",
     ]
+
+
+def ranking_table(b: Board) -> str:
+    "Write a board as a table."
+    rows = [_ranking_row(r, b.entries[r.system]) for r in b.ranked]
     columns, numbers = list[tuple[str, ...]](), list[int]()
-    for k, column in enumerate(zip(heads, *rows, strict=True)):
+    for k, column in enumerate(zip(_heads(b.metric), *rows, strict=True)):
         if k in (6, 7, 8) and not any(column[1:]):
             continue
         if k in (0, 2, 3, 6, 7, 8):
@@ -466,12 +523,18 @@ def _upright(a: _Axes, r: Ranked, x: float) -> str:
     return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="currentColor"/>'
 
 # %% ../../../nbs/results/pages/03_report.ipynb #2ac443d9
-def _grid(a: _Axes, unit: str, metric: str) -> str:
-    "Draw the lines and numbers of a picture."
+def _all_across(a: _Axes) -> str:
+    "Draw the lines of the scores, about six of them."
     step = max(0.05, math.ceil((a.high - a.low) / 0.3) * 0.05)
     lines = ""
     for k in range(int((a.high - a.low) / step + 1.001)):
         lines += _across(a, a.low + k * step)
+    return lines
+
+
+def _grid(a: _Axes, unit: str, metric: str) -> str:
+    "Draw the lines and numbers of a picture."
+    lines = _all_across(a)
     for k in range(int(a.first), int(a.last) + 1):
         lines += _down(a, 10.0**k)
     return (
@@ -497,38 +560,42 @@ def _dots(a: _Axes, b: Board, known: Mapping[str, float], unit: str) -> str:
     )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
+def _unknown_costs(costs: Mapping[str, float | None]) -> str:
+    "Name the systems that the picture lacks, since nobody knows their cost."
+    lost = [_e(x) for x, c in costs.items() if c is None]
+    return f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
+
+
 def cost_picture(b: Board) -> str:
     "Draw cost against score as SVG; a sentence where no run has a known cost."
     unit, costs = _costs(b)
     if not unit:
         return "<p class=soft>No run of this task has a recorded cost.</p>"
-    known: dict[str, float] = {}
-    lost = []
-    for x, c in costs.items():
-        if c is None:
-            lost.append(_e(x))
-        else:
-            known[x] = c
-    a = _axes(b, known.values())
-    note = f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
+    known = {x: c for x, c in costs.items() if c is not None}
+    a, note = _axes(b, known.values()), _unknown_costs(costs)
     return (
         f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
         f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{_dots(a, b, known, unit)}</svg>{note}'
     )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10019
+def _why_no_tau(t: Tau) -> str:
+    "Explain why there is no Kendall's tau, if so."
+    if t.value is not None:
+        return ""
+    few = t.systems < 3
+    return (
+        "at least three systems must have answered both"
+        if few
+        else "one of the two ties them all"
+    )
+
+
 def _sentence(a: str, b: str, t: Tau) -> list[str]:
     "A row of the table of rankings."
     value = f"{t.value:.2f}" if t.value is not None else ""
     ends = f"[{t.low:.2f}, {t.high:.2f}]" if t.low is not None else ""
-    note = (
-        ""
-        if t.value is not None
-        else "at least three systems must have answered both"
-        if t.systems < 3
-        else "one of the two ties them all"
-    )
-    return [_e(a), _e(b), value, ends, str(t.systems), note]
+    return [_e(a), _e(b), value, ends, str(t.systems), _why_no_tau(t)]
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ce89722d
 def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
@@ -539,6 +606,11 @@ def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
     return _table(
         ["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4)
     )
+
+
+def _alike(taus: Mapping[tuple[str, str], Tau]) -> str:
+    "Write the part of the page that compares rankings."
+    return f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(taus)}</section>"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ca8a50a6
 def _button(id: str, board: int, item: int) -> str:
@@ -572,18 +644,18 @@ def _both_lists(b: Board, at: int) -> str:
 _OF_REASON = {v: k for k, v in SIGNS.items() if isinstance(v, str)} | {"missing": "m"}
 
 
+def _sign(reason: str | None, credit: float) -> str:
+    "Write what an answer earned as one sign: why it chose nothing, 0, or out of how many it is right."
+    if reason:
+        return _OF_REASON.get(reason, "m")
+    return "0" if credit <= 0 else str(min(9, round(1 / credit)))
+
+
 def _signs(x: Entry, ids: Sequence[str]) -> str | list[float]:
     "What a system earned on each item: a sign, or a share that has none."
     if x.metric != "accuracy":
         return [round(x.credit[i], 4) for i in ids]
-
-    def sign(i: str) -> str:
-        if reason := x.reasons.get(i):
-            return _OF_REASON.get(reason, "m")
-        c = x.credit[i]
-        return "0" if c <= 0 else str(min(9, round(1 / c)))
-
-    return "".join(map(sign, ids))
+    return "".join(_sign(x.reasons.get(i), x.credit[i]) for i in ids)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #19f766d9
 def _letter(k: int | None) -> str:
@@ -636,13 +708,15 @@ def _data(b: Board) -> dict[str, Any]:
     }
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001d
+def _section_head(b: Board) -> str:
+    "Write a task's name, and the numbers of its items, documents and runs."
+    return f"<h3>{_e(b.task)}</h3><p>{_counted(len(b.ids), 'item')} in {_counted(len(set(b.credits.clusters)), 'document')}, {_counted(len(b.ranked), 'run')}.</p>"
+
+
 def _section(b: Board, at: int) -> str:
     "A task's part of the page."
-    groups = len(set(b.credits.clusters))
-    head = f"<h3>{_e(b.task)}</h3><p>{_counted(len(b.ids), 'item')} in {_counted(groups, 'document')}, {_counted(len(b.ranked), 'run')}.</p>"
-    if len(b.ranked) < 2:
-        return head + ranking_table(b)
-    return head + ranking_table(b) + cost_picture(b) + _both_lists(b, at)
+    part = _section_head(b) + ranking_table(b)
+    return part if len(b.ranked) < 2 else part + cost_picture(b) + _both_lists(b, at)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #a933074d
 def _left_out(left: Sequence[LeftOut]) -> str:
@@ -657,6 +731,24 @@ _NOTE = (
     "Scores are in percent, with 95 % intervals over documents; a missing answer is wrong. Two systems share a letter where a paired "
     "permutation test, corrected by Holm over all pairs of the table, does not tell them apart at 0.05. USD and seconds are of the whole run."
 )
+
+# %% ../../../nbs/results/pages/03_report.ipynb #79558757
+def _row(r: Ranked) -> dict[str, Any]:
+    "Write a system of a ranking as JSON."
+    return {
+        "place": r.place,
+        "system": r.system,
+        "score": r.score.value,
+        "low": r.score.low,
+        "high": r.score.high,
+        "ties": r.letters,
+    }
+
+
+def _as_json(b: Board) -> dict[str, Any]:
+    "Write the ranking of a task as JSON."
+    ranking = list(map(_row, b.ranked))
+    return {"task": b.task, "metric": b.metric, "items": len(b.ids), "ranking": ranking}
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001e
 class Report:
@@ -673,49 +765,29 @@ class Report:
 
     def summary(self) -> dict[str, Any]:
         "Write the rankings as JSON."
-
-        def row(r: Ranked) -> dict[str, Any]:
-            return {
-                "place": r.place,
-                "system": r.system,
-                "score": r.score.value,
-                "low": r.score.low,
-                "high": r.score.high,
-                "ties": r.letters,
-            }
-
-        tasks = []
-        for b in self.boards:
-            tasks.append(
-                {
-                    "task": b.task,
-                    "metric": b.metric,
-                    "items": len(b.ids),
-                    "ranking": list(map(row, b.ranked)),
-                }
-            )
         alike = [
             {"first": a, "second": b, **t._asdict()}
             for (a, b), t in self.taus.items()
             if t.systems
         ]
         return {
-            "tasks": tasks,
+            "tasks": list(map(_as_json, self.boards)),
             "kendall_tau": alike,
             "not_ranked": [x._asdict() for x in self.left],
         }
 
+    def _part(self, name: str, boards: list[Board]) -> str:
+        "Write a benchmark's part of the page; its tasks have the numbers that the script knows them by."
+        order = {id(b): k for k, b in enumerate(self.boards)}
+        sections = "".join(_section(b, order[id(b)]) for b in boards)
+        return f"<section><h2>{_e(name)}</h2>{sections}</section>"
+
     def main(self) -> str:
         "Write what the page shows without its script."
-        order = {id(b): k for k, b in enumerate(self.boards)}
         page = f"<p class=soft>{_NOTE}</p>"
         for name, boards in by_benchmark(self.boards).items():
-            page += f"<section><h2>{_e(name)}</h2>"
-            for b in boards:
-                page += _section(b, order[id(b)])
-            page += "</section>"
-        alike = f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(self.taus)}</section>"
-        return f"{page}{alike}{_left_out(self.left)}"
+            page += self._part(name, boards)
+        return f"{page}{_alike(self.taus)}{_left_out(self.left)}"
 
     def _repr_html_(self) -> str:
         return _without_secrets(self.main(), os.environ)
@@ -733,6 +805,18 @@ class Report:
     def frame(self, height: int = 720) -> Frame:
         return Frame(self.page(), height, "systems ranked")
 
+# %% ../../../nbs/results/pages/03_report.ipynb #8b64a2fe
+def _check_folder(runs: str | Path):
+    "Refuse a folder of runs that is not there; nothing names the settings' folder."
+    if runs and not Path(runs).is_dir():
+        raise DataError("there is no such folder", str(runs), "name a folder of runs")
+
+
+def _no_runs(task: str, where: str) -> DataError:
+    "Make the error of a folder where nothing is to be ranked."
+    of = f" of {task}" if task else ""
+    return DataError(f"there are no runs{of}", where, "refnb run makes one")
+
 # %% ../../../nbs/results/pages/03_report.ipynb #9d7a3851
 def report(
     runs: str | Path = "",  # a folder of runs; the settings' if not given
@@ -743,15 +827,10 @@ def report(
 ) -> Report:  # shows itself in a notebook
     "Rank the systems of a folder of runs, task by task, and make a page of it."
     s = s or load_settings()
-    if runs and not Path(runs).is_dir():
-        raise DataError("there is no such folder", str(runs), "name a folder of runs")
+    _check_folder(runs)
     entries, left = read_entries(task, s.changed(runs=str(runs)) if runs else s)
     if not entries and not left:
-        raise DataError(
-            "there are no runs" + (f" of {task}" if task else ""),
-            str(runs or s.runs),
-            "refnb run makes one",
-        )
+        raise _no_runs(task, str(runs or s.runs))
     made = Report(make_boards(entries, seed=seed), left, seed)
     if out:
         made.write(out)

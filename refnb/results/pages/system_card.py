@@ -18,7 +18,8 @@ from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.inert import to_md
 from ...core.runs import Run, run_hash
-from ..scores import as_outcomes, sampled_of, sampled_words, score
+from ..scores import Scores, as_outcomes, sampled_of, sampled_words, score
+from ...metrics.samples import Sampled
 from ...metrics.uncertainty import Interval
 from ..tables import png
 from ...benchmarks.tasks import Task, benchmarks, find_task, sample_name
@@ -62,30 +63,39 @@ class Line(Record, omit_defaults=False, rename={"task": "part"}):
     reason: str = ""  # why there is no number, or what to know of it
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #db0dc85d
+def _total(used: list[Usage], field: str) -> Any:
+    "Add up what answers used of something."
+    return sum(map(attrgetter(field), used))
+
+
+def _usd(used: list[Usage]) -> float | None:
+    "Add up what answers cost in USD; None: of some it is not known."
+    costs = list(map(attrgetter("usd"), used))
+    return None if None in costs else sum(costs)
+
+
 def _spent_on(used: list[Usage]) -> tuple[int, int, float | None, float]:
     "Add up tokens read and written, USD (None: of some answer it is not known), and minutes."
-    costs = list(map(attrgetter("usd"), used))
-
-    def total(field: str) -> Any:
-        return sum(map(attrgetter(field), used))
-
     return (
-        total("tokens_in"),
-        total("tokens_out"),
-        None if None in costs else sum(costs),
-        total("seconds") / 60,
+        _total(used, "tokens_in"),
+        _total(used, "tokens_out"),
+        _usd(used),
+        _total(used, "seconds") / 60,
     )
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #19e1edb2
+def _to_know(scores: Scores, several: Sampled | None) -> str:
+    "Write what a reader of a score should know: failed requests, and how several answers agree."
+    agreement = sampled_words(several) if several else ""
+    return "; ".join(filter(None, (scores.warning, agreement)))
+
+
 def _line_of(r: Run, s: Settings | None = None) -> Line:
     "State what a sealed run comes to."
     o = as_outcomes(r, s)
     used = list(filter(None, map(attrgetter("usage"), r.answers().values())))
     scores = score(o)
-    iv, several = scores.interval(), sampled_of(r, s)
-    known = "; ".join(
-        filter(None, (scores.warning, sampled_words(several) if several else ""))
-    )
+    iv = scores.interval()
     return Line(
         r.info.task,
         iv.n,
@@ -96,7 +106,7 @@ def _line_of(r: Run, s: Settings | None = None) -> Line:
         int(o.reason.notna().sum()),
         *_spent_on(used),
         run_hash(r.info),
-        known,
+        _to_know(scores, sampled_of(r, s)),
     )
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
@@ -109,6 +119,16 @@ class SystemCard(Record, omit_defaults=False):
     boards: dict[str, list[Line]]  # benchmark -> a line for each task
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #af7b6f3b
+def _stopped(r: Run, task: str) -> Line:
+    "State how far a run came that is not complete."
+    return Line(
+        task,
+        n=len(r.answered()),
+        run=run_hash(r.info),
+        reason="it stopped before the end; the same command goes on",
+    )
+
+
 def _asked(
     system: Any,
     task: str,
@@ -122,16 +142,7 @@ def _asked(
         return Line(task, reason=lacks)
     try:
         r = run(_some(task, n, s), system, s=s, on_summary=came, progress=progress)
-        return (
-            _line_of(r, s)
-            if r.sealed
-            else Line(
-                task,
-                n=len(r.answered()),
-                run=run_hash(r.info),
-                reason="it stopped before the end; the same command goes on",
-            )
-        )
+        return _line_of(r, s) if r.sealed else _stopped(r, task)
     except DataError as e:
         return Line(task, reason=str(e))
 
@@ -190,41 +201,59 @@ def _spent(system: Any, line: Line, came: list[Any]) -> float:
     return getattr(system, "spent_before", 0.0) + sum(x.usd or 0.0 for x in came)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #f772d4ae
+def _ends(x: Line) -> str:
+    "Write the interval of a line in percent, if it has one."
+    if x.low is None or x.high is None:
+        return ""
+    return f" [{100 * x.low:.1f}, {100 * x.high:.1f}]"
+
+
 def told(line: Line) -> str:
     "Write a card's line for people."
     if line.accuracy is None or line.chance is None:
         return f"{line.task}: {line.reason}"
-    interval = (
-        ""
-        if line.low is None or line.high is None
-        else f" [{100 * line.low:.1f}, {100 * line.high:.1f}]"
-    )
-    return f"{line.task}: {100 * line.accuracy:.1f} %{interval} of {line.n:,}, guessing {100 * line.chance:.1f} %"
+    return f"{line.task}: {100 * line.accuracy:.1f} %{_ends(line)} of {line.n:,}, guessing {100 * line.chance:.1f} %"
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #e42e28bd
+def _percent(x: float | None) -> str:
+    "Write a fraction in percent; nothing where there is none."
+    return "" if x is None else f"{100 * x:.1f}"
+
+
+def _price(x: Line) -> str:
+    "Write what a run cost in USD; nothing where nothing was asked."
+    if x.usd is None:
+        return "unknown"
+    return f"{x.usd:.4g}" if x.n else ""
+
+
 def _card_row(x: Line) -> dict[str, Any]:
     "Make a line of a card a row of its table."
-    shown = lambda v: "" if v is None else f"{100 * v:.1f}"
     return {
         "task": x.task,
-        "accuracy (%)": shown(x.accuracy),
-        "low": shown(x.low),
-        "high": shown(x.high),
-        "guessing": shown(x.chance),
+        "accuracy (%)": _percent(x.accuracy),
+        "low": _percent(x.low),
+        "high": _percent(x.high),
+        "guessing": _percent(x.chance),
         "n": x.n or "",
         "no choice": x.no_choice if x.n else "",
         "tokens read": x.tokens_in or "",
         "written": x.tokens_out or "",
-        "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "",
+        "USD": _price(x),
         "minutes": f"{x.minutes:.1f}" if x.n else "",
         "run": x.run,
         "note": x.reason,
     }
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d337f4d6
+def _lines_of(card: SystemCard) -> Iterable[Line]:
+    "Yield the lines of a card, benchmark after benchmark."
+    return chain.from_iterable(card.boards.values())
+
+
 def _card_frame(card: SystemCard) -> pd.DataFrame:
     "Make a card a table, one row per task."
-    return pd.DataFrame(list(map(_card_row, chain.from_iterable(card.boards.values()))))
+    return pd.DataFrame(list(map(_card_row, _lines_of(card))))
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #7bee6fb8
 def _card_figure(card: SystemCard):
@@ -232,7 +261,7 @@ def _card_figure(card: SystemCard):
     from refnb.results.plots import dots
 
     tasks, scores, chances = [], [], []
-    for x in chain.from_iterable(card.boards.values()):
+    for x in _lines_of(card):
         if x.accuracy is None:
             continue
         tasks.append(x.task)
@@ -247,19 +276,20 @@ _HOW = (
 )
 
 
+def _md_row(cells: Iterable) -> str:
+    "Write a row of a table of Markdown."
+    return f"| {' | '.join(to_md(str(x)) for x in cells)} |"
+
+
 def _card_table(rows: pd.DataFrame) -> list[str]:
     "Write the lines of a card as a table of Markdown."
-
-    def line(row: Iterable) -> str:
-        return f"| {' | '.join(to_md(str(v)) for v in row)} |"
-
     rule = "|" + "---|" * len(rows.columns)
-    return [line(rows.columns), rule, *map(line, rows.itertuples(index=False))]
+    return [_md_row(rows.columns), rule, *map(_md_row, rows.itertuples(index=False))]
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d743213f
 def _picture(card: SystemCard, path: Path) -> list[str]:
     "Draw a card that has a number into a file; return the lines of the page that show it."
-    if not any(x.accuracy is not None for x in chain.from_iterable(card.boards.values())):
+    if all(x.accuracy is None for x in _lines_of(card)):
         return []
     write_atomic(path, png(_card_figure(card), 110))
     return [f"![accuracy by task]({path.name})", ""]

@@ -35,22 +35,39 @@ def _name_and_hash(named: str) -> tuple[str, str]:
     return (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #61deb25c
+def _runs_in(folder: Path, hash_: str) -> list[Run]:
+    "Load a system's runs on a task whose hash begins so."
+    paths = folder.glob("*/run.json")
+    return [load_run(p.parent) for p in paths if p.parent.name.startswith(hash_)]
+
+
+def _complete_and_new(r: Run) -> tuple[bool, int]:
+    "Order runs: the complete ones last, and among them the newest."
+    return r.sealed, (r.folder / "run.json").stat().st_mtime_ns
+
+
 def _newest_run(task: str, named: str, s: Settings) -> Run:
     "Find the newest run of a system, or system@hash, on a task; complete ones go first."
     system, hash_ = _name_and_hash(named)
     folder = Path(s.runs) / safe_path(task) / safe_path(system)
-    found = [
-        load_run(p.parent)
-        for p in folder.glob("*/run.json")
-        if p.parent.name.startswith(hash_)
-    ]
+    found = _runs_in(folder, hash_)
     if not found:
         raise DataError(
             f"there is no run of {named} on {task}", str(folder), "refnb run makes one"
         )
-    return max(found, key=lambda r: (r.sealed, (r.folder / "run.json").stat().st_mtime_ns))
+    return max(found, key=_complete_and_new)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #309b47c0
+def _check_names_run(named: str, where: str):
+    "Refuse a name without a system: it is neither a run's folder nor task:system."
+    if not _name_and_hash(named)[0]:
+        raise DataError(
+            "is not a run: it has no run.json",
+            where,
+            "give a run's folder, or name it as task:system",
+        )
+
+
 def _named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
     "A run by whatever names it."
     if isinstance(x, Run):
@@ -58,36 +75,42 @@ def _named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
     if os.path.isfile(os.path.join(x, "run.json")):
         return load_run(Path(x).resolve())
     task, named = split_name(str(x), s)
-    if not _name_and_hash(named)[0]:
-        raise DataError(
-            "is not a run: it has no run.json",
-            str(x),
-            "give a run's folder, or name it as task:system",
-        )
+    _check_names_run(named, str(x))
     return _newest_run(task, named, s or load_settings())
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #826e2cf2
+def _no_questions(run: Run) -> DataError:
+    "Make the error of a run on questions of your own that are not beside it."
+    return DataError(
+        "the run's questions are not here",
+        str(run.questions_path),
+        "give them as questions=",
+    )
+
+
+def _check_fetched(task: str, s: Settings):
+    "Refuse a task of questions whose files are not here."
+    if the_card(task).shape == "choice" and not task_is_here(task, s):
+        raise DataError(
+            "its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}"
+        )
+
+
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
     if (found := _beside(run)) is not None:
         return found
     if not is_task(task):
-        raise DataError(
-            "the run's questions are not here",
-            str(run.questions_path),
-            "give them as questions=",
-        )
-    if the_card(task).shape == "choice" and not task_is_here(task, s):
-        raise DataError(
-            "its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}"
-        )
+        raise _no_questions(run)
+    _check_fetched(task, s)
     return task_questions(task, s)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8fdc637e
 def _check_asked(run: Run, questions: list[Question]):
     "Refuse other questions than a run was made of."
-    made_of, got = run.info.data.get("questions"), questions_id(questions)
+    made_of = run.info.data.get("questions")
+    got = questions_id(questions)
     if made_of and got != made_of:
         raise DataError(
             f"the run was made of questions {made_of}, these are {got}",
@@ -96,21 +119,27 @@ def _check_asked(run: Run, questions: list[Question]):
         )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
+_Given = Iterable[Question] | str | Path | None  # questions, their file, or none
+
+
+def _all_given(questions: Iterable[Question] | str | Path) -> list[Question]:
+    "List questions, or read them from their file."
+    if isinstance(questions, (str, Path)):
+        return list(read_questions(questions))
+    return list(questions)
+
+
 def _run_questions(
-    run: Run,
-    questions: Iterable[Question] | str | Path | None = None,
-    s: Settings | None = None,
+    run: Run, questions: _Given = None, s: Settings | None = None
 ) -> list[Question]:
     "The questions that a run was made of."
     if questions is None:
         questions = _found(run, s or load_settings())
-    questions = list(
-        read_questions(questions) if isinstance(questions, (str, Path)) else questions
-    )
-    if not questions:
+    found = _all_given(questions)
+    if not found:
         raise DataError("there are no questions", run.info.task)
-    _check_asked(run, questions)
-    return questions
+    _check_asked(run, found)
+    return found
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e6225695
 class Said(Record):
@@ -132,14 +161,27 @@ def _picked(a: Answer) -> tuple[int, ...]:
     best = max(a.scores)
     return tuple(i for i, x in enumerate(a.scores) if x == best)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #c276b20f
+def _is_large(x: Any) -> bool:
+    "Tell whether a value is an integer that JavaScript would round."
+    return isinstance(x, int) and not isinstance(x, bool) and abs(x) > 2**53
+
 
 def _exact(x: Any) -> Any:
     "A value as JSON and JavaScript can hold it; what they cannot hold becomes text."
     if isinstance(x, float) and not math.isfinite(x):
         return str(x)
-    return (
-        str(x) if isinstance(x, int) and not isinstance(x, bool) and abs(x) > 2**53 else x
-    )
+    return str(x) if _is_large(x) else x
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #e6225699
+def _exact_usage(u: Usage) -> Usage:
+    "Write seconds and dollars as JSON can hold them."
+    return u.changed(seconds=_exact(u.seconds), usd=_exact(u.usd))
+
+
+def _verdict_on(earned: float | None) -> str:
+    "Name what an answer earned."
+    return "right" if earned == 1 else "tie" if earned else "wrong"
 
 
 def _said(q: Question, a: Answer | None, sealed: bool) -> Said:
@@ -147,11 +189,9 @@ def _said(q: Question, a: Answer | None, sealed: bool) -> Said:
     if a is None:
         return Said("missing", 0.0) if sealed else Said("open")
     c = credit(q, a)
-    usage = a.usage and a.usage.changed(
-        seconds=_exact(a.usage.seconds), usd=_exact(a.usage.usd)
-    )
+    usage = a.usage and _exact_usage(a.usage)
     return Said(
-        a.reason or ("right" if c == 1 else "tie" if c else "wrong"),
+        a.reason or _verdict_on(c),
         c,
         _picked(a),
         tuple(map(_exact, a.scores or ())),
@@ -233,16 +273,23 @@ def _kind_of(values: list) -> Literal["value", "number"]:
     return "number" if types and types <= {int, float} else "value"
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #72ee8ba8
-def _fields(questions: list[Question]) -> tuple[Field, ...]:
-    "Every field of meta, and what kind it is."
+# what the questions of every task can be filtered by
+_ALWAYS = (Field("document", "value", True), Field("options", "number", True))
+
+
+def _of_meta(questions: list[Question]) -> dict[str, list]:
+    "List the values of each field of meta, wherever a question has it."
     seen: dict[str, list] = {}
     for q in questions:
         for k, v in q.meta.items():
             seen.setdefault(k, []).append(_exact(v))
-    out = [Field("document", "value", True), Field("options", "number", True)]
-    for k, values in seen.items():
-        out.append(Field(k, _kind_of(values)))
-    return tuple(out)
+    return seen
+
+
+def _fields(questions: list[Question]) -> tuple[Field, ...]:
+    "Every field of meta, and what kind it is."
+    own = [Field(k, _kind_of(values)) for k, values in _of_meta(questions).items()]
+    return (*_ALWAYS, *own)
 
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
@@ -329,9 +376,7 @@ class _Side(NamedTuple):
     outcomes: pd.DataFrame
 
 
-def _side(
-    x: Run | str | Path, questions: Iterable[Question] | str | Path | None, s: Settings
-) -> _Side:
+def _side(x: Run | str | Path, questions: _Given, s: Settings) -> _Side:
     run = _named_run(x, s)
     qs = _run_questions(run, questions, s)
     answers = run.answers() if run.sealed else run.answered()
@@ -369,31 +414,39 @@ def _asked_alike(a: Question, b: Question | None) -> bool:
     )
 
 
+def _nothing_shared(a: _Side, b: _Side) -> DataError:
+    "Make the error of two runs that were not asked the same."
+    return DataError(
+        "the two runs have no question in common",
+        f"{a.run.info.task} and {b.run.info.task}",
+        "give two runs on the same questions",
+    )
+
+
 def _shared(a: _Side, b: _Side) -> set[str]:
     "The ids under which both runs were asked the same."
     both = {i for i, q in a.questions.items() if _asked_alike(q, b.questions.get(i))}
     if not both:
-        raise DataError(
-            "the two runs have no question in common",
-            f"{a.run.info.task} and {b.run.info.task}",
-            "give two runs on the same questions",
-        )
+        raise _nothing_shared(a, b)
     return both
+
+
+def _counted(x: _Side, ids: set[str]) -> set[str]:
+    "Choose the questions that count for a run: all of a complete one, the answered ones of an open one."
+    return ids if x.run.sealed else ids & x.answers.keys()
+
+
+def _outcomes_on(ids: set[str], x: _Side) -> pd.DataFrame:
+    "Choose a run's outcomes on some questions."
+    return x.outcomes[x.outcomes.id.isin(ids)]
 
 
 def _difference(a: _Side, b: _Side, both: set[str]) -> Difference | None:
     "First minus second, on what counts for both."
-    ids = both
-    for x in (a, b):
-        if not x.run.sealed:
-            ids = ids & x.answers.keys()
+    ids = _counted(b, _counted(a, both))
     if not ids:
         return None
-    return _rounded(
-        compare(
-            a.outcomes[a.outcomes.id.isin(ids)], b.outcomes[b.outcomes.id.isin(ids)]
-        ).difference
-    )
+    return _rounded(compare(_outcomes_on(ids, a), _outcomes_on(ids, b)).difference)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #915314a1
 def _shown(
@@ -425,7 +478,7 @@ def _overlap(a: _Side, b: _Side, both: set[str]) -> tuple[tuple[int, int], int]:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #64235ed7
 def _view_data(
     run: Run | str | Path,
-    questions: Iterable[Question] | str | Path | None = None,
+    questions: _Given = None,
     other: Run | str | Path | None = None,
     s: Settings | None = None,
 ) -> ViewData:
@@ -453,20 +506,28 @@ def _view_data(
 _SECRETS = r"(KEY|TOKEN|SECRET|PASSWORD)$"
 
 
+def _holds(told: str, value: str) -> bool:
+    "Tell whether a page has a value, as its data or its text would have it."
+    in_data = json.dumps(value)[1:-1].replace("<", "\\u003c")
+    return in_data in told or html.escape(value) in told
+
+
+def _holds_key(name: str) -> DataError:
+    "Make the error of a page that would give a key away."
+    return DataError(
+        f"the run holds the value of the environment variable {name}",
+        "view",
+        "take it out of the settings or the prompt, and get a new key",
+    )
+
+
 def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     "Refuse what holds a key."
     for name, value in env.items():
         if len(value) < 12 or not re.search(_SECRETS, name, re.I):
             continue
-        if (
-            json.dumps(value)[1:-1].replace("<", "\\u003c") in told
-            or html.escape(value) in told
-        ):
-            raise DataError(
-                f"the run holds the value of the environment variable {name}",
-                "view",
-                "take it out of the settings or the prompt, and get a new key",
-            )
+        if _holds(told, value):
+            raise _holds_key(name)
     return told
 
 
@@ -536,17 +597,23 @@ def _replies(q: Shown) -> str:
     return replies + reasoning
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #122e9eb5
+_NO_TEXT = "<p><i>the release has no text for this question</i></p>"
+
+
+def _first_options(q: Shown) -> str:
+    "Name the first options of a question, as many as letters."
+    return ", ".join(_e(o.name, 40) for o in q.options[:26])
+
+
 def _unfolding(q: Shown, texts: tuple[str, ...]) -> str:
     "Write the mention of a question, which unfolds to its text, its options and the replies."
     before, mention, after = _around(q, texts)
-    text = (
-        f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>"
-        if q.text >= 0
-        else "<p><i>the release has no text for this question</i></p>"
-    )
+    text = _NO_TEXT
+    if q.text >= 0:
+        text = f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>"
     return (
         f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: "
-        f"{', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{_replies(q)}</details>"
+        f"{_first_options(q)}</p>{_replies(q)}</details>"
     )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #3ec2859d
@@ -569,26 +636,30 @@ def _unlike(a: Said, b: Said) -> bool:
     )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #7a9846ee
+def _is_not_right(x: Said) -> bool:
+    "Tell whether an answer counts, and not in full."
+    return x.credit is not None and x.credit < 1
+
+
 def _worth_reading(data: ViewData) -> list[Shown]:
     "Questions that are not right; of two runs, those where they chose differently."
     if len(data.runs) > 1:
         return [q for q in data.questions if _unlike(*q.said[:2])]
-    return [
-        q for q in data.questions if q.said[0].credit is not None and q.said[0].credit < 1
-    ]
+    return [q for q in data.questions if _is_not_right(q.said[0])]
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8094cf89
+def _scored(a: Interval) -> str:
+    "Write an accuracy with its interval, as far as there are."
+    if a.value is None:
+        return "nothing to score yet"
+    ends = f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else ""
+    return f"accuracy {a.value:.3f}{ends}"
+
+
 def _head(r: Ran) -> str:
     "A run in one line."
-    a = r.accuracy
-    value = (
-        "nothing to score yet"
-        if a.value is None
-        else f"accuracy {a.value:.3f}"
-        + (f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else "")
-    )
     return (
-        f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, "
+        f"<b>{_e(r.system)}</b> on {_e(r.task)}: {_scored(r.accuracy)}, {r.answers:,} of {r.questions:,} answered, "
         f"{'sealed' if r.sealed else 'open'}"
     )
 
@@ -605,15 +676,16 @@ def _fitting(questions: list[Shown], texts: tuple[str, ...], room: int) -> list[
     return rows
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #5d630b52
+_ONE = "<th>verdict</th><th>chosen</th>"
+_TWO = "<th>first: verdict</th><th>first: chosen</th><th>second: verdict</th><th>second: chosen</th>"
+
+
 def _table(data: ViewData) -> str:
     "Some of the questions, as a small table."
     want, several, top = _worth_reading(data), len(data.runs) > 1, ""
-    heads = "<th>verdict</th><th>chosen</th>"
-    if several:
-        heads = "<th>first: verdict</th><th>first: chosen</th><th>second: verdict</th><th>second: chosen</th>"
     for r in data.runs:
         top += f"<p>{_head(r)}</p>"
-    top += f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{heads}</tr></thead><tbody>"
+    top += f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{_TWO if several else _ONE}</tr></thead><tbody>"
     rows = _fitting(want, data.texts, ROOM - len(top) - 200)
     what = "where they differ" if several else "that are not right"
     return f"{top}{''.join(rows)}</tbody></table><p>{len(rows):,} of {len(want):,} questions {what}</p>"

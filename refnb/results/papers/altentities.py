@@ -59,11 +59,13 @@ from ..tables import Report, as_printed
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #408aec8b
 SAMPLE_TASK = "sample/altentities"
+# column -> a task, and a domain if the task has several
+_Columns = dict[str, tuple[str, str]]
 
 
-def _columns_of_split(split: str) -> dict[str, tuple[str, str]]:
+def _columns_of_split(split: str) -> _Columns:
     "List the columns of a split: each domain in each of its settings."
-    columns: dict[str, tuple[str, str]] = {}
+    columns: _Columns = {}
     for domain in DOMAINS:
         for setting in settings_of(domain):
             columns[f"{paper_domain(domain)} / {setting}"] = (
@@ -73,14 +75,19 @@ def _columns_of_split(split: str) -> dict[str, tuple[str, str]]:
     return columns
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #119195d8
-def columns_of(task: str) -> dict[str, tuple[str, str]]:
+def _check_task(task: str):
+    "Refuse what is neither a split of AltEntities nor the sample."
+    known = list(map("altentities/{}".format, SPLITS))
+    if task not in known:
+        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+
+
+def columns_of(task: str) -> _Columns:
     """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
     sample/altentities; each has a task, and the domain if the task has several."""
     if task == SAMPLE_TASK:
         return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
-    known = list(map("altentities/{}".format, SPLITS))
-    if task not in known:
-        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+    _check_task(task)
     return _columns_of_split(task.rpartition("/")[2])
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #89572004
@@ -139,24 +146,29 @@ def the_run(system: str, task: str, s: Settings) -> str | None:
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e12
+def _lessons(domain: str, setting: Setting) -> set[str]:
+    "List the tasks that a system can learn a domain from, in the paper's words: its training or dev questions."
+    folder = dict(zip(map(paper_domain, DOMAINS), DOMAINS))[domain]
+    return {altentities_task(folder, setting, split) for split in ("train", "dev")}
+
+
 def run_learnt_on(
     system: str, domains: Iterable[str], setting: Setting, task: str, s: Settings
 ) -> str | None:
     "Find the newest run of a trained system on a task whose weights learned from these domains, in the paper's words."
-    folders, wanted = dict(zip(map(paper_domain, DOMAINS), DOMAINS)), []
-    for domain in domains:
-        wanted.append(
-            {
-                altentities_task(folders[domain], setting, split)
-                for split in ("train", "dev")
-            }
-        )
+    wanted = [_lessons(domain, setting) for domain in domains]
     for name, learnt in trained_runs(system, task, s).items():
         if len(learnt) == len(wanted) and all(map(set(learnt).intersection, wanted)):
             return name
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
+def _answered(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, RunInfo] | None:
+    "Find what the run of a system that is in a table answered of a task; None: there is no such run."
+    run = the_run(system, task, s)
+    return None if run is None else run_outcomes(run, task, s)
+
+
 def cells_answered(
     systems: Iterable[str], task: str, s: Settings, report: Report
 ) -> dict[str, dict[str, tuple[pd.DataFrame, str]]]:
@@ -165,9 +177,7 @@ def cells_answered(
     out: dict = {}
     for name in systems:
         for column, (where, domain) in columns_of(task).items():
-            if (run := the_run(name, where, s)) is None or (
-                found := run_outcomes(run, where, s)
-            ) is None:
+            if (found := _answered(name, where, s)) is None:
                 continue
             o = found[0][found[0].domain == domain] if domain else found[0]
             out.setdefault(name, {})[column] = (
@@ -216,15 +226,22 @@ def other_weights(run: str, task: str, s: Settings) -> str:
     return f"{name} was trained from {model}, not from {usual}" if model != usual else ""
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #53276d5b
+def _seals_here(system: str, task: str, s: Settings) -> Iterable[Path]:
+    "Find the seals of a system's trainings on a task among those of this machine."
+    folder = Path(s.runs) / "trained" / safe_path(system) / safe_path(task)
+    return folder.glob(f"*/{SEAL}")
+
+
+def _seals_committed(system: str, task: str, s: Settings) -> Iterable[Path]:
+    "Find the seals of a system's trainings on a task beside the reports."
+    folder = Path(s.reports) / "trained" / safe_path(system)
+    return folder.glob(f"{safe_path(task).replace('/', '-')}-*.json")
+
+
 def _seals(system: str, task: str, s: Settings) -> list[Path]:
     "List the seals of a system's trainings on a task, the newest first: those here, and those beside the reports."
-    here = (Path(s.runs) / "trained" / safe_path(system) / safe_path(task)).glob(
-        f"*/{SEAL}"
-    )
-    committed = (Path(s.reports) / "trained" / safe_path(system)).glob(
-        f"{safe_path(task).replace('/', '-')}-*.json"
-    )
-    return sorted([*here, *committed], key=lambda p: -p.stat().st_mtime_ns)
+    found = [*_seals_here(system, task, s), *_seals_committed(system, task, s)]
+    return sorted(found, key=lambda p: -p.stat().st_mtime_ns)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e16
 def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal | None:
@@ -296,6 +313,13 @@ def right_behind(share: float, n: int, decimals: int = 2) -> list[int]:
     ]
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #84830046
+def _not_one(k: Sequence[int], share: float, n: int) -> str:
+    "Explain why a printed share is not of one whole number: of several, or of none."
+    if k:
+        return f"{k[0]} or {k[-1]}"
+    return f"no whole number of {n:,} answers is printed as {share}"
+
+
 def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[str] = ()):
     """Add a row of whole numbers for each row of printed shares, or for those named; `sizes` has the answers of each
     column."""
@@ -304,11 +328,6 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
             if (share := report.printed_in(column).get(row)) is None:
                 continue
             k = right_behind(share, n)
-            some = (
-                f"{k[0]} or {k[-1]}"
-                if k
-                else f"no whole number of {n:,} answers is printed as {share}"
-            )
             report.add(
                 f"{row}, right answers",
                 column,
@@ -316,7 +335,7 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
                 n=n,
                 unit="count",
                 run="the printed share",
-                reason="" if len(k) == 1 else some,
+                reason="" if len(k) == 1 else _not_one(k, share, n),
             )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #358ed5b1
@@ -353,6 +372,12 @@ def mean_of_cells(
     return Interval(value, float(low), float(high), sum(map(len, cells.values())), clusters)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7af45fb4
+def _is_tied(best: pd.Series, other: pd.Series, level: float) -> bool:
+    "Tell whether the credits of a row are not significantly below those of the best."
+    p = paired_t(best, other.reindex(best.index)).p
+    return p is None or p >= level
+
+
 def best_of(credits: Mapping[str, pd.Series], level: float = 0.05) -> dict[str, str]:
     """Mark the best row of one column, and those that are not significantly (below the level, a difference counts)
     below it: best, or tied. `credits` are each row's, by id."""
@@ -361,10 +386,7 @@ def best_of(credits: Mapping[str, pd.Series], level: float = 0.05) -> dict[str, 
     best = max(credits, key=lambda r: credits[r].mean())
     a, marks = credits[best], {best: "best"}
     for row, c in credits.items():
-        if row == best:
-            continue
-        p = paired_t(a, c.reindex(a.index)).p
-        if p is None or p >= level:
+        if row != best and _is_tied(a, c, level):
             marks[row] = "tied"
     return marks
 

@@ -77,13 +77,22 @@ def _splits_of(task: str) -> tuple[str, ...]:
     return wanted[task]
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #e258ba98
+def _files_of(splits: Iterable[str]) -> list[str]:
+    "List the files of some splits, domain after domain."
+    return list(starmap(altentities_file, product(DOMAINS, splits)))
+
+
+def _ids_here(splits: Iterable[str], s: Settings | None) -> dict[str, str]:
+    "Find the ids of the files of some splits that are here."
+    return {k: v for k, v in data_ids(_files_of(splits), s).items() if v != "absent"}
+
+
 def corpus_here(task: str, s: Settings | None = None) -> Corpus:
     "Read the files that are here of altentities/all, altentities/dev, altentities/test, or sample/altentities."
     if task == SAMPLE_TASK:
         return _sample_corpus()
     splits = _splits_of(task)
-    files = list(starmap(altentities_file, product(DOMAINS, splits)))
-    ids = {k: v for k, v in data_ids(files, s).items() if v != "absent"}
+    ids = _ids_here(splits, s)
     domains: dict[str, dict[str, list[AltQuestion]]] = {}
     for d in DOMAINS:
         domains[d] = {
@@ -310,6 +319,13 @@ def beginning(expression: str) -> str:
     return next(k for k, p in BEGINNINGS.items() if re.match(p, expression.strip(), re.I))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #80f6c55a
+def _any_of(words: Iterable[str]) -> re.Pattern:
+    "Compile words, themselves patterns, into one; a blank stands for any, and `?` behind it for none, too."
+    pattern = rf"\b(?:{'|'.join(words)})\b"
+    pattern = pattern.replace(" ", r"\s+").replace(r"\s+?", r"\s*")
+    return re.compile(pattern, re.I)
+
+
 @cache
 def _category_patterns() -> dict[str, re.Pattern]:
     "Compile the words of each category into a pattern."
@@ -318,10 +334,7 @@ def _category_patterns() -> dict[str, re.Pattern]:
     )
     patterns: dict[str, re.Pattern] = {}
     for category, words in raw.items():
-        pattern = rf"\b(?:{'|'.join(words)})\b".replace(" ", r"\s+").replace(
-            r"\s+?", r"\s*"
-        )
-        patterns[category] = re.compile(pattern, re.I)
+        patterns[category] = _any_of(words)
     return patterns | {"negation": NEGATION}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #784ab944
@@ -393,6 +406,11 @@ def _draw_shares(ax: Axes, rows: _Rows, series: Sequence[str]):
     ax.tick_params(axis="y", pad=8)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #505ff897
+def _below_each_other(sizes: list[float]) -> dict[str, Any]:
+    "Arrange panels of these heights below each other."
+    return {"ncols": 1, "nrows": len(sizes), "height_ratios": sizes, "sharey": False}
+
+
 def share_dots(
     panels: Mapping[str, Mapping[str, Mapping[str, float | None]]],
     title: str = "",
@@ -403,13 +421,7 @@ def share_dots(
     `same`: one scale for all panels."""
     series = _series_of(panels)
     sizes = [len(rows) + 2.2 for rows in panels.values()]
-    shape: dict[str, Any] = {
-        "ncols": 1,
-        "nrows": len(panels),
-        "height_ratios": sizes,
-        "sharex": same,
-        "sharey": False,
-    }
+    shape = _below_each_other(sizes) | {"sharex": same}
     with figure(
         8.2, 0.28 * sum(sizes) + 0.9, title, list(panels), xlabel=xlabel, grid="x", **shape
     ) as (fig, axes):

@@ -92,6 +92,15 @@ class Drawn(NamedTuple):
     def id(self) -> str:
         return f"{self.question.key}-{self.number}"
 
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #5b6e8f57
+def _check_none_lost(lost: Sequence[str]):
+    "Refuse outcomes that lack expressions."
+    if lost:
+        raise DataError(
+            f"{len(lost)} expressions have no outcome, the first is {lost[0]}",
+            do="take the questions that the system answered",
+        )
+
 
 def answers_that_earned(
     questions: Iterable[AltQuestion], outcomes: pd.DataFrame, credit: float
@@ -107,11 +116,7 @@ def answers_that_earned(
                 lost.append(answer.id)
             elif earned[answer.id] == credit:
                 found.append(answer)
-    if lost:
-        raise DataError(
-            f"{len(lost)} expressions have no outcome, the first is {lost[0]}",
-            do="take the questions that the system answered",
-        )
+    _check_none_lost(lost)
     return found
 
 
@@ -129,29 +134,46 @@ def _guessed(kind: str, d: Drawn) -> list[str]:
     return [k for k in _the_labelling(kind).labels if k in categories_by_rule(d.expression)]
 
 
+def _other_names(q: AltQuestion) -> str:
+    "Name the choices that are not meant."
+    return " / ".join(map(attrgetter("name"), _others(q)))
+
+
+def _line(kind: str, d: Drawn) -> list[str]:
+    "List what the line of an answer has, its label empty."
+    q, guess = d.question, "; ".join(_guessed(kind, d))
+    asked = [d.id, q.question, q.meant.name, _other_names(q), d.expression.strip()]
+    return [*asked, guess, ""]
+
+
 def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
     "Write a sheet to be filled in."
-    lines = [csv_line(HEADS)]
-    for d in drawn:
-        q, guess = d.question, "; ".join(_guessed(kind, d))
-        others = " / ".join(map(attrgetter("name"), _others(q)))
-        lines.append(
-            csv_line(
-                [d.id, q.question, q.meant.name, others, d.expression.strip(), guess, ""]
-            )
-        )
-    return "".join(lines)
+    return "".join(map(csv_line, [HEADS, *(_line(kind, d) for d in drawn)]))
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #76b9fe1c
-def labelling_path(folder: str | Path, kind: str, domain: str) -> Path:
-    "Name the file of a domain's sheet (books, recipes, songs) of a kind: errors, right."
-    if domain not in (known := _the_labelling(kind).domains):
+def _check_domain(kind: str, domain: str):
+    "Refuse a domain without a sheet of this kind."
+    known = _the_labelling(kind).domains
+    if domain not in known:
         raise CallError(
             f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}"
         )
+
+
+def labelling_path(folder: str | Path, kind: str, domain: str) -> Path:
+    "Name the file of a domain's sheet (books, recipes, songs) of a kind: errors, right."
+    _check_domain(kind, domain)
     return Path(folder) / f"{kind}-{domain}.csv"
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #ae620753
+def _check_absent(path: Path):
+    "Refuse to write a sheet over another, which may be filled in."
+    if path.exists():
+        raise CallError(
+            "is there already", str(path), "it may hold labels: name another folder"
+        )
+
+
 def write_labellings(
     folder: str | Path, kind: str, answers: Mapping[str, Sequence[Drawn]], seed: int = 0
 ) -> list[Path]:
@@ -160,14 +182,21 @@ def write_labellings(
     wanted: dict[Path, str] = {}
     for domain in filter(answers.get, _the_labelling(kind).domains):
         path = labelling_path(folder, kind, domain)
-        if path.exists():
-            raise CallError(
-                "is there already", str(path), "it may hold labels: name another folder"
-            )
+        _check_absent(path)
         wanted[path] = _labelling_text(kind, _drawn_answers(answers[domain], kind, seed))
     return [write_atomic(path, text) for path, text in wanted.items()]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #db253f38
+def _check_one(labels: list[str], where: str):
+    "Refuse several labels where an answer has one."
+    if len(labels) > 1:
+        raise FormatError(
+            f"{len(labels)} labels, {' and '.join(labels)}",
+            where,
+            "an error has one type: keep the first that fits",
+        )
+
+
 def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
     "Read the labels of one line."
     k = _the_labelling(kind)
@@ -178,12 +207,8 @@ def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
         if label not in k.labels:
             raise FormatError(f"unknown label {label!r}", where, nearest(label, k.labels))
         labels[label] = None
-    if len(labels) > 1 and not k.several:
-        raise FormatError(
-            f"{len(labels)} labels, {' and '.join(labels)}",
-            where,
-            "an error has one type: keep the first that fits",
-        )
+    if not k.several:
+        _check_one(list(labels), where)
     return tuple(labels)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #a05312db
@@ -220,6 +245,12 @@ def count_labels(
 _Labels = Mapping[str, tuple[str, ...]]  # id -> labels
 
 
+def _check_filled(a: _Labels, b: _Labels):
+    "Refuse sheets that are not filled in."
+    if () in (*a.values(), *b.values()):
+        raise DataError("a line has no label", do="fill in both sheets")
+
+
 def _check_sheets(a: _Labels, b: _Labels):
     "Refuse sheets with different answers, and those that are not filled in."
     if a.keys() != b.keys():
@@ -227,8 +258,7 @@ def _check_sheets(a: _Labels, b: _Labels):
             f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
             do="let both people label the same file",
         )
-    if () in (*a.values(), *b.values()):
-        raise DataError("a line has no label", do="fill in both sheets")
+    _check_filled(a, b)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #8985d48a
 def _kappa_of(
@@ -238,6 +268,11 @@ def _kappa_of(
     return cohen_kappa([label in x for x in a], [label in x for x in b])
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #dd5e420a
+def _kappa_of_types(a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
+    "Compute how far two people agree on the only label of each answer."
+    return cohen_kappa(list(map(itemgetter(0), a)), list(map(itemgetter(0), b)))
+
+
 def label_agreement(a: _Labels, b: _Labels, kind: str) -> dict[str, float]:
     """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
     of types, or the mean over categories."""
@@ -246,11 +281,7 @@ def label_agreement(a: _Labels, b: _Labels, kind: str) -> dict[str, float]:
     each = {label: _kappa_of(label, first, second) for label in k.labels}
     if k.several:
         return each | {"all": sum(each.values()) / len(each)}
-    return each | {
-        "all": cohen_kappa(
-            list(map(itemgetter(0), first)), list(map(itemgetter(0), second))
-        )
-    }
+    return each | {"all": _kappa_of_types(first, second)}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #70a57d7e
 def examples_behind(share: float, n: int = 40) -> list[int]:

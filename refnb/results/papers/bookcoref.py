@@ -55,22 +55,29 @@ class BookRows:
                 found[of_all] = run_counts(system, of_one, self.s)
         return found
 
+    def _task_of(self, setting: str) -> str:
+        "Name the task that a setting is scored on: the books, or their windows."
+        return SPLIT[self.task] if setting == "split" else self.task
+
+    def _lacks_books(self, system: str, setting: str) -> str:
+        "Explain why a run has not all of the books that are asked for."
+        if system == "pattern-matching":
+            return _run_reason(system, self._task_of(setting), self.s)
+        return lacks("bookcoref-gold")
+
     def summary(self, system: str, setting: str) -> Summary | None:
         "Return the run of a system that a setting is scored on."
-        return self.found[system][SPLIT[self.task] if setting == "split" else self.task]
+        return self.found[system][self._task_of(setting)]
 
     def scores(
         self, system: str, setting: str, books: Sequence[str]
     ) -> tuple[dict[str, Prf], str]:
         "Compute scores over some books, or explain why there are none: never over fewer books than asked."
-        task = SPLIT[self.task] if setting == "split" else self.task
         found = self.summary(system, setting)
         if found is None:
-            return {}, _run_reason(system, task, self.s)
+            return {}, _run_reason(system, self._task_of(setting), self.s)
         if set(books) - set(found.counts):
-            return {}, _run_reason(
-                system, task, self.s
-            ) if system == "pattern-matching" else lacks("bookcoref-gold")
+            return {}, self._lacks_books(system, setting)
         return pooled(found.counts, setting, books), ""
 
     def add(

@@ -41,14 +41,19 @@ def _state_counts(gold: Document, predicted: Document, n: int, width: int) -> pd
     )
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #4191cc07
-def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
-    """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
-    text) with counts of states, recall, precision; its index is the first token."""
+def _check_width(width: int):
+    "Refuse stretches of a negative number of tokens."
     if width < 0:
         raise CallError(
             f"a stretch of {width} tokens",
             do="say 1 or more, or 0 for about a sixtieth of the text",
         )
+
+
+def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
+    """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
+    text) with counts of states, recall, precision; its index is the first token."""
+    _check_width(width)
     n = _last(gold, predicted)
     counts = _state_counts(gold, predicted, n, width or _stretch(n))
     predicted_n, gold_n = (
@@ -153,6 +158,18 @@ def _rows(
     _key(ax)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #285d5ba5
+def _two_panels(tall: float) -> dict[str, Any]:
+    "Arrange a strip above rows that are so many inches tall."
+    return {
+        "nrows": 2,
+        "ncols": 1,
+        "sharex": True,
+        "sharey": False,
+        "dpi": 64,
+        "height_ratios": [1, max(tall, 0.5)],
+    }
+
+
 def along_the_book(
     gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = ""
 ) -> Figure:
@@ -164,15 +181,10 @@ def along_the_book(
     width = int(along.index[1]) if len(along) > 1 else width or _last(gold, predicted)
     edges = [*along.index, _last(gold, predicted)]
     tall = 0.36 * len(table)
-    shape: dict[str, Any] = {
-        "nrows": 2,
-        "ncols": 1,
-        "sharex": True,
-        "sharey": False,
-        "dpi": 64,
-        "height_ratios": [1, max(tall, 0.5)],
-    }
-    with figure(9, tall + 2.3, title, ["", ""], grid="x", **shape) as (fig, (top, ax)):
+    with figure(9, tall + 2.3, title, ["", ""], grid="x", **_two_panels(tall)) as (
+        fig,
+        (top, ax),
+    ):
         _strip(top, along, edges)
         _rows(ax, table, states, edges, width)
         ax.set_xlim(0, edges[-1])
@@ -208,6 +220,24 @@ def _below(column: str | int, predicted: Document) -> str:
     name = predicted.names[column] if predicted.names else ""
     return plain(name, 16) if name else f"#{column}"
 
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #f3de0531
+def _shade(ax: Axes, counts: pd.DataFrame):
+    "Draw counts as a grid, darker where they are more of their row, with the numbers that are not zero."
+    import seaborn as sns
+
+    shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()
+    sns.heatmap(
+        counts.div(counts.sum(axis=1), axis=0),
+        annot=shown,
+        fmt="",
+        cmap="Greys",
+        vmin=0,
+        vmax=1.25,
+        cbar=False,
+        ax=ax,
+        annot_kws={"size": 8},
+    )
+
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
 def pieces_plot(
     gold: Document,
@@ -218,8 +248,6 @@ def pieces_plot(
 ) -> Figure:
     """Draw the mentions that entities and predicted clusters share, as a grid of shades; `entities` rows, and at most
     `columns` columns, with the clusters' names, if any, below."""
-    import seaborn as sns
-
     counts = _who_went_where(gold, predicted, entities, columns)
     below = [_below(c, predicted) for c in counts.columns]
     beside = [plain(name_of(gold, g), 24) for g in counts.index]
@@ -227,20 +255,8 @@ def pieces_plot(
         0.52 * counts.shape[1] + 2.2, 0.36 * max(len(counts), 1) + 1.6, title, dpi=64
     ) as (fig, (ax,)):
         ax.grid(False)
-        shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()
         if len(counts):
-            shares = counts.div(counts.sum(axis=1), axis=0)
-            sns.heatmap(
-                shares,
-                annot=shown,
-                fmt="",
-                cmap="Greys",
-                vmin=0,
-                vmax=1.25,
-                cbar=False,
-                ax=ax,
-                annot_kws={"size": 8},
-            )
+            _shade(ax, counts)
         ax.set_xticks(
             np.arange(len(below)) + 0.5,
             below,

@@ -33,6 +33,11 @@ def _half_of(o: pd.DataFrame) -> str:
     return corpora.pop() if len(corpora) == 1 else ""
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #bcb9e423
+def _title(system: str, half: str) -> str:
+    "Return the title of a system's row, which names the half that it answered, if it is one."
+    return f"{system_title(system)} ({half} half)" if half else system_title(system)
+
+
 def answered(
     systems: Iterable[str], task: str, s: Settings, report: Report
 ) -> dict[str, Answered]:
@@ -44,16 +49,20 @@ def answered(
             continue
         o, infos = found
         half = _half_of(o) if infos[0].task != task else ""
-        title = f"{system_title(name)} ({half} half)" if half else system_title(name)
-        out[name] = Answered(
-            name, title, o, " ".join(report.use(i, o) for i in infos), half
-        )
+        runs = " ".join(report.use(i, o) for i in infos)
+        out[name] = Answered(name, _title(name, half), o, runs, half)
     return out
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #916fe126
+def _needs_stories(piece: str) -> str:
+    "Name the command that fetches the upstream sets of a piece of a task."
+    sets = [n for n in the_card(piece).inputs if "/" not in n]
+    return f"it needs the stories: refnb fetch {' '.join(sets)}"
+
+
 def why_not(system: str, task: str, s: Settings) -> str:
     "Say, for a cell without a number, why a system has no row: it did not answer a task."
     pieces = the_card(task).pieces if is_task(task) else []
     if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published():
-        return f"it needs the stories: refnb fetch {' '.join(n for n in the_card(pieces[0]).inputs if '/' not in n)}"
+        return _needs_stories(pieces[0])
     return f"there is no complete run on {task} here, nor a summary of one"

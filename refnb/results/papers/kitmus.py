@@ -6,7 +6,7 @@
 __all__ = ['OURS', 'model_of', 'why_not', 'Runs', 'published_runs', 'own_runs', 'add_cell', 'add_systems', 'add_variants']
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #feaca7a3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,14 +36,22 @@ def model_of(title: str) -> str:
     )
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #a9f542d1
+_NOT_RELEASED = "the release has no predictions of this system on these texts"
+
+
+def _files_here(model: str, task: str, s: Settings) -> int:
+    "Count the released files of a system on a task that are here."
+    return sum(where(p.file, s) in ("cache", "local") for p in runs_of(model, task))
+
+
 def why_not(model: str, task: str, got: Scored, s: Settings) -> str:
     """Explain, for a cell, why a system, as the release's folders name it, lacks scores on a task here; "" if all runs
     are here."""
     if not got.listed:
-        return "the release has no predictions of this system on these texts"
+        return _NOT_RELEASED
     if got.runs and len(got.runs) == got.listed:
         return ""
-    here = sum(where(p.file, s) in ("cache", "local") for p in runs_of(model, task))
+    here = _files_here(model, task, s)
     return f"{max(here, len(got.runs))} of {got.listed} released files are here: refnb fetch kitmus-predictions"
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #3d6d7d72
@@ -69,12 +77,16 @@ def _without_seed(system: str) -> dict[str, Any]:
     return {k: v for k, v in split_name(system)[1].items() if k != "seed"}
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #3eed2735
+def _summed(system: str, task: str, places: Sequence[Path]) -> Iterator[str]:
+    "Yield the names of a system, whatever its settings, that have summaries on a task."
+    for place in places:
+        for path in find_summaries(place, task, system, variants=True):
+            yield read_summary(path).info.system
+
+
 def _with_any_seed(system: str, task: str, places: Sequence[Path]) -> list[str]:
     "List the systems that have summaries on a task and differ from this one in the seed of their training alone."
-    known = {system}
-    for place in places:
-        for path in find_summaries(place, task, split_name(system)[0], variants=True):
-            known.add(read_summary(path).info.system)
+    known = {system, *_summed(split_name(system)[0], task, places)}
     same = _without_seed(system)
     return sorted(name for name in known if _without_seed(name) == same)
 
@@ -166,11 +178,7 @@ def add_systems(
     for n in (2, 3, 4):
         report.add("random", f"{n} entities", 1 / n, run="chance")
     for row, column in report.forgotten():
-        report.add(
-            row,
-            column,
-            reason="the release has no predictions of this system on these texts",
-        )
+        report.add(row, column, reason=_NOT_RELEASED)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #4b020560
 def add_variants(
