@@ -239,17 +239,26 @@ def drawn_ids(ids: Iterable[str], n: int | float, docs: Iterable[str] = ()) -> s
     return _whole_documents(of, n * sum(map(len, of.values())))
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f23143
-def _drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
-    "Draw some questions, in their order."
+def _check_enough(n: int | float, questions: Sequence[Question]):
+    "Refuse to draw more questions than there are."
     if n > len(questions):
         raise CallError(
             f"{n} questions of {len(questions)}",
             f"sample{n}",
             "ask for fewer, or for the whole task",
         )
-    chosen = drawn_ids(
-        map(attrgetter("id"), questions), n, map(attrgetter("doc_key"), questions)
-    )
+
+
+def _ids_drawn(questions: Sequence[Question], n: int | float) -> set[str]:
+    "Draw the ids of some questions; of a share, by document."
+    ids = map(attrgetter("id"), questions)
+    return drawn_ids(ids, n, map(attrgetter("doc_key"), questions))
+
+
+def _drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
+    "Draw some questions, in their order."
+    _check_enough(n, questions)
+    chosen = _ids_drawn(questions, n)
     return [q for q in questions if q.id in chosen]
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #222ff474

@@ -13,17 +13,24 @@ from ..core.settings import Settings, load_settings, packaged
 from .terminal import echo, print_json, print_table
 
 # %% ../../nbs/commands/01_listing.ipynb #7122f3b0
+def _numbers_of(line: Any) -> dict[str, Any]:
+    "Return how many numbers a table prints, and what became of them."
+    return {
+        "printed": line.printed,
+        "match": line.match,
+        "differ": line.differ,
+        "unexplained": line.unexplained,
+        "missing": line.missing,
+    }
+
+
 def _table_row(line: Any) -> dict[str, Any]:
     "Make the row of a table of the status board."
     return {
         "table": line.name,
         "kind": line.kind,
         "state": line.state,
-        "printed": line.printed,
-        "match": line.match,
-        "differ": line.differ,
-        "unexplained": line.unexplained,
-        "missing": line.missing,
+        **_numbers_of(line),
         "report": line.report,
         "made from": line.needs,
         "cost": line.cost,

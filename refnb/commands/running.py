@@ -625,15 +625,19 @@ def _show_prompt(prompt: Any):
         echo(*str(prompt).split("\n"), "")
 
 # %% ../../nbs/commands/05_running.ipynb #e51d8d8c
-def _dry_run(task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool):
-    "Print what a run would send and cost."
-    from refnb.models.running import planned
-
-    plan = planned(task, system, limit, s, **settings)
+def _show_planned(plan: Any, json: bool):
+    "Print a plan: its first prompt, its sizes and its prices."
     if json:
         return print_json(_plan_json(plan))
     _show_prompt(plan.prompt)
     print_table([_plan_row(plan)])
+
+
+def _dry_run(task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool):
+    "Print what a run would send and cost."
+    from refnb.models.running import planned
+
+    _show_planned(planned(task, system, limit, s, **settings), json)
 
 # %% ../../nbs/commands/05_running.ipynb #4bf4e58c
 def _fields_of(task: Any) -> set[str]:

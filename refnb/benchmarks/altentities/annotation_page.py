@@ -142,17 +142,27 @@ def _annotation_page(
     return one_page("annotation", data, title)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #fda94804
+def _part(drafts: list[Draft], k: int, n: int) -> list[Draft]:
+    "Cut the k-th of n parts, which differ by one at most."
+    return drafts[len(drafts) * k // n : len(drafts) * (k + 1) // n]
+
+
 def _dealt(drafts: list[Draft], each: int) -> list[list[Draft]]:
     "Deal the questions of a domain to as few pages as hold them, as evenly as it goes."
     n = -(-len(drafts) // each)
-    return [drafts[len(drafts) * k // n : len(drafts) * (k + 1) // n] for k in range(n)]
+    return [_part(drafts, k, n) for k in range(n)]
+
+
+def _check_each(each: int):
+    "Refuse a page without questions."
+    if each < 1:
+        raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
 
 
 def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
     "Deal questions to pages that a person can finish."
-    if each < 1:
-        raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
-    out: list[list[Draft]] = []
+    _check_each(each)
+    out = []
     for t in DOMAINS:
         out += _dealt([d for d in drafts if d.topic == t], each)
     return out

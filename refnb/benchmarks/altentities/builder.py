@@ -205,8 +205,7 @@ class AltBuilt(NamedTuple):
         "Write how many pairs of a method a domain has, and how many were wanted."
         if method not in self.wanted.get(domain, {}):
             return ""
-        found = _count_of(self.drawn.get(domain, ()), method)
-        return f"{found} of {self.wanted[domain][method]}"
+        return f"{_count_of(self.drawn.get(domain, ()), method)} of {self.wanted[domain][method]}"
 
     def table(self) -> list[dict]:
         "Count the pairs of each method, and those wanted."
@@ -452,15 +451,10 @@ class Joined(NamedTuple):
         ]
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5be6bd4b
-def _check_known(ids: Iterable[str], drafts: Sequence[Draft]):
-    "Refuse expressions for a question that is none of the drafts."
+def _unknown_id(ids: Iterable[str], drafts: Iterable[Draft]) -> str:
+    "Find the first id that is none of the drafts'; empty: there is none."
     known = set(map(attrgetter("id"), drafts))
-    if bad := next((k for k in ids if k not in known), ""):
-        raise DataError(
-            f"{bad!r} is none of the {len(drafts)} questions",
-            "join_expressions",
-            "give the questions that the page was made of",
-        )
+    return next((k for k in ids if k not in known), "")
 
 
 def join_expressions(
@@ -473,7 +467,12 @@ def join_expressions(
     flagged expressions, as the release does; a question has `least` expressions or more."""
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
-    _check_known(said, drafts)
+    if bad := _unknown_id(said, drafts):
+        raise DataError(
+            f"{bad!r} is none of the {len(drafts)} questions",
+            "join_expressions",
+            "give the questions that the page was made of",
+        )
     for d in drafts:
         expressions = _kept(d, list(chain.from_iterable(said.get(d.id, ()))), keep, counts)
         if len(expressions) >= max(1, least):
