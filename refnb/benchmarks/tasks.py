@@ -113,7 +113,7 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4fa71a6f
 def _tasks_of(name: str, task: TaskCard) -> dict[str, TaskCard]:
-    "List the tasks that an entry of a card stands for: a family, or one."
+    "List the tasks of an entry of a card: those of a family, or one."
     return _family(name, task) if task.fields else {name: task}
 
 
@@ -268,7 +268,7 @@ def _how_many(n: int | float) -> str:
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #893977ff
 def _card_of(whole: str, name: str, s: Settings | None) -> TaskCard:
-    "Find the card of a whole task; `name` is what was asked for, for errors."
+    "Find the card of a whole task; `name` is for errors."
     known = tasks(s)
     if whole not in known:
         raise CallError(f"unknown task {name!r}", do=nearest(name, known))

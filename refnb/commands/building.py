@@ -321,7 +321,7 @@ def _alt_rules(given: dict[str, str], seed: int):
 
 # %% ../../nbs/commands/03_building.ipynb #e2f21273
 def _alt_result(built: Any, pages: int, out: str) -> dict[str, Any]:
-    "Describe as JSON what was sampled: questions, pages, and the tables of the builder."
+    "Describe a sample as JSON: questions, pages, and the tables of the builder."
     return {
         "questions": len(built.drafts),
         "pages": pages,

@@ -82,7 +82,7 @@ def _check(files, s) -> list:
 
 # %% ../../nbs/commands/02_installing.ipynb #a30d80bc
 def _file_of_hub(name: str, s, check: bool):
-    "Find a file of a hub, or download it; a check refuses what is not here."
+    "Find a file of a hub, or download it; a check refuses a missing one."
     from refnb.core.hub import fetch_hub, hub_path, lacks
 
     path = hub_path(name, s)

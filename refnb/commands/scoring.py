@@ -417,7 +417,7 @@ def _match_json(c: Any) -> dict[str, Any]:
 
 
 def _about_scores(c: Any) -> dict[str, Any]:
-    "Describe as JSON what was scored, and how."
+    "Describe a scoring as JSON: its setting and mode, and the documents that are missing or odd."
     about = {
         "setting": c.setting,
         "mode": c.mode,

@@ -126,7 +126,7 @@ def messages(json: bool) -> Callable[[str], None]:
 
 # %% ../../nbs/commands/00_terminal.ipynb #46530fc2
 def _in_ascii(json: str) -> str:
-    "Write what is not ASCII in a JSON text as escapes; ends of lines stay."
+    "Write letters beyond ASCII in a JSON text as escapes; ends of lines stay."
     from json import dumps
 
     return re.sub(r"[^\n -~]", lambda m: dumps(m[0])[1:-1], json)
@@ -358,7 +358,7 @@ def _usage(e: Any) -> str:
 
 # %% ../../nbs/commands/00_terminal.ipynb #7137750d
 def _of_the_system(e: OSError) -> str:
-    "Word a fault of the system: the file, and what is wrong with it."
+    "Word a fault of the system: the file and its fault."
     return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}"
 
 

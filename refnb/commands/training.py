@@ -21,7 +21,7 @@ from refnb.commands.terminal import (
 
 # %% ../../nbs/commands/06_training.ipynb #83ddf3b0
 def _check_one_fold(fold: str, ray: str):
-    "Refuse what is no number of a fold, and a cluster for one fold."
+    "Refuse a fold that is no number from 0 to 9, and a cluster for one fold."
     if not (fold.isdecimal() and len(fold) == 1):
         raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
     if ray:
@@ -66,7 +66,7 @@ def _trained_line(x: Any, system: str) -> str:
 
 # %% ../../nbs/commands/06_training.ipynb #9a549e25
 def _show_trained(done: Any, system: str, several: bool, json: bool):
-    "Print the scores and costs of what was trained: of one fold, or of several."
+    "Print the scores and costs of a training: of one fold, or of several."
     if json:
         return print_json(
             {"folds": list(map(_as_trained, done))} if several else _as_trained(done)

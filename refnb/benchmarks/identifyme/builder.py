@@ -787,7 +787,7 @@ def _any_of_next(flags: Iterable[bool], n: int) -> bool:
 def _in_dialogue(d: Document) -> list[bool]:
     "Tell, by token, whether its sentence is dialogue or part of it."
     quoted = iter(in_quotes(d.tokens))
-    out: list[bool] = []
+    out = []
     for n in map(len, d.sentences):
         out += [_any_of_next(quoted, n)] * n
     return out

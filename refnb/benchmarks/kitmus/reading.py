@@ -137,14 +137,19 @@ def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
 T = TypeVar("T")
 
 
+def _check_fresh(key: str, known: Mapping[str, Any], where: str):
+    "Refuse an id that came before."
+    if key in known:
+        raise DataError(
+            f"text {key!r} appears twice", where, "give each text an id of its own"
+        )
+
+
 def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
     "Return texts by id; refuse an id that appears twice."
     out: dict[str, T] = {}
     for key, text in texts:
-        if key in out:
-            raise DataError(
-                f"text {key!r} appears twice", where, "give each text an id of its own"
-            )
+        _check_fresh(key, out, where)
         out[key] = text
     return out
 
@@ -368,10 +373,7 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
         key, at = r["ID"], at_line(where, n)
         if key not in gold:
             raise DataError(f"the id {key!r} is not in the gold file", at)
-        if key in joined:
-            raise DataError(
-                f"text {key!r} appears twice", at, "give each text an id of its own"
-            )
+        _check_fresh(key, joined, at)
         joined[key], strange = _of_flags(r, gold[key], at)
         odd += strange
     return Predictions(joined, 0, odd)
