@@ -32,15 +32,16 @@ def litbank_documents(
     return [Document(d.doc_key, d.sentences) for d in litbank(split, s, int(fold))]
 
 
+def _annotated(task: str, s: Settings) -> list[Document]:
+    "Read the documents of a task with gold clusters."
+    values = the_card(task, s).values
+    return litbank(values["split"], s, int(values["fold"]))
+
+
 def litbank_gold(task: str, s: Settings | None = None) -> dict[str, Document]:
     "Read its documents with gold clusters, by key; none if the files are not here."
     s = s or load_settings()
-    values = the_card(task, s).values
-    return (
-        {d.doc_key: d for d in litbank(values["split"], s, int(values["fold"]))}
-        if _is_here(task, s)
-        else {}
-    )
+    return {d.doc_key: d for d in _annotated(task, s)} if _is_here(task, s) else {}
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #f885cde3
 def _recalls(
@@ -57,6 +58,14 @@ def _recalls(
 KINDS = {"PROP": "names", "NOM": "nouns", "PRON": "pronouns"}
 
 
+def _homes(d: Document) -> dict[Span, int]:
+    "Map each mention of a document to its cluster; the last one, if it has several."
+    home: dict[Span, int] = {}
+    for i, c in enumerate(d.clusters):
+        home |= dict.fromkeys(c, i)
+    return home
+
+
 def recall_by_kind(
     gold: Document, predicted: Document
 ) -> dict[str, dict[str, list[float]]]:
@@ -64,9 +73,7 @@ def recall_by_kind(
     true company that is in one cluster with it. What is found has no kind, so there is no precision."""
     if "kind" not in gold.labels:
         return {}
-    home: dict[Span, int] = {}
-    for i, c in enumerate(predicted.clusters):
-        home |= dict.fromkeys(c, i)
+    home = _homes(predicted)
     out: dict[str, dict[str, list[float]]] = {}
     for c, kinds in zip(gold.clusters, gold.labels["kind"], strict=True):
         for kind, credits in zip(kinds, _recalls(c, home), strict=True):

@@ -60,16 +60,21 @@ def _pronouns_of(words: Words) -> Iterator[tuple[str, str]]:
             yield word, kind
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #6df1b8f3
+def _words_of(code: str) -> Words:
+    "Return the word lists of a language; refuse an unknown one."
+    if code not in languages():
+        raise CallError(
+            f"unknown language {code!r}", "language", nearest(code, languages())
+        )
+    return languages()[code]
+
+
 def _lexicon(language: str) -> _Lexicon:
     "Merge the word lists of a language, or of several with commas between them."
     gender: dict[str, str] = {}
     no_name: set[str] = set()
     for code in language.split(","):
-        if code not in languages():
-            raise CallError(
-                f"unknown language {code!r}", "language", nearest(code, languages())
-            )
-        words = languages()[code]
+        words = _words_of(code)
         for w, kind in _pronouns_of(words):
             gender[w] = kind if gender.get(w, kind) == kind else "either"
         no_name |= {*words.determiners.split(), *gender}
@@ -315,15 +320,20 @@ def _question(
     )
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0016
+def _check_some(found: Sequence[Document], n: int):
+    "Refuse documents of which none has text and clusters; `n` counts all."
+    if not found:
+        raise DataError(
+            f"none of {n} documents has text and clusters",
+            do="questions are made of annotated documents",
+        )
+
+
 def with_text(docs: Iterable[Document]) -> list[Document]:
     "Keep the documents that have text and clusters; raise an error if there are none."
     docs = list(docs)
     found = [d for d in docs if d.size and d.clusters]
-    if not found:
-        raise DataError(
-            f"none of {len(docs)} documents has text and clusters",
-            do="questions are made of annotated documents",
-        )
+    _check_some(found, len(docs))
     return found
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #cde68359
@@ -383,19 +393,29 @@ def _answer_of(q: Question) -> str:
     return str(q.meta.get("answer", q.options[q.right[0]].name))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0026
+def _nearest_is_right(questions: Iterable[Question]) -> list[bool]:
+    "Tell, of each question that names its nearest mention, whether that is right."
+    near = [
+        (q, q.meta["nearest_mention"]) for q in questions if "nearest_mention" in q.meta
+    ]
+    return [mention in q.right for q, mention in near]
+
+
+def _by_chance(questions: Sequence[Question]) -> float | None:
+    "Compute what choosing at random gets right; nothing of no questions."
+    if not questions:
+        return None
+    return sum(1 / len(q.options) for q in questions) / len(questions)
+
+
 def audit(questions: Sequence[Question]) -> dict[str, Any]:
     "Count questions and right answers, and what choosing without reading gets: at random, or the nearest name."
-    n = len(questions)
     right = Counter(map(_answer_of, questions))
-    near = [
-        q.meta["nearest_mention"] in q.right
-        for q in questions
-        if "nearest_mention" in q.meta
-    ]
+    near = _nearest_is_right(questions)
     return {
-        "questions": n,
+        "questions": len(questions),
         "documents": len(set(map(attrgetter("doc_key"), questions))),
         "right": dict(sorted(right.items())),
-        "random": sum(1 / len(q.options) for q in questions) / n if n else None,
+        "random": _by_chance(questions),
         **({"nearest-mention": sum(near) / len(near)} if near else {}),
     }

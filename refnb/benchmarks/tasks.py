@@ -73,14 +73,15 @@ def _filled(text: str, values: dict[str, str]) -> str:
         text = text.replace(f"{{{field}}}", value)
     return text
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #a9b735b2
+def _word_for(known: Any, value: str) -> str:
+    "Find the word for a value of a field; a field that is a list has the value itself."
+    return known[value] if isinstance(known, dict) else value
+
 # %% ../../nbs/benchmarks/00_tasks.ipynb #94ff7d95
 def _words_for(card: TaskCard, values: dict[str, str]) -> dict[str, str]:
     "Find the words that a description uses for the values of fields."
-    words = {}
-    for field, value in values.items():
-        known = card.fields[field]
-        words[field] = known[value] if isinstance(known, dict) else value
-    return words
+    return {f: _word_for(card.fields[f], value) for f, value in values.items()}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #84189a45
 def _member(name: str, card: TaskCard, values: dict[str, str]) -> TaskCard:
@@ -111,32 +112,51 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
     return made
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4fa71a6f
+def _tasks_of(name: str, task: TaskCard) -> dict[str, TaskCard]:
+    "List the tasks of an entry of a card: those of a family, or one."
+    return _family(name, task) if task.fields else {name: task}
+
+
 def _unfolded(tasks: Mapping[str, TaskCard]) -> dict[str, TaskCard]:
     "Put the tasks of each family in the place of its pattern."
     found: dict[str, TaskCard] = {}
     for name, task in tasks.items():
-        found |= _family(name, task) if task.fields else {name: task}
+        found |= _tasks_of(name, task)
     return found
 
-# %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
-def _read_card(path: Path) -> tuple[str, Benchmark]:
-    "Read a card; `parts`, as tasks were called in 0.1, is still read."
+# %% ../../nbs/benchmarks/00_tasks.ipynb #32a7dbe9
+def _card_data(path: Path) -> dict[str, Any]:
+    "Read the data of a card; `parts`, as tasks were called in 0.1, is still read."
     data = read_yaml(path, dict[str, Any])
     if "parts" in data:
         data["tasks"] = data.pop("parts")
+    return data
+
+
+def _as_card(data: dict[str, Any], name: str) -> Benchmark:
+    "Convert the data of a card; `name` is its file's, for errors."
     try:
-        card = msgspec.convert(data, Benchmark)
+        return msgspec.convert(data, Benchmark)
     except msgspec.ValidationError as e:
-        raise FormatError(str(e), path.name) from None
-    tasks = _unfolded(card.tasks)
-    for name, task in tasks.items():
-        if ":" in task.make:
-            continue
-        raise FormatError(
-            "field make is not module:function",
-            f"{path.name}, card {card.benchmark}, {name}",
-        )
-    return card.benchmark, card.changed(tasks=tasks)
+        raise FormatError(str(e), name) from None
+
+
+def _check_makers(card: Benchmark, file: str):
+    "Refuse a task that names no function that makes it."
+    for name, task in card.tasks.items():
+        if ":" not in task.make:
+            raise FormatError(
+                "field make is not module:function",
+                f"{file}, card {card.benchmark}, {name}",
+            )
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
+def _read_card(path: Path) -> tuple[str, Benchmark]:
+    "Read a card, with the tasks of its families."
+    card = _as_card(_card_data(path), path.name)
+    card = card.changed(tasks=_unfolded(card.tasks))
+    _check_makers(card, path.name)
+    return card.benchmark, card
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
 def _all_cards(s: Settings | None) -> dict[str, tuple[Benchmark, Path]]:
@@ -170,24 +190,34 @@ def _whole_documents(groups: Mapping[str, list[str]], wanted: float) -> set[str]
         found |= set(groups[key])
     return found
 
-# %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
+# %% ../../nbs/benchmarks/00_tasks.ipynb #b22e6e9f
+def _size_in(m: re.Match) -> int | float:
+    "Read the size in the name of a sample: a number of questions, or a share."
+    return int(m[2]) if m[2] else float(m[3])
+
+
 def sample_of(name: str) -> tuple[str, int | float]:
     "Split the name of a sample into the whole task and how many of its questions, or below 1 which share; 0: all."
     m = re.fullmatch(r"(.+)/sample(?:([1-9]\d*)|(0\.\d*[1-9]))", name)
-    return (m[1], int(m[2]) if m[2] else float(m[3])) if m else (name, 0)
+    return (m[1], _size_in(m)) if m else (name, 0)
 
 
-def sample_name(task: str, n: int | float) -> str:
-    "Name a sample of a task: so many of its questions, or below 1 such a share."
+def _check_size(n: int | float):
+    "Refuse a size that is neither a number of questions nor a share of them."
     if not (n > 0 and (n < 1 or n == int(n))):
         raise CallError(
             f"{n} is neither a number of questions nor a share",
             "sample",
             "say a share such as 0.1",
         )
+
+
+def sample_name(task: str, n: int | float) -> str:
+    "Name a sample of a task: so many of its questions, or below 1 such a share."
+    _check_size(n)
     return f"{task}/sample" + (f"{n:.6f}".rstrip("0") if n < 1 else f"{n:.0f}")
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
 def is_task(name: str, s: Settings | None = None) -> bool:
     "Tell whether a card names this task, or the one that it is a sample of."
     return sample_of(name)[0] in tasks(s)
@@ -209,17 +239,26 @@ def drawn_ids(ids: Iterable[str], n: int | float, docs: Iterable[str] = ()) -> s
     return _whole_documents(of, n * sum(map(len, of.values())))
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f23143
-def _drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
-    "Draw some questions, in their order."
+def _check_enough(n: int | float, questions: Sequence[Question]):
+    "Refuse to draw more questions than there are."
     if n > len(questions):
         raise CallError(
             f"{n} questions of {len(questions)}",
             f"sample{n}",
             "ask for fewer, or for the whole task",
         )
-    chosen = drawn_ids(
-        map(attrgetter("id"), questions), n, map(attrgetter("doc_key"), questions)
-    )
+
+
+def _ids_drawn(questions: Sequence[Question], n: int | float) -> set[str]:
+    "Draw the ids of some questions; of a share, by document."
+    ids = map(attrgetter("id"), questions)
+    return drawn_ids(ids, n, map(attrgetter("doc_key"), questions))
+
+
+def _drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
+    "Draw some questions, in their order."
+    _check_enough(n, questions)
+    chosen = _ids_drawn(questions, n)
     return [q for q in questions if q.id in chosen]
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #222ff474
@@ -227,40 +266,60 @@ def _how_many(n: int | float) -> str:
     "Put the size of a sample into words."
     return f"{n} questions" if n >= 1 else f"{100 * n:g} % of the questions, by document,"
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #893977ff
+def _card_of(whole: str, name: str, s: Settings | None) -> TaskCard:
+    "Find the card of a whole task; `name` is for errors."
+    known = tasks(s)
+    if whole not in known:
+        raise CallError(f"unknown task {name!r}", do=nearest(name, known))
+    return known[whole]
+
+
+def _card_of_sample(card: TaskCard, name: str) -> TaskCard:
+    "Describe a sample by the card of its whole task; it has no pieces, and is like no other."
+    whole, n = sample_of(name)
+    if card.shape != "choice":
+        raise CallError(
+            f"{whole} has documents, not questions", name, "only questions are sampled"
+        )
+    return card.changed(about=f"{_how_many(n)} of {whole}", pieces=[], like="")
+
 # %% ../../nbs/benchmarks/00_tasks.ipynb #11fd2687
 def the_card(name: str, s: Settings | None = None) -> TaskCard:
     "Look a task up in the cards, the package's and yours."
     whole, n = sample_of(name)
-    if whole not in (known := tasks(s)):
-        raise CallError(f"unknown task {name!r}", do=nearest(name, known))
-    card = known[whole]
-    if n and card.shape != "choice":
-        raise CallError(
-            f"{whole} has documents, not questions", name, "only questions are sampled"
-        )
-    return (
-        card.changed(about=f"{_how_many(n)} of {whole}", pieces=[], like="") if n else card
-    )
+    card = _card_of(whole, name, s)
+    return _card_of_sample(card, name) if n else card
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
+def _id_of_all(files: Iterable[UpstreamFile]) -> str:
+    "Hash the paths and ids of files, in their order."
+    lines = "".join(f"{f.path} {f.blob}\n" for f in files)
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+
+def _ids_by_key(files: Iterable[UpstreamFile]) -> dict[str, str]:
+    "Return the ids of files, by key."
+    return {f.key: f.blob for f in files}
+
+
 def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
     "List the ids of an input's files; of more than twenty files of documents one id for all."
     files = files_of(inputs)
     if shape == "choice" or len(files) <= 20:
-        return {f.key: f.blob for f in files}
-    return {
-        inputs: hashlib.sha256(
-            "".join(f"{f.path} {f.blob}\n" for f in files).encode()
-        ).hexdigest()[:16]
-    }
+        return _ids_by_key(files)
+    return {inputs: _id_of_all(files)}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #857c6acc
+def _on_offer(name: str, fields: Mapping[str, str]) -> dict[str, str]:
+    "Return what a function that makes a task may take: its name, as task or as part, and its fields."
+    return {"task": name, "part": name} | dict(fields)
+
+
 def _arguments(make: Callable, name: str, fields: Mapping[str, str]) -> dict[str, str]:
     "Choose of a task's name and fields what the function that makes it takes."
     takes = inspect.signature(make).parameters
-    return {
-        k: v for k, v in ({"task": name, "part": name} | dict(fields)).items() if k in takes
-    }
+    return {k: v for k, v in _on_offer(name, fields).items() if k in takes}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #ef98c37c
 def _key_of(item: Question | Document) -> str:
@@ -271,6 +330,12 @@ def _key_of(item: Question | Document) -> str:
 def _are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
     "Tell whether all files are in the cache or the local copy."
     return all(where(f, s) in ("cache", "local") for f in files)
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #9d601f0e
+def _made(name: str, card: TaskCard, s: Settings) -> list[Any]:
+    "Make the questions or documents of a whole task by the function that its card names."
+    make = named_object(card.make, _card_path(name, s))
+    return make(s, **_arguments(make, name, card.values))
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
@@ -320,8 +385,7 @@ class Task:
         "Return its questions or documents, in order."
         if self.given is not None:
             return self.given
-        make = named_object(self.card.make, _card_path(self.whole, self.settings))
-        made = make(self.settings, **_arguments(make, self.whole, self.fields))
+        made = _made(self.whole, self.card, self.settings)
         return _drawn(made, self.drawn) if self.drawn else made
 
     @property
@@ -421,14 +485,17 @@ def find_task(name: str, s: Settings | None = None) -> Task:
     return Task(name, the_card(name, s), s)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #82e9608c
+def _id_with_names(docs: list[Document]) -> str:
+    "Hash documents together with the names in them."
+    names = [d.names for d in docs]
+    both = msgspec.json.encode((documents_id(docs), names))
+    return hashlib.sha256(both).hexdigest()[:16]
+
+
 def _given_id(docs: list[Document]) -> str:
     "Hash documents, and the names that a system may look for in them."
-    words, names = documents_id(docs), [d.names for d in docs]
-    return (
-        hashlib.sha256(msgspec.json.encode((words, names))).hexdigest()[:16]
-        if any(names)
-        else words
-    )
+    named = any(d.names for d in docs)
+    return _id_with_names(docs) if named else documents_id(docs)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #444adde6
 def given_task(items: Iterable[Question | Document], s: Settings | None = None) -> Task:

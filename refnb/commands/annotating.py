@@ -14,14 +14,17 @@ from ..core.settings import Settings, load_settings
 from .terminal import echo, messages, print_json, print_table
 
 # %% ../../nbs/commands/07_annotating.ipynb #42ef34aa
+def _stage_json(done: Any, name: str) -> dict[str, Any]:
+    "Convert a stage to JSON: counts, and scores where there is a gold annotation."
+    found = {"counts": done.stages[name].counts}
+    if name in done.scores:
+        found["scores"] = done.scores[name]
+    return found
+
+
 def _stages_json(done: Any) -> dict[str, Any]:
     "Convert the stages of an annotation to JSON: counts, and scores where there is a gold annotation."
-    out = {}
-    for name, stage in done.stages.items():
-        out[name] = {"counts": stage.counts}
-        if name in done.scores:
-            out[name]["scores"] = done.scores[name]
-    return out
+    return {name: _stage_json(done, name) for name in done.stages}
 
 # %% ../../nbs/commands/07_annotating.ipynb #0ab946ca
 def _score_row(stage: str, scores: dict[str, float]) -> dict[str, str]:
@@ -119,25 +122,40 @@ def _proposed_json(found: Any) -> list[dict[str, Any]]:
     return out
 
 
-def _propose(document: Any, out: Path, system: str, s: Settings, json: bool):
-    "Propose the characters of a book for you to edit."
+def _write_proposed(found: Any, out: Path) -> Path:
+    "Write the list of proposed characters into a folder; return its file."
     from refnb.core.files import make_folder, write_atomic
-    from refnb.models.annotation.stages import propose_characters
 
-    found = propose_characters(document, 40, system, s)
     make_folder(out)
-    path = write_atomic(out / "proposed.yaml", found.yaml)
+    return write_atomic(out / "proposed.yaml", found.yaml)
+
+
+def _show_proposed(found: Any, path: Path, json: bool):
+    "Print the characters that were proposed, and what to do with their file."
     if json:
         return print_json({"proposed": str(path), "characters": _proposed_json(found)})
     echo(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
 
+
+def _propose(document: Any, out: Path, system: str, s: Settings, json: bool):
+    "Propose the characters of a book for you to edit."
+    from refnb.models.annotation.stages import propose_characters
+
+    found = propose_characters(document, 40, system, s)
+    _show_proposed(found, _write_proposed(found, out), json)
+
 # %% ../../nbs/commands/07_annotating.ipynb #c0ffee01
-def _make_page(book: Any, name: str, window: int, length: int, out: str, json: bool):
-    "Write the page for one window of a book."
+def _write_page(book: Any, window: int, length: int, out: str) -> Path:
+    "Write the page for one window of a book; return its file."
     from refnb.core.files import write_atomic
     from refnb.models.annotation.checking import correction_page
 
-    path = write_atomic(out, correction_page(book, window, length))
+    return write_atomic(out, correction_page(book, window, length))
+
+
+def _make_page(book: Any, name: str, window: int, length: int, out: str, json: bool):
+    "Write the page for one window of a book, and print what to do with it."
+    path = _write_page(book, window, length, out)
     if json:
         return print_json({"page": str(path), "window": window})
     echo(
@@ -145,6 +163,18 @@ def _make_page(book: Any, name: str, window: int, length: int, out: str, json: b
     )
 
 # %% ../../nbs/commands/07_annotating.ipynb #7052c832
+def _check_page(out: str, by: str):
+    "Refuse a page without a file, and one that names whose corrections it takes."
+    if not out:
+        raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
+    if by:
+        raise CallError(
+            "a new page has no corrections yet",
+            "--by",
+            "name the files that people handed in",
+        )
+
+
 def correct_(
     book: str,  # one document with clusters: annotation.jsonl of `refnb annotate`,
     # or any readable file
@@ -164,14 +194,7 @@ def correct_(
     d = _annotated(book)
     if files:
         return _corrections(read_corrections(files, d), out, by, json)
-    if not out:
-        raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
-    if by:
-        raise CallError(
-            "a new page has no corrections yet",
-            "--by",
-            "name the files that people handed in",
-        )
+    _check_page(out, by)
     _make_page(d, book, window, length, out, json)
 
 # %% ../../nbs/commands/07_annotating.ipynb #675ea774
@@ -214,13 +237,25 @@ def _agreement_row(a: Any) -> dict[str, Any]:
     )
 
 # %% ../../nbs/commands/07_annotating.ipynb #39ba8901
+def _differences_of(a: Any) -> list[dict[str, Any]]:
+    "Make a row for each mention that two annotators see differently."
+    return [_compared(a) | _difference(x) for x in a.differences]
+
+
 def _differing(agreements: Iterable[Any]) -> list[dict[str, Any]]:
     "Make a row for each mention that two people see differently; what was given is no person."
     rows = []
     for a in agreements:
         if a.first != "given":
-            rows += [_compared(a) | _difference(x) for x in a.differences]
+            rows += _differences_of(a)
     return rows
+
+
+def _print_differing(agreements: Iterable[Any]):
+    "Print the mentions that people see differently, if there are any."
+    if rows := _differing(agreements):
+        echo("", "what people see differently")
+        print_table([r | {"words": r["words"][:60]} for r in rows])
 
 
 def _corrections(got: Any, out: str, by: str, json: bool):
@@ -234,9 +269,7 @@ def _corrections(got: Any, out: str, by: str, json: bool):
         agreement = list(map(_agreement_json, got.agreements))
         return print_json({"unit": "percent", "written": len(docs), "agreement": agreement})
     print_table(list(map(_agreement_row, got.agreements)))
-    if rows := _differing(got.agreements):
-        echo("", "what people see differently")
-        print_table([r | {"words": r["words"][:60]} for r in rows])
+    _print_differing(got.agreements)
     if docs:
         echo(f"{len(docs)} corrected window{'s' * (len(docs) > 1)} in {out}")
 

@@ -23,22 +23,32 @@ from refnb.commands.terminal import (
 )
 
 # %% ../../nbs/commands/03_building.ipynb #64adf9ce
-def _authors_build(mode: str, corpus: str, of: str, rules: dict):
-    "Build IdentifyMe with the names that its authors gave to entities."
-    from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
+def _check_named(corpus: str, of: str):
+    "Refuse a corpus or a split whose entities the authors did not name."
+    from refnb.benchmarks.identifyme.released import DATASETS
 
-    known = dict(zip(DATASETS.values(), DATASETS))
-    if corpus not in known or of not in ("", "train"):
+    if corpus not in DATASETS.values() or of not in ("", "train"):
         raise CallError(
             "the authors named the training splits of litbank and fantasycoref",
             "--names",
             "say --corpus litbank, and no other split",
         )
-    return rebuilt(
-        mode=mode,
-        corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS),
-        **rules,
-    )
+
+
+def _data_sets_of(corpus: str) -> list[str]:
+    "List the data sets to build from: LitBank's own, or all, since FantasyCoref is built with it."
+    from refnb.benchmarks.identifyme.released import DATASETS
+
+    known = dict(zip(DATASETS.values(), DATASETS))
+    return [known[corpus]] if corpus == "litbank" else list(DATASETS)
+
+
+def _authors_build(mode: str, corpus: str, of: str, rules: dict):
+    "Build IdentifyMe with the names that its authors gave to entities."
+    from refnb.benchmarks.identifyme.released import rebuilt
+
+    _check_named(corpus, of)
+    return rebuilt(mode=mode, corpora=_data_sets_of(corpus), **rules)
 
 # %% ../../nbs/commands/03_building.ipynb #898e6020
 def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
@@ -49,17 +59,34 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
         return _authors_build(mode, corpus, of, rules)
     return build_benchmark("identifyme", corpus, mode, names, of, **rules)
 
+# %% ../../nbs/commands/03_building.ipynb #db1d0e75
+def _where(out: str) -> str:
+    "Word where questions are written, or how to write them."
+    return f" in {out}" if out else "; --out FILE writes them"
+
 # %% ../../nbs/commands/03_building.ipynb #6a62fc56
+def _by_document(b: Any) -> list[dict[str, Any]]:
+    "Make a row for each document, with what became of it."
+    return b.table().to_dict("records")
+
+
 def _show_build(b: Any, questions: int, out: str):
     "Print what became of each document, and how many questions there are."
-    print_table(b.table().to_dict("records"))
+    print_table(_by_document(b))
     for key, why in b.pool.rejected.items():
         echo(f"left out: {key}: {why}")
-    echo(
-        f"{questions} questions in {out}"
-        if out
-        else f"{questions} questions; --out FILE writes them"
-    )
+    echo(f"{questions} questions{_where(out)}")
+
+
+def _build_json(b: Any, questions: int, out: str) -> dict[str, Any]:
+    "Describe a build as JSON."
+    return {
+        "questions": questions,
+        "file": out,
+        "stories": len(b.pool.stories),
+        "rejected": b.pool.rejected,
+        "pool": _by_document(b),
+    }
 
 # %% ../../nbs/commands/03_building.ipynb #fe4b70c0
 def build_identifyme_(
@@ -92,45 +119,49 @@ def build_identifyme_(
         if out:
             write_jsonl(out, questions, canary=True)
     if json:
-        return print_json(
-            {
-                "questions": len(questions),
-                "file": out,
-                "stories": len(b.pool.stories),
-                "rejected": b.pool.rejected,
-                "pool": b.table().to_dict("records"),
-            }
-        )
+        return print_json(_build_json(b, len(questions), out))
     _show_build(b, len(questions), out)
 
 # %% ../../nbs/commands/03_building.ipynb #9a0c0024
+def _right_in_words(result: dict[str, Any]) -> str:
+    "Word how many right answers there are of each kind."
+    return ", ".join(f"{v:,} {k}" for k, v in result["right"].items())
+
+
+def _guesses_in_words(result: dict[str, Any]) -> str:
+    "Word what one scores without reading, in percent."
+    known = [k for k in ("random", "nearest-mention") if k in result]
+    return ", ".join(f"{k} {100 * result[k]:.1f} %" for k in known)
+
+
 def _show_audit(result: dict[str, Any], questions: int, out: str):
     "Print what the right answers are, what guessing scores, and how many questions there are."
-    right = ", ".join(f"{v:,} {k}" for k, v in result["right"].items())
-    guesses = ", ".join(
-        f"{k} {100 * result[k]:.1f} %" for k in ("random", "nearest-mention") if k in result
-    )
     echo(
-        f"right answers: {right}; without reading: {guesses}",
-        f"{questions:,} questions of {result['documents']:,} documents"
-        + (f" in {out}" if out else "; --out FILE writes them"),
+        f"right answers: {_right_in_words(result)}; without reading: {_guesses_in_words(result)}",
+        f"{questions:,} questions of {result['documents']:,} documents{_where(out)}",
     )
 
 # %% ../../nbs/commands/03_building.ipynb #f27a5209
+def _rules_of(benchmark: str, set_: list[str], seed: int) -> dict[str, Any]:
+    "Read the rules of a benchmark from NAME=VALUE pairs; a seed among them counts."
+    from refnb.benchmarks.bookcoref.questions import FilterRules
+    from refnb.benchmarks.pronouns import PronounRules
+
+    kind = PronounRules if benchmark == "pronouns" else FilterRules
+    return {"seed": seed} | as_rules(given_settings(set_), kind)
+
+
 def _build_other(
     benchmark: str, out: str, seed: int, corpus: str, of: str, set_: list[str], json: bool
 ):
     "Build questions in GAP's or BookCoref's form, write them, and print what guessing scores."
-    from refnb.benchmarks.bookcoref.questions import FilterRules
     from refnb.benchmarks.identifyme.building import build_other
-    from refnb.benchmarks.pronouns import PronounRules, audit
+    from refnb.benchmarks.pronouns import audit
     from refnb.core.files import write_jsonl
 
-    rules = as_rules(
-        given_settings(set_), PronounRules if benchmark == "pronouns" else FilterRules
-    )
+    rules = _rules_of(benchmark, set_, seed)
     with busy(json, "building"):
-        questions = build_other(benchmark, corpus, of, **{"seed": seed} | rules)
+        questions = build_other(benchmark, corpus, of, **rules)
         if out:
             write_jsonl(out, questions, canary=True)
     result = audit(questions)
@@ -190,6 +221,12 @@ def _size_of(folder: Path) -> dict[str, Any]:
     }
 
 # %% ../../nbs/commands/03_building.ipynb #77b63792
+def _check_form(form: str):
+    "Refuse an unknown form of KITMUS' files."
+    if form not in ("files", "dataset"):
+        raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
+
+
 def build_kitmus_(
     out: str = "",  # output folder (new); its name begins every id
     resources: str = "own",  # own, released (refnb fetch kitmus-resources), or a folder
@@ -218,8 +255,7 @@ def build_kitmus_(
         _whole_numbers(sizes, "--sizes"),
         seed,
     )
-    if form not in ("files", "dataset"):
-        raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
+    _check_form(form)
     chosen = split_names(variants) or list(VARIANTS)
     with busy(json, "building") as say:
         if form == "files":
@@ -254,17 +290,22 @@ def build_study_(
     )
 
 # %% ../../nbs/commands/03_building.ipynb #6bde8281
+def _rows_of(e: Any, texts: list[str]):
+    "Embed texts with a loaded encoder, a row each."
+    import numpy as np
+
+    e.embed(texts)
+    return np.stack(list(map(e.known.__getitem__, texts)))
+
+
 def _encoder(name: str):
     "Load an encoder with weights as a function from texts to rows."
-    import numpy as np
     from refnb.models.pairs.encoders import load_encoder, the_pair_model
 
     e = load_encoder(m := the_pair_model(name))
 
     def rows(texts):
-        prefixed = [m.text_prefix + t for t in texts]
-        e.embed(prefixed)
-        return np.stack(list(map(e.known.__getitem__, prefixed)))
+        return _rows_of(e, [m.text_prefix + t for t in texts])
 
     return rows
 
@@ -279,6 +320,19 @@ def _alt_rules(given: dict[str, str], seed: int):
         raise CallError(str(e), "--set") from None
 
 # %% ../../nbs/commands/03_building.ipynb #e2f21273
+def _alt_result(built: Any, pages: int, out: str) -> dict[str, Any]:
+    "Describe a sample as JSON: questions, pages, and the tables of the builder."
+    return {
+        "questions": len(built.drafts),
+        "pages": pages,
+        "folder": out,
+        "filters": built.candidates.table(),
+        "pairs": built.table(),
+        "groups": built.groups(),
+        "leaks": built.leaks(),
+    }
+
+
 def _show_tables(result: dict[str, Any], names: list[str]):
     "Print some of the tables of a result, each with an empty line behind it."
     for name in names:
@@ -312,15 +366,7 @@ def build_altentities_(
             encoder=_encoder(encoder) if encoder else tfidf_vectors,
         )
         made = write_to_annotate(out, built, each, send)
-    result: dict[str, Any] = {
-        "questions": len(built.drafts),
-        "pages": len(made) - 2,
-        "folder": out,
-        "filters": built.candidates.table(),
-        "pairs": built.table(),
-        "groups": built.groups(),
-        "leaks": built.leaks(),
-    }
+    result = _alt_result(built, len(made) - 2, out)
     if json:
         return print_json(result)
     _show_tables(result, ["filters", "pairs", "groups", "leaks"])
@@ -329,15 +375,17 @@ def build_altentities_(
     )
 
 # %% ../../nbs/commands/03_building.ipynb #b4edf0c7
-def _refuse_short(joined: Any, folder: str, least: int):
-    "Fail where no question has enough expressions, with what was handed in and set aside."
+def _set_aside(counts: dict[str, int]) -> str:
+    "Word how many expressions were refused or flagged, and why."
     from refnb.benchmarks.altentities.builder import FLAGGED, REFUSED
 
-    lost = ", ".join(
-        f"{words} {joined.counts[k]}"
-        for k, words in (REFUSED | FLAGGED).items()
-        if k in joined.counts
-    )
+    whys = (REFUSED | FLAGGED).items()
+    return ", ".join(f"{words} {counts[k]}" for k, words in whys if k in counts)
+
+
+def _refuse_short(joined: Any, folder: str, least: int):
+    "Fail where no question has enough expressions, with what was handed in and set aside."
+    lost = _set_aside(joined.counts)
     of_those = f"; of those handed in: {lost}" if lost else ""
     raise DataError(
         f"none of {len(joined.short)} questions has {least} expressions{of_those}",
@@ -346,6 +394,21 @@ def _refuse_short(joined: Any, folder: str, least: int):
     )
 
 # %% ../../nbs/commands/03_building.ipynb #0fdbed21
+def _collected_json(joined: Any, by_file: dict[str, Any]) -> dict[str, Any]:
+    "Describe collected expressions as JSON: the files and their questions, and what became of the expressions."
+    return {
+        "files": {file: len(qs) for file, qs in by_file.items()},
+        "expressions": joined.counts,
+        "short": list(joined.short),
+    }
+
+
+def _file_line(file: str, questions: list[Any]) -> str:
+    "Word how many questions and expressions a file has."
+    n = sum(len(q.expressions) for q in questions)
+    return f"{file}: {len(questions)} questions, {n} expressions"
+
+
 def collect_(
     folder: str,  # folder made by `refnb build altentities`
     files: list[str],  # files that annotators returned
@@ -366,18 +429,10 @@ def collect_(
     made = write_collected(out or Path(folder) / "data", joined)
     by_file = dict(zip(map(str, made), joined.files.values()))
     if json:
-        return print_json(
-            {
-                "files": {file: len(qs) for file, qs in by_file.items()},
-                "expressions": joined.counts,
-                "short": list(joined.short),
-            }
-        )
+        return print_json(_collected_json(joined, by_file))
     print_table(joined.table())
     for file, qs in by_file.items():
-        echo(
-            f"{file}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions"
-        )
+        echo(_file_line(file, qs))
     if joined.short:
         echo(
             f"{len(joined.short)} questions have fewer than {least} expressions and were left out"

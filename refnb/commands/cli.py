@@ -108,19 +108,15 @@ def _version(wanted: bool):
         raise typer.Exit()
 
 
+_Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
 @app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error.")
-    ] = False,
-):
+def _root(context: typer.Context, version: _Version = False, debug: _Debug = False):
     if context.invoked_subcommand is None:
         echo(*context.get_help().split("\n"))
 
@@ -133,27 +129,35 @@ def _traceback(e: BaseException) -> int:
     return 1
 
 # %% ../../nbs/commands/11_cli.ipynb #910db884
+def _call(args: list[str]) -> int:
+    "Call the command that a line names; typer does not see --debug."
+    rest = [a for a in args if a != "--debug"]
+    return int(app(rest, prog_name="refnb", standalone_mode=False) or 0)
+
+
+def _say_fault(e: BaseException, debug: bool) -> int:
+    "Print an exception as one line, or with where it came from; return the exit status."
+    if debug:
+        return _traceback(e)
+    line, status = fault_line(e)
+    echo(f"refnb: {line}", to=sys.stderr)
+    return status
+
+
+def _words_of(args: list[str] | None) -> list[str]:
+    "Return the words of a command line; by default those of this process, without the program's name."
+    return sys.argv[1:] if args is None else list(args)
+
+
 def main(args: list[str] | None = None) -> int:
     "Run a command line, without the program's name: 0 done, 1 the work failed, 2 the call was wrong."
-    args = sys.argv[1:] if args is None else list(args)
-    debug = "--debug" in args
+    words = _words_of(args)
     try:
-        return int(
-            app(
-                [a for a in args if a != "--debug"],
-                prog_name="refnb",
-                standalone_mode=False,
-            )
-            or 0
-        )
+        return _call(words)
     except typer.Exit as e:
         return e.exit_code
     except (Exception, KeyboardInterrupt) as e:
-        if debug:
-            return _traceback(e)
-        line, status = fault_line(e)
-        echo(f"refnb: {line}", to=sys.stderr)
-        return status
+        return _say_fault(e, "--debug" in words)
 
 # %% ../../nbs/commands/11_cli.ipynb #ad08f672
 def _ready():

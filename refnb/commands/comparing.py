@@ -37,11 +37,16 @@ def view_(
     echo(f"{n:,} {what}, {result['bytes'] / 1e6:.1f} MB, in {path}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #80e30c6f
+def _show_board(b: Any):
+    "Print the ranking of a task, below its name and metric."
+    echo("", f"{b.task}: {b.metric} (%)")
+    print_table([r.row() for r in b.ranked])
+
+
 def _show_boards(made: Any):
     "Print the ranking of each task, and the systems that are not ranked."
     for b in made.boards:
-        echo("", f"{b.task}: {b.metric} (%)")
-        print_table([r.row() for r in b.ranked])
+        _show_board(b)
     for x in made.left:
         echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
 
@@ -160,10 +165,14 @@ def _need(x: Any, samples: bool) -> dict[str, Any]:
     return row | ({"samples of each question": x.samples or "no number"} if samples else {})
 
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
-def _two_systems(task: str, system: list[str]) -> list[Any]:
-    "Find the two systems that were named: by their runs' folders, or by names that answered the task."
-    from refnb.core.runs import load_run
+def _check_known(task: str, system: str):
+    "Refuse an unknown name of a task or a system; a folder is read later."
+    if not Path(system).is_dir():
+        check_name(f"{task}:{system}")
 
+
+def _check_two(task: str, system: list[str]):
+    "Refuse another number of systems, and an unknown name of a task or a system."
     if len(system) not in (0, 2):
         raise CallError(
             f"{len(system)} given, not two",
@@ -171,21 +180,29 @@ def _two_systems(task: str, system: list[str]) -> list[Any]:
             "name two that answered the task, or none",
         )
     for x in system:
-        if not Path(x).is_dir():
-            check_name(f"{task}:{x}")
+        _check_known(task, x)
+
+
+def _two_systems(task: str, system: list[str]) -> list[Any]:
+    "Find the two systems that were named: by their runs' folders, or by names that answered the task."
+    from refnb.core.runs import load_run
+
+    _check_two(task, system)
     return [load_run(Path(x)) if Path(x).is_dir() else x for x in system]
+
+# %% ../../nbs/commands/08_comparing.ipynb #8be9f633
+def _basis(noise: Any, system: list[str]) -> str:
+    "Word what the power rests on: assumed answers, or those of two systems."
+    if noise.assumed:
+        return f"assumed: {noise.assumed}"
+    return f"measured on the answers of {system[0]} and {system[1]}"
 
 # %% ../../nbs/commands/08_comparing.ipynb #194e4d30
 def _show_power(task: str, system: list[str], found: Any):
     "Print the smallest difference that a task can show, and what smaller ones need."
     noise = found.noise
-    basis = (
-        f"assumed: {noise.assumed}"
-        if noise.assumed
-        else f"measured on the answers of {system[0]} and {system[1]}"
-    )
     echo(
-        f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {basis}",
+        f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {_basis(noise, system)}",
         f"minimum detectable difference: {100 * found.detectable:.1f} points "
         f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)",
     )

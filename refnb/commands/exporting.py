@@ -12,17 +12,22 @@ from typing import Any, cast
 from ..core.types import CallError, DataError, nearest
 from ..core.settings import load_settings
 from .terminal import busy, check_settings, echo, given_settings, print_json
-from .scoring import print_notes, questions_asked
+from .scoring import print_all_notes, questions_asked
 
 # %% ../../nbs/commands/10_exporting.ipynb #641296fc
+def _refuse_tool(to: str, known: list[str]):
+    "Fail with the tools that there are."
+    raise CallError(
+        f"unknown tool {to!r}" if to else "no tool is named",
+        "--to",
+        f"say {', '.join(known[:-1])} or {known[-1]}",
+    )
+
+
 def _check_tool(to: str, known: list[str], out: str):
     "Refuse an unknown tool, and a call without a folder."
     if to not in known:
-        raise CallError(
-            f"unknown tool {to!r}" if to else "no tool is named",
-            "--to",
-            f"say {', '.join(known[:-1])} or {known[-1]}",
-        )
+        _refuse_tool(to, known)
     if not out:
         raise CallError("no folder is named", "--out", "say --out FOLDER")
 
@@ -111,17 +116,13 @@ def _export_run(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     from refnb.results.every_eval_ever import export_run
 
     check_settings(changed, ["organization", "relationship", "text"])
-    path = export_run(run, out, **cast(dict[str, Any], changed))
-    return {"record": str(path)}
+    return {"record": str(export_run(run, out, **cast(Any, changed)))}
 
 # %% ../../nbs/commands/10_exporting.ipynb #725f6f74
-def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
-    "Write a run's answers as GAP's predictions."
-    from refnb.core.answer_files import gap_answers_text
-    from refnb.core.files import write_atomic
+def _answered_run(run: str) -> tuple[Any, list]:
+    "Find a run whose answers are here, and the questions that it answered."
     from refnb.results.every_eval_ever import find_run
 
-    check_settings(changed, [])
     s = load_settings()
     found = find_run(run, s).run
     if not found:
@@ -130,29 +131,53 @@ def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
             run,
             "run the system again",
         )
-    questions = questions_asked(found, s)
-    return {
-        "file": str(write_atomic(out, gap_answers_text(questions, found.answers()))),
-        "answers": len(questions),
-    }
+    return found, questions_asked(found, s)
+
+
+def _write_gap(out: str, questions: list, answers: dict) -> Path:
+    "Write answers as GAP's predictions; return the file."
+    from refnb.core.answer_files import gap_answers_text
+    from refnb.core.files import write_atomic
+
+    return write_atomic(out, gap_answers_text(questions, answers))
+
+
+def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
+    "Write a run's answers as GAP's predictions."
+    check_settings(changed, [])
+    found, questions = _answered_run(run)
+    path = _write_gap(out, questions, found.answers())
+    return {"file": str(path), "answers": len(questions)}
 
 # %% ../../nbs/commands/10_exporting.ipynb #2f2e59a6
+def _count_files(folder: Path) -> int:
+    "Count the files in a folder, at any depth."
+    return sum(map(Path.is_file, folder.rglob("*")))
+
+
 def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write reports as an RO-Crate."
     from refnb.results.research_crate import export_crate
 
     check_settings(changed, [])
     folder = export_crate(name, out)
-    return {"folder": str(folder), "files": sum(map(Path.is_file, folder.rglob("*")))}
+    return {"folder": str(folder), "files": _count_files(folder)}
 
 # %% ../../nbs/commands/10_exporting.ipynb #f03d0686
+def _documents_of(name: str, settings: dict[str, str]) -> list:
+    "Read a file of documents with its settings, or load a corpus; print what the reader left out or changed."
+    from refnb.core.corpora import load
+    from refnb.core.reading import read_documents
+
+    check_settings(settings, ["by", "layer"])
+    docs = read_documents(name, **settings) if Path(name).exists() else load(name)
+    print_all_notes(name, docs)
+    return docs
+
+
 def _export_documents(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write a corpus, or a file of documents, in another format."
-    from refnb.core.corpora import load
-    from refnb.core.reading import read_documents, write_documents
+    from refnb.core.reading import write_documents
 
-    check_settings(changed, ["by", "layer"])
-    docs = read_documents(name, **changed) if Path(name).exists() else load(name)
-    for d in docs:
-        print_notes(f"{name}, {d.doc_key}", d)
+    docs = _documents_of(name, changed)
     return {"file": str(write_documents(out, docs)), "documents": len(docs)}

@@ -24,6 +24,19 @@ def _refuse_faults(faults: Sequence[Any]):
             do="see above",
         )
 
+# %% ../../nbs/commands/02_installing.ipynb #2d393d4d
+def _show_findings(found: Sequence[Any], json: bool):
+    "Print what the checks found; it works where nothing is a fault."
+    if json:
+        print_json(
+            {
+                "works": not any(map(attrgetter("fault"), found)),
+                "findings": [f._asdict() for f in found],
+            }
+        )
+    else:
+        print_table([f.row() for f in found])
+
 # %% ../../nbs/commands/02_installing.ipynb #66d26b95
 def doctor_(
     json: bool = False,  # print one JSON object
@@ -33,12 +46,8 @@ def doctor_(
 
     with busy(json, "looking at this machine"):
         found = examine()
-    faults = list(filter(attrgetter("fault"), found))
-    if json:
-        print_json({"works": not faults, "findings": [f._asdict() for f in found]})
-    else:
-        print_table([f.row() for f in found])
-    _refuse_faults(faults)
+    _show_findings(found, json)
+    _refuse_faults(list(filter(attrgetter("fault"), found)))
 
 # %% ../../nbs/commands/02_installing.ipynb #a33ee816
 def _moves(bar: Any, task: Any) -> Callable[[Any, int], None]:
@@ -52,12 +61,17 @@ def _moves(bar: Any, task: Any) -> Callable[[Any, int], None]:
     return moved
 
 # %% ../../nbs/commands/02_installing.ipynb #db75d13e
-def _bar(total: int):
-    "Make a progress bar on a terminal, and the function that moves it."
+def _to_come(got: Sequence[Any]) -> int:
+    "Sum how many bytes of some sets of files are to be downloaded."
+    return sum(map(attrgetter("to_come"), got))
+
+
+def _bar(got: Sequence[Any]):
+    "Make a progress bar over sets of files on a terminal, and the function that moves it."
     if not sys.stderr.isatty():
         return contextlib.nullcontext(), None
     bar = new_bar(of_bytes=True)
-    return bar, _moves(bar, bar.add_task("fetching", total=total or None))
+    return bar, _moves(bar, bar.add_task("fetching", total=_to_come(got) or None))
 
 # %% ../../nbs/commands/02_installing.ipynb #dd94ef88
 def _check(files, s) -> list:
@@ -67,16 +81,24 @@ def _check(files, s) -> list:
     return fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
 
 # %% ../../nbs/commands/02_installing.ipynb #a30d80bc
+def _file_of_hub(name: str, s, check: bool):
+    "Find a file of a hub, or download it; a check refuses a missing one."
+    from refnb.core.hub import fetch_hub, hub_path, lacks
+
+    path = hub_path(name, s)
+    if check and not path:
+        raise DataError(lacks(name), name)
+    return path or fetch_hub(name, s)
+
+
 def _fetch_hub(name: str, s, check: bool, say):
     "Download a file of a hub; it has no known checksum, so a check reads it."
     from refnb.core.corpora import gold_clusters
-    from refnb.core.hub import fetch_hub, hub_path, lacks, the_hub_file
+    from refnb.core.hub import the_hub_file
 
     f = the_hub_file(name)
-    if check and not hub_path(name, s):
-        raise DataError(lacks(name), name)
-    path = hub_path(name, s) or fetch_hub(name, s)
-    say(f"{name}: {len(gold_clusters(path))} books, counted as published ({f.licence})")
+    books = len(gold_clusters(_file_of_hub(name, s, check)))
+    say(f"{name}: {books} books, counted as published ({f.licence})")
 
 # %% ../../nbs/commands/02_installing.ipynb #aec56825
 def _surveyed(names: list[str], s: Settings) -> list[Any]:
@@ -93,20 +115,30 @@ def _fetched(got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool)
 
     if check:
         return _check(files, s)
-    bar, moved = _bar(sum(map(attrgetter("to_come"), got)))
+    bar, moved = _bar(got)
     with bar:
         return fetch_files(files, s, moved)
 
 # %% ../../nbs/commands/02_installing.ipynb #9077177d
+def _print_faults(faults: Sequence[Exception], most: int = 20):
+    "Print the first faults, a line each."
+    for e in faults[:most]:
+        echo(f"refnb: {e}", to=sys.stderr)
+
+
 def _report_faults(faults: Sequence[Exception], files: int, check: bool):
     "Print the first faults, and fail if there are any."
-    for e in faults[:20]:
-        echo(f"refnb: {e}", to=sys.stderr)
+    _print_faults(faults)
     if faults:
         not_done = "verified" if check else "downloaded"
         raise DataError(
             f"{len(faults)} of {files} files could not be {not_done}", do="see above"
         )
+
+# %% ../../nbs/commands/02_installing.ipynb #c2490eb6
+def _set_line(g: Any) -> str:
+    "Word a set of files: how many are here, and how much is to be downloaded."
+    return f"{g.name}: {g.files} files, {g.here} here, {g.to_come / 1e6:.1f} MB to download ({g.licence})"
 
 # %% ../../nbs/commands/02_installing.ipynb #f6e8bed8
 def fetch(
@@ -129,9 +161,7 @@ def fetch(
     got = _surveyed([n for n in names if n not in known], s)
     files = list(dict.fromkeys(chain.from_iterable(files_of(g.name) for g in got)))
     for g in got:
-        say(
-            f"{g.name}: {g.files} files, {g.here} here, {g.to_come / 1e6:.1f} MB to download ({g.licence})"
-        )
+        say(_set_line(g))
     faults = _fetched(got, files, s, check)
     if json:
         print_json({"files": len(files), "failed": list(map(str, faults))})

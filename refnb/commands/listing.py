@@ -13,17 +13,24 @@ from ..core.settings import Settings, load_settings, packaged
 from .terminal import echo, print_json, print_table
 
 # %% ../../nbs/commands/01_listing.ipynb #7122f3b0
+def _numbers_of(line: Any) -> dict[str, Any]:
+    "Return how many numbers a table prints, and what became of them."
+    return {
+        "printed": line.printed,
+        "match": line.match,
+        "differ": line.differ,
+        "unexplained": line.unexplained,
+        "missing": line.missing,
+    }
+
+
 def _table_row(line: Any) -> dict[str, Any]:
     "Make the row of a table of the status board."
     return {
         "table": line.name,
         "kind": line.kind,
         "state": line.state,
-        "printed": line.printed,
-        "match": line.match,
-        "differ": line.differ,
-        "unexplained": line.unexplained,
-        "missing": line.missing,
+        **_numbers_of(line),
         "report": line.report,
         "made from": line.needs,
         "cost": line.cost,
@@ -49,16 +56,17 @@ def _has_summary(system: str, task: str, s: Settings) -> bool:
         return False
 
 # %% ../../nbs/commands/01_listing.ipynb #1d40973f
+def _summary_in_words(line: Any, s: Settings) -> str:
+    "Word whether the answers of a system have a summary, by the first task that it answered."
+    first = line.answers.split(", ")[0]
+    return "a summary is" if _has_summary(line.system, first, s) else "nor is a summary"
+
+
 def _needs(line: Any, s: Settings) -> str:
     "Word what a system needs; of published answers that are not here, whether their summary is."
     if not line.needs.endswith("(not here)") or not line.system.startswith("published/"):
         return line.needs
-    summary = (
-        "a summary is"
-        if _has_summary(line.system, line.answers.split(", ")[0], s)
-        else "nor is a summary"
-    )
-    return f"{line.needs[:-1]}; {summary})"
+    return f"{line.needs[:-1]}; {_summary_in_words(line, s)})"
 
 
 def _systems(s: Settings) -> list[dict]:
@@ -74,21 +82,26 @@ def _brief(names: list[str], most: int = 12) -> str:
         f", and {len(names) - most} more" if len(names) > most else ""
     )
 
+# %% ../../nbs/commands/01_listing.ipynb #ecbd761a
+def _tasks_in_words(card: Any, s: Settings) -> str:
+    "Name the tasks of a benchmark, and those whose texts are not here."
+    from refnb.benchmarks.tasks import task_is_here
+
+    tasks = []
+    for name in card.tasks if card else ():
+        tasks.append(name if task_is_here(name, s) else f"{name} (not here)")
+    return _brief(tasks) or "not built yet"
+
 # %% ../../nbs/commands/01_listing.ipynb #0b98a376
 def _benchmark_row(name: str, card: Any, paper: Any, s: Settings) -> dict[str, Any]:
     "Make the row of a benchmark; there is no card before it is built, and not every benchmark has a paper here."
-    from refnb.benchmarks.tasks import task_is_here
     from refnb.results.board import notebook_of
 
     tables = [f"{name}/{t}" for t in paper.tables] if paper else []
-    tasks = [
-        f"{x}{'' if task_is_here(x, s) else ' (not here)'}"
-        for x in (card.tasks if card else ())
-    ]
     return {
         "benchmark": name,
         "paper": paper.cite if paper else "",
-        "tasks of it": _brief(tasks) or "not built yet",
+        "tasks of it": _tasks_in_words(card, s),
         "licence": card.licence if card else "",
         "tables": len(tables),
         "with a notebook": len(list(filter(None, map(notebook_of, tables)))),
@@ -101,10 +114,7 @@ def _benchmarks(s: Settings) -> list[dict]:
     from refnb.results.tables import papers
 
     cards, known = benchmarks(s), papers()
-    return [
-        _benchmark_row(n, cards.get(n), known.get(n), s)
-        for n in dict.fromkeys([*known, *cards])
-    ]
+    return [_benchmark_row(n, cards.get(n), known.get(n), s) for n in known | cards]
 
 # %% ../../nbs/commands/01_listing.ipynb #9a9e9e1b
 def _is_here(c: Any, s: Settings) -> bool:
@@ -118,20 +128,28 @@ def _is_here(c: Any, s: Settings) -> bool:
             return False
     return all(hub_path(name, s) for name in c.hub)
 
+# %% ../../nbs/commands/01_listing.ipynb #41d815cc
+def _here_or_needs(c: Any, s: Settings) -> str:
+    "Word whether a corpus is here, or what it needs."
+    if _is_here(c, s):
+        return "yes"
+    return "needs " + ", ".join([*c.inputs, *c.hub])
+
+
+def _sizes(c: Any) -> dict[str, Any]:
+    "Return the counts of a corpus; some are empty where nobody counted."
+    return {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
+
 # %% ../../nbs/commands/01_listing.ipynb #efce7eb4
 def _corpus_row(c: Any, s: Settings) -> dict[str, Any]:
     "Make the row of a corpus."
-    counts = {
-        k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")
-    }
-    here = "yes" if _is_here(c, s) else "needs " + ", ".join([*c.inputs, *c.hub])
     return {
         "corpus": c.corpus,
         "about": c.about,
-        **counts,
+        **_sizes(c),
         "splits": ", ".join(c.splits),
         "licence": c.licence,
-        "here": here,
+        "here": _here_or_needs(c, s),
     }
 
 # %% ../../nbs/commands/01_listing.ipynb #c9d2649a
@@ -142,6 +160,14 @@ def _corpora(s: Settings) -> list[dict]:
     return [_corpus_row(c, s) for c in corpora(s).values()]
 
 # %% ../../nbs/commands/01_listing.ipynb #986dec5c
+def _megabytes(found: Any) -> dict[str, float]:
+    "Return the size of a set of files, and of those that are not here, in MB."
+    return {
+        "MB": round(found.size / 1e6, 1),
+        "MB to download": round(found.to_come / 1e6, 1),
+    }
+
+
 def _set_row(found: Any) -> dict[str, Any]:
     "Make the row of a set of upstream files."
     return {
@@ -149,8 +175,7 @@ def _set_row(found: Any) -> dict[str, Any]:
         "about": found.about,
         "files": found.files,
         "here": found.here,
-        "MB": round(found.size / 1e6, 1),
-        "MB to download": round(found.to_come / 1e6, 1),
+        **_megabytes(found),
         "licence": found.licence,
         "by name only": "yes" if found.opt_in else "",
     }
@@ -180,6 +205,20 @@ def _upstream(s: Settings) -> list[dict]:
     sets = [_set_row(survey(n, s)) for n in set_names()]
     return sets + [_hub_row(n, f, s) for n, f in hub_files().items()]
 
+# %% ../../nbs/commands/01_listing.ipynb #203edca9
+def _check_call(what: str, task: str):
+    "Refuse an unknown list, and a task where runs are not listed."
+    if what and what not in LISTS:
+        raise CallError(
+            f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs", "elsewhere"])
+        )
+    if task:
+        raise CallError(
+            f"unexpected extra argument {task!r}",
+            f"list {what}",
+            "only runs are listed by task",
+        )
+
 # %% ../../nbs/commands/01_listing.ipynb #4d632df6
 LISTS = {
     "tables": _tables,
@@ -203,16 +242,7 @@ def list_(
         return _list_runs(task, json)
     if what == "elsewhere":
         return _list_elsewhere(task, json)
-    if what and what not in LISTS:
-        raise CallError(
-            f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs", "elsewhere"])
-        )
-    if task:
-        raise CallError(
-            f"unexpected extra argument {task!r}",
-            f"list {what}",
-            "only runs are listed by task",
-        )
+    _check_call(what, task)
     s = load_settings()
     result = {w: LISTS[w](s) for w in ([what] if what else LISTS)}
     if json:
@@ -223,15 +253,23 @@ def list_(
         print_table(rows)
 
 # %% ../../nbs/commands/01_listing.ipynb #d0c90001
+def _check_task(task: str, s: Settings):
+    "Refuse a name that no task has."
+    from refnb.benchmarks.tasks import tasks
+    from refnb.results.run_list import matches
+
+    if not any(matches(t, task) for t in tasks(s)):
+        raise CallError(f"there is no run and no task {task!r}", do=nearest(task, tasks(s)))
+
+
 def _list_runs(task: str, json: bool):
     "List the runs of the runs folder, of one task or of all."
-    from refnb.benchmarks.tasks import tasks
-    from refnb.results.run_list import listed_runs, matches
+    from refnb.results.run_list import listed_runs
 
     s = load_settings()
     found = listed_runs(task, s)
-    if not found and not any(matches(t, task) for t in tasks(s)):
-        raise CallError(f"there is no run and no task {task!r}", do=nearest(task, tasks(s)))
+    if not found:
+        _check_task(task, s)
     if json:
         return print_json({"unit": "percent", "runs": [r._asdict() for r in found]})
     print_table([r.row() for r in found])

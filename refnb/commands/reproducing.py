@@ -28,6 +28,15 @@ def _refuse_failed(steps: Sequence[Any], failed: Sequence[Any]):
         )
 
 # %% ../../nbs/commands/09_reproducing.ipynb #b1954a6d
+def _batch_json(done: Any) -> dict[str, Any]:
+    "Describe a batch as JSON: its steps, the board in a line, and what to do next."
+    return {
+        "steps": [x._asdict() for x in done.steps],
+        "summary": done.board.summary(),
+        "hints": done.hints,
+    }
+
+
 def reproduce_(
     tables: list[str] = [],  # papers or tables, such as identifyme or identifyme/table_3,
     # or a notebook of yours; default: all
@@ -56,13 +65,7 @@ def reproduce_(
             tables, jobs, ray, sample, given_settings(set_), out, force, text=True, say=say
         )
     if json:
-        print_json(
-            {
-                "steps": [x._asdict() for x in done.steps],
-                "summary": done.board.summary(),
-                "hints": done.hints,
-            }
-        )
+        print_json(_batch_json(done))
     else:
         _report(done, messages(json))
     _refuse_failed(done.steps, done.failed)
@@ -80,36 +83,49 @@ def _way_lines(x: Any) -> list[str]:
     return lines
 
 # %% ../../nbs/commands/09_reproducing.ipynb #de5db21b
+def _print_ways(found: Any):
+    "Print a table of the ways to fill missing numbers, and below it the lines of each."
+    print_table(list(map(methodcaller("row"), found)))
+    for x in found:
+        echo("", *_way_lines(x))
+
+
+def _plan_json(found: Any) -> dict[str, Any]:
+    "Describe as JSON what would fill the missing numbers."
+    return {
+        "ways": list(map(methodcaller("json"), found)),
+        "summary": found.summary(),
+        "missing": found.total,
+    }
+
+
 def _show_plan(tables: list[str], json: bool):
     "Print what would fill the missing numbers."
     from refnb.results.plan import plan
 
     found = plan(tables)
     if json:
-        return print_json(
-            {
-                "ways": list(map(methodcaller("json"), found)),
-                "summary": found.summary(),
-                "missing": found.total,
-            }
-        )
-    print_table(list(map(methodcaller("row"), found)))
-    for x in found:
-        echo("", *_way_lines(x))
+        return print_json(_plan_json(found))
+    _print_ways(found)
     echo("", found.summary())
 
 # %% ../../nbs/commands/09_reproducing.ipynb #18f292e4
+def _refuse_failed_ways(failed: Sequence[Any]):
+    "Fail where ways to fill numbers failed, and name the first."
+    if failed:
+        raise DataError(
+            f"{len(failed)} ways failed, the first is {failed[0].way.title}",
+            do="rerun the command to resume",
+        )
+
+
 def _fill(tables: list[str], ray: str, json: bool):
     "Run what this machine can run of the plan."
     from refnb.results.plan import everything
 
     with busy(json, "running the plan") as say:
         failed = everything(tables, ray, say)
-    if failed:
-        raise DataError(
-            f"{len(failed)} ways failed, the first is {failed[0].way.title}",
-            do="rerun the command to resume",
-        )
+    _refuse_failed_ways(failed)
 
 # %% ../../nbs/commands/09_reproducing.ipynb #116305d7
 def _board_row(line: Any) -> dict[str, Any]:
@@ -131,12 +147,27 @@ def _unchanged(steps: Iterable[Any]) -> int:
     return sum(not x.seconds and x.state in ("unchanged", "kept") for x in steps)
 
 
-def _report(done: Any, say: Callable[[str], None]):
-    "Print the end of a batch."
-    if idle := _unchanged(done.steps):
+def _print_board(lines: Iterable[Any]):
+    "Print the tables that have a report."
+    print_table([_board_row(l) for l in lines if l.report != "not built yet"])
+
+
+def _say_unchanged(steps: Iterable[Any], say: Callable[[str], None]):
+    "Print how many tables had nothing to do, if there are any."
+    if idle := _unchanged(steps):
         say(f"{idle} tables: nothing changed")
-    say("")
-    print_table([_board_row(l) for l in done.board.lines if l.report != "not built yet"])
-    for paragraph in [done.board.summary(), *done.hints]:
+
+
+def _say_apart(paragraphs: Iterable[str], say: Callable[[str], None]):
+    "Print paragraphs, each below an empty line."
+    for paragraph in paragraphs:
         say("")
         say(paragraph)
+
+
+def _report(done: Any, say: Callable[[str], None]):
+    "Print the end of a batch."
+    _say_unchanged(done.steps, say)
+    say("")
+    _print_board(done.board.lines)
+    _say_apart([done.board.summary(), *done.hints], say)

@@ -93,16 +93,19 @@ def _answered(
     with bar:
         return run(task, system, limit, s, moved, came.append, tolerate, **settings), came
 
+# %% ../../nbs/commands/05_running.ipynb #755a0b6a
+def _costs_by_kind(came: list[Any]) -> dict[str, Any]:
+    "Name the costs of a run by whose they are: a server's, or this machine's."
+    if not came:
+        return {}
+    return {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])}
+
 # %% ../../nbs/commands/05_running.ipynb #340d51a0
 def _show_run(
     done: Any, came: list[Any], task: Any, by: str, mode: str, s: Settings, json: bool
 ):
     "Print the result of a run; `came` has the costs, of a server or of this machine."
-    paid = (
-        {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])}
-        if came
-        else {}
-    )
+    paid = _costs_by_kind(came)
     if not done.sealed:
         return _unfinished(done, task, paid, mode, s, json)
     (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
@@ -112,17 +115,29 @@ def _show_run(
 _WHOLE_NAMES = ("command/", "local/", "inspect/", "harness/")
 
 
-def _systems_named(system: str, s: Settings) -> list[str]:
-    "Split systems at the commas between them; commas in brackets, and those of a program or a path, are theirs."
-    from refnb.models.registry import find_system, is_system, system_names
+def _at_commas(names: str) -> list[str]:
+    "Split names at the commas that are not in brackets; each comes once."
+    return list(dict.fromkeys(map(str.strip, re.split(r",(?![^\[]*\])", names))))
 
-    if system.startswith(_WHOLE_NAMES) or "," not in system or system in system_names(s):
-        return [system]
-    names = list(map(str.strip, re.split(r",(?![^\[]*\])", system)))
+
+def _check_systems(names: list[str], s: Settings):
+    "Refuse an unknown system, and say which was meant."
+    from refnb.models.registry import find_system, is_system
+
     for name in names:
         if not is_system(name, s):
             find_system(name, s)  # says which name was meant
-    return list(dict.fromkeys(names))
+
+
+def _systems_named(system: str, s: Settings) -> list[str]:
+    "Split systems at the commas between them; commas in brackets, and those of a program or a path, are theirs."
+    from refnb.models.registry import system_names
+
+    if system.startswith(_WHOLE_NAMES) or "," not in system or system in system_names(s):
+        return [system]
+    names = _at_commas(system)
+    _check_systems(names, s)
+    return names
 
 # %% ../../nbs/commands/05_running.ipynb #1e7c20c3
 def _is_pattern(task: str) -> bool:
@@ -154,11 +169,10 @@ def _that_fit(pairs: list[tuple[str, str]], s: Settings) -> list[tuple[str, str]
 def _several(task: str, system: str, s: Settings) -> list[tuple[str, str]]:
     """List the runs that a pattern of tasks and names of systems stand for; nothing where they name one. Of a pattern
     each system gets the tasks that it can answer."""
-    systems, pattern = _systems_named(system, s), _is_pattern(task)
-    if not pattern and len(systems) == 1 and systems[0] == system:
-        return []
-    pairs = list(product(_matching(task, s) if pattern else [task], systems))
-    return _that_fit(pairs, s) if pattern else pairs
+    systems = _systems_named(system, s)
+    if _is_pattern(task):
+        return _that_fit(list(product(_matching(task, s), systems)), s)
+    return [] if systems == [system] else [(task, x) for x in systems]
 
 # %% ../../nbs/commands/05_running.ipynb #9ee9a9ee
 def _object_of(
@@ -171,39 +185,65 @@ def _object_of(
     return msgspec.json.decode(out.getvalue())
 
 # %% ../../nbs/commands/05_running.ipynb #29a94a94
+def _accuracy_in_a_line(group: dict) -> str:
+    "Word the accuracy of a group, with a semicolon behind it; nothing where there is none."
+    if group.get("accuracy") is None:
+        return ""
+    return f"accuracy {100 * group['accuracy']:.1f} % of {group['n']:,}; "
+
+
+def _conll_in_a_line(setting: str, metrics: dict) -> str:
+    "Word the CoNLL F1 of a setting, with a semicolon behind it; nothing where there is none."
+    if "conll" not in metrics:
+        return ""
+    return f"CoNLL F1, {setting}: {metrics['conll']['f1']:.1f} %; "
+
+
 def _scores_in_a_line(result: dict) -> str:
     "Word the scores of a run, each with a semicolon behind it."
-    out, group = "", result.get("groups", {}).get("all", {})
-    if group.get("accuracy") is not None:
-        out = f"accuracy {100 * group['accuracy']:.1f} % of {group['n']:,}; "
-    for setting, m in result.get("scores", {}).items():
-        if "conll" in m:
-            out += f"CoNLL F1, {setting}: {m['conll']['f1']:.1f} %; "
+    out = _accuracy_in_a_line(result.get("groups", {}).get("all", {}))
+    for setting, metrics in result.get("scores", {}).items():
+        out += _conll_in_a_line(setting, metrics)
     return out
 
 # %% ../../nbs/commands/05_running.ipynb #d0c90006
+def _stop_in_words(result: dict) -> str:
+    "Word what stopped a run before its end, behind a comma; nothing where nothing did."
+    stopped = result.get("server", {}).get("stopped")
+    return f", stopped: {stopped}" if stopped and not result["sealed"] else ""
+
+
 def _state_in_words(result: dict) -> str:
     "Word how far a run is, what stopped it, and how many questions failed."
     state = "complete" if result["sealed"] else f"{result['answered']:,} answered"
-    stopped = result.get("server", {}).get("stopped")
-    if stopped and not result["sealed"]:
-        state += f", stopped: {stopped}"
-    return state + (f", {result['failed']:,} failed" if result["failed"] else "")
+    failed = f", {result['failed']:,} failed" if result["failed"] else ""
+    return state + _stop_in_words(result) + failed
 
 # %% ../../nbs/commands/05_running.ipynb #14c8179e
+def _price_at_most(usd: float | None) -> str:
+    "Word the highest price of a dry run; it may be unknown."
+    return "an unknown price" if usd is None else f"at most {usd:.4g} USD"
+
+
 def _plan_in_a_line(plan: dict, task: str, system: str) -> str:
     "Word in a line what a dry run found."
-    usd = "an unknown price" if plan["usd"] is None else f"at most {plan['usd']:.4g} USD"
+    usd = _price_at_most(plan["usd"])
     return f"{system} on {task}: {plan['questions']:,} questions, {plan['tokens_in']:,} tokens read, {usd}"
 
 # %% ../../nbs/commands/05_running.ipynb #4cb00c8f
+def _run_in_a_line(result: dict) -> str:
+    "Word the scores and the state of a run, and where it is."
+    scores, state = _scores_in_a_line(result), _state_in_words(result)
+    return f"{result['system']} on {result['task']}: {scores}{state}: {result['run']}"
+
+
 def _in_a_line(result: dict, task: str, system: str) -> str:
     "Word the result of a run, a card or a dry run in a line."
     if "page" in result:
         return f"{system} on all: the card is {result['page']}"
     if "prompt" in result:
         return _plan_in_a_line(result, task, system)
-    return f"{result['system']} on {result['task']}: {_scores_in_a_line(result)}{_state_in_words(result)}: {result['run']}"
+    return _run_in_a_line(result)
 
 # %% ../../nbs/commands/05_running.ipynb #d0c90007
 def _run_each(
@@ -236,9 +276,14 @@ def _try(
         return about | {"error": error}
 
 
+def _names_failed(done: list[dict[str, Any]]) -> list[str]:
+    "Name the runs that failed, each by its system and task."
+    return [f"{x['system']} on {x['task']}" for x in done if "error" in x]
+
+
 def _refuse_failed(done: list[dict[str, Any]]):
     "Fail where some runs did, and name them."
-    failed = [f"{x['system']} on {x['task']}" for x in done if "error" in x]
+    failed = _names_failed(done)
     if failed:
         raise DataError(
             f"{len(failed)} of {len(done)} failed: {', '.join(failed)}", do="see above"
@@ -413,15 +458,26 @@ def _sealed(done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool):
     print_samples(several)
 
 # %% ../../nbs/commands/05_running.ipynb #4472d46e
-def _cluster_scores(done: Any, s: Settings) -> tuple[dict, dict[str, dict]]:
-    "Count a run of documents against gold, document by document, and score each setting in percent."
+def _counts_of(done: Any, s: Settings) -> dict:
+    "Count a run of documents against gold, document by document; empty where no gold is here."
     from refnb.core.runs import run_hash
-    from refnb.results.cluster_scores import pooled, run_counts
+    from refnb.results.cluster_scores import run_counts
 
     summary = run_counts(f"{done.info.system}@{run_hash(done.info)}", done.info.task, s)
-    counts = summary.counts if summary else {}
-    settings = dict.fromkeys(chain.from_iterable(counts.values()))
-    return counts, {x: coref_json(pooled(counts, x)) for x in settings}
+    return summary.counts if summary else {}
+
+
+def _settings_in(counts: dict) -> dict:
+    "List the settings in which documents were counted, each once."
+    return dict.fromkeys(chain.from_iterable(counts.values()))
+
+
+def _cluster_scores(done: Any, s: Settings) -> tuple[dict, dict[str, dict]]:
+    "Count a run of documents against gold, document by document, and score each setting in percent."
+    from refnb.results.cluster_scores import pooled
+
+    counts = _counts_of(done, s)
+    return counts, {x: coref_json(pooled(counts, x)) for x in _settings_in(counts)}
 
 # %% ../../nbs/commands/05_running.ipynb #50ed21c2
 def _setting_row(setting: str, metrics: dict[str, dict]) -> dict[str, str]:
@@ -456,6 +512,22 @@ def _sealed_clusters(done: Any, paid: dict, by: str, mode: str, s: Settings, jso
     print_table(list(map(_setting_row, scores, scores.values())))
 
 # %% ../../nbs/commands/05_running.ipynb #435c3312
+def _page_of(system: str, s: Settings, sample: bool) -> Path:
+    "Find where the card of a system is written."
+    reports = Path(s.reports) / ("sample" if sample else "")
+    return reports / "systems" / f"{safe_path(system)}.md"
+
+
+def _check_alone(other: bool):
+    "Refuse options that a run of all boards does not take."
+    if other:
+        raise CallError(
+            "the boards are asked without these options",
+            "all",
+            "leave out --by, --ray, --batch and --dry-run, or name a task",
+        )
+
+
 def _run_all(
     system: str,
     n: int | float,
@@ -468,12 +540,7 @@ def _run_all(
     "Run the four benchmarks, and write a card of the system."
     from refnb.results.pages.system_card import run_all
 
-    if other:
-        raise CallError(
-            "the boards are asked without these options",
-            "all",
-            "leave out --by, --ray, --batch and --dry-run, or name a task",
-        )
+    _check_alone(other)
     bar, moved = progress(json)
     with bar:
         card = run_all(
@@ -486,17 +553,20 @@ def _run_all(
             moved,
             **settings,
         )
-    where = (
-        Path(s.reports)
-        / ("sample" if sample else "")
-        / "systems"
-        / f"{safe_path(card.system)}.md"
-    )
+    where = _page_of(card.system, s, sample)
     if json:
         return print_json(
             msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)}
         )
     echo(f"the card is {where}")
+
+# %% ../../nbs/commands/05_running.ipynb #e014a639
+def _check_sharded(settings: dict, other: float):
+    "Refuse options that a run in shards does not take."
+    if other or {"budget", "batches", "concurrency"} & set(settings):
+        raise CallError(
+            "a run in shards takes neither --limit nor what is for servers", "--ray"
+        )
 
 # %% ../../nbs/commands/05_running.ipynb #b9676d6a
 def _run_sharded(
@@ -514,50 +584,74 @@ def _run_sharded(
     "Run in shards on a Ray cluster."
     from refnb.models.sharding import run_sharded
 
-    if other or {"budget", "batches", "concurrency"} & set(settings):
-        raise CallError(
-            "a run in shards takes neither --limit nor what is for servers", "--ray"
-        )
+    _check_sharded(settings, other)
     with bar:
         return run_sharded(task, system, address, shards, gpus, s, moved, **settings)
 
-# %% ../../nbs/commands/05_running.ipynb #e51d8d8c
+# %% ../../nbs/commands/05_running.ipynb #67788c90
 def _usd(value: float | None) -> str:
     "Write a price; it may be unknown."
     return "unknown" if value is None else f"{value:.4g}"
+
+
+def _sizes_of(plan: Any) -> dict[str, Any]:
+    "Return the form of a plan, its questions, and the tokens that would be read and written."
+    return {
+        "form": plan.form,
+        "questions": plan.items,
+        "tokens_in": plan.tokens_in,
+        "tokens_out": plan.tokens_out,
+    }
+
+
+def _plan_row(plan: Any) -> dict[str, Any]:
+    "Make the row of a plan, with its prices."
+    return _sizes_of(plan) | {
+        "too_long": plan.too_long,
+        "USD, likely": _usd(plan.usd_likely),
+        "USD, at most": _usd(plan.usd),
+    }
+
+
+def _plan_json(plan: Any) -> dict[str, Any]:
+    "Describe a plan as JSON, with its first prompt and its prices."
+    prices = {"usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
+    return {"prompt": plan.prompt} | _sizes_of(plan) | prices
+
+
+def _show_prompt(prompt: Any):
+    "Print the first prompt of a plan, with an empty line behind it."
+    if prompt:
+        echo(*str(prompt).split("\n"), "")
+
+# %% ../../nbs/commands/05_running.ipynb #e51d8d8c
+def _show_planned(plan: Any, json: bool):
+    "Print a plan: its first prompt, its sizes and its prices."
+    if json:
+        return print_json(_plan_json(plan))
+    _show_prompt(plan.prompt)
+    print_table([_plan_row(plan)])
 
 
 def _dry_run(task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool):
     "Print what a run would send and cost."
     from refnb.models.running import planned
 
-    plan = planned(task, system, limit, s, **settings)
-    sizes = {
-        "form": plan.form,
-        "questions": plan.items,
-        "tokens_in": plan.tokens_in,
-        "tokens_out": plan.tokens_out,
-    }
-    if json:
-        return print_json(
-            {"prompt": plan.prompt}
-            | sizes
-            | {"usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
-        )
-    if plan.prompt:
-        echo(*str(plan.prompt).split("\n"), "")
-    print_table(
-        [
-            sizes
-            | {
-                "too_long": plan.too_long,
-                "USD, likely": _usd(plan.usd_likely),
-                "USD, at most": _usd(plan.usd),
-            }
-        ]
-    )
+    _show_planned(planned(task, system, limit, s, **settings), json)
 
 # %% ../../nbs/commands/05_running.ipynb #4bf4e58c
+def _fields_of(task: Any) -> set[str]:
+    "List the fields by which answers to the questions of a task can be scored."
+    own = map(attrgetter("meta"), task.questions)
+    return {"doc_key", "options", "reason"}.union(*own)
+
+
+def _check_field(field: str, known: set[str]):
+    "Refuse an unknown field."
+    if field not in known:
+        raise CallError(f"unknown field {field!r}", "--by", nearest(field, known))
+
+
 def _check_fields(task: Any, by: list[str], s: Settings):
     "Refuse a field that the questions lack, before anything is asked."
     from refnb.benchmarks.tasks import as_task
@@ -565,22 +659,23 @@ def _check_fields(task: Any, by: list[str], s: Settings):
     t = as_task(task, s)
     if t.shape != "choice" or not t.here:
         return
-    known = {"doc_key", "options", "reason"}.union(*map(attrgetter("meta"), t.questions))
+    known = _fields_of(t)
     for field in by:
-        if field not in known:
-            raise CallError(f"unknown field {field!r}", "--by", nearest(field, known))
+        _check_field(field, known)
 
 # %% ../../nbs/commands/05_running.ipynb #4c4bf112
+def _how_to_go_on(paid: dict) -> str:
+    "Word what stopped a run, and how you continue it."
+    stopped = paid.get("server", {}).get("stopped")
+    if stopped:
+        return f"stopped: {stopped}; rerun the command to resume"
+    return "rerun without --limit to continue"
+
+
 def _say_unfinished(done: Any, answered: int, of: int, paid: dict):
     "Print how much of a run is answered, and why not more."
-    stopped = paid.get("server", {}).get("stopped")
-    why = (
-        f"stopped: {stopped}; rerun the command to resume"
-        if stopped
-        else "rerun without --limit to continue"
-    )
     echo(
-        f"{done.info.system} on {done.info.task}: {answered:,} of {of:,} answered in {done.folder}; {why}"
+        f"{done.info.system} on {done.info.task}: {answered:,} of {of:,} answered in {done.folder}; {_how_to_go_on(paid)}"
     )
 
 
@@ -629,13 +724,16 @@ def _unread(done: Any, got: dict, s: Settings) -> dict[str, dict[str, int]]:
     return {"not_read": unread(got.values(), asked, done.info.settings)}
 
 # %% ../../nbs/commands/05_running.ipynb #88543ff3
+def _unread_line(whys: dict[str, int]) -> str:
+    "Word how many replies were not read, and why."
+    each = ", ".join(f"{n:,} {why}" for why, n in whys.items())
+    return f"{sum(whys.values()):,} not read: {each}"
+
+
 def _say_unread(lost: dict[str, dict[str, int]]):
     "Print how many replies were not read, and why."
     for whys in lost.values():
-        echo(
-            f"{sum(whys.values()):,} not read: "
-            + ", ".join(f"{n:,} {why}" for why, n in whys.items())
-        )
+        echo(_unread_line(whys))
 
 # %% ../../nbs/commands/05_running.ipynb #08381069
 def _price(server: dict) -> str:
@@ -650,15 +748,23 @@ def _price(server: dict) -> str:
     return f"for {server['usd']:.4g} USD{most}"
 
 # %% ../../nbs/commands/05_running.ipynb #286f81d1
+def _tokens_in_words(server: dict) -> str:
+    "Word how many tokens a server read and wrote."
+    line = f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written"
+    if not server["tokens_reasoning"]:
+        return line
+    return f"{line}, {server['tokens_reasoning']:,} of them reasoning"
+
+
+def _versions_in_words(models: list[str]) -> str:
+    "Word which versions of a model replied, behind a semicolon; nothing where none says."
+    return f"; versions: {', '.join(models)}" if models else ""
+
+
 def _server_in_words(server: dict) -> str:
     "Word what a server replied, and for how much."
-    line = (
-        f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
-        f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written"
-    )
-    if server["tokens_reasoning"]:
-        line += f", {server['tokens_reasoning']:,} of them reasoning"
-    return line + (f"; versions: {', '.join(server['models'])}" if server["models"] else "")
+    line = f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
+    return line + _tokens_in_words(server) + _versions_in_words(server["models"])
 
 # %% ../../nbs/commands/05_running.ipynb #8225d5c8
 def _say_paid(paid: dict):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['questions_asked', 'check_name', 'outcomes_of', 'group_json', 'print_groups', 'samples_json', 'print_samples',
-           'samples_of', 'score_choice', 'coref_json', 'print_notes', 'score_coref_', 'score_agreement', 'score_kitmus',
-           'score_study_']
+           'samples_of', 'score_choice', 'print_notes', 'print_all_notes', 'coref_json', 'score_coref_',
+           'score_agreement', 'score_kitmus', 'score_study_']
 
 # %% ../../nbs/commands/04_scoring.ipynb #fdd3d396
 import math
@@ -46,34 +46,40 @@ def _gold(name: str, s: Settings) -> list[Question]:
     return as_task(name, s).questions if is_task(name, s) else as_questions(name)
 
 
+def _check_system(name: str):
+    "Refuse an unknown system; a hash of settings behind its name does not count."
+    from refnb.core.runs import split_hash
+    from refnb.models.registry import is_system, system_names
+
+    if not is_system(split_hash(name)[0]):
+        raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
+
+
 def check_name(what: str):
     "Refuse an unknown task or system: the call was wrong."
     from refnb.results.scores import split_name
     from refnb.benchmarks.tasks import the_card
-    from refnb.core.runs import split_hash
-    from refnb.models.registry import is_system, system_names
 
     task, system = split_name(what)
     if not task.startswith("given/"):
         the_card(task)
-    if not is_system(split_hash(system)[0]):
-        raise CallError(f"unknown system {system!r}", do=nearest(system, system_names()))
+    _check_system(system)
 
-# %% ../../nbs/commands/04_scoring.ipynb #0c34c036
-def outcomes_of(what: str, gold: str, s: Settings):
-    "Read the outcomes of a run (folder or name) or a file of answers."
+# %% ../../nbs/commands/04_scoring.ipynb #c9156f28
+def _outcomes_of_folder(path: Path, what: str, gold: str, s: Settings):
+    "Read the outcomes of a run's folder; its questions may be named."
     from refnb.core.runs import load_run
     from refnb.metrics.choice import outcomes
+
+    run = load_run(path)
+    questions = _gold(gold, s) if gold else questions_asked(run, s)
+    return outcomes(questions, run.answers(), what)
+
+
+def _outcomes_of_name(what: str, s: Settings):
+    "Read the outcomes of a run named task:system; an unknown name is a wrong call."
     from refnb.results.scores import as_outcomes
 
-    path = Path(what)
-    if path.is_file():
-        return _outcomes_of_file(path, what, gold, s)
-    if path.is_dir():
-        run = load_run(path)
-        return outcomes(
-            _gold(gold, s) if gold else questions_asked(run, s), run.answers(), what
-        )
     if ":" not in what:
         raise CallError(
             "is neither a file, a run's folder nor a name",
@@ -85,6 +91,16 @@ def outcomes_of(what: str, gold: str, s: Settings):
     except DataError:
         check_name(what)
         raise
+
+# %% ../../nbs/commands/04_scoring.ipynb #0c34c036
+def outcomes_of(what: str, gold: str, s: Settings):
+    "Read the outcomes of a run (folder or name) or a file of answers."
+    path = Path(what)
+    if path.is_file():
+        return _outcomes_of_file(path, what, gold, s)
+    if path.is_dir():
+        return _outcomes_of_folder(path, what, gold, s)
+    return _outcomes_of_name(what, s)
 
 # %% ../../nbs/commands/04_scoring.ipynb #9a8572ce
 _WHOLE = frozenset(("n", "documents", "missing", "without choice"))
@@ -107,23 +123,38 @@ def _percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f}"
 
 
+def _rates(scores: dict[str, Any]) -> dict[str, str]:
+    "Write the accuracy of a group and its interval, in percent."
+    return {
+        "accuracy (%)": _percent(scores["accuracy"]),
+        "low": _percent(scores["low"]),
+        "high": _percent(scores["high"]),
+    }
+
+
 def _group_row(group: str, scores: dict[str, Any]) -> dict[str, Any]:
     "Make the row of a group of questions."
-    row: dict[str, Any] = {"group": group, "accuracy (%)": _percent(scores["accuracy"])}
-    for end in ("low", "high"):
-        row[end] = _percent(scores[end])
-    return row | {k: scores[k] for k in ("n", "documents", "missing", "without_choice")}
+    counts = {k: scores[k] for k in ("n", "documents", "missing", "without_choice")}
+    return {"group": group, **_rates(scores), **counts}
+
+# %% ../../nbs/commands/04_scoring.ipynb #a33deab2
+# the values of your own metrics, by metric and by group
+_Own = dict[str, dict[str, float | None]]
+
+
+def _six_digits(value: float | None) -> str:
+    "Write a value with six digits; nothing where there is none."
+    return "" if value is None else f"{value:.6g}"
+
+
+def _own_row(group: str, metrics: _Own) -> dict[str, str]:
+    "Write the values of your own metrics for a group."
+    return {name: _six_digits(values[group]) for name, values in metrics.items()}
 
 # %% ../../nbs/commands/04_scoring.ipynb #c9a79a77
-def print_groups(groups: dict[str, dict], metrics: dict[str, dict[str, float | None]] = {}):
+def print_groups(groups: dict[str, dict], metrics: _Own = {}):
     "Print scores by group as a table in percent; your own metrics are printed unchanged."
-    rows = []
-    for g, scores in groups.items():
-        row = _group_row(g, scores)
-        for m, values in metrics.items():
-            row[m] = "" if (v := values[g]) is None else f"{v:.6g}"
-        rows.append(row)
-    print_table(rows)
+    print_table([_group_row(g, x) | _own_row(g, metrics) for g, x in groups.items()])
 
 # %% ../../nbs/commands/04_scoring.ipynb #87139e70
 def samples_json(done: Any, s: Settings) -> dict[str, dict[str, Any]]:
@@ -143,20 +174,31 @@ def print_samples(several: dict[str, dict[str, Any]]):
         echo(sampled_words(Sampled(**x)))
 
 
-def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
-    "Find a run by its folder or name, and describe its samples."
-    from refnb.core.runs import find_runs, load_run, split_hash
+def _runs_named(what: str, s: Settings) -> list:
+    "Find the runs of a system that is named as task:system; none where a file has that name."
+    from refnb.core.runs import find_runs, split_hash
     from refnb.results.scores import split_name
 
-    if Path(what).is_dir():
-        return samples_json(load_run(what), s)
     task, system = split_name(what, s)
-    found = (
-        find_runs(s.runs, task, split_hash(system)[0])
-        if system and not Path(what).is_file()
-        else []
-    )
-    return samples_json(found[0], s) if found else {}
+    if not system or Path(what).is_file():
+        return []
+    return find_runs(s.runs, task, split_hash(system)[0])
+
+
+def _run_of(what: str, s: Settings) -> Any:
+    "Find a run by its folder, or the first by its name; nothing where there is none."
+    from refnb.core.runs import load_run
+
+    if Path(what).is_dir():
+        return load_run(what)
+    found = _runs_named(what, s)
+    return found[0] if found else None
+
+
+def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
+    "Find a run by its folder or name, and describe its samples."
+    done = _run_of(what, s)
+    return {} if done is None else samples_json(done, s)
 
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed
 def _by_group(
@@ -213,6 +255,18 @@ def score_choice(
     if tables[0].failed:
         echo(tables[0].warning)
 
+# %% ../../nbs/commands/04_scoring.ipynb #52fc21d0
+def print_notes(where: str, d: Any):
+    "Print what a reader left out of a document, or changed."
+    if notes := d.meta.get("notes"):
+        messages(json=True)(f"refnb: {where}: {notes}")
+
+
+def print_all_notes(where: str, docs: Iterable[Any]):
+    "Print what a reader left out of documents, or changed."
+    for d in docs:
+        print_notes(f"{where}, {d.doc_key}", d)
+
 # %% ../../nbs/commands/04_scoring.ipynb #8bf2d3fb
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"
 
@@ -227,8 +281,7 @@ def _documents(path: str, indices: str, matched: bool = False) -> list:
     if indices != "auto" and found == "jsonl":
         return read_documents(path, indices=indices)
     docs = read_documents(path)
-    for d in docs:
-        print_notes(f"{path}, {d.doc_key}", d)
+    print_all_notes(path, docs)
     return docs
 
 # %% ../../nbs/commands/04_scoring.ipynb #a3ed3135
@@ -237,10 +290,9 @@ def _first_three(keys: list[str]) -> str:
     return f"{', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}"
 
 # %% ../../nbs/commands/04_scoring.ipynb #dd0291a2
-def _say_odd(c: Any, duplicates: str):
-    "Print which documents are missing, extra or odd."
-    say = messages(json=True)
-    for keys, what in (
+def _odd_documents(c: Any, duplicates: str) -> list[tuple[list[str], str]]:
+    "Pair the documents of each oddity with its words."
+    return [
         (c.missing, "have no prediction and count as empty"),
         (c.extra, "are predicted without gold and are set aside"),
         (
@@ -248,16 +300,27 @@ def _say_odd(c: Any, duplicates: str):
             f"have a mention that appears twice, which counts by --duplicates {duplicates}",
         ),
         (c.lone, "have empty nodes on one side only"),
-    ):
+    ]
+
+
+def _say_odd(c: Any, duplicates: str):
+    "Print which documents are missing, extra or odd."
+    say = messages(json=True)
+    for keys, what in _odd_documents(c, duplicates):
         if keys:
             say(f"refnb: {len(keys)} of the documents {what}: {_first_three(keys)}")
 
 # %% ../../nbs/commands/04_scoring.ipynb #cc8bee2a
+def _in_percent(scores: Any) -> dict[str, float]:
+    "Convert precision, recall and F1 to percent."
+    return {k: 100 * v for k, v in scores._asdict().items()}
+
+
 def coref_json(scores: dict) -> dict:
     "Convert scores to JSON in percent, unrounded; CoNLL has an F1 only."
     result = {}
     for m, s in scores.items():
-        percent = {k: 100 * v for k, v in s._asdict().items()}
+        percent = _in_percent(s)
         result[m] = {"f1": percent["f1"]} if m == "conll" else percent
     return result
 
@@ -266,27 +329,35 @@ def _share(right: float, of: float) -> str:
     return f"{right:.6g} / {of}"
 
 # %% ../../nbs/commands/04_scoring.ipynb #14767bce
-def _metric_row(name: str, scores: dict[str, float], n: Any) -> dict[str, Any]:
+def _right_of(n: Any) -> dict[str, str]:
+    "Write the counts behind precision and recall; nothing where a metric has none."
+    if not n:
+        return {"right of predicted": "", "right of gold": ""}
+    predicted = _share(n.right_predicted, n.predicted)
+    return {"right of predicted": predicted, "right of gold": _share(n.right_gold, n.gold)}
+
+
+def _two_digits(scores: dict[str, float], name: str) -> str:
+    "Write a score with two digits; nothing where a metric does not have it."
+    return f"{scores[name]:.2f}" if name in scores else ""
+
+
+def _metric_row(name: str, scores: dict[str, float], n: Any) -> dict[str, str]:
     "Make the row of a metric, with the counts behind it if there are any."
-    row: dict[str, Any] = {"metric": name}
-    for k in ("precision", "recall", "f1"):
-        row[k] = f"{scores[k]:.2f}" if k in scores else ""
-    row["right of predicted"] = _share(n.right_predicted, n.predicted) if n else ""
-    row["right of gold"] = _share(n.right_gold, n.gold) if n else ""
-    return row
+    numbers = {k: _two_digits(scores, k) for k in ("precision", "recall", "f1")}
+    return {"metric": name, **numbers, **_right_of(n)}
 
 # %% ../../nbs/commands/04_scoring.ipynb #337a9396
+def _counted(c: Any) -> dict[str, Any]:
+    "Return the counts of those metrics that count; BLANC does not."
+    sums = c.sums()
+    return {m: sums[m] for m in c.metrics if not m.startswith("blanc")}
+
+
 def _coref_rows(c: Any) -> list[dict]:
     "Make the rows of a table of scores, with the counts behind them where a metric counts."
-    sums = c.sums()
-    counts = {m: sums[m] for m in c.metrics if not m.startswith("blanc")}
+    counts = _counted(c)
     return [_metric_row(m, s, counts.get(m)) for m, s in coref_json(c.pooled()).items()]
-
-# %% ../../nbs/commands/04_scoring.ipynb #a9f3744c
-def print_notes(where: str, d: Any):
-    "Print what a reader left out of a document, or changed."
-    if notes := d.meta.get("notes"):
-        messages(json=True)(f"refnb: {where}: {notes}")
 
 # %% ../../nbs/commands/04_scoring.ipynb #6749cc8d
 def _check_words(singletons: str, by: str):
@@ -301,15 +372,29 @@ def _check_words(singletons: str, by: str):
         raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
 
 # %% ../../nbs/commands/04_scoring.ipynb #9c321073
+def _metrics_asked(metrics: str, match: str) -> list[str]:
+    "List the metrics that were asked for; by default those of CorefUD where mentions are matched as it does."
+    from refnb.metrics.matching import COREFUD
+
+    if match != "exact" and metrics == _COREF:
+        return list(COREFUD)
+    return split_names(metrics)
+
+
+def _needs_heads(asked: list[str], match: str, zeros: str) -> bool:
+    "Tell whether heads and empty nodes are read: for another match, or for a metric that counts them."
+    from refnb.metrics.matching import EXTRA
+
+    return match != "exact" or bool(zeros or {*asked} & {*EXTRA})
+
+
 def _coref_metrics(
     metrics: str, match: str, zeros: str, singletons: str, by: str
 ) -> tuple[list[str], bool]:
     "Check a call; return the metrics, and whether they need the heads and empty nodes of CoNLL-U."
-    from refnb.metrics.matching import COREFUD, EXTRA
-
     _check_words(singletons, by)
-    asked = split_names(metrics) if metrics != _COREF or match == "exact" else list(COREFUD)
-    return asked, match != "exact" or bool(zeros or {*asked} & {*EXTRA})
+    asked = _metrics_asked(metrics, match)
+    return asked, _needs_heads(asked, match, zeros)
 
 # %% ../../nbs/commands/04_scoring.ipynb #402125bb
 def _percents(scores: dict, wanted: set[str]) -> dict:
@@ -317,13 +402,22 @@ def _percents(scores: dict, wanted: set[str]) -> dict:
     return {m: s for m, s in coref_json(scores).items() if m in wanted}
 
 
-def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
-    "Convert scores to JSON; `each` adds those of every document and their mean."
-    wanted, found = {*asked, "conll"}, c.sums().get("mentions")
-    mentions = {
+def _mention_counts(c: Any) -> dict[str, int]:
+    "Count the mentions of both sides; 0 where mentions are no metric."
+    found = c.sums().get("mentions")
+    return {
         "gold_mentions": found.gold if found else 0,
         "predicted_mentions": found.predicted if found else 0,
     }
+
+
+def _match_json(c: Any) -> dict[str, Any]:
+    "Describe as JSON how mentions were matched; an exact match needs no words."
+    return {"match": c.note, "lone": c.lone} if c.note else {}
+
+
+def _about_scores(c: Any) -> dict[str, Any]:
+    "Describe a scoring as JSON: its setting and mode, and the documents that are missing or odd."
     about = {
         "setting": c.setting,
         "mode": c.mode,
@@ -332,14 +426,18 @@ def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
         "extra": c.extra,
         "doubled": c.doubled,
     }
-    if c.note:
-        about |= {"match": c.note, "lone": c.lone}
+    return about | _match_json(c)
+
+
+def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
+    "Convert scores to JSON; `each` adds those of every document and their mean."
+    wanted, about = {*asked, "conll"}, _about_scores(c)
     if each:
         by_document = {u: _percents(c.one(u), wanted) for u in c.counts}
         about |= {"macro": _percents(c.macro(), wanted), "by_document": by_document}
     return (
         {"unit": "percent", "documents": c.documents}
-        | mentions
+        | _mention_counts(c)
         | _percents(c.pooled(), wanted)
         | about
     )
@@ -349,13 +447,22 @@ def _f1_row(unit: str, scores: dict[str, dict]) -> dict[str, str]:
     "Make the row of a document, with the F1 of each metric."
     return {"F1 of": unit} | {m: f"{s['f1']:.2f}" for m, s in scores.items()}
 
+# %% ../../nbs/commands/04_scoring.ipynb #5f7221a5
+def _mentions_in_words(mentions: dict[str, int]) -> str:
+    "Word how many mentions each side has."
+    gold, predicted = mentions["gold_mentions"], mentions["predicted_mentions"]
+    return f"{gold:,} gold and {predicted:,} predicted mentions"
+
+
+def _coref_line(c: Any, mentions: dict[str, int]) -> str:
+    "Word how many documents were scored, and how many mentions each side has."
+    documents = f"{c.documents:,} document{'' if c.documents == 1 else 's'}"
+    return f"{documents}, {len(c.counts):,} scored, {_mentions_in_words(mentions)}; percent, pooled"
+
 # %% ../../nbs/commands/04_scoring.ipynb #56ea5afb
 def _print_coref(c: Any, result: dict[str, Any], by: str):
     "Print the scores of clusters as tables: pooled, and with `by` those of each document and their mean."
-    echo(
-        f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
-        f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled"
-    )
+    echo(_coref_line(c, result))
     if c.note:
         echo(c.note)
     print_table([r for r in _coref_rows(c) if r["metric"] in result])
@@ -410,15 +517,19 @@ def score_coref_(
     _print_coref(c, result, by)
 
 # %% ../../nbs/commands/04_scoring.ipynb #3b75c879
-def _say_notes(versions: dict[str, dict[str, Any]], lone: list[str]):
-    "Print what readers left out or changed, and the documents that only one person annotated."
+def _say_lone(keys: list[str]):
+    "Print which documents only one person annotated, if there are any."
+    if keys:
+        messages(json=True)(
+            f"refnb: {len(keys)} of the documents were annotated by one alone: {', '.join(keys[:3])}"
+        )
+
+
+def _say_notes(versions: dict[str, dict[str, Any]]):
+    "Print what readers left out or changed."
     for by in versions.values():
         for who, d in by.items():
             print_notes(f"{who}, {d.doc_key}", d)
-    if lone:
-        messages(json=True)(
-            f"refnb: {len(lone)} of the documents were annotated by one alone: {', '.join(lone[:3])}"
-        )
 
 # %% ../../nbs/commands/04_scoring.ipynb #0d8793c4
 def score_agreement(
@@ -446,7 +557,8 @@ def score_agreement(
 
     versions = aligned_versions(read_annotators(files))
     got = chain_agreement(versions, cast(Any, unmarked))
-    _say_notes(versions, got.lone)
+    _say_notes(versions)
+    _say_lone(got.lone)
     docs, ties = merge_annotations(versions) if merged or out else ([], [])
     if merged:
         write_documents(merged, docs)
@@ -489,16 +601,20 @@ def _agreement_json(got: Any) -> dict[str, Any]:
     }
 
 # %% ../../nbs/commands/04_scoring.ipynb #093a5ac3
-def _kitmus_row(v: Any) -> dict[str, Any]:
-    "Make a row of the table of scores for KITMUS, with fractions."
-    scores = {
+def _fractions(v: Any) -> dict[str, float]:
+    "Return the scores of some texts, by the names that the table has for them."
+    return {
         "precision": v.antecedent.precision,
         "recall": v.antecedent.recall,
         "f1": v.antecedent.f1,
         "pronoun accuracy": v.accuracy,
         "lenient": v.lenient,
     }
-    return {"texts": v.texts} | {name: f"{x:.4f}" for name, x in scores.items()}
+
+
+def _kitmus_row(v: Any) -> dict[str, Any]:
+    "Make a row of the table of scores for KITMUS, with fractions."
+    return {"texts": v.texts} | {name: f"{x:.4f}" for name, x in _fractions(v).items()}
 
 # %% ../../nbs/commands/04_scoring.ipynb #d2606e5e
 def _say_set_aside(got: Any):
@@ -556,28 +672,47 @@ def _kitmus_json(c: Any) -> dict:
     }
 
 # %% ../../nbs/commands/04_scoring.ipynb #47333a24
+def _kappa_in_words(kappa: float | None) -> str:
+    "Write Fleiss' kappa, or why there is none."
+    if kappa is None:
+        return "needs two people and a question that all answered"
+    return f"{kappa:.3f}"
+
+
+def _kappa_line(got: Any) -> str:
+    "Word how far all participants agree, and on how many questions."
+    kappa = _kappa_in_words(got.kappa)
+    return f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}"
+
+
+def _by_knowledge(shares: dict[str, float]) -> str:
+    "Word how often people are right with and without the knowledge, in percent."
+    return ", ".join(f"{k} knowledge {100 * x:.1f} %" for k, x in shares.items())
+
+
+def _person_row(who: str, share: float) -> dict[str, str]:
+    "Make the row of a participant."
+    return {"participant": who, "accuracy (%)": _percent(share)}
+
+
 def _show_study(got: Any):
     "Print the accuracy of each participant, and how far all agree."
-    print_table(
-        [
-            {"participant": who, "accuracy (%)": f"{100 * x:.1f}"}
-            for who, x in got.people.items()
-        ]
-    )
-    kappa = (
-        "needs two people and a question that all answered"
-        if got.kappa is None
-        else f"{got.kappa:.3f}"
-    )
-    by_knowledge = ", ".join(
-        f"{k} knowledge {100 * x:.1f} %" for k, x in got.by_knowledge.items()
-    )
+    print_table(list(map(_person_row, got.people, got.people.values())))
     echo(
-        f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}",
-        f"majority: {100 * (got.majority or 0):.1f} %; {by_knowledge}",
+        _kappa_line(got),
+        f"majority: {_percent(got.majority or 0)} %; {_by_knowledge(got.by_knowledge)}",
     )
 
 # %% ../../nbs/commands/04_scoring.ipynb #e2f50002
+def _scored_study(folder: str, files: list[str]) -> Any:
+    "Score what participants returned, with the questions in the study's folder."
+    from refnb.benchmarks.kitmus.human_study import read_study, score_study
+    from refnb.core.files import read_jsonl
+
+    questions = list(read_jsonl(Path(folder) / "questions.jsonl", Question))
+    return score_study(read_study(files, questions), questions)
+
+
 def score_study_(
     folder: str,  # folder made by `refnb build study`
     files: list[str],  # files that participants returned
@@ -585,11 +720,7 @@ def score_study_(
     json: bool = False,  # print one JSON object
 ):
     "Score KITMUS' human study: Fleiss' kappa and the accuracy of participants."
-    from refnb.benchmarks.kitmus.human_study import read_study, score_study
-    from refnb.core.files import read_jsonl
-
-    questions = list(read_jsonl(Path(folder) / "questions.jsonl", Question))
-    got = score_study(read_study(files, questions), questions)
+    got = _scored_study(folder, files)
     if json:
         return print_json({"unit": "fraction"} | msgspec.to_builtins(got))
     _show_study(got)

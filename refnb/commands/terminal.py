@@ -9,7 +9,7 @@ __all__ = ['command', 'add_commands', 'echo', 'let_go', 'messages', 'print_json'
 
 # %% ../../nbs/commands/00_terminal.ipynb #8548b667
 import inspect, os, re, sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 import msgspec, typer
@@ -31,6 +31,11 @@ def _known_names(parameter: str) -> list[str]:
     except RefnbError:
         return []
 
+
+def _names_from(start: str, parameter: str) -> list[str]:
+    "List the tasks or the systems whose names begin so."
+    return [n for n in _known_names(parameter) if n.startswith(start)]
+
 # %% ../../nbs/commands/00_terminal.ipynb #59d7870c
 def _completes(parameter: str) -> Callable[[str], list[str]] | None:
     "Find the completion of a parameter in a shell: tasks and systems have one."
@@ -38,32 +43,40 @@ def _completes(parameter: str) -> Callable[[str], list[str]] | None:
         return None
 
     def found(incomplete: str) -> list[str]:
-        return [n for n in _known_names(parameter) if n.startswith(incomplete)]
+        return _names_from(incomplete, parameter)
 
     return found
+
+# %% ../../nbs/commands/00_terminal.ipynb #0afffc7f
+def _spellings(name: str) -> list[str]:
+    "Spell a parameter as options: `set_` has a short one, too."
+    long = "--" + name.rstrip("_").replace("_", "-")
+    return [long, "-p"] if name == "set_" else [long]
 
 # %% ../../nbs/commands/00_terminal.ipynb #16ddd86f
 def _flag(p: inspect.Parameter, help_: str | None) -> Any:
     "Describe a named parameter to typer. Defaults of nothing are not shown: the help says what they mean."
-    flags = [f"--{p.name.rstrip('_').replace('_', '-')}"] + (
-        ["-p"] if p.name == "set_" else []
-    )
     return typer.Option(
-        *flags,
+        *_spellings(p.name),
         help=help_,
         metavar={"set_": "NAME=VALUE"}.get(p.name),
         show_default=p.default not in (0, "", None),
     )
 
 # %% ../../nbs/commands/00_terminal.ipynb #2374a7cb
+def _argument(p: inspect.Parameter, help_: str | None) -> Any:
+    "Describe a positional parameter to typer."
+    return typer.Argument(
+        help=help_, metavar=p.name.upper(), autocompletion=_completes(p.name)
+    )
+
+
 def _option(p: inspect.Parameter, help_: str | None) -> inspect.Parameter:
     "Describe a parameter to typer."
-    kind = _flag(p, help_)
-    if p.kind is p.POSITIONAL_ONLY:
-        kind = typer.Argument(
-            help=help_, metavar=p.name.upper(), autocompletion=_completes(p.name)
-        )
-    return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, kind])
+    describe = _argument if p.kind is p.POSITIONAL_ONLY else _flag
+    return p.replace(
+        kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, describe(p, help_)]
+    )
 
 # %% ../../nbs/commands/00_terminal.ipynb #6b0b51af
 def command(to: typer.Typer, name: str, f: Callable):
@@ -80,13 +93,18 @@ def command(to: typer.Typer, name: str, f: Callable):
     to.command(name)(call)
 
 # %% ../../nbs/commands/00_terminal.ipynb #46bfdb16
+def _add(to: typer.Typer, name: str, f: Callable | typer.Typer):
+    "Add a command, or a group of commands, under a name."
+    if isinstance(f, typer.Typer):
+        to.add_typer(f, name=name)
+    else:
+        command(to, name, f)
+
+
 def add_commands(to: typer.Typer, commands: Mapping[str, Callable | typer.Typer]):
     "Add commands, and groups of commands, under their names."
     for name, f in commands.items():
-        if isinstance(f, typer.Typer):
-            to.add_typer(f, name=name)
-        else:
-            command(to, name, f)
+        _add(to, name, f)
 
 # %% ../../nbs/commands/00_terminal.ipynb #681a0547
 def echo(*lines: str, to: Any = None):
@@ -106,15 +124,27 @@ def messages(json: bool) -> Callable[[str], None]:
     "Choose where messages go: to standard error beside JSON."
     return (lambda line: echo(line, to=sys.stderr)) if json else echo
 
+# %% ../../nbs/commands/00_terminal.ipynb #46530fc2
+def _in_ascii(json: str) -> str:
+    "Write letters beyond ASCII in a JSON text as escapes; ends of lines stay."
+    from json import dumps
+
+    return re.sub(r"[^\n -~]", lambda m: dumps(m[0])[1:-1], json)
+
 # %% ../../nbs/commands/00_terminal.ipynb #b9375733
 def print_json(value: dict | list):
     "Print an object as JSON in ASCII."
-    from json import dumps
-
     text = msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
-    echo(*re.sub(r"[^\n -~]", lambda m: dumps(m[0])[1:-1], text).split("\n"))
+    echo(*_in_ascii(text).split("\n"))
 
 # %% ../../nbs/commands/00_terminal.ipynb #60fc50cc
+def _prints_on(console: Any) -> Callable[[str], None]:
+    "Make the function that prints a message on a console, word for word."
+    return lambda line: console.print(
+        inert(line), markup=False, highlight=False, emoji=False, soft_wrap=True
+    )
+
+
 @contextmanager
 def busy(json: bool, doing: str):
     "Show that a command is at work, on a terminal; gives the function that prints its messages."
@@ -126,32 +156,46 @@ def busy(json: bool, doing: str):
 
     console = Console(stderr=True)
     with console.status(doing):
-        yield lambda line: console.print(
-            inert(line), markup=False, highlight=False, emoji=False, soft_wrap=True
-        )
+        yield _prints_on(console)
 
 # %% ../../nbs/commands/00_terminal.ipynb #5acdc662
-def _print_columns(cells: list[list[str]]):
-    "Print a table on a terminal; its first line has the names of the columns."
-    from rich.console import Console
+def _with_columns(names: list[str]) -> Any:
+    "Make an empty table without a frame, which has these columns."
     from rich.table import Table
     from rich.text import Text  # a string would be read as markup: [link=…]
 
     t = Table(box=None, pad_edge=False)
-    for name in cells[0]:
+    for name in names:
         t.add_column(Text(name))
+    return t
+
+
+def _print_columns(cells: list[list[str]]):
+    "Print a table on a terminal; its first line has the names of the columns."
+    from rich.console import Console
+    from rich.text import Text
+
+    t = _with_columns(cells[0])
     for line in cells[1:]:
         t.add_row(*map(Text, line))
     Console().print(t)
+
+# %% ../../nbs/commands/00_terminal.ipynb #770c05bd
+def _as_cells(values: Iterable) -> list[str]:
+    "Write values as text that cannot steer the terminal."
+    return list(map(inert, map(str, values)))
+
+
+def _cells_of(rows: list[dict[str, Any]]) -> list[list[str]]:
+    "Write the values of rows as text, below a line with the names of the columns."
+    return list(map(_as_cells, (rows[0], *map(dict.values, rows))))
 
 # %% ../../nbs/commands/00_terminal.ipynb #414fe982
 def print_table(rows: list[dict[str, Any]]):
     "Print rows as a table; as tab-separated text if it is not a terminal."
     if not rows:
         return
-    cells = [
-        list(map(inert, map(str, line))) for line in (rows[0], *map(dict.values, rows))
-    ]
+    cells = _cells_of(rows)
     if sys.stdout.isatty():
         _print_columns(cells)
     else:
@@ -205,15 +249,17 @@ def progress(json: bool):
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
 # %% ../../nbs/commands/00_terminal.ipynb #0f6c13fe
+def _name_and_value(pair: str) -> tuple[str, str]:
+    "Split NAME=VALUE at the first equals sign."
+    name, equals, value = pair.partition("=")
+    if not equals:
+        raise CallError(f"{pair!r} is not NAME=VALUE", "-p")
+    return name, value
+
+
 def given_settings(set_: list[str]) -> dict[str, str]:
     "Split NAME=VALUE pairs at the first equals sign."
-    found: dict[str, str] = {}
-    for pair in set_:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise CallError(f"{pair!r} is not NAME=VALUE", "-p")
-        found[name] = value
-    return found
+    return dict(map(_name_and_value, set_))
 
 # %% ../../nbs/commands/00_terminal.ipynb #2f7d1d15
 def split_names(text: str) -> list[str]:
@@ -236,6 +282,13 @@ def field_types(*structs: type) -> dict[str, Any]:
             found[f.name] = f.type
     return found
 
+# %% ../../nbs/commands/00_terminal.ipynb #5a3f1025
+def _kind_of(rule: str, kinds: dict[str, Any]) -> Any:
+    "Look up the type of a rule, and refuse a rule that is unknown."
+    if rule not in kinds:
+        raise CallError(f"unknown rule {rule!r}", "--set", nearest(rule, kinds))
+    return kinds[rule]
+
 # %% ../../nbs/commands/00_terminal.ipynb #d0e11a4e
 def _as_rule(name: str, value: str, kind: Any) -> Any:
     "Convert a rule to its type."
@@ -247,12 +300,8 @@ def _as_rule(name: str, value: str, kind: Any) -> Any:
 # %% ../../nbs/commands/00_terminal.ipynb #ed02b82a
 def as_rules(given: dict[str, str], rules: type) -> dict:
     "Convert a builder's rules to the types that they have."
-    out, kinds = {}, field_types(rules)
-    for k, v in given.items():
-        if k not in kinds:
-            raise CallError(f"unknown rule {k!r}", "--set", nearest(k, kinds))
-        out[k] = _as_rule(k, v, kinds[k])
-    return out
+    kinds = field_types(rules)
+    return {k: _as_rule(k, v, _kind_of(k, kinds)) for k, v in given.items()}
 
 # %% ../../nbs/commands/00_terminal.ipynb #4b16e16a
 def converted(text: str, kind: Any) -> Any:
@@ -277,21 +326,46 @@ def check_settings(changed: dict[str, str], names: list[str]):
                 nearest(name, names) if names else "leave it out",
             )
 
+# %% ../../nbs/commands/00_terminal.ipynb #4c4acc31
+def _see_help(e: Any) -> str:
+    "Point to the help of the command that was called wrongly; to the program's where the error does not know it."
+    path = "refnb"
+    if getattr(e, "ctx", None):
+        path = getattr(e.ctx, "command_path", "refnb")
+    return f"see {path} --help"
+
+
+def _message_of(e: Any) -> str:
+    "Bring typer's message into one line that ends with its guess, where it has one."
+    text = " ".join(e.format_message().split())
+    guess = r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$"
+    return re.sub(guess, r"; did you mean \1?", text).rstrip(".")
+
+
+def _nearest_command(e: Any, typed: str) -> str:
+    "Suggest the command that was meant."
+    return nearest(typed, e.ctx.command.list_commands(e.ctx))
+
 # %% ../../nbs/commands/00_terminal.ipynb #39ed7a6b
 def _usage(e: Any) -> str:
     "Word typer's message about a wrong call, with the nearest command or a way to the help."
-    text = " ".join(e.format_message().split())
-    path = getattr(e.ctx, "command_path", "refnb") if getattr(e, "ctx", None) else "refnb"
-    text = re.sub(
-        r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$",
-        r"; did you mean \1?",
-        text,
-    ).rstrip(".")
+    text = _message_of(e)
     if "did you mean" in text:
         return text
     if m := re.match(r"No such command '(.*)'", text):
-        return f"{text}; {nearest(m[1], e.ctx.command.list_commands(e.ctx))}"
-    return f"{text}; see {path} --help"
+        return f"{text}; {_nearest_command(e, m[1])}"
+    return f"{text}; {_see_help(e)}"
+
+# %% ../../nbs/commands/00_terminal.ipynb #7137750d
+def _of_the_system(e: OSError) -> str:
+    "Word a fault of the system: the file and its fault."
+    return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}"
+
+
+def _unexpected(e: BaseException) -> str:
+    "Word an exception that nobody expected."
+    words = " ".join(str(e).split())[:300]
+    return f"unexpected {type(e).__name__}: {words}; --debug shows where"
 
 # %% ../../nbs/commands/00_terminal.ipynb #0840b3b0
 def fault_line(e: BaseException) -> tuple[str, int]:
@@ -303,8 +377,5 @@ def fault_line(e: BaseException) -> tuple[str, int]:
     if isinstance(e, KeyboardInterrupt):
         return "interrupted; results so far are kept, and the same command resumes", 130
     if isinstance(e, OSError):
-        return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}", 1
-    return (
-        f"unexpected {type(e).__name__}: {' '.join(str(e).split())[:300]}; --debug shows where",
-        1,
-    )
+        return _of_the_system(e), 1
+    return _unexpected(e), 1

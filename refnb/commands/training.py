@@ -19,41 +19,62 @@ from refnb.commands.terminal import (
     print_json,
 )
 
-# %% ../../nbs/commands/06_training.ipynb #7297be3d
-def _folds(fold: str, ray: str) -> dict[str, Any]:
-    "Check which folds are trained, and where; return it as `train` takes it."
-    if fold == "all":
-        return {"fold": "all", "ray": ray}
+# %% ../../nbs/commands/06_training.ipynb #83ddf3b0
+def _check_one_fold(fold: str, ray: str):
+    "Refuse a fold that is no number from 0 to 9, and a cluster for one fold."
     if not (fold.isdecimal() and len(fold) == 1):
         raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
     if ray:
         raise CallError(
             "one fold is trained here", "--ray", "say --fold all, or leave it out"
         )
+
+# %% ../../nbs/commands/06_training.ipynb #7297be3d
+def _folds(fold: str, ray: str) -> dict[str, Any]:
+    "Check which folds are trained, and where; return it as `train` takes it."
+    if fold == "all":
+        return {"fold": "all", "ray": ray}
+    _check_one_fold(fold, ray)
     return {"fold": int(fold)}
 
 # %% ../../nbs/commands/06_training.ipynb #b34c40be
-def _as_trained(x: Any) -> dict[str, Any]:
-    "Describe a trained coreference system as JSON."
-    cost = {
+def _place_and_cost(x: Any) -> dict[str, Any]:
+    "Describe as JSON where a trained coreference system is, and what it cost."
+    return {
         "folder": str(x.folder),
         "unit": "fraction",
         "cpu_seconds": x.cpu_seconds,
         "peak_mb": x.peak_mb,
     }
-    return cost | msgspec.to_builtins(x.seal) | {"documents": len(x.seal.documents)}
+
+
+def _as_trained(x: Any) -> dict[str, Any]:
+    "Describe a trained coreference system as JSON."
+    seal = msgspec.to_builtins(x.seal)
+    return _place_and_cost(x) | seal | {"documents": len(x.seal.documents)}
 
 # %% ../../nbs/commands/06_training.ipynb #291c2eb6
+def _on_development(score: float | None) -> str:
+    "Word the score on the development documents; nothing where there is none."
+    return "" if score is None else f"; on the development documents {100 * score:.1f} %"
+
+
 def _trained_line(x: Any, system: str) -> str:
     "Word what was trained, where it is, and what it cost."
-    held = (
-        ""
-        if x.seal.held_out is None
-        else f"; on the development documents {100 * x.seal.held_out:.1f} %"
-    )
+    held = _on_development(x.seal.held_out)
     return f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB"
 
 # %% ../../nbs/commands/06_training.ipynb #9a549e25
+def _show_trained(done: Any, system: str, several: bool, json: bool):
+    "Print the scores and costs of a training: of one fold, or of several."
+    if json:
+        return print_json(
+            {"folds": list(map(_as_trained, done))} if several else _as_trained(done)
+        )
+    for x in done if several else [done]:
+        echo(_trained_line(x, system))
+
+
 def _train_coref(
     system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool
 ):
@@ -62,12 +83,24 @@ def _train_coref(
 
     of = _folds(fold, ray)
     done = train(system, what, out=out, say=messages(json), **of, **changed)
-    if json:
-        return print_json(
-            {"folds": list(map(_as_trained, done))} if fold == "all" else _as_trained(done)
+    _show_trained(done, system, fold == "all", json)
+
+# %% ../../nbs/commands/06_training.ipynb #11587377
+def _kind_of_setting(name: str, kinds: dict[str, Any]) -> Any:
+    "Look up the type of a setting; refuse one that no trained system has."
+    if name not in kinds:
+        raise CallError(
+            f"a trained system has no setting {name!r}", "--set", nearest(name, kinds)
         )
-    for x in done if fold == "all" else [done]:
-        echo(_trained_line(x, system))
+    return kinds[name]
+
+
+def _as_setting(name: str, value: str, kind: Any) -> Any:
+    "Convert a setting to its type."
+    try:
+        return converted(value, kind)
+    except (msgspec.ValidationError, TypeError):
+        raise CallError(f"{name} cannot be {value!r}", "--set") from None
 
 # %% ../../nbs/commands/06_training.ipynb #b9bd9e47
 def _training_settings(set_: list[str]) -> dict:
@@ -75,17 +108,9 @@ def _training_settings(set_: list[str]) -> dict:
     from refnb.models.pairs.encoders import PairModel
     from refnb.models.pairs.heads import Recipe
 
-    kinds, out = field_types(PairModel, Recipe), {}
-    for k, v in given_settings(set_).items():
-        if k not in kinds:
-            raise CallError(
-                f"a trained system has no setting {k!r}", "--set", nearest(k, kinds)
-            )
-        try:
-            out[k] = converted(v, kinds[k])
-        except (msgspec.ValidationError, TypeError):
-            raise CallError(f"{k} cannot be {v!r}", "--set") from None
-    return out
+    kinds = field_types(PairModel, Recipe)
+    given = given_settings(set_).items()
+    return {k: _as_setting(k, v, _kind_of_setting(k, kinds)) for k, v in given}
 
 # %% ../../nbs/commands/06_training.ipynb #7dfffed0
 def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
@@ -96,6 +121,19 @@ def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
             "--out, --ray and --fold",
             "leave them out",
         )
+
+
+def _on_held_out(seal: Any) -> str:
+    "Word the accuracy on questions that a pair model did not learn from; nothing where there are none."
+    if seal.held_out is None:
+        return ""
+    return f"; accuracy on {seal.held_out_on}: {100 * seal.held_out:.1f} %"
+
+
+def _pair_model_line(system: str, done: Any) -> str:
+    "Word what a pair model was trained on, where it is, and how accurate it is."
+    held = _on_held_out(done.seal)
+    return f"{system}, {done.seal.told}: complete: {done.folder}{held}"
 
 # %% ../../nbs/commands/06_training.ipynb #6d906e14
 def train_(
@@ -140,9 +178,4 @@ def train_(
             {"folder": str(done.folder), "unit": "fraction"}
             | msgspec.to_builtins(done.seal)
         )
-    held = (
-        ""
-        if done.seal.held_out is None
-        else f"; accuracy on {done.seal.held_out_on}: {100 * done.seal.held_out:.1f} %"
-    )
-    echo(f"{system}, {done.seal.told}: complete: {done.folder}{held}")
+    echo(_pair_model_line(system, done))

@@ -97,14 +97,15 @@ def _worked_answers() -> dict[str, Worked]:
     return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
 
 
+def _asked(d: Draft) -> list:
+    "List what a page shows of a draft: its question and the texts of its choices."
+    shown = [[c.name, c.description] for c in d.choices]
+    return [d.id, d.question, d.target_index, shown]
+
+
 def _page_id(drafts: Iterable[Draft]) -> str:
     "Hash the questions of a page."
-    asked = []
-    for d in distinct_drafts(drafts):
-        asked.append(
-            [d.id, d.question, d.target_index, [[c.name, c.description] for c in d.choices]]
-        )
-    asked.sort()
+    asked = sorted(map(_asked, distinct_drafts(drafts)))
     return hashlib.sha256(json.dumps([VERSION, asked]).encode()).hexdigest()[:16]
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #30866e81
@@ -141,16 +142,29 @@ def _annotation_page(
     return one_page("annotation", data, title)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #fda94804
-def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
-    "Deal questions to pages that a person can finish."
+def _part(drafts: list[Draft], k: int, n: int) -> list[Draft]:
+    "Cut the k-th of n parts, which differ by one at most."
+    return drafts[len(drafts) * k // n : len(drafts) * (k + 1) // n]
+
+
+def _dealt(drafts: list[Draft], each: int) -> list[list[Draft]]:
+    "Deal the questions of a domain to as few pages as hold them, as evenly as it goes."
+    n = -(-len(drafts) // each)
+    return [_part(drafts, k, n) for k in range(n)]
+
+
+def _check_each(each: int):
+    "Refuse a page without questions."
     if each < 1:
         raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
+
+
+def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
+    "Deal questions to pages that a person can finish."
+    _check_each(each)
     out = []
     for t in DOMAINS:
-        of = [d for d in drafts if d.topic == t]
-        n = -(-len(of) // each)
-        for k in range(n):
-            out.append(of[len(of) * k // n : len(of) * (k + 1) // n])
+        out += _dealt([d for d in drafts if d.topic == t], each)
     return out
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #e723a616
@@ -182,14 +196,15 @@ def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
     return "", ""
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #3b81fc2f
+def _are_of(order: Sequence[str], drafts: dict[str, Draft]) -> bool:
+    "Tell whether an order has questions of the drafts, each once, and one at least."
+    return bool(order) and len(set(order)) == len(order) and set(order) <= set(drafts)
+
+
 def _check_page(a: Annotations, drafts: dict[str, Draft], where: str):
     "Check that answers are to a page that was made of some of the drafts."
     do = "give the drafts that the page was made of"
-    if (
-        not a.order
-        or len(set(a.order)) < len(a.order)
-        or any(i not in drafts for i in a.order)
-    ):
+    if not _are_of(a.order, drafts):
         raise FormatError(
             "these are not questions of the drafts, each once", f"{where}, field order", do
         )
@@ -224,13 +239,16 @@ def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotation
     return a
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #45e20d1e
+def _data_and_name(source: str | Path | bytes) -> tuple[bytes, str]:
+    "Return the bytes of a file, or bytes as they are, and a name for errors."
+    if isinstance(source, bytes):
+        return source, "annotations"
+    return read_bytes(source), str(source)
+
+
 def _read_annotations(source: str | Path | bytes, drafts: Iterable[Draft]) -> Annotations:
     "Read the answers of one person."
-    data, where = (
-        (source, "annotations")
-        if isinstance(source, bytes)
-        else (read_bytes(source), str(source))
-    )
+    data, where = _data_and_name(source)
     return _checked(
         read_handed_in(data, where, Annotations),
         {d.id: d for d in distinct_drafts(drafts)},
@@ -269,21 +287,21 @@ def collect(
     return join_expressions(drafts, written, keep, least)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #8ba0ddd2
+def _page_in(file: Path) -> str:
+    "Find the hash of a page in its file; nothing where the file is no page."
+    text = file.read_bytes().decode(errors="replace")
+    m = re.search(r'"page": ?"([0-9a-f]{16})"', text)
+    return m[1] if m else ""
+
+
 def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str]:
     "List the pages of a folder that ask other questions than these."
-    asked = {
-        p.name: re.search(
-            r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace")
-        )
-        for p in sorted(folder.glob("page-*.html"))
-    }
-    return [
-        n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])
-    ]
+    asked = {p.name: _page_in(p) for p in sorted(folder.glob("page-*.html"))}
+    return [n for n, x in asked.items() if n not in pages or x != _page_id(pages[n])]
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #89272eed
-def _check_same_build(folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]):
-    "Refuse a folder with questions or pages that people may be answering and that this build would replace."
+def _check_same_drafts(folder: Path, built: AltBuilt):
+    "Refuse a folder with questions of another build."
     known = folder / "questions.jsonl"
     if known.exists() and read_drafts(known) != list(built.drafts):
         raise DataError(
@@ -291,6 +309,11 @@ def _check_same_build(folder: Path, built: AltBuilt, pages: Mapping[str, Sequenc
             str(folder),
             "name a new folder",
         )
+
+
+def _check_same_build(folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]):
+    "Refuse a folder with questions or pages that people may be answering and that this build would replace."
+    _check_same_drafts(folder, built)
     other = _other_pages(folder, pages)
     if other:
         raise DataError(

@@ -187,6 +187,11 @@ class AltRules(Record):
         )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #0236388b
+def _count_of(pairs: Iterable[Drawn], method: str) -> int:
+    "Count the pairs that a method drew."
+    return list(map(attrgetter("method"), pairs)).count(method)
+
+
 class AltBuilt(NamedTuple):
     "Drafts, and counts of everything else."
 
@@ -200,8 +205,7 @@ class AltBuilt(NamedTuple):
         "Write how many pairs of a method a domain has, and how many were wanted."
         if method not in self.wanted.get(domain, {}):
             return ""
-        methods = list(map(attrgetter("method"), self.drawn.get(domain, ())))
-        return f"{methods.count(method)} of {self.wanted[domain][method]}"
+        return f"{_count_of(self.drawn.get(domain, ()), method)} of {self.wanted[domain][method]}"
 
     def table(self) -> list[dict]:
         "Count the pairs of each method, and those wanted."
@@ -264,6 +268,16 @@ def _many(
     )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
+def _check_left(c: Candidates, entities: Sequence[Entity]):
+    "Refuse a table of which no entity is left."
+    if not c.entities:
+        raise DataError(
+            f"none of {len(entities)} entities is left ({c.losses()})",
+            "build_altentities",
+            "change a constant, or give more entities",
+        )
+
+
 def build_altentities(
     entities: Sequence[Entity],
     rules: AltRules = AltRules(),
@@ -277,12 +291,7 @@ def build_altentities(
     domains = [d for d in DOMAINS if d in found]
     for d in wanted or ():
         the_domain(d)
-    if not domains:
-        raise DataError(
-            f"none of {len(entities)} entities is left ({c.losses()})",
-            "build_altentities",
-            "change a constant, or give more entities",
-        )
+    _check_left(c, entities)
     many = dict[str, dict[str, int]]()
     drawn = dict[str, list[Drawn]]()
     drafts = list[Draft]()
@@ -305,13 +314,18 @@ def read_drafts(path: str | Path) -> list[Draft]:
     return distinct_drafts(read_jsonl(path, Draft), str(path))
 
 
+def _check_ids(drafts: Iterable[Draft], where: str):
+    "Refuse two drafts of one id."
+    if twice := repeated(map(attrgetter("id"), drafts)):
+        raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
+
+
 def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draft]:
     "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
     if not drafts:
         raise FormatError("has no questions", where)
-    if twice := repeated(map(attrgetter("id"), drafts)):
-        raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
+    _check_ids(drafts, where)
     return drafts
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #1b4377b0
@@ -377,11 +391,16 @@ def _why_refused(expression: str) -> str:
     return "half" if re.search("[\ud800-\udfff]", expression) else ""
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #24525c7c
+def _holds(text: str, words: str) -> bool:
+    "Tell whether folded words are in a text, in a row."
+    return f" {words} " in f" {_folded(text)} "
+
+
 def _is_copied(words: str, q: Draft | Written) -> bool:
     "Tell whether folded words are copied from what was shown; of a song no text is shown."
     if q.domain == "SONGS" or len(words.split()) < COPIED:
         return False
-    return any(f" {words} " in f" {_folded(c.description)} " for c in q.choices)
+    return any(_holds(c.description, words) for c in q.choices)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
 def _why_flagged(
@@ -432,6 +451,12 @@ class Joined(NamedTuple):
         ]
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5be6bd4b
+def _unknown_id(ids: Iterable[str], drafts: Iterable[Draft]) -> str:
+    "Find the first id that is none of the drafts'; empty: there is none."
+    known = set(map(attrgetter("id"), drafts))
+    return next((k for k in ids if k not in known), "")
+
+
 def join_expressions(
     drafts: Sequence[Draft],
     said: Mapping[str, Iterable[Sequence[str]]],
@@ -442,8 +467,7 @@ def join_expressions(
     flagged expressions, as the release does; a question has `least` expressions or more."""
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
-    known = set(map(attrgetter("id"), drafts))
-    if bad := next((k for k in said if k not in known), ""):
+    if bad := _unknown_id(said, drafts):
         raise DataError(
             f"{bad!r} is none of the {len(drafts)} questions",
             "join_expressions",

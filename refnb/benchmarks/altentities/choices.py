@@ -63,21 +63,35 @@ def _others(
     return out
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #aac46f50
+def _names_of(choices: Sequence[Alternative]) -> list[str]:
+    "List the names of choices."
+    return [c.name for c in choices]
+
+
 def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
     "Give a question other choices, its target among them."
-    names, pages = [c.name for c in choices], [c.wikipedia_url for c in choices]
+    pages = [c.wikipedia_url for c in choices]
     return q.changed(
         choices=tuple(choices),
         target_index=pages.index(q.target),
-        question=asked_as(names, q.domain),
+        question=asked_as(_names_of(choices), q.domain),
     )
 
 
 def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestion:
+    "Give a question further choices up to n; one that has as many is unchanged."
+    if len(q.choices) >= n:
+        return q
     rng, choices = random.Random(f"{seed}:{q.key}:places"), list(q.choices)
     for c in _others(q, things, n - len(choices), random.Random(f"{seed}:{q.key}")):
         choices.insert(rng.randrange(len(choices) + 1), c)
     return _offering(q, choices)
+
+
+def _check_number(n: int):
+    "Refuse fewer than two choices."
+    if n < 2:
+        raise CallError(f"{n} choices", "n", "say 2 or more")
 
 
 def more_choices(
@@ -85,13 +99,9 @@ def more_choices(
 ) -> list[AltQuestion]:
     """Give each question `n` choices; those that have as many are unchanged. The order
     stays. `questions` are whole files, from which further choices come."""
-    if n < 2:
-        raise CallError(f"{n} choices", "n", "say 2 or more")
+    _check_number(n)
     things = _things_of(questions)
-    return [
-        _with_more(q, things[q.domain], n, seed) if len(q.choices) < n else q
-        for q in questions
-    ]
+    return [_with_more(q, things[q.domain], n, seed) for q in questions]
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #1e583fbf
 NEITHER, BOTH = Option("neither of them"), Option("both of them")
@@ -132,7 +142,7 @@ def _stand_in(q: AltQuestion, things: _Things, seed: int) -> AltQuestion:
     return q.changed(
         choices=tuple(choices),
         target=other.wikipedia_url,
-        question=asked_as([c.name for c in choices], q.domain),
+        question=asked_as(_names_of(choices), q.domain),
     )
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #68140dee

@@ -27,6 +27,27 @@ from refnb.benchmarks.altentities.questions import (
     in_one_form,
 )
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #c49e58d3
+def _heading(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _fault_of_domain(domain: str) -> str:
+    "Describe an unknown domain, or return an empty string."
+    known = ("books", "recipes", "songs")
+    if domain in known:
+        return ""
+    do = "the files call it songs" if domain == "music" else nearest(domain, known)
+    return f"field domain: unknown domain {domain!r}; {do}"
+
+
+def _fault_of_headings(sections: Iterable[str]) -> str:
+    "Describe a heading that appears twice, or return an empty string."
+    for heading, n in Counter(map(_heading, sections)).items():
+        if n > 1:
+            return f"field sections: {heading!r} appears twice"
+    return ""
+
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #770ae582
 class Entity(Record):
     "A row of the table."
@@ -45,21 +66,7 @@ class Entity(Record):
         for field in ("name", "url"):
             if not in_one_form(getattr(self, field)).strip():
                 return f"field {field}: is empty"
-        if self.domain not in (known := ("books", "recipes", "songs")):
-            do = (
-                "the files call it songs"
-                if self.domain == "music"
-                else nearest(self.domain, known)
-            )
-            return f"field domain: unknown domain {self.domain!r}; {do}"
-        for heading, n in Counter(map(_heading, self.sections)).items():
-            if n > 1:
-                return f"field sections: {heading!r} appears twice"
-        return ""
-
-# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5c9f497a
-def _heading(text: str) -> str:
-    return " ".join(text.lower().split())
+        return _fault_of_domain(self.domain) or _fault_of_headings(self.sections)
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #bee5d167
 def _many(cell: str) -> tuple[str, ...]:
@@ -88,23 +95,30 @@ def _from_row(row: Mapping[str, str]) -> dict:
     return fields
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5cfccc59
-def _columns(heads: Sequence[str], where: str):
-    "Refuse a first line that leaves something out, or says it twice."
-    known = (*PLAIN, "templates")
-    do = (
-        "known: "
-        + ", ".join((*PLAIN, "templates", "section:…", "attribute:…"))
-        + "; columns are divided by commas"
-    )
+_KNOWN_COLUMNS = f"known: {', '.join((*PLAIN, 'templates', 'section:…', 'attribute:…'))}; columns are divided by commas"
+
+
+def _check_known(heads: Iterable[str], where: str):
+    "Refuse a column that no table has."
     for h in heads:
-        if h not in known and not re.match("section:|attribute:.", h):
-            raise FormatError(f"unknown column {h!r}", where, do)
+        if h not in (*PLAIN, "templates") and not re.match("section:|attribute:.", h):
+            raise FormatError(f"unknown column {h!r}", where, _KNOWN_COLUMNS)
+
+
+def _check_once(heads: Iterable[str], where: str):
+    "Refuse a column that appears twice."
     for h, n in Counter(heads).items():
         if n > 1:
             raise FormatError(f"the column {h!r} appears twice", where, "keep one of them")
+
+
+def _columns(heads: Sequence[str], where: str):
+    "Refuse a first line that leaves something out, or says it twice."
+    _check_known(heads, where)
+    _check_once(heads, where)
     for lost in ("name", "url", "domain"):
         if lost not in heads:
-            raise FormatError(f"has no column {lost!r}", where, do)
+            raise FormatError(f"has no column {lost!r}", where, _KNOWN_COLUMNS)
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #8bf8e615
 def _csv_rows(path: str | Path) -> Iterable[tuple[int, dict[str, str]]]:
@@ -121,12 +135,17 @@ def _csv_rows(path: str | Path) -> Iterable[tuple[int, dict[str, str]]]:
         yield n, dict(zip(heads, row, strict=True))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #7ff77528
+def _as_entity(row: Mapping[str, str], where: str) -> Entity:
+    "Convert a row of a CSV file to an entity; its place is for errors."
+    try:
+        return msgspec.convert(_from_row(row), Entity)
+    except (msgspec.ValidationError, ValueError) as e:
+        raise FormatError(str(e).partition(" - at")[0], where) from None
+
+
 def _csv(path: str | Path) -> Iterable[Entity]:
     for n, row in _csv_rows(path):
-        try:
-            yield msgspec.convert(_from_row(row), Entity)
-        except (msgspec.ValidationError, ValueError) as e:
-            raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
+        yield _as_entity(row, at_line(str(path), n))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f89c2786
 def read_entities(path: str | Path) -> list[Entity]:
@@ -164,16 +183,26 @@ def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     return entities
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66041107
+def _last_blank(text: str) -> int:
+    "Find where the last blanks of a text begin; 0: it is one word."
+    m = re.search(r"\s+\S*$", text)
+    return m.start() if m else 0
+
+
 def _between_words(text: str, limit: int) -> str:
     "Cut a text between words; inside a word only if there is nothing else."
     if len(text) <= limit:
         return text
-    head = text[: limit + 1]
-    return (
-        head[: m.start()]
-        if (m := re.search(r"\s+\S*$", head)) and m.start()
-        else text[:limit]
-    ).rstrip()
+    return text[: _last_blank(text[: limit + 1]) or limit].rstrip()
+
+
+def _end_of_sentence(text: str, limit: int) -> int:
+    "Find where the last whole sentence ends that `limit` characters hold; 0: none does."
+    end = 0
+    for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[: limit + 1]):
+        if m.end() <= limit:
+            end = m.end()
+    return end
 
 
 def cut_description(text: str, limit: int = 750) -> str:
@@ -182,10 +211,7 @@ def cut_description(text: str, limit: int = 750) -> str:
     text = text.strip()
     if len(text) <= limit:
         return text
-    end = 0
-    for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[: limit + 1]):
-        if m.end() <= limit:
-            end = m.end()
+    end = _end_of_sentence(text, limit)
     return (text[:end] if end else _between_words(text, limit)) + " ..."
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #670ac24e
@@ -193,20 +219,28 @@ def _value(v: str | tuple[str, ...]) -> str:
     return " ".join((v if isinstance(v, str) else ", ".join(v)).split())
 
 
+def _pairs_of(e: Entity) -> list[str]:
+    "Write the attributes that have a value, in the order of their keys."
+    return [f"{k}: {_value(v)}" for k, v in sorted(e.attributes.items()) if _value(v)]
+
+
 def _infobox_text(e: Entity, longest: int = LONGEST - 1) -> str:
     "Write the infobox as in the release."
-    pairs = [f"{k}: {_value(v)}" for k, v in sorted(e.attributes.items()) if _value(v)]
     head = f": {e.templates[0] if e.templates else ''}"
-    return _between_words(". ".join([head, *pairs]) if pairs else head.rstrip(), longest)
+    return _between_words(". ".join([head, *_pairs_of(e)]).rstrip(), longest)
+
+
+def _hidden_sections(e: Entity, shown: str | None) -> str:
+    "Join the sections that people are not shown; None: all."
+    texts = [t.strip() for h, t in e.sections.items() if _heading(h) != shown]
+    return "\n".join(filter(None, texts))
 
 
 def _unshown(e: Entity, shown: str | None, longest: int = LONGEST - 1) -> str:
     "Join the infobox and every section that people are not shown."
-    rest = "\n".join(
-        t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip()
-    )
     box = _infobox_text(e, longest)
-    hidden = _between_words(rest, max(0, longest - len(box) - 2))
+    room = max(0, longest - len(box) - 2)
+    hidden = _between_words(_hidden_sections(e, shown), room)
     return f"{box}. {hidden}" if hidden else box
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #cf9c744d
@@ -214,14 +248,21 @@ def _unshown(e: Entity, shown: str | None, longest: int = LONGEST - 1) -> str:
 SEARCH = "https://www.google.com/search?q="
 
 
+def _with_artist(e: Entity, name: str, bare: str) -> str:
+    "Write the name of a song; one that has its artist, or has none, stays as it is."
+    artist = _value(e.attributes.get("artist", ""))
+    if not artist or re.search(r" \(by .*\)$", name):
+        return name
+    return f"{bare} (by {artist})"
+
+
 def shown_name(e: Entity, keep: bool = False) -> str:
     "Write a choice's name; `keep` its parentheses where both names would be equal without."
-    name, artist = " ".join(e.name.split()), _value(e.attributes.get("artist", ""))
+    name = " ".join(e.name.split())
+    bare = name if keep else bare_title(name)
     if e.domain != "songs":
-        return name if keep else bare_title(name)
-    if artist and not re.search(r" \(by .*\)$", name):
-        return f"{name if keep else bare_title(name)} (by {artist})"
-    return name
+        return bare
+    return _with_artist(e, name, bare)
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #c1ae37e4
 def search_link(name: str, search: str = SEARCH) -> str:
@@ -281,14 +322,15 @@ class Filters(Record):
         return ""
 
 
+def _without_comment(line: str) -> str:
+    "Reduce a line of a denylist to its word or phrase, in small letters."
+    return _heading(line.partition("#")[0])
+
+
 def read_denied(path: str | Path) -> tuple[str, ...]:
     "Read a denylist from a file: a word or phrase a line; # begins a comment."
-    lines = (
-        _heading(l.partition("#")[0])
-        for l in utf8(read_bytes(path), str(path)).splitlines()
-        if l
-    )
-    return tuple(dict.fromkeys(filter(None, lines)))
+    lines = utf8(read_bytes(path), str(path)).splitlines()
+    return tuple(dict.fromkeys(filter(None, map(_without_comment, lines))))
 
 
 def _usable_sections(e: Entity, f: Filters) -> list[str]:
@@ -315,11 +357,15 @@ def _texts(e: Entity) -> Iterable[str]:
     return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66e72e89
+def _as_pattern(phrase: str) -> str:
+    "Write a phrase as a pattern, with any blanks between its words."
+    return r"\s+".join(map(re.escape, phrase.split()))
+
+
 def _denier(words: Sequence[str]) -> re.Pattern | None:
     if not words:
         return None
-    longest_first = sorted(words, key=len, reverse=True)
-    phrases = [r"\s+".join(map(re.escape, w.split())) for w in longest_first]
+    phrases = map(_as_pattern, sorted(words, key=len, reverse=True))
     return re.compile(r"(?<!\w)(?:" + "|".join(phrases) + r")(?!\w)", re.I)
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #c26eec30
@@ -389,22 +435,26 @@ class Candidates(NamedTuple):
 
     def losses(self) -> str:
         "Summarize the dropped entities in words."
-        counts, total = Counter(self.dropped.values()).most_common(), len(self.domains)
+        counts = Counter(self.dropped.values()).most_common()
+        total = len(self.domains)
         return (
             ", ".join(f"{n} of {total} for: {WHY[w]}" for w, n in counts)
             or "nothing was dropped"
         )
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e87130c6
+def _looks_of(e: Entity, f: Filters) -> set[tuple[str, str]]:
+    "List the texts with which an entity can be shown, each with its domain."
+    texts = [section_text(e, s) for s in _usable_sections(e, f)]
+    return {(e.domain, cut_description(text, f.shown)) for text in texts}
+
+
 def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
     "Find entities that are shown with the same text as another, whose url comes first; songs are shown by a link."
     seen: set[tuple[str, str]] = set()
     out: set[str] = set()
     for e in sorted((e for e in entities if e.domain != "songs"), key=lambda e: e.url):
-        looks = {
-            (e.domain, cut_description(section_text(e, s), f.shown))
-            for s in _usable_sections(e, f)
-        }
+        looks = _looks_of(e, f)
         if looks & seen:
             out.add(e.url)
         else:
@@ -412,11 +462,14 @@ def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
     return out
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4b8fcd4f
+def _longest_first(e: Entity) -> tuple[int, int, str]:
+    "Order entities by the number of their sections, then by their length; the longest comes first."
+    return -len(e.sections), -sum(map(len, e.sections.values())), e.url
+
+
 def _less_popular(songs: Sequence[Entity], most: int) -> list[Entity]:
     "List the songs beyond the most popular, whose pages are the longest."
-    longest = sorted(
-        songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url)
-    )
+    longest = sorted(songs, key=_longest_first)
     popular = {e.url for e in longest[:most]}
     return [e for e in songs if e.url not in popular]
 

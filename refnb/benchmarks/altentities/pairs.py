@@ -193,15 +193,30 @@ def _as_table(rows: Any, n: int) -> Any:
         ) from None
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #eb3d4d0d
-def _encoded(encoder: Encoder, texts: Sequence[str]):
-    "Encode texts, and check that each has a row of finite numbers."
-    from scipy import sparse
-
-    rows = _as_table(encoder(texts), len(texts))
+def _check_type(rows: Any):
+    "Refuse values that are no real numbers."
     if rows.dtype.kind not in "fiub":
         raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", _ROWS)
-    _check_values(np.asarray(rows.data if sparse.issparse(rows) else rows), _ROWS)
-    return _unit_rows(rows if rows.dtype.kind == "f" else rows.astype(np.float32))
+
+
+def _numbers_in(rows: Any) -> np.ndarray:
+    "Return the numbers of a table; of a sparse one those that are not 0."
+    from scipy import sparse
+
+    return np.asarray(rows.data if sparse.issparse(rows) else rows)
+
+
+def _as_floats(rows: Any) -> Any:
+    "Convert whole numbers to floats; floats stay as they are."
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float32)
+
+
+def _encoded(encoder: Encoder, texts: Sequence[str]):
+    "Encode texts, and check that each has a row of finite numbers."
+    rows = _as_table(encoder(texts), len(texts))
+    _check_type(rows)
+    _check_values(_numbers_in(rows), _ROWS)
+    return _unit_rows(_as_floats(rows))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c8354feb
 def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -304,22 +319,29 @@ def _uniform_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     yield from _within([range(len(pool))], pool, rng)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #b27de7fe
+def _grouped(keys: Iterable[Any]) -> dict[Any, list[int]]:
+    "Group the places of equal keys, in the order in which the keys first appear."
+    groups = defaultdict(list)
+    for i, key in enumerate(keys):
+        groups[key].append(i)
+    return groups
+
+
 def _same_name_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield two of one name, distinguished by the text in parentheses."
-    groups = defaultdict(list)
-    for i, name in enumerate(_names(pool, keep=False)):
-        groups[name].append(i)
+    groups = _grouped(_names(pool, keep=False))
     yield from _within(groups.values(), pool, rng)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
+def _look_alike(a: str, b: str) -> bool:
+    "Tell whether two names look the same to a reader."
+    return as_seen(a) == as_seen(b)
+
+
 def told_names(a: Entity, b: Entity) -> tuple[str, str]:
     "Write the names of both choices as a question says them: with parentheses only if they were equal without."
     bare = shown_name(a), shown_name(b)
-    return (
-        bare
-        if as_seen(bare[0]) != as_seen(bare[1])
-        else (shown_name(a, True), shown_name(b, True))
-    )
+    return (shown_name(a, True), shown_name(b, True)) if _look_alike(*bare) else bare
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #20c6366f
 def _are_close(a: Entity, b: Entity, edits: int) -> bool:
@@ -334,9 +356,7 @@ def _similar_name_pairs(
     pool: Sequence[Entity], rng: random.Random, edits: int = 3
 ) -> _Stream:
     "Yield two whose names are a few edits apart."
-    groups = defaultdict(list)
-    for i, e in enumerate(pool):
-        groups[shown_name(e, True)].append(i)
+    groups = _grouped(shown_name(e, True) for e in pool)
     titles = list(groups)
     for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
         both, sizes = [], []
@@ -446,15 +466,23 @@ def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
         out[k] += 1
     return out
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #b81ebea0
+def _printed_cells() -> dict[str, dict[str, int]]:
+    "Read the numbers of questions that the paper prints, by method and domain."
+    tables = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]
+    return tables["table_3_questions"]["cells"]
+
+
+def _printed_pairs(domain: str) -> dict[str, int]:
+    "Return the paper's number of questions of each sampling method that a domain uses."
+    cells = _printed_cells()
+    name = paper_domain(domain)
+    return {m: cells[METHODS[m]].get(name, 0) for m in USED[the_domain(domain).upper()]}
+
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #04d9b61b
 def wanted_pairs(domain: str, questions: int | None = None) -> dict[str, int]:
     "Return the number of questions of each sampling method, in the paper's proportions; None: as many as the paper."
-    cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"][
-        "table_3_questions"
-    ]["cells"]
-    printed = {}
-    for method in USED[the_domain(domain).upper()]:
-        printed[method] = cells[METHODS[method]].get(paper_domain(domain), 0)
+    printed = _printed_pairs(domain)
     if questions is None:
         return printed
     if questions < 0:
@@ -535,16 +563,21 @@ def _of_method(
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #164ccdc6
-def _check_wanted(wanted: Mapping[str, int], domain: str):
-    "Refuse methods that a domain does not have, and numbers below 0."
+def _check_methods(methods: Iterable[str], domain: str):
+    "Refuse methods that a domain does not have."
     known = USED[the_domain(domain).upper()]
-    for method in wanted:
+    for method in methods:
         if method not in known:
             raise CallError(
                 f"{method!r} is not a sampling method of {domain}",
                 "draw",
                 nearest(method, known),
             )
+
+
+def _check_wanted(wanted: Mapping[str, int], domain: str):
+    "Refuse methods that a domain does not have, and numbers below 0."
+    _check_methods(wanted, domain)
     for method, n in wanted.items():
         if n < 0:
             raise CallError(f"{n} pairs of {method}", "draw", "say 0 or more")
@@ -605,17 +638,24 @@ def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
 SHARES = {"train": 0.70, "dev": 0.15, "test": 0.15}
 
 
-def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
-    "Group the questions that must be in one split."
+def _check_apart(apart: str):
+    "Refuse an unknown way to keep splits apart."
     if apart not in ("targets", "entities"):
         raise CallError(
             f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities"))
         )
-    groups = defaultdict(list)
-    roots = _roots(drawn) if apart == "entities" else None
-    for i, d in enumerate(drawn):
-        groups[roots[d.target] if roots else d.target].append(i)
-    return list(groups.values())
+
+
+def _key_of_each(drawn: Sequence[Drawn], apart: str) -> Iterable[str]:
+    "Return of each question what must be in one split: its target, or all that its target is connected with."
+    targets = map(attrgetter("target"), drawn)
+    return map(_roots(drawn).__getitem__, targets) if apart == "entities" else targets
+
+
+def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
+    "Group the questions that must be in one split."
+    _check_apart(apart)
+    return list(_grouped(_key_of_each(drawn, apart)).values())
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #77a1637e
 def _best_split(room: Mapping[str, float], size: Mapping[str, float], n: int) -> str:

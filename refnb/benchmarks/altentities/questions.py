@@ -197,9 +197,14 @@ def bare_title(name: str) -> str:
     return re.sub(r" \([^()]*\)$", "", title(name))
 
 
+def _quoted(name: str, domain: str) -> str:
+    "Write a name in quotes, as the question says it."
+    return f"'{title(name) if domain == 'SONGS' else name}'"
+
+
 def asked_as(names: Sequence[str], domain: str) -> str:
     "Write the question by the release's template for BOOKS, RECIPES or SONGS; for more than two names, in our wording."
-    shown = [f"'{title(n) if domain == 'SONGS' else n}'" for n in names]
+    shown = [_quoted(n, domain) for n in names]
     return f"Do you mean {', '.join(shown[:-1])} or {shown[-1]}?"
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #cc122447
@@ -316,11 +321,16 @@ def _whole(text: str) -> int:
         n += 1
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #28df0a87
+def _check_keys(text: str):
+    "Refuse a key that appears twice in an object."
+    json.JSONDecoder(object_pairs_hook=once).decode(text)
+
+
 def _decoded(text: str, where: str) -> list[Written]:
     "Read the questions of a file, each of which can be asked."
     try:
         found = msgspec.json.decode(text, type=list[Written])
-        json.JSONDecoder(object_pairs_hook=once).decode(text)
+        _check_keys(text)
     except (msgspec.MsgspecError, ValueError) as e:
         raise _misread(e, text, where) from None
     return found
@@ -338,6 +348,13 @@ def _refuse_departures(questions: Sequence[Written], where: str):
             )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #695b19a4
+def _check_domain(questions: Sequence[Written], domain: str, where: str):
+    "Refuse a question of another domain than the file's."
+    for n, q in enumerate(questions):
+        if q.domain != DOMAINS[the_domain(domain)]:
+            raise FormatError(f"{q.domain} in a file of {domain}", _at(where, n, "domain"))
+
+
 def parse_altentities(
     data: bytes,
     where: str = "",
@@ -352,12 +369,8 @@ def parse_altentities(
     found = _decoded(utf8(data, where), where)
     if not found:
         raise FormatError("has no questions", where)
-    if domain and (
-        odd := [n for n, q in enumerate(found) if q.domain != DOMAINS[the_domain(domain)]]
-    ):
-        raise FormatError(
-            f"{found[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain")
-        )
+    if domain:
+        _check_domain(found, domain, where)
     if check == "release":
         _refuse_departures(found, where)
     return [_placed(q, split, n) for n, q in enumerate(found)]
@@ -410,10 +423,10 @@ def altentities(
 
 def _parsed(data: bytes, domain: str, split: str) -> list[AltQuestion]:
     "Read the questions in the bytes of a released file."
-    name, mixed = altentities_file(domain, split), domain == "mixed"
+    mixed = domain == "mixed"
     return parse_altentities(
         data,
-        name,
+        altentities_file(domain, split),
         f"mixed-{split}" if mixed else split,
         "" if mixed else domain,
         "usable" if split == "train" else "release",
@@ -457,6 +470,14 @@ def settings_of(domain: str) -> list[Setting]:
     return [s for s in SETTINGS if s != "oracle" or domain in ("books", "recipes")]
 
 
+def _no_setting(setting: str, domain: str) -> CallError:
+    "Word that a domain lacks a setting, with those that it has."
+    return CallError(
+        f"{domain} have no setting {setting!r}: annotators of songs were shown a link",
+        do=f"known: {', '.join(settings_of(domain))}",
+    )
+
+
 def the_setting(setting: str, domain: str) -> Setting:
     "Check that a setting (oracle, name, infobox, unshown) exists in a domain (books, recipes, songs, or mixed)."
     if setting not in SETTINGS:
@@ -464,10 +485,7 @@ def the_setting(setting: str, domain: str) -> Setting:
     for known in settings_of(domain):
         if known == setting:
             return known
-    raise CallError(
-        f"{domain} have no setting {setting!r}: annotators of songs were shown a link",
-        do=f"known: {', '.join(settings_of(domain))}",
-    )
+    raise _no_setting(setting, domain)
 
 
 def option(c: Alternative, setting: Setting) -> Option:
@@ -493,6 +511,16 @@ def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
     "Write the three turns, a line each, that end with an expression; the seed draws the first."
     return f"Bob: {opening(q, seed)}\nAlice: {q.question}\nBob: {expression.strip()}"
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #7cc392f3
+def _kinds_of(expression: str) -> dict[str, int | bool]:
+    "Return the properties of an expression that need no question."
+    return {
+        "words": len(words_in(expression)),
+        "contrastive": contrastive(expression),
+        "negated": bool(NEGATION.search(expression)),
+        "comparative": bool(COMPARISON.search(expression)),
+    }
+
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dfede764
 def _meta(q: AltQuestion, e: str) -> dict:
     "Return the fields for breakdowns."
@@ -501,10 +529,7 @@ def _meta(q: AltQuestion, e: str) -> dict:
         "sampling method": q.method,
         "section": q.section,
         "position": q.target_index + 1,
-        "words": len(words_in(e)),
-        "contrastive": contrastive(e),
-        "negated": bool(NEGATION.search(e)),
-        "comparative": bool(COMPARISON.search(e)),
+        **_kinds_of(e),
         "names target": names_target(q, e),
     }
 
@@ -555,15 +580,21 @@ def altentities_task(domain: str, setting: str, split: str) -> str:
     return f"altentities/{domain}/{setting}/{split}"
 
 
-def read_altentities_task(name: str) -> tuple[str, Setting, str]:
-    "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
+def _bits_of(name: str) -> list[str]:
+    "Split a task's path: altentities, domain, setting, split."
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "altentities":
         raise CallError(
             f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test"
         )
-    altentities_file(bits[1], bits[3])
-    return bits[1], the_setting(bits[2], bits[1]), bits[3]
+    return bits
+
+
+def read_altentities_task(name: str) -> tuple[str, Setting, str]:
+    "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
+    _, domain, setting, split = _bits_of(name)
+    altentities_file(domain, split)  # refuses an unknown domain or split
+    return domain, the_setting(setting, domain), split
 
 
 # systems that answer a task one after the other read it, and the one it is like, once
@@ -591,18 +622,17 @@ def sample_altentities(s: Settings | None = None) -> list[Question]:
     return list(chain.from_iterable(questions_of(q, "unshown") for q in found))
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #60e52f14
+def _choice_item(c: Alternative, meant: bool) -> str:
+    "Show a choice with the beginning of its infobox; a tick marks the target."
+    name, box = html.escape(c.name), html.escape(c.infobox.removeprefix(": ")[:300])
+    return f"<li>{f'<b>{name}</b> ✓' if meant else name}<br><small>{box}</small></li>"
+
+
 def _page(q: AltQuestion) -> str:
     "Show the dialogue, and the choices with their infoboxes."
     esc, others = html.escape, len(q.expressions) - 1
     turns = "<br>".join(map(esc, dialogue(q, q.expressions[0]).splitlines()))
-    names = [
-        f"<b>{esc(c.name)}</b> ✓" if i == q.target_index else esc(c.name)
-        for i, c in enumerate(q.choices)
-    ]
-    rows = "".join(
-        f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>"
-        for name, c in zip(names, q.choices)
-    )
+    rows = "".join(_choice_item(c, i == q.target_index) for i, c in enumerate(q.choices))
     rest = f" <small>(and {others} more)</small>" if others else ""
     return (
         f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "

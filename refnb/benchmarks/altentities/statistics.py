@@ -81,15 +81,21 @@ def _counting(nlp) -> Tagger:
     return lambda texts: [len(d.ents) for d in nlp.pipe(texts)]
 
 
-def spacy_tagger() -> tuple[Tagger | None, str]:
-    "Load spaCy's small English model as a tagger, and its version; or return None and the reason."
+def _loaded(name: str):
+    "Load a model without the parts that find no entities; nothing where it is not installed."
     import importlib
 
     unused = ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
-    for name in MODELS:
-        try:
-            nlp = importlib.import_module(name).load(exclude=unused)
-        except (ImportError, OSError):
+    try:
+        return importlib.import_module(name).load(exclude=unused)
+    except (ImportError, OSError):
+        return None
+
+
+def spacy_tagger() -> tuple[Tagger | None, str]:
+    "Load spaCy's small English model as a tagger, and its version; or return None and the reason."
+    for nlp in map(_loaded, MODELS):
+        if nlp is None:
             continue
         return _counting(nlp), f"en_core_web_sm {nlp.meta['version']}"
     return (
@@ -216,21 +222,31 @@ def _sheet_lines(
     every = _numbered(questions)
     return rng.sample(every, min(n, len(every)))
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #670977e4
+def _others_of(q: AltQuestion) -> str:
+    "Join the pages of the things that a question does not mean."
+    others = (c for k, c in enumerate(q.choices) if k != q.target_index)
+    return " / ".join(c.wikipedia_url for c in others)
+
+
+def _sheet_line(q: AltQuestion, i: int) -> str:
+    "Write the line of an expression, with an empty cell for the judgement."
+    return csv_line(
+        [
+            f"{q.key}-{i}",
+            q.question,
+            f"{q.meant.name}: {q.target}",
+            _others_of(q),
+            q.expressions[i].strip(),
+            "",
+        ]
+    )
+
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #16858428
 def _sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> str:
     "Write a sheet to be filled in."
-    lines = [csv_line(COLUMNS)]
-    for q, i in _sheet_lines(questions, kind, seed):
-        other = " / ".join(
-            c.wikipedia_url for k, c in enumerate(q.choices) if k != q.target_index
-        )
-        meant = f"{q.meant.name}: {q.target}"
-        lines.append(
-            csv_line(
-                [f"{q.key}-{i}", q.question, meant, other, q.expressions[i].strip(), ""]
-            )
-        )
-    return "".join(lines)
+    lines = [_sheet_line(q, i) for q, i in _sheet_lines(questions, kind, seed)]
+    return "".join([csv_line(COLUMNS), *lines])
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ae42ff56
 def sheet_path(folder: str | Path, domain: str, kind: str) -> Path:
@@ -239,6 +255,14 @@ def sheet_path(folder: str | Path, domain: str, kind: str) -> Path:
     return Path(folder) / f"{kind.replace(' ', '-')}-{domain}.csv"
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #0fb2a655
+def _check_new(path: Path):
+    "Refuse to write over a sheet."
+    if path.exists():
+        raise CallError(
+            "is there already", str(path), "it may hold judgements: name another folder"
+        )
+
+
 def write_sheets(
     folder: str | Path, questions: Mapping[str, Sequence[AltQuestion]], seed: int = 0
 ) -> list[Path]:
@@ -248,14 +272,19 @@ def write_sheets(
     for kind, sheet in SHEETS.items():
         for domain in filter(questions.get, sheet.domains):
             path = sheet_path(folder, domain, kind)
-            if path.exists():
-                raise CallError(
-                    "is there already",
-                    str(path),
-                    "it may hold judgements: name another folder",
-                )
+            _check_new(path)
             wanted[path] = _sheet_text(questions[domain], kind, seed)
     return [write_atomic(path, text) for path, text in wanted.items()]
+
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #41b422cf
+def _check_head(head: Sequence[str], field: str, path: str):
+    "Refuse a sheet without a column of ids, or without that of the field."
+    if lost := [c for c in ("id", field) if c not in head]:
+        raise FormatError(
+            f"has no column {lost[0]!r}",
+            at_line(path, 1),
+            "keep the first line of the sheet; columns are divided by commas",
+        )
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ef8d879c
 def filled_lines(
@@ -266,12 +295,7 @@ def filled_lines(
     rows = table_rows(read_bytes(path), str(path), strict=False)
     seen: set[str] = set()
     _, head = next(rows, (1, []))
-    if lost := [c for c in ("id", field) if c not in head]:
-        raise FormatError(
-            f"has no column {lost[0]!r}",
-            at_line(str(path), 1),
-            "keep the first line of the sheet; columns are divided by commas",
-        )
+    _check_head(head, field, str(path))
     places = list(map(head.index, ("id", field)))
     for n, row in rows:
         if not any(map(str.strip, row)):

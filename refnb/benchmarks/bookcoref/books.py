@@ -29,12 +29,17 @@ def _unsolved(docs: Iterable[Document]) -> list[Document]:
     ]
 
 
+def _windows_of(d: Document, length: int) -> list[Document]:
+    "Cut a book into windows, each with the names of all its characters."
+    cut = split(d.changed(clusters=(), names=()), length)
+    return [w.changed(clusters=d.clusters, names=d.names) for w in cut]
+
+
 def _windows(docs: Iterable[Document], length: int) -> list[Document]:
     "Cut books into windows, each with the names of all characters of its book."
     out: list[Document] = []
     for d in docs:
-        for w in split(d.changed(clusters=(), names=()), length):
-            out.append(w.changed(clusters=d.clusters, names=d.names))
+        out += _windows_of(d, length)
     return out
 
 
@@ -160,6 +165,11 @@ def _book_settings(
     return out
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #98496560
+def _windows_in(by_key: dict[str, Document], book: str, length: int) -> list[Document]:
+    "List the windows of a book among a system's documents."
+    return [d for k, d in by_key.items() if k.startswith(f"{book}_split{length}_S")]
+
+
 def _count_books(
     gold: dict[str, Document], predicted: Iterable[Document], task: str
 ) -> _BookCounts:
@@ -169,9 +179,7 @@ def _count_books(
     out: _BookCounts = {}
     for key, g in gold.items():
         if task in SPLIT.values():
-            windows = [
-                d for k, d in by_key.items() if k.startswith(f"{key}_split{length}_S")
-            ]
+            windows = _windows_in(by_key, key, length)
             out[key] = {"split": _summed(score_coref(g, windows, "split", length=length))}
         else:
             out[key] = _book_settings(

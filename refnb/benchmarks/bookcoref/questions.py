@@ -22,17 +22,27 @@ ContextReading = Literal["in all", "each side"]
 CONTEXTS = ("in all", "each side")
 
 
-def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
-    "Check that a mention has a text around it, and that its size is given in a known way."
+def _check_size(words: int, reading: str):
+    "Refuse a size of a context that is negative, or given in an unknown way."
     if reading not in CONTEXTS:
         raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
     if words < 0:
         raise CallError(f"a context of {words} words", do="say 0 or more")
-    if not d.sentences:
-        raise DataError("the document has no text", d.doc_key)
+
+
+def _check_span(d: Document, span: Span):
+    "Refuse a mention that is not in the document."
     start, end = span
     if not 0 <= start <= end < d.size:
         raise DataError(f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key)
+
+
+def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
+    "Check that a mention has a text around it, and that its size is given in a known way."
+    _check_size(words, reading)
+    if not d.sentences:
+        raise DataError("the document has no text", d.doc_key)
+    _check_span(d, span)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e980b858
 def _sides(words: int, reading: ContextReading) -> tuple[int, int]:
@@ -141,11 +151,12 @@ def _others(row: Sequence[Any]) -> list[int]:
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #dccb3e54
 def _named_mentions(d: Document) -> list[tuple[Span, str]]:
     "List the mentions of characters with names, in the order of the text."
-    found: list[tuple[Span, str]] = []
-    for name, cluster in zip(d.names, d.clusters):
-        if name:
-            found += [(Span(*span), name) for span in cluster]
-    return sorted(found)
+    return sorted(
+        (Span(*span), name)
+        for name, cluster in zip(d.names, d.clusters)
+        if name
+        for span in cluster
+    )
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #a54e47df
 def _asked_of(d: Document) -> list[tuple[Span, str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Literal, NamedTuple
-from ...core.types import CallError, Record, nearest
+from ...core.types import CallError, Record, Span, nearest
 from ...core.documents import Document
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #0da02913
@@ -32,18 +32,16 @@ class ChainDistance(NamedTuple):
         return self.total / self.pairs
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #bff1efaa
+def _chain_distance(mentions: Sequence[Span]) -> ChainDistance:
+    "Sum the distances between the mentions of a chain of more than one."
+    n = len(mentions)
+    total = _pair_distances(map(attrgetter("start"), mentions))
+    return ChainDistance(n, n * (n - 1) // 2, total)
+
+
 def _chain_distances(d: Document) -> list[ChainDistance]:
     "Sum the distances between the mentions of each chain of more than one."
-    found = []
-    for mentions in d.clusters:
-        if (n := len(mentions)) < 2:
-            continue
-        found.append(
-            ChainDistance(
-                n, n * (n - 1) // 2, _pair_distances(map(attrgetter("start"), mentions))
-            )
-        )
-    return found
+    return [_chain_distance(mentions) for mentions in d.clusters if len(mentions) > 1]
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #3e5116dd
 Weight = Literal["mentions", "pairs", "chains"]
@@ -55,20 +53,25 @@ def _weights(chains: Sequence[ChainDistance], weight: Weight) -> list[int]:
         [1] * len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
     )
 
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #f5d58a8c
+def _check_weight(weight: str, known: list[str]):
+    "Refuse an unknown weight."
+    if weight not in known:
+        raise CallError(f"unknown weight {weight!r}", do=nearest(weight, known))
+
+
+def _weighted_mean(chains: Sequence[ChainDistance], weight: Weight) -> float:
+    "Average the mean distances of chains by their weights."
+    w = _weights(chains, weight)
+    return sum(x * c.mean for x, c in zip(w, chains, strict=True)) / sum(w)
+
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
 def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float | None:
     """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
     Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
     chains = list(chain.from_iterable(map(_chain_distances, docs)))
-    if weight not in ("mentions", "pairs", "chains"):
-        raise CallError(
-            f"unknown weight {weight!r}",
-            do=nearest(weight, ["mentions", "pairs", "chains"]),
-        )
-    w = _weights(chains, weight)
-    return (
-        sum(x * c.mean for x, c in zip(w, chains, strict=True)) / sum(w) if chains else None
-    )
+    _check_weight(weight, ["mentions", "pairs", "chains"])
+    return _weighted_mean(chains, weight) if chains else None
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #ba6886b9
 Per = Literal["documents", "chains"]
@@ -78,10 +81,7 @@ def _mentions_per_chain(
     docs: Iterable[Document], weight: Per = "documents"
 ) -> float | None:
     "Compute the mean number of mentions in a chain."
-    if weight not in ("documents", "chains"):
-        raise CallError(
-            f"unknown weight {weight!r}", do=nearest(weight, ["documents", "chains"])
-        )
+    _check_weight(weight, ["documents", "chains"])
     sizes = [list(map(len, d.clusters)) for d in docs if d.clusters]
     if not sizes:
         return None
@@ -98,6 +98,17 @@ READINGS: dict[str, tuple[Per, Weight]] = {
 }
 
 
+def _quotient(n: int, documents: int) -> float | None:
+    "Divide a count by the number of documents; None: there are none."
+    return n / documents if documents else None
+
+
+def _per_document(s: "Statistics") -> dict[str, float | None]:
+    "Divide the counts of a corpus by its documents; a mean over no document is None."
+    counts = {"tokens": s.tokens, "mentions": s.mentions, "chains": s.chains}
+    return {f"{k} per document": _quotient(n, s.documents) for k, n in counts.items()}
+
+
 class Statistics(Record):
     "Counts and means of a corpus."
 
@@ -110,17 +121,11 @@ class Statistics(Record):
 
     def row(self) -> dict[str, float | None]:
         "Return the columns of Table 1; a mean over no document is None."
-        per = {
-            f"{k} per document": getattr(self, k) / self.documents
-            if self.documents
-            else None
-            for k in ("tokens", "mentions", "chains")
-        }
         return {
             "documents": self.documents,
             "tokens": self.tokens,
             "mentions": self.mentions,
-            **per,
+            **_per_document(self),
             "mentions per chain": self.mentions_per_chain,
             "mention distance": self.mention_distance,
         }

@@ -221,12 +221,16 @@ def _mention_is_option(c: _Case) -> bool | None:
     return _bare(c.mention) in set(map(_bare, c.names)) if _has_text(c) else None
 
 
+def _like_wrong(c: _Case) -> int:
+    "Return how much the mention is like the wrong option that it is most like."
+    return max((c.likes.get(name, 0) for name in _wrong(c)), default=0)
+
+
 def _mention_like_wrong(c: _Case) -> bool | None:
     "Tell whether the mention is like a wrong option, and more so than like the right one."
     if not _has_text(c):
         return None
-    wrong = max((c.likes.get(n, 0) for n in _wrong(c)), default=0)
-    return wrong > max(RELEASED.max_fuzzy, c.likes.get(c.entity, 0))
+    return _like_wrong(c) > max(RELEASED.max_fuzzy, c.likes.get(c.entity, 0))
 
 
 def _copied(c: _Case) -> bool | None:
@@ -358,6 +362,12 @@ def _speeches(page: Page) -> list[int]:
     return list(map(_quotations(page.tokens).__getitem__, page.story.starts.tolist()))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c11aa951
+def _by_mention(page: Page, speech: list[int]) -> Iterable[tuple[int, int, int]]:
+    "Line up of each mention its quotation, its cluster and its pronoun class."
+    s = page.story
+    return zip(speech, s.cluster.tolist(), s.classes.tolist(), strict=True)
+
+
 def _voices(
     page: Page, speech: list[int]
 ) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
@@ -365,9 +375,7 @@ def _voices(
     clusters: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(
         lambda: (set(), set())
     )
-    for k, c, p in zip(
-        speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True
-    ):
+    for k, c, p in _by_mention(page, speech):
         if k >= 0 and p in (_I, _YOU):
             clusters[k][p == _YOU].add(c)
     return {k: (frozenset(i), frozenset(you)) for k, (i, you) in clusters.items()}
@@ -381,9 +389,7 @@ def _quotes(page: Page) -> bool:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #7245538f
 def _tellers(page: Page, speech: list[int]) -> Counter[int]:
     "Count, by cluster, the first-person pronouns outside quotations."
-    rows = zip(
-        speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True
-    )
+    rows = _by_mention(page, speech)
     return Counter(c for k, c, p in rows if k < 0 and p == _I)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f74d756
@@ -485,11 +491,16 @@ def _two_speakers(c: _Case) -> bool | None:
     return c.meta("pronoun_class") == "I" and len(_voices_around(c, c.facts)[0]) > 1
 
 
+def _heard_by_themselves(c: _Case, facts: _Facts) -> frozenset[int]:
+    "Return the clusters that say I and are called you in the quotation around the mention."
+    return frozenset.intersection(*_voices_around(c, facts))
+
+
 def _talks_to_itself(c: _Case) -> bool | None:
     "Tell whether the entity is both I and you within one quotation."
     if not c.facts:
         return None
-    both = frozenset.intersection(*_voices_around(c, c.facts))
+    both = _heard_by_themselves(c, c.facts)
     return c.meta("pronoun_class") in ("I", "you") and c.facts.cluster[c.at] in both
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #47ad3500
@@ -575,14 +586,22 @@ class _OfDocument(NamedTuple):
     likes: dict[str, dict[str, int]]  # mention -> name -> likeness
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b51ee10e
+def _names_of(q: Question, entities: Mapping[str, str]) -> list[str]:
+    "List the names that a question offers, and that of the entity that it means."
+    return [*_offered(q), _meant(q, entities.get(q.id, ""))]
+
+
+def _names_in(questions: Iterable[Question], entities: Mapping[str, str]) -> list[str]:
+    "List all names of a document, offered or meant, in their order."
+    found = chain.from_iterable(_names_of(q, entities) for q in questions)
+    return sorted(set(filter(None, found)))
+
+
 def _of_document(
     questions: Sequence[Question], entities: Mapping[str, str], alike: int
 ) -> _OfDocument:
     "Compare the names of a document, and its mentions with them."
-    found: set[str] = set()
-    for q in questions:
-        found.update(_offered(q), [_meant(q, entities.get(q.id, ""))])
-    names = sorted(filter(None, found))
+    names = _names_in(questions, entities)
     return _OfDocument(
         _close_pairs(names, alike), _part_pairs(names), _likes(questions, names)
     )
@@ -646,6 +665,17 @@ def _number_of(q: Question) -> int:
     "Return the number of a built question's mention, from its id."
     return int(q.id.rsplit(":", 1)[1])
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #35a1697e
+def _facts_by_story(built: Built, questions: Iterable[Question]) -> dict[str, _Facts]:
+    "Collect the annotation of each story that is asked about."
+    keys = set(map(attrgetter("doc_key"), questions))
+    return {key: _facts_of(built.pages[key]) for key in keys}
+
+
+def _entities_of(built: Built, questions: Iterable[Question]) -> dict[str, str]:
+    "Look up the entity that each question is about, by its id."
+    return {q.id: built.pages[q.doc_key].entity[_number_of(q)] for q in questions}
+
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
 _ALONE = {name: flag for name, flag in FLAGS.items() if flag.needs != "document"}
 
@@ -669,13 +699,8 @@ def audit_built(
     `audit`'s columns. `near` is the number of tokens that count as beside; names are nearly the same above the
     likeness `alike`."""
     questions = built.questions(split)
-    facts = {
-        key: _facts_of(built.pages[key])
-        for key in set(map(attrgetter("doc_key"), questions))
-    }
-    entities: dict[str, str] = {}
-    for q in questions:
-        entities[q.id] = built.pages[q.doc_key].entity[_number_of(q)]
+    facts = _facts_by_story(built, questions)
+    entities = _entities_of(built, questions)
     cases = []
     for c in _cases(questions, entities, near, alike):
         cases.append(c._replace(facts=facts[c.q.doc_key], at=_number_of(c.q)))
@@ -695,6 +720,18 @@ def _shown(n: int, of: int, questions: int) -> str:
     )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
+def _shown_cells(df: "pd.DataFrame") -> list[str]:
+    "Write each count as a share."
+    numbers = df[["count", "of", "questions"]].itertuples(index=False)
+    return [_shown(*row) for row in numbers]
+
+
+def _by_column(df: "pd.DataFrame") -> "pd.DataFrame":
+    "Lay out counts, written as shares, by flag and group of questions."
+    shown = df.assign(shown=_shown_cells(df))
+    return shown.pivot(index="title", columns="column", values="shown")
+
+
 class Counted:
     "Flags counted: shown as share of all questions, or as `3 of 20` where the flag is known for only 20."
 
@@ -710,13 +747,7 @@ class Counted:
 
     def wide(self) -> "pd.DataFrame":
         "Lay out a row per flag, a column per group of questions."
-        cells = [
-            _shown(*row)
-            for row in self.df[["count", "of", "questions"]].itertuples(index=False)
-        ]
-        wide = self.df.assign(shown=cells).pivot(
-            index="title", columns="column", values="shown"
-        )
+        wide = _by_column(self.df)
         wide = wide.reindex(index=self.df.title.unique(), columns=self.df.column.unique())
         return wide.rename_axis(index=None, columns=None)
 
@@ -749,20 +780,28 @@ def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> C
     return Counted(pd.DataFrame(rows))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #02bd61f1
+def _check_flags(flags: Iterable[str], df: "pd.DataFrame"):
+    "Refuse a flag that an audit does not have."
+    for flag in flags:
+        if flag in df:
+            continue
+        do = f"known: {', '.join(FLAGS)}"
+        if flag in FLAGS:
+            do = "flags that need documents come from audit_built"
+        raise CallError(f"the audit has no flag {flag!r}", do=do)
+
+
+def _ids_with(df: "pd.DataFrame", flags: Iterable[str]) -> set[str]:
+    "Find the questions that have all of some flags; a flag that is not known does not count."
+    return set(df.id[df[list(flags)].fillna(False).all(axis=1)])
+
+
 def flagged(
     questions: Iterable[Question], df: "pd.DataFrame", *flags: str
 ) -> list[Question]:
     "Return the audited questions, in order, that have all of these flags; `df` is the audit."
-    for flag in flags:
-        if flag in df:
-            continue
-        do = (
-            "flags that need documents come from audit_built"
-            if flag in FLAGS
-            else f"known: {', '.join(FLAGS)}"
-        )
-        raise CallError(f"the audit has no flag {flag!r}", do=do)
-    ids = set(df.id[df[list(flags)].fillna(False).all(axis=1)])
+    _check_flags(flags, df)
+    ids = _ids_with(df, flags)
     return [q for q in questions if q.id in ids]
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #96e7e1bf
@@ -828,15 +867,20 @@ def _things_of(questions: Iterable[Question]) -> dict[str, Counter]:
     return counts
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #42039141
-def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
-    """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
-    Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
-    have = {name: _things_of(questions) for name, questions in parts.items()}
-    blind = {
+def _without_text(parts: Mapping[str, Sequence[Question]]) -> set[str]:
+    "Find the splits of which no question has text."
+    return {
         name
         for name, questions in parts.items()
         if not any(map(attrgetter("text"), questions))
     }
+
+
+def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
+    """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
+    Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
+    have = {name: _things_of(questions) for name, questions in parts.items()}
+    blind = _without_text(parts)
     rows = []
     for a, b in combinations(parts, 2):
         for what in _SHARED:

@@ -52,6 +52,22 @@ _LEAST = dict(
 )
 
 
+def _too_low(rules: Record) -> str:
+    "Describe a number that is below its least, or return an empty string."
+    for name, low in _LEAST.items():
+        if getattr(rules, name) < low:
+            return f"the rule {name} is {getattr(rules, name)}, the least is {low}"
+    return ""
+
+
+def _no_share(rules: Record) -> str:
+    "Describe a share that is none, or return an empty string."
+    for name in ("max_others", "none_share"):
+        if not 0 <= getattr(rules, name) <= 1:
+            return f"the rule {name} is {getattr(rules, name)}, not a share from 0 to 1"
+    return ""
+
+
 class Rules(Record):
     "The thresholds of the builder; those of the released code by default."
 
@@ -80,12 +96,8 @@ class Rules(Record):
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
-        for name, low in _LEAST.items():
-            if getattr(self, name) < low:
-                return f"the rule {name} is {getattr(self, name)}, the least is {low}"
-        for name in ("max_others", "none_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                return f"the rule {name} is {getattr(self, name)}, not a share from 0 to 1"
+        if bad := _too_low(self) or _no_share(self):
+            return bad
         if self.test > self.most:
             return "of the questions more would be test questions than there are"
         return "the rule options is 1: one option is no choice" if self.options == 1 else ""
@@ -108,16 +120,26 @@ PAPER = Rules(
 _MODES = {"released": RELEASED, "paper": PAPER}
 
 
-def _the_rules(mode: str = "released", **changed) -> Rules:
-    "Return the rules of a mode, with some changed."
+def _rules_of(mode: str) -> Rules:
+    "Return the rules of a mode; refuse an unknown one."
     if mode not in _MODES:
         raise CallError(f"unknown mode {mode!r}", do=nearest(mode, _MODES))
-    if bad := set(changed) - set(Rules.__struct_fields__):
-        raise CallError(
-            f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__)
-        )
+    return _MODES[mode]
+
+
+def _check_rules(names: Iterable[str]):
+    "Refuse a rule that is unknown."
+    known = Rules.__struct_fields__
+    if bad := set(names) - set(known):
+        raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), known))
+
+
+def _the_rules(mode: str = "released", **changed) -> Rules:
+    "Return the rules of a mode, with some changed."
+    rules = _rules_of(mode)
+    _check_rules(changed)
     try:
-        return _MODES[mode].changed(**changed)
+        return rules.changed(**changed)
     except ValueError as e:
         raise CallError(str(e)) from None
 
@@ -471,6 +493,14 @@ def _lack_of_names(story: Story, rules: Rules) -> str:
 MARKS = ("{{", "}}", "(#This is the marked mention)")
 
 
+def _mark_in(text: str) -> str:
+    "Describe a mark of a prompt that a text holds, or return an empty string."
+    for mark in MARKS:
+        if mark in text:
+            return f"the text holds {mark!r}, with which prompts mark the mention"
+    return ""
+
+
 def _reason(story: Story, rules: Rules) -> str:
     "Explain why a story cannot be used, or return an empty string."
     d = story.doc
@@ -480,9 +510,8 @@ def _reason(story: Story, rules: Rules) -> str:
         return "no clusters"
     if not d.sentences:
         return "no text"
-    for mark in MARKS:
-        if mark in text:
-            return f"the text holds {mark!r}, with which prompts mark the mention"
+    if marked := _mark_in(text):
+        return marked
     if n < rules.min_tokens:
         return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
     return _lack_of_names(story, rules)
@@ -750,11 +779,17 @@ def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d6424e67
+def _any_of_next(flags: Iterable[bool], n: int) -> bool:
+    "Take the next n of some flags, and tell whether one of them is set."
+    return any(list(islice(flags, n)))
+
+
 def _in_dialogue(d: Document) -> list[bool]:
     "Tell, by token, whether its sentence is dialogue or part of it."
-    quoted, out = iter(in_quotes(d.tokens)), []
-    for s in d.sentences:
-        out += [any(list(islice(quoted, len(s))))] * len(s)
+    quoted = iter(in_quotes(d.tokens))
+    out = []
+    for n in map(len, d.sentences):
+        out += [_any_of_next(quoted, n)] * n
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #93d34486
@@ -812,9 +847,11 @@ def _after(places: Sequence[int], i: int, fits: Callable) -> int | None:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2650a4ca
 def _nearer(i: int, back: int | None, on: int | None) -> int | None:
     "Choose of the places before and after i the nearer, of two equally near the one before."
-    if back is None or on is None:
-        return on if back is None else back
-    return on if on - i < i - back else back
+    if back is None:
+        return on
+    if on is None or i - back <= on - i:
+        return back
+    return on
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #666138a1
 def _most_frequent(page: Page, i: int, names: Mapping[str, int]) -> str:
@@ -940,6 +977,14 @@ class Known(NamedTuple):
 
 NOTHING = Known({}, {}, {})
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #27f6f778
+def _rejected_html(rejected: Mapping[str, str]) -> str:
+    "List the documents that were rejected, and why."
+    return "".join(
+        f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
+        for k, why in rejected.items()
+    )
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c8cec3f0
 class Built:
     "A built benchmark: questions by block, and what became of the documents."
@@ -973,14 +1018,12 @@ class Built:
         return pd.DataFrame([_counts(self, corpus, kind) for corpus, kind in blocks])
 
     def __repr__(self) -> str:
-        p, n = self.pool, sum(map(len, self.blocks.values()))
+        p = self.pool
+        n = sum(map(len, self.blocks.values()))
         return f"IdentifyMe ({p.rules.mode}): {len(p.stories)} stories, {len(p.rejected)} rejected, {n:,} questions"
 
     def _repr_html_(self) -> str:
-        rejected = "".join(
-            f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
-            for k, why in self.pool.rejected.items()
-        )
+        rejected = _rejected_html(self.pool.rejected)
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{rejected}</ul>"
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #133199b0
@@ -1029,13 +1072,23 @@ def _random_questions(b: Built, i: int, corpora: Iterable[str]) -> list[Question
 _SETS = ("test", "dev", "all", *(f"random{i}" for i in range(10)))
 
 
+def _check_corpus(corpus: str, known: Sequence[str]):
+    "Refuse a corpus that the benchmark was not built from."
+    if corpus and corpus not in known:
+        raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
+
+
+def _check_split(split: str):
+    "Refuse an unknown split."
+    if split not in _SETS:
+        raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
+
+
 def _questions(b: Built, split: str, corpus: str) -> list[Question]:
     "List the questions of a split, of one corpus or of all."
     known = list(dict.fromkeys(map(itemgetter(0), b.blocks)))
-    if corpus and corpus not in known:
-        raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
-    if split not in _SETS:
-        raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
+    _check_corpus(corpus, known)
+    _check_split(split)
     corpora = [corpus] if corpus else known
     if split not in ("test", "dev", "all"):
         return _random_questions(b, int(split.removeprefix("random")), corpora)
@@ -1046,17 +1099,27 @@ def _questions(b: Built, split: str, corpus: str) -> list[Question]:
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2690f8a3
-def _place(built: Built, id: str) -> tuple[Story, int]:
-    "Find the story and the number of a mention."
+def _the_story(built: Built, key: str) -> Story:
+    "Find a story that was used; refuse any other."
     stories = built.pool.stories
-    key, _, i = id.rpartition(":")
     if key not in stories:
         raise CallError(f"no story {key!r} was used", do=nearest(key, stories))
-    if not i.isdigit() or int(i) >= len(stories[key].words):
-        raise CallError(
-            f"there is no mention {i!r} in {key}", do=f"it has {len(stories[key].words)}"
-        )
-    return stories[key], int(i)
+    return stories[key]
+
+
+def _check_mention(i: str, story: Story, key: str):
+    "Refuse a number that no mention of a story has."
+    n = len(story.words)
+    if not i.isdigit() or int(i) >= n:
+        raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {n}")
+
+
+def _place(built: Built, id: str) -> tuple[Story, int]:
+    "Find the story and the number of a mention."
+    key, _, i = id.rpartition(":")
+    story = _the_story(built, key)
+    _check_mention(i, story, key)
+    return story, int(i)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #048d9696
 def _counts(b: Built, corpus: str, kind: str) -> dict[str, str | int]:
@@ -1093,12 +1156,15 @@ _SWEEPS = {
 }
 
 
+def _mentions_in(pool: Pool, stories: Iterable[str]) -> "pd.DataFrame":
+    "Choose the mentions of some stories."
+    return pool.mentions[pool.mentions.doc_key.isin(stories)]
+
+
 def _narrowed(pool: Pool, rules: Rules) -> Pool:
     "Remove the stories that stricter rules reject."
     keep = {k: s for k, s in pool.stories.items() if not _reason(s, rules)}
-    return Pool(
-        rules, keep, pool.rejected, pool.mentions[pool.mentions.doc_key.isin(keep.keys())]
-    )
+    return Pool(rules, keep, pool.rejected, _mentions_in(pool, keep.keys()))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #44c36c4e
 def _sizes(pool: Pool, rules: Rules) -> dict[str, int]:

@@ -21,14 +21,19 @@ from ..tasks import benchmarks
 Naming = str | Callable[[Document], Document]
 
 
-def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
-    "Return documents whose clusters have names."
-    if callable(names):
-        return list(map(names, docs))
+def _check_naming(names: str):
+    "Refuse an unknown way of naming."
     if names not in ("", "given", "auto"):
         raise CallError(
             f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto"))
         )
+
+
+def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
+    "Return documents whose clusters have names."
+    if callable(names):
+        return list(map(names, docs))
+    _check_naming(names)
     has = [any(d.names) for d in docs]
     if names == "given" and docs and not any(has):
         raise DataError(
@@ -54,13 +59,21 @@ def _documents_for(
         docs = [d.changed(meta={"corpus": name} | d.meta) for d in load(docs, split, s)]
     return list(docs)
 
-# %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #064d6363
+# %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #dd55f2b3
 _ELSEWHERE = {
     "kitmus": "identifyme is; `refnb build kitmus` draws texts",
     "altentities": "identifyme is; `refnb build altentities` takes a table of entities",
 }
 
 
+def _refuse(benchmark: str):
+    "Fail where a benchmark is not built from documents, and say how it is built."
+    do = nearest(benchmark, benchmarks())
+    if benchmark in benchmarks():
+        do = _ELSEWHERE.get(benchmark, "identifyme is")
+    raise CallError(f"{benchmark!r} is not built from documents", do=do)
+
+# %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #064d6363
 def build_benchmark(
     benchmark: str,  # identifyme
     docs: str | Path | Sequence[Document],  # a corpus, a file, or documents
@@ -72,13 +85,7 @@ def build_benchmark(
 ) -> Built:  # .questions(split), .table()
     "Build a benchmark that reports what became of each document."
     if benchmark != "identifyme":
-        known = benchmark in benchmarks()
-        do = (
-            _ELSEWHERE.get(benchmark, "identifyme is")
-            if known
-            else nearest(benchmark, benchmarks())
-        )
-        raise CallError(f"{benchmark!r} is not built from documents", do=do)
+        _refuse(benchmark)
     return build_identifyme(_with_names(_documents_for(docs, of, s), names), mode, **rules)
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0027

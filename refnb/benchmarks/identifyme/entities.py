@@ -90,14 +90,20 @@ def _first_free(phrases: Iterable[str], taken: Collection[str]) -> str:
     return ""
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #79c477ec
-def _named_as(d: Document, names: Mapping[int, str]) -> Document:
-    "Give the clusters of a document these names."
-    if strange := set(names) - set(range(len(d.clusters))):
+def _check_numbers(names: Mapping[int, str], d: Document):
+    "Refuse a name for a cluster that the document does not have."
+    n = len(d.clusters)
+    if strange := set(names).difference(range(n)):
         raise DataError(
-            f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters",
+            f"there is a name for cluster {min(strange)}, and {n} clusters",
             d.doc_key,
             "clusters are counted from 0",
         )
+
+
+def _named_as(d: Document, names: Mapping[int, str]) -> Document:
+    "Give the clusters of a document these names."
+    _check_numbers(names, d)
     return d.changed(names=tuple(names.get(i, "") for i in range(len(d.clusters))))
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #af9314af
@@ -246,8 +252,13 @@ def align_names(d: Document, labels: Sequence[Label]) -> Document:
     return _named_as(d, {profiles[i].cluster: labels[j].name for i, j in pairs})
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c47bb16b
+def _classes_of(story: Story) -> dict[int, list[int]]:
+    "List the pronoun classes of the mentions of each cluster."
+    return _grouped(zip(story.cluster.tolist(), story.classes.tolist(), strict=True))
+
+
 def genders_of(d: Document) -> dict[str, str | None]:
     "Tell the genders of a document's entities, by name, from their pronouns; None: no pronoun tells it."
     story = story_of(d)
-    classes = _grouped(zip(story.cluster.tolist(), story.classes.tolist(), strict=True))
+    classes = _classes_of(story)
     return {n: gender_of(classes[i]) for i, n in enumerate(story.doc.names) if n}

@@ -20,7 +20,7 @@ from ...core.documents import Document
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import at_line, python_list, read_yaml, table_rows
 from ...core.corpora import load
-from ...core.upstream import files_of, get, registry
+from ...core.upstream import UpstreamFile, files_of, get, registry
 from ..tasks import _are_here
 from refnb.benchmarks.identifyme.builder import (
     KINDS,
@@ -144,11 +144,17 @@ def _meta(row: dict[str, str], names: list[str]) -> dict:
     }
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1467fdce
-def _question_of(row: dict[str, str]) -> Question:
-    "Make the question that a released answer belongs to."
+def _options_in(row: dict[str, str]) -> list[str]:
+    "Read the options of a row, among which is the right answer."
     names = python_list(row["options"], f"{row_id(row)}, field options")
     if row["answer"] not in names:
         raise DataError("the right answer is not among the options", row_id(row))
+    return names
+
+
+def _question_of(row: dict[str, str]) -> Question:
+    "Make the question that a released answer belongs to."
+    names = _options_in(row)
     return Question(
         row_id(row),
         row["doc_key"],
@@ -296,17 +302,19 @@ def _labels_for(names: Iterable[str], labels: Iterable[Label]) -> list[Label]:
     return list(map(by_name.__getitem__, names))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #070a79fe
+def _fantasy_files() -> list[UpstreamFile]:
+    "List the training files of FantasyCoref."
+    folder = "emorynlp/FantasyCoref/data/GFT_split1/train"
+    return [f for key, f in registry().items() if key.startswith(folder)]
+
+
 def corpus_is_here(corpus: str, s: Settings | None = None) -> bool:
     "Tell whether the training documents of LitBank or FantasyCoref are available without a download."
     s = s or load_settings()
     if corpus == "LitBank":
         files = [*files_of("litbank"), *files_of("litbank-splits")]
     else:
-        files = [
-            f
-            for key, f in registry().items()
-            if key.startswith("emorynlp/FantasyCoref/data/GFT_split1/train")
-        ]
+        files = _fantasy_files()
     return _are_here(files, s)
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d707980d

@@ -77,10 +77,15 @@ class Counted:
             self.positions[t.n, _meeting_order(i).index(i.answer) + 1] += 1
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4d1c7a52
+def _share(thing: Any, n: int, total: int) -> str:
+    "Word how often a thing was counted, and its share."
+    return f"{to_md(thing)} {n:,} ({100 * n / total:.1f} %)"
+
+
 def _shares(n: Counter) -> str:
     "List how often each thing was counted, and its share."
     total = max(n.total(), 1)
-    return ", ".join(f"{to_md(k)} {n[k]:,} ({100 * n[k] / total:.1f} %)" for k in sorted(n))
+    return ", ".join(_share(k, n[k], total) for k in sorted(n))
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #a8c695a6
 def _splits_by_config(c: Counted) -> dict[str, set[str]]:
@@ -93,13 +98,19 @@ def _splits_by_config(c: Counted) -> dict[str, set[str]]:
     return found
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #c7881d65
+def _config_lines(name: str, splits: Iterable[str]) -> list[str]:
+    "Write the lines of a configuration: its splits, in their order, and the file of each."
+    lines = [f"  - config_name: {name}", "    data_files:"]
+    for split in sorted(splits, key=SPLITS.index):
+        lines.append(f"      - {{split: {split}, path: {name}/{split}.jsonl}}")
+    return lines
+
+
 def _configs(c: Counted) -> str:
     "Write the front matter that tells a library of datasets where each split is."
     lines = []
     for name, splits in _splits_by_config(c).items():
-        lines += [f"  - config_name: {name}", "    data_files:"]
-        for split in sorted(splits, key=SPLITS.index):
-            lines.append(f"      - {{split: {split}, path: {name}/{split}.jsonl}}")
+        lines += _config_lines(name, splits)
     return "\n".join(
         [
             "---",
@@ -113,13 +124,16 @@ def _configs(c: Counted) -> str:
     )
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #1cc0114b
+def _place_line(c: Counted, n: int) -> str:
+    "Write how often each place is the answer's, among n names."
+    counts = ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
+    return f"* {n} names: {counts}"
+
+
 def _places(c: Counted) -> str:
     "List how often each place among the names is the answer's, by the number of names."
-    lines = []
-    for n in sorted(set(map(itemgetter(0), c.positions))):
-        counts = ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
-        lines.append(f"* {n} names: {counts}")
-    return "\n".join(lines)
+    numbers = sorted(set(map(itemgetter(0), c.positions)))
+    return "\n".join(_place_line(c, n) for n in numbers)
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #75ae84cc
 def _markdown(c: Counted, made: str, licence: str) -> str:
@@ -160,11 +174,21 @@ Texts are independent of each other; facts of one may contradict facts of anothe
     )
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #92926229
+def _path_of(t: Subtask) -> str:
+    "Name the file of a split: its configuration is the folder."
+    return f"{t.variant.name}-{t.n}/{t.split}.jsonl"
+
+
+def _json_line(record: dict) -> str:
+    "Write a record as a line of JSON, with its letters as they are."
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
 def _write_split(folder: Path, t: Subtask, records: Iterable[dict]) -> None:
     "Write the records of a split as JSON lines."
-    path = folder / f"{t.variant.name}-{t.n}" / f"{t.split}.jsonl"
+    path = folder / _path_of(t)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
+    path.write_text("".join(map(_json_line, records)))
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #e8b27b53
 def export_dataset(

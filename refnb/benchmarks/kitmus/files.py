@@ -7,7 +7,7 @@ __all__ = ['scope_sentences', 'stem', 'pieces', 'text_of', 'conll_of', 'clusters
            'build_files', 'blob_ids']
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #931fc8a4
-import gc, hashlib, json
+import gc, json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ...core.types import DataError
 from ...core.files import folder_atomic
 from ...core.gap import COLUMNS as GAP_COLUMNS
+from ...core.upstream import _blob_id
 from refnb.benchmarks.kitmus.sampler import (
     Instance,
     Sampler,
@@ -87,12 +88,17 @@ def _detokenise(words: Iterable[Word]) -> str:
     return "".join(pieces(words))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3518b284
+def _count_quotes(s: Sentence) -> int:
+    "Count the quotation marks of a sentence."
+    return sum(w.token == '"' for w in s)
+
+
 def _is_apart(s: Sentence) -> bool:
     "Tell whether a space joins a sentence with its neighbours: it leaves no quotation open, and does not glue to them."
     first = s[0].token
     if first in _BEFORE or first[0] == "'" or s[-1].token in _AFTER:
         return False
-    return sum(w.token == '"' for w in s) % 2 == 0
+    return _count_quotes(s) % 2 == 0
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #17855677
 @lru_cache(maxsize=4096)
@@ -395,10 +401,4 @@ def blob_ids(
     "Compute path, git blob id and bytes of the files that would be there, without writing any."
     for t in sampler.subtasks(variants):
         for name, data in _files(t):
-            yield (
-                name,
-                hashlib.sha1(
-                    b"blob %d\0" % len(data) + data, usedforsecurity=False
-                ).hexdigest(),
-                len(data),
-            )
+            yield name, _blob_id(data), len(data)

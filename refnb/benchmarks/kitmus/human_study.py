@@ -119,11 +119,8 @@ def build_study(
     "Write a study's questions and its questionnaire into a folder."
     folder = Path(out)
     make_folder(folder)
-    write_jsonl(folder / "questions.jsonl", questions, canary=True)
-    return [
-        folder / "questions.jsonl",
-        write_atomic(folder / "page.html", study_page(questions, send)),
-    ]
+    asked = write_jsonl(folder / "questions.jsonl", questions, canary=True)
+    return [asked, write_atomic(folder / "page.html", study_page(questions, send))]
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000b
 class Choice(Record):
@@ -152,19 +149,34 @@ def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
         seen.add(c.id)
     return ""
 
-# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #3284cb81
-def _read_one(file: str | Path, page: str, asked: Mapping[str, Question]) -> Handed:
-    "Read what one person handed in; refuse what is damaged, or answers something else."
-    h = read_handed_in(read_bytes(file), str(file), Handed)
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #780c3151
+def _check_questionnaire(h: Handed, page: str, file: str):
+    "Refuse answers to another questionnaire."
     if h.page != page or h.version != VERSION:
         raise FormatError(
             "these are answers to another questionnaire",
-            str(file),
+            file,
             "give the questions that it was made of",
         )
-    check_participant(h, str(file))
+
+
+def _check_sound(h: Handed, asked: Mapping[str, Question], file: str):
+    "Refuse answers of which one is damaged."
     if bad := _damaged(h.answers, asked):
-        raise FormatError(f"the answer to {bad!r} is damaged", str(file))
+        raise FormatError(f"the answer to {bad!r} is damaged", file)
+
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #3284cb81
+def _check_handed(h: Handed, page: str, asked: Mapping[str, Question], file: str):
+    "Refuse what is damaged, or answers something else."
+    _check_questionnaire(h, page, file)
+    check_participant(h, file)
+    _check_sound(h, asked, file)
+
+
+def _read_one(file: str | Path, page: str, asked: Mapping[str, Question]) -> Handed:
+    "Read what one person handed in; refuse what is damaged, or answers something else."
+    h = read_handed_in(read_bytes(file), str(file), Handed)
+    _check_handed(h, page, asked, str(file))
     return h
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #8174aa42

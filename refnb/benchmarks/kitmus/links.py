@@ -18,7 +18,7 @@ from ...core.upstream import files_of
 from ...core.runs import Run, note_texts, write_summary
 from ...metrics.antecedents import by_field
 from ..tasks import Task, find_task
-from .sampler import Instance
+from .sampler import Instance, Subtask
 from .files import _id_of, clusters_of
 from .reading import Text
 from .tasks import released_is_here, released_subtask, task_pronouns
@@ -47,14 +47,17 @@ def _counts(
     return counts
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #ae150b7e
+def _subtask_of(task: str, s: Settings) -> Subtask:
+    "Draw the release's texts of a task."
+    fields = find_task(task).fields
+    return released_subtask(fields["variant"], int(fields["entities"]), fields["split"], s)
+
+
 @lru_cache(maxsize=1)
 def _texts(task: str, upstream: str, cache: str) -> dict[str, Text]:
     "Return the texts of a task, with which several runs are scored in turn."
-    fields = find_task(task).fields
     s = load_settings(upstream=upstream, cache=cache)
-    return task_pronouns(
-        released_subtask(fields["variant"], int(fields["entities"]), fields["split"], s)
-    )
+    return task_pronouns(_subtask_of(task, s))
 
 
 def texts_of(task: Task) -> dict[str, Text]:
@@ -62,9 +65,15 @@ def texts_of(task: Task) -> dict[str, Text]:
     return _texts(task.name, task.settings.upstream, task.settings.cache)
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #e03da851
+def _joined(run: Run) -> dict[str, Sequence[int]]:
+    "Return the candidates that a run joins with each pronoun, by the id of the text."
+    return {i: a.chosen for i, a in run.answers().items()}
+
+
 def write_link_summary(run: Run, task: Task) -> Path:
     "Write the summary of a complete run: counts by field."
-    reports, joined = task.settings.reports, {i: a.chosen for i, a in run.answers().items()}
+    reports = task.settings.reports
+    joined = _joined(run)
     note_texts(task.name, texts_id(), reports)
     return write_summary(run, {}, reports, _counts(texts_of(task), joined))
 

@@ -52,10 +52,15 @@ def _mentions_from(start: int, clusters: Iterable[Iterable]) -> list[list[Span]]
     return [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #995e7c53
+def _one_has_two(sizes: list[int]) -> bool:
+    "Tell whether one cluster has two mentions, and no other more than one."
+    return sizes.count(2) == 1 and max(sizes) == 2
+
+
 def _two_mentions(key: str, task: Sequence[list[Span]]) -> list[Span]:
     "Return the antecedent and the pronoun: the mentions of the one cluster of a task that has two."
     sizes = list(map(len, task))
-    if sizes.count(2) == 1 and max(sizes) == 2:
+    if _one_has_two(sizes):
         return task[sizes.index(2)]
     raise DataError(
         "is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
@@ -85,20 +90,24 @@ def _pronoun_of_clusters(
     )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
-def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
-    "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
-    sentences = scope_sentences(i, scope)
-    fields: dict[str, str | int] = {
+def _fields_of(i: Instance) -> dict[str, str | int]:
+    "Return the fields of a generated text: its pronoun and its templates."
+    return {
         "pronoun": i.pronoun,
         "meeting template": i.templates[0],
         "pronoun template": i.templates[1],
         "template pair": _template_pair(i),
     }
+
+
+def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
+    "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
+    sentences = scope_sentences(i, scope)
     return _pronoun_of_clusters(
         _id_of(i, scope),
         map(len, sentences),
         map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
-        fields,
+        _fields_of(i),
     )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #892645c1
@@ -128,14 +137,19 @@ def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
 T = TypeVar("T")
 
 
+def _check_fresh(key: str, known: Mapping[str, Any], where: str):
+    "Refuse an id that came before."
+    if key in known:
+        raise DataError(
+            f"text {key!r} appears twice", where, "give each text an id of its own"
+        )
+
+
 def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
     "Return texts by id; refuse an id that appears twice."
     out: dict[str, T] = {}
     for key, text in texts:
-        if key in out:
-            raise DataError(
-                f"text {key!r} appears twice", where, "give each text an id of its own"
-            )
+        _check_fresh(key, out, where)
         out[key] = text
     return out
 
@@ -359,10 +373,7 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
         key, at = r["ID"], at_line(where, n)
         if key not in gold:
             raise DataError(f"the id {key!r} is not in the gold file", at)
-        if key in joined:
-            raise DataError(
-                f"text {key!r} appears twice", at, "give each text an id of its own"
-            )
+        _check_fresh(key, joined, at)
         joined[key], strange = _of_flags(r, gold[key], at)
         odd += strange
     return Predictions(joined, 0, odd)
@@ -392,13 +403,12 @@ def _of_documents(
 def _check_all(gold: Iterable[str], said: Mapping[str, Any], where: str) -> None:
     "Refuse predictions that miss a gold text."
     lost = [key for key in gold if key not in said]
-    if not lost:
-        return
-    raise DataError(
-        f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}",
-        where,
-        "every gold text needs one; an empty list of clusters is fine",
-    )
+    if lost:
+        raise DataError(
+            f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}",
+            where,
+            "every gold text needs one; an empty list of clusters is fine",
+        )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b61e0f13
 def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:

@@ -48,12 +48,17 @@ def _is_pair(value: Any, kind: type[list] | type[tuple]) -> bool:
 Sentence = tuple[Word, ...]
 
 
+def _are_pairs(values: list) -> bool:
+    "Tell whether a list has tokens with their tags, one at least, and nothing else."
+    return bool(values) and all(_is_pair(p, tuple) for p in values)
+
+
 # each sampler reads the same 3,000 sentences; Python's own parser takes half a second
 @lru_cache(maxsize=1 << 13)
 def _words(text: str, where: str) -> Sentence:
     "Read words from a Python literal, a list of (token, tag)."
     pairs = python_list(text, where)
-    if not pairs or not all(_is_pair(p, tuple) for p in pairs):
+    if not _are_pairs(pairs):
         raise FormatError("is not a list of (token, tag) pairs", where)
     return tuple(starmap(Word, pairs))
 
@@ -251,14 +256,17 @@ def _surnames(r: Resources) -> list[str]:
     return _all("names.csv", rows, "name", r.doubled)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #941f1c1f
+def _place_of(n: int, row: list[str]) -> Location:
+    "Read the place of a line, and the name of its file of sentences."
+    place, noise = row
+    return Location(_words(place, at_line("locations.csv", n, "location")), noise)
+
+
 def _places(r: Resources) -> list[Location]:
     "Read the places and the names of their files of sentences."
     rows = _rows(r.files("locations.csv"), "locations.csv", ["location", "noise_fp"])
     _all("locations.csv", _column(rows, 0), "place", r.doubled)
-    return [
-        Location(_words(place, at_line("locations.csv", n, "location")), noise)
-        for n, (place, noise) in rows
-    ]
+    return [_place_of(n, row) for n, row in rows]
 
 
 def _check_below(name: str) -> None:
@@ -498,13 +506,23 @@ def _places_to_draw(r: Resources, mode: str) -> list[Location]:
     )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bc6ea45c
-def _check_sizes(mode: str, entities: Sequence[int], sizes: Sequence[int]) -> None:
-    "Refuse an unknown mode, and numbers that no instance can have."
+def _check_mode(mode: str):
+    "Refuse an unknown mode."
     if mode not in MODES:
         raise CallError(f"unknown mode {mode!r}", do=nearest(mode, MODES))
+
+
+def _check_entities(entities: Iterable[int]):
+    "Refuse a number of entities that no text can have."
     for n in entities:
         if not 2 <= n <= 8:
             raise CallError(f"{n} entities", do="say 2 to 8")
+
+
+def _check_sizes(mode: str, entities: Sequence[int], sizes: Sequence[int]) -> None:
+    "Refuse an unknown mode, and numbers that no instance can have."
+    _check_mode(mode)
+    _check_entities(entities)
     if len(sizes) != 3 or min(sizes) < 0:
         raise CallError(
             f"sizes {list(sizes)}", do="say three numbers: of train, validation and test"
@@ -712,18 +730,27 @@ def _state(rng: np.random.Generator) -> int:
     return rng.bit_generator.state["state"]["state"]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #53a6a15e
+def _template_counts(s: Sampler) -> dict[str, int]:
+    "Count the templates of each kind."
+    return {
+        "meet": len(s.meet),
+        "pronoun": len(s.pronoun),
+        "background": len(s.background),
+        "entity": len(s.entity),
+    }
+
+
+def _pool_sizes(s: Sampler, v: Variant) -> dict[str, int]:
+    "Count the occupations of a variant, and the templates of each kind."
+    jobs = s.r.occupations(v.occupation, v.situation)
+    return {"occupations": len(jobs)} | _template_counts(s)
+
+
 def _orders(s: Sampler, v: Variant) -> dict[str, np.ndarray]:
     "Number what a variant draws from; by the paper's rules, templates begin with the first alone."
-    sizes = dict(
-        occupations=len(s.r.occupations(v.occupation, v.situation)),
-        meet=len(s.meet),
-        pronoun=len(s.pronoun),
-        background=len(s.background),
-        entity=len(s.entity),
-    )
     return {
         k: np.arange(n if s.mode == "released" or k == "occupations" else 1)
-        for k, n in sizes.items()
+        for k, n in _pool_sizes(s, v).items()
     }
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #8f6e9144

@@ -46,19 +46,28 @@ from .reading import Text, pronoun_of, _golds
 RELEASED = "mpoemsl/kitmus/resources/"
 
 
+def _released_resources(s: Settings | None) -> Resources:
+    "Load the release's resources, in which the school reunion appears twice."
+    s = s or load_settings()
+    return Resources(lambda n: get(RELEASED + n, s), doubled=True)
+
+
+def _resources_in(folder: str) -> Resources:
+    "Load the resources of a folder; refuse a name that is none."
+    if not Path(folder).is_dir():
+        raise CallError(
+            f"no resources are called {folder!r}", do="say own, released, or a folder"
+        )
+    return Resources(folder)
+
+
 def the_resources(name: str = "own", s: Settings | None = None) -> Resources:
     "Load resources of the generator, and check them: own, released, or a folder's."
     if name == "own":
         return Resources(packaged("data/kitmus"))
     if name == "released":
-        s = s or load_settings()
-        # the school reunion appears twice
-        return Resources(lambda n: get(RELEASED + n, s), doubled=True)
-    if not Path(name).is_dir():
-        raise CallError(
-            f"no resources are called {name!r}", do="say own, released, or a folder"
-        )
-    return Resources(name)
+        return _released_resources(s)
+    return _resources_in(name)
 
 
 def own_is_here() -> bool:
