@@ -24,20 +24,20 @@ def _is_here(task: str, s: Settings) -> bool:
     "Tell whether all files of a task are on this machine."
     return _are_here(chain.from_iterable(map(files_of, the_card(task, s).inputs)), s)
 
-
+# %% ../../nbs/benchmarks/01_annotated.ipynb #7e74c1c2
 def litbank_documents(
     s: Settings | None = None, fold: str = "0", split: str = "test"
 ) -> list[Document]:
     "Read a split of LitBank without gold, as a system's input."
     return [Document(d.doc_key, d.sentences) for d in litbank(split, s, int(fold))]
 
-
+# %% ../../nbs/benchmarks/01_annotated.ipynb #1c9bb91f
 def _annotated(task: str, s: Settings) -> list[Document]:
     "Read the documents of a task with gold clusters."
     values = the_card(task, s).values
     return litbank(values["split"], s, int(values["fold"]))
 
-
+# %% ../../nbs/benchmarks/01_annotated.ipynb #f13cf8ef
 def litbank_gold(task: str, s: Settings | None = None) -> dict[str, Document]:
     "Read its documents with gold clusters, by key; none if the files are not here."
     s = s or load_settings()
@@ -65,7 +65,7 @@ def _homes(d: Document) -> dict[Span, int]:
         home |= dict.fromkeys(c, i)
     return home
 
-
+# %% ../../nbs/benchmarks/01_annotated.ipynb #871ebead
 def recall_by_kind(
     gold: Document, predicted: Document
 ) -> dict[str, dict[str, list[float]]]:
@@ -77,9 +77,13 @@ def recall_by_kind(
     out: dict[str, dict[str, list[float]]] = {}
     for c, kinds in zip(gold.clusters, gold.labels["kind"], strict=True):
         for kind, credits in zip(kinds, _recalls(c, home), strict=True):
-            counted = out.setdefault(KINDS[kind], {"mentions": [0.0] * 4, "b3": [0.0] * 4})
+            counted = out.setdefault(
+                KINDS[kind], {"mentions": [0.0] * 4, "b3": [0.0] * 4}
+            )
             for name, credit in zip(counted, credits):
-                counted[name] = list(map(add, counted[name], (credit, 1.0, credit, 1.0)))
+                counted[name] = list(
+                    map(add, counted[name], (credit, 1.0, credit, 1.0))
+                )
     return out
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #47a5dd5c
@@ -94,14 +98,15 @@ def score_documents(
         counts[key] = {"full": _counts(g, p)} | recall_by_kind(g, p)
     return counts, gold_ids_here(task, s)
 
-
+# %% ../../nbs/benchmarks/01_annotated.ipynb #29a88a9e
 def _counts(gold: Document, predicted: Document) -> dict[str, list[float]]:
     "Return the numerators and denominators of each metric."
     return {
-        m: list(map(float, c)) for m, c in score_coref([gold], [predicted]).sums().items()
+        m: list(map(float, c))
+        for m, c in score_coref([gold], [predicted]).sums().items()
     }
 
-
+# %% ../../nbs/benchmarks/01_annotated.ipynb #2fa8aaa2
 def gold_ids_here(task: str, s: Settings) -> dict[str, str]:
     "Tell which gold is here, without counting."
     return {k: clusters_id(d) for k, d in find_task(task, s).annotated.items()}

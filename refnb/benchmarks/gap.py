@@ -23,7 +23,9 @@ def _gender_of(pronoun: str) -> str:
 def gap_question(row: GapRow) -> Question:
     "Make a question of a row."
     _, names, meant = zip(
-        *sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)])
+        *sorted(
+            [(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)]
+        )
     )
     right = (*meant, True).index(True)
     place = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))

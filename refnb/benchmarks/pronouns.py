@@ -108,7 +108,10 @@ def _own_words(tokens: Sequence[str], span: Span) -> Sequence[str]:
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #d9e74eda
 def _single_mentions(d: Document) -> Iterator[tuple[int, Span, str | None]]:
     "Yield the mentions that are short and of one cluster, with this cluster and their kind; None: it is not annotated."
-    often, kinds = Counter(chain.from_iterable(map(set, d.clusters))), d.labels.get("kind")
+    often, kinds = (
+        Counter(chain.from_iterable(map(set, d.clusters))),
+        d.labels.get("kind"),
+    )
     for k, c in enumerate(d.clusters):
         for i, span in enumerate(c):
             if often[span] == 1 and span.end - span.start <= 6:
@@ -243,7 +246,9 @@ def _offered(
     if len(wrong) == r.options and draw < r.neither:
         return wrong
     return (
-        [*right, *wrong[: r.options - 1]] if right and len(wrong) >= r.options - 1 else []
+        [*right, *wrong[: r.options - 1]]
+        if right and len(wrong) >= r.options - 1
+        else []
     )
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #8e9877ac
@@ -300,7 +305,11 @@ def _chars(t: _Text, p: _Mention, begin: int) -> tuple[int, int]:
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0014
 def _question(
-    t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules
+    t: _Text,
+    p: _Mention,
+    offered: list[tuple[int, _Mention]],
+    gender: str,
+    r: PronounRules,
 ) -> Question:
     "Make a question about the meaning of a pronoun, from the sentences that hold it and the names."
     ordered = sorted(offered, key=lambda x: x[1].start)
@@ -400,14 +409,14 @@ def _nearest_is_right(questions: Iterable[Question]) -> list[bool]:
     ]
     return [mention in q.right for q, mention in near]
 
-
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #028b924a
 def _by_chance(questions: Sequence[Question]) -> float | None:
     "Compute what choosing at random gets right; nothing of no questions."
     if not questions:
         return None
     return sum(1 / len(q.options) for q in questions) / len(questions)
 
-
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #0492cb7d
 def audit(questions: Sequence[Question]) -> dict[str, Any]:
     "Count questions and right answers, and what choosing without reading gets: at random, or the nearest name."
     right = Counter(map(_answer_of, questions))

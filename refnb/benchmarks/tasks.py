@@ -16,7 +16,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 import msgspec
-from ..core.types import CallError, DataError, FormatError, Question, Record, nearest
+from refnb.core.types import (
+    CallError,
+    DataError,
+    FormatError,
+    Question,
+    Record,
+    nearest,
+)
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
@@ -132,7 +139,7 @@ def _card_data(path: Path) -> dict[str, Any]:
         data["tasks"] = data.pop("parts")
     return data
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #f892d407
 def _as_card(data: dict[str, Any], name: str) -> Benchmark:
     "Convert the data of a card; `name` is its file's, for errors."
     try:
@@ -140,7 +147,7 @@ def _as_card(data: dict[str, Any], name: str) -> Benchmark:
     except msgspec.ValidationError as e:
         raise FormatError(str(e), name) from None
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #b9500527
 def _check_makers(card: Benchmark, file: str):
     "Refuse a task that names no function that makes it."
     for name, task in card.tasks.items():
@@ -161,7 +168,9 @@ def _read_card(path: Path) -> tuple[str, Benchmark]:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
 def _all_cards(s: Settings | None) -> dict[str, tuple[Benchmark, Path]]:
     "Return all cards with their files."
-    return named_cards("benchmark", "data/cards", _read_card, your_folder("benchmarks", s))
+    return named_cards(
+        "benchmark", "data/cards", _read_card, your_folder("benchmarks", s)
+    )
 
 
 def benchmarks(s: Settings | None = None) -> dict[str, Benchmark]:
@@ -195,13 +204,13 @@ def _size_in(m: re.Match) -> int | float:
     "Read the size in the name of a sample: a number of questions, or a share."
     return int(m[2]) if m[2] else float(m[3])
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #9e72c0e2
 def sample_of(name: str) -> tuple[str, int | float]:
     "Split the name of a sample into the whole task and how many of its questions, or below 1 which share; 0: all."
     m = re.fullmatch(r"(.+)/sample(?:([1-9]\d*)|(0\.\d*[1-9]))", name)
     return (m[1], _size_in(m)) if m else (name, 0)
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #ab4326a5
 def _check_size(n: int | float):
     "Refuse a size that is neither a number of questions nor a share of them."
     if not (n > 0 and (n < 1 or n == int(n))):
@@ -211,7 +220,7 @@ def _check_size(n: int | float):
             "say a share such as 0.1",
         )
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #24768fac
 def sample_name(task: str, n: int | float) -> str:
     "Name a sample of a task: so many of its questions, or below 1 such a share."
     _check_size(n)
@@ -264,7 +273,9 @@ def _drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #222ff474
 def _how_many(n: int | float) -> str:
     "Put the size of a sample into words."
-    return f"{n} questions" if n >= 1 else f"{100 * n:g} % of the questions, by document,"
+    return (
+        f"{n} questions" if n >= 1 else f"{100 * n:g} % of the questions, by document,"
+    )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #893977ff
 def _card_of(whole: str, name: str, s: Settings | None) -> TaskCard:
@@ -342,7 +353,11 @@ class Task:
     "A unit of running and scoring: its name, its card, its questions or documents."
 
     def __init__(
-        self, name: str, card: TaskCard, settings: Settings, given: list[Any] | None = None
+        self,
+        name: str,
+        card: TaskCard,
+        settings: Settings,
+        given: list[Any] | None = None,
     ):
         "Accept a task's full name; `given` are its items, if no card makes them."
         self.name, self.card, self.settings, self.given = name, card, settings, given
@@ -403,7 +418,8 @@ class Task:
         "Return its documents, in order, without clusters: the input of a coreference system."
         if self.shape != "clusters":
             raise CallError(
-                f"{self.name} has questions, not documents", do="Task.questions gives them"
+                f"{self.name} has questions, not documents",
+                do="Task.questions gives them",
             )
         return self.items
 
@@ -426,7 +442,9 @@ class Task:
     def id(self) -> str:
         "Hash the questions or documents."
         return (
-            questions_id(self.items) if self.shape == "choice" else documents_id(self.items)
+            questions_id(self.items)
+            if self.shape == "choice"
+            else documents_id(self.items)
         )
 
     @property
@@ -511,7 +529,9 @@ def given_task(items: Iterable[Question | Document], s: Settings | None = None) 
         else questions_id(cast(list[Question], found))
     )
     card = TaskCard(
-        "questions or documents of your own", "given", "clusters" if documents else "choice"
+        "questions or documents of your own",
+        "given",
+        "clusters" if documents else "choice",
     )
     return Task(f"given/{hash_}", card, s or load_settings(), found)
 
@@ -545,7 +565,8 @@ def as_task(
         return _with_files(find_task(str(what), s))
     if not Path(what).exists():
         raise CallError(
-            f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s))
+            f"{str(what)!r} is neither a task nor a file",
+            do=nearest(str(what), tasks(s)),
         )
     return given_task(_read_items(Path(what), shapes), s)
 
@@ -593,12 +614,12 @@ def _read_items(path: Path, shapes: Iterable[str]) -> list:
             return read_documents(path)  # documents that hold no question
     return list(read_jsonl(path, Question))
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #67fcc8ea
 def task_is_here(name: str, s: Settings | None = None) -> bool:
     "Tell whether all files of a task are in the cache or the local copy."
     return find_task(name, s).here
 
-
+# %% ../../nbs/benchmarks/00_tasks.ipynb #1c4de0e1
 def task_questions(
     name: str,  # of a task
     s: Settings | None = None,  # where to look

@@ -31,7 +31,7 @@ def _score_row(stage: str, scores: dict[str, float]) -> dict[str, str]:
     "Make the row of a stage, with the F1 of each metric."
     return {"F1 (%)": stage} | {m: f"{v:.2f}" for m, v in scores.items()}
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #c944bd05
 def _report_annotation(done: Any, out: str, characters: int, json: bool):
     "Print how many mentions of how many characters were found, and the scores of each stage."
     clusters = list(filter(None, done.document.clusters))
@@ -77,7 +77,9 @@ def annotate_(
 
     s, read = load_settings(), _a_book(book)
     if not out:
-        raise CallError("no folder for the files", "annotate", "name one with --out DIR")
+        raise CallError(
+            "no folder for the files", "annotate", "name one with --out DIR"
+        )
     if not characters and not read.document.names:
         return _propose(read.document, Path(out), system, s, json)
     who = named_characters(characters, s) if characters else list(read.document.names)
@@ -121,7 +123,7 @@ def _proposed_json(found: Any) -> list[dict[str, Any]]:
         out.append({"name": c.name, "variants": c.variants, "mentions": n})
     return out
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #6661f7d2
 def _write_proposed(found: Any, out: Path) -> Path:
     "Write the list of proposed characters into a folder; return its file."
     from refnb.core.files import make_folder, write_atomic
@@ -129,14 +131,14 @@ def _write_proposed(found: Any, out: Path) -> Path:
     make_folder(out)
     return write_atomic(out / "proposed.yaml", found.yaml)
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #ba11d751
 def _show_proposed(found: Any, path: Path, json: bool):
     "Print the characters that were proposed, and what to do with their file."
     if json:
         return print_json({"proposed": str(path), "characters": _proposed_json(found)})
     echo(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #07182f17
 def _propose(document: Any, out: Path, system: str, s: Settings, json: bool):
     "Propose the characters of a book for you to edit."
     from refnb.models.annotation.stages import propose_characters
@@ -166,7 +168,9 @@ def _make_page(book: Any, name: str, window: int, length: int, out: str, json: b
 def _check_page(out: str, by: str):
     "Refuse a page without a file, and one that names whose corrections it takes."
     if not out:
-        raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
+        raise CallError(
+            "no file for the page", "correct", "name one with --out PAGE.html"
+        )
     if by:
         raise CallError(
             "a new page has no corrections yet",
@@ -174,11 +178,12 @@ def _check_page(out: str, by: str):
             "name the files that people handed in",
         )
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #25731d01
 def correct_(
     book: str,  # one document with clusters: annotation.jsonl of `refnb annotate`,
     # or any readable file
-    files: list[str] = [],  # files that annotators returned; without any, a page is made
+    files: list[str] = [],  # files that annotators returned; without any,
+    # a page is made
     /,
     window: int = 1,  # for the page: number of the window, from 1
     length: int = 1500,  # for the page: approximate length of a window in words
@@ -224,7 +229,9 @@ def _compared(a: Any) -> dict[str, Any]:
 def _agreement_json(a: Any) -> dict[str, Any]:
     "Convert the agreement of two annotators to JSON."
     return (
-        _compared(a) | _percents(a) | {"differences": list(map(_difference, a.differences))}
+        _compared(a)
+        | _percents(a)
+        | {"differences": list(map(_difference, a.differences))}
     )
 
 
@@ -241,7 +248,7 @@ def _differences_of(a: Any) -> list[dict[str, Any]]:
     "Make a row for each mention that two annotators see differently."
     return [_compared(a) | _difference(x) for x in a.differences]
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #931a2104
 def _differing(agreements: Iterable[Any]) -> list[dict[str, Any]]:
     "Make a row for each mention that two people see differently; what was given is no person."
     rows = []
@@ -250,14 +257,14 @@ def _differing(agreements: Iterable[Any]) -> list[dict[str, Any]]:
             rows += _differences_of(a)
     return rows
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #7832e931
 def _print_differing(agreements: Iterable[Any]):
     "Print the mentions that people see differently, if there are any."
     if rows := _differing(agreements):
         echo("", "what people see differently")
         print_table([r | {"words": r["words"][:60]} for r in rows])
 
-
+# %% ../../nbs/commands/07_annotating.ipynb #25115bca
 def _corrections(got: Any, out: str, by: str, json: bool):
     "Print the agreement of annotators, and write their corrections."
     from refnb.core.reading import write_documents
@@ -267,7 +274,9 @@ def _corrections(got: Any, out: str, by: str, json: bool):
         write_documents(out, docs)
     if json:
         agreement = list(map(_agreement_json, got.agreements))
-        return print_json({"unit": "percent", "written": len(docs), "agreement": agreement})
+        return print_json(
+            {"unit": "percent", "written": len(docs), "agreement": agreement}
+        )
     print_table(list(map(_agreement_row, got.agreements)))
     _print_differing(got.agreements)
     if docs:

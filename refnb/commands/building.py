@@ -34,7 +34,7 @@ def _check_named(corpus: str, of: str):
             "say --corpus litbank, and no other split",
         )
 
-
+# %% ../../nbs/commands/03_building.ipynb #f3e4d39f
 def _data_sets_of(corpus: str) -> list[str]:
     "List the data sets to build from: LitBank's own, or all, since FantasyCoref is built with it."
     from refnb.benchmarks.identifyme.released import DATASETS
@@ -42,7 +42,7 @@ def _data_sets_of(corpus: str) -> list[str]:
     known = dict(zip(DATASETS.values(), DATASETS))
     return [known[corpus]] if corpus == "litbank" else list(DATASETS)
 
-
+# %% ../../nbs/commands/03_building.ipynb #1035fdf5
 def _authors_build(mode: str, corpus: str, of: str, rules: dict):
     "Build IdentifyMe with the names that its authors gave to entities."
     from refnb.benchmarks.identifyme.released import rebuilt
@@ -69,7 +69,7 @@ def _by_document(b: Any) -> list[dict[str, Any]]:
     "Make a row for each document, with what became of it."
     return b.table().to_dict("records")
 
-
+# %% ../../nbs/commands/03_building.ipynb #02513c99
 def _show_build(b: Any, questions: int, out: str):
     "Print what became of each document, and how many questions there are."
     print_table(_by_document(b))
@@ -77,7 +77,7 @@ def _show_build(b: Any, questions: int, out: str):
         echo(f"left out: {key}: {why}")
     echo(f"{questions} questions{_where(out)}")
 
-
+# %% ../../nbs/commands/03_building.ipynb #89d1d723
 def _build_json(b: Any, questions: int, out: str) -> dict[str, Any]:
     "Describe a build as JSON."
     return {
@@ -97,11 +97,13 @@ def build_identifyme_(
     of: str = "",  # a split of the corpus, such as train
     names: str = "",  # names of entities: given, auto (by rule) or authors (LitBank,
     # FantasyCoref); default: given, if the documents have any
-    split: str = "test",  # questions to write: test, dev, all (both), or random0 to random9
+    split: str = "test",  # questions to write: test, dev, all (both),
+    # or random0 to random9
     mode: str = "released",  # released: as the authors' code, random streams included;
     # paper: as the paper's text, where they differ
     seed: int = 0,  # random seed
-    set_: list[str] = [],  # change a rule: window=5, options=4, context=200, …; repeatable
+    set_: list[str] = [],  # change a rule: window=5, options=4, context=200, …;
+    # repeatable
     json: bool = False,  # print one JSON object
 ):
     "Build IdentifyMe's questions from documents with clusters, and report what became of each document."
@@ -110,11 +112,19 @@ def build_identifyme_(
 
     with busy(json, "building"):
         b = _built(
-            mode, corpus, of, names, {"seed": seed} | as_rules(given_settings(set_), Rules)
+            mode,
+            corpus,
+            of,
+            names,
+            {"seed": seed} | as_rules(given_settings(set_), Rules),
         )
         questions = b.questions(
             split,
-            *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []),
+            *(
+                ["FantasyCoref"]
+                if corpus == "fantasycoref" and names == "authors"
+                else []
+            ),
         )
         if out:
             write_jsonl(out, questions, canary=True)
@@ -150,9 +160,15 @@ def _rules_of(benchmark: str, set_: list[str], seed: int) -> dict[str, Any]:
     kind = PronounRules if benchmark == "pronouns" else FilterRules
     return {"seed": seed} | as_rules(given_settings(set_), kind)
 
-
+# %% ../../nbs/commands/03_building.ipynb #85e5d6f0
 def _build_other(
-    benchmark: str, out: str, seed: int, corpus: str, of: str, set_: list[str], json: bool
+    benchmark: str,
+    out: str,
+    seed: int,
+    corpus: str,
+    of: str,
+    set_: list[str],
+    json: bool,
 ):
     "Build questions in GAP's or BookCoref's form, write them, and print what guessing scores."
     from refnb.benchmarks.identifyme.building import build_other
@@ -178,8 +194,8 @@ def build_pronouns_(
     # or a file of documents with clusters
     of: str = "",  # a split of the corpus, such as train
     seed: int = 0,  # random seed
-    set_: list[str] = [],  # change a rule: language=de, nearest=5, farthest=60, options=3,
-    # neither=0.1, most=2000, …; repeatable
+    set_: list[str] = [],  # change a rule: language=de, nearest=5, farthest=60,
+    # options=3, neither=0.1, most=2000, …; repeatable
     json: bool = False,  # print one JSON object
 ):
     "Build questions about pronouns, in GAP's form, from documents with clusters."
@@ -193,7 +209,8 @@ def build_filter_(
     # or a file of documents with clusters
     of: str = "",  # a split of the corpus, such as train
     seed: int = 0,  # random seed
-    set_: list[str] = [],  # change a rule: words=400, language=de, most=2000, …; repeatable
+    set_: list[str] = [],  # change a rule: words=400, language=de, most=2000, …;
+    # repeatable
     json: bool = False,  # print one JSON object
 ):
     "Build Yes/No questions in the form of BookCoref's filter: does this mention refer to this character?"
@@ -226,15 +243,15 @@ def _check_form(form: str):
     if form not in ("files", "dataset"):
         raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
 
-
+# %% ../../nbs/commands/03_building.ipynb #3dca3c17
 def build_kitmus_(
     out: str = "",  # output folder (new); its name begins every id
     resources: str = "own",  # own, released (refnb fetch kitmus-resources), or a folder
     variants: str = "",  # comma-separated; default: all eight
     entities: str = "2,3,4",  # numbers of entities, from 2 to 8
     sizes: str = "2000,400,2000",  # number of texts in train, validation and test
-    form: str = "files",  # files (the release's formats), or dataset (a folder with a card,
-    # for dataset libraries)
+    form: str = "files",  # files (the release's formats),
+    # or dataset (a folder with a card, for dataset libraries)
     mode: str = "released",  # released: as the authors' code, random streams included;
     # paper: as the paper's text, where they differ
     seed: int = 42,  # random seed
@@ -345,8 +362,8 @@ def build_altentities_(
     /,
     out: str = "",  # output folder (new) for questions and annotation pages
     seed: int = 0,  # random seed
-    set_: list[str] = [],  # change a rule: questions=100, apart=entities, denylist=FILE,
-    # encoder=minilm, each=25, …; repeatable
+    set_: list[str] = [],  # change a rule: questions=100, apart=entities,
+    # denylist=FILE, encoder=minilm, each=25, …; repeatable
     json: bool = False,  # print one JSON object
 ):
     "Sample AltEntities' questions from a table of entities, and make pages for collecting expressions."
@@ -402,20 +419,20 @@ def _collected_json(joined: Any, by_file: dict[str, Any]) -> dict[str, Any]:
         "short": list(joined.short),
     }
 
-
+# %% ../../nbs/commands/03_building.ipynb #16da2be1
 def _file_line(file: str, questions: list[Any]) -> str:
     "Word how many questions and expressions a file has."
     n = sum(len(q.expressions) for q in questions)
     return f"{file}: {len(questions)} questions, {n} expressions"
 
-
+# %% ../../nbs/commands/03_building.ipynb #ac4a1fad
 def collect_(
     folder: str,  # folder made by `refnb build altentities`
     files: list[str],  # files that annotators returned
     /,
     out: str = "",  # output folder; default: FOLDER/data
-    keep: bool = False,  # keep expressions that name the target or its position, repeat,
-    # or copy, as the release does
+    keep: bool = False,  # keep expressions that name the target or its position,
+    # repeat, or copy, as the release does
     least: int = 3,  # minimum number of expressions per question
     json: bool = False,  # print one JSON object
 ):

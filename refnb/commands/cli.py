@@ -110,9 +110,13 @@ def _version(wanted: bool):
 
 _Version = Annotated[
     bool,
-    typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    typer.Option(
+        "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
 ]
-_Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+_Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -134,7 +138,7 @@ def _call(args: list[str]) -> int:
     rest = [a for a in args if a != "--debug"]
     return int(app(rest, prog_name="refnb", standalone_mode=False) or 0)
 
-
+# %% ../../nbs/commands/11_cli.ipynb #ae9bcc6a
 def _say_fault(e: BaseException, debug: bool) -> int:
     "Print an exception as one line, or with where it came from; return the exit status."
     if debug:
@@ -143,12 +147,12 @@ def _say_fault(e: BaseException, debug: bool) -> int:
     echo(f"refnb: {line}", to=sys.stderr)
     return status
 
-
+# %% ../../nbs/commands/11_cli.ipynb #5f5632a7
 def _words_of(args: list[str] | None) -> list[str]:
     "Return the words of a command line; by default those of this process, without the program's name."
     return sys.argv[1:] if args is None else list(args)
 
-
+# %% ../../nbs/commands/11_cli.ipynb #1f25a649
 def main(args: list[str] | None = None) -> int:
     "Run a command line, without the program's name: 0 done, 1 the work failed, 2 the call was wrong."
     words = _words_of(args)

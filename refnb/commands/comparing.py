@@ -55,7 +55,8 @@ def report_(
     runs: str = "",  # a folder of runs; default: the configured one
     /,
     out: str = "",  # output file; default: report.html
-    task: str = "",  # a task, a prefix, or a pattern such as 'altentities/*'; default: all
+    task: str = "",  # a task, a prefix, or a pattern such as 'altentities/*'; default:
+    # all
     seed: int = 0,  # random seed of bootstrap and permutation
     json: bool = False,  # print one JSON object
 ):
@@ -162,7 +163,9 @@ def _need(x: Any, samples: bool) -> dict[str, Any]:
         "questions": f"{x.questions:,}",
         "documents": f"{x.clusters:,}",
     }
-    return row | ({"samples of each question": x.samples or "no number"} if samples else {})
+    return row | (
+        {"samples of each question": x.samples or "no number"} if samples else {}
+    )
 
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
 def _check_known(task: str, system: str):
@@ -170,7 +173,7 @@ def _check_known(task: str, system: str):
     if not Path(system).is_dir():
         check_name(f"{task}:{system}")
 
-
+# %% ../../nbs/commands/08_comparing.ipynb #06876c84
 def _check_two(task: str, system: list[str]):
     "Refuse another number of systems, and an unknown name of a task or a system."
     if len(system) not in (0, 2):
@@ -182,7 +185,7 @@ def _check_two(task: str, system: list[str]):
     for x in system:
         _check_known(task, x)
 
-
+# %% ../../nbs/commands/08_comparing.ipynb #06d6c19a
 def _two_systems(task: str, system: list[str]) -> list[Any]:
     "Find the two systems that were named: by their runs' folders, or by names that answered the task."
     from refnb.core.runs import load_run
@@ -208,7 +211,7 @@ def _show_power(task: str, system: list[str], found: Any):
     )
     print_table([_need(x, bool(noise.draw)) for x in found.needs])
 
-
+# %% ../../nbs/commands/08_comparing.ipynb #c3d6eb3d
 def power_(
     task: str,  # a task (`refnb list benchmarks`)
     /,

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 from ..core.types import CallError, DataError, nearest
 from ..core.settings import load_settings
-from .terminal import busy, check_settings, echo, given_settings, print_json
+from refnb.commands.terminal import (
+    busy,
+    check_settings,
+    echo,
+    given_settings,
+    print_json,
+)
 from .scoring import print_all_notes, questions_asked
 
 # %% ../../nbs/commands/10_exporting.ipynb #641296fc
@@ -34,17 +40,18 @@ def _check_tool(to: str, known: list[str], out: str):
 # %% ../../nbs/commands/10_exporting.ipynb #e37ebd35
 def export_(
     task: str,  # a task (`refnb list benchmarks`) or a file of questions (JSONL);
-    # for records a run (folder or task:system); for a crate a table (identifyme/table_3) or
-    # a paper; for documents a corpus or any readable file
+    # for records a run (folder or task:system); for a crate a table
+    # (identifyme/table_3) or a paper; for documents a corpus or any readable file
     /,
     to: str = "",  # inspect (a task of inspect_ai), harness (of lm_eval),
-    # every-eval-ever (records of a run), ro-crate (reports and their provenance), documents
-    # (clusters in another format), or gap (a run's answers for GAP's scorer)
+    # every-eval-ever (records of a run), ro-crate (reports and their provenance),
+    # documents (clusters in another format), or gap (a run's answers for GAP's scorer)
     out: str = "",  # output folder; for documents a file: .conllu (CorefUD),
     # .conll (CoNLL-2012) or .jsonl; for gap: .tsv
-    system: str = "",  # for a task: the language model whose prompts are exported; default:
-    # smollm2-135m
-    form: str = "",  # for a task: prompt form; default: the model's form for the benchmark
+    system: str = "",  # for a task: the language model whose prompts are exported;
+    # default: smollm2-135m
+    form: str = "",  # for a task: prompt form; default:
+    # the model's form for the benchmark
     order: str = "given",  # for a task: option order, given or reversed
     limit: int = 0,  # for a task: number of questions, from the first; default: all
     set_: list[str] = [],  # change a setting: of the model, such as way=reply;
@@ -88,7 +95,7 @@ def _refuse_options(changed: dict[str, str]):
             f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}"
         )
 
-
+# %% ../../nbs/commands/10_exporting.ipynb #24632068
 def _export_task(
     write: Callable,
     task: str,
@@ -104,7 +111,9 @@ def _export_task(
     "Export a task to an evaluation tool."
     _refuse_options(changed)
     with busy(json, "writing the folder"):
-        folder = write(task, out, system or "smollm2-135m", form, order, limit, **changed)
+        folder = write(
+            task, out, system or "smollm2-135m", form, order, limit, **changed
+        )
     questions = len((folder / "questions.jsonl").read_bytes().splitlines())
     if json:
         return print_json({"folder": str(folder), "to": to, "questions": questions})
@@ -133,7 +142,7 @@ def _answered_run(run: str) -> tuple[Any, list]:
         )
     return found, questions_asked(found, s)
 
-
+# %% ../../nbs/commands/10_exporting.ipynb #ce8a97aa
 def _write_gap(out: str, questions: list, answers: dict) -> Path:
     "Write answers as GAP's predictions; return the file."
     from refnb.core.answer_files import gap_answers_text
@@ -141,7 +150,7 @@ def _write_gap(out: str, questions: list, answers: dict) -> Path:
 
     return write_atomic(out, gap_answers_text(questions, answers))
 
-
+# %% ../../nbs/commands/10_exporting.ipynb #55f6d630
 def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write a run's answers as GAP's predictions."
     check_settings(changed, [])

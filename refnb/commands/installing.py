@@ -13,7 +13,14 @@ from operator import attrgetter
 from typing import Any
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings
-from .terminal import busy, echo, messages, new_bar, print_json, print_table
+from refnb.commands.terminal import (
+    busy,
+    echo,
+    messages,
+    new_bar,
+    print_json,
+    print_table,
+)
 
 # %% ../../nbs/commands/02_installing.ipynb #d0c90003
 def _refuse_faults(faults: Sequence[Any]):
@@ -109,7 +116,9 @@ def _surveyed(names: list[str], s: Settings) -> list[Any]:
     return found if names else [g for g in found if not g.opt_in]
 
 # %% ../../nbs/commands/02_installing.ipynb #45a447d6
-def _fetched(got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool) -> list:
+def _fetched(
+    got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool
+) -> list:
     "Download files with a bar of progress, or only verify those that are here; return what failed."
     from refnb.core.upstream import fetch_files
 
@@ -142,8 +151,8 @@ def _set_line(g: Any) -> str:
 
 # %% ../../nbs/commands/02_installing.ipynb #f6e8bed8
 def fetch(
-    names: list[str] = [],  # sets, repositories or files (`refnb list upstream`); default:
-    # all that are not marked "by name only"
+    names: list[str] = [],  # sets, repositories or files (`refnb list upstream`);
+    # default: all that are not marked "by name only"
     /,
     check: bool = False,  # only verify local files; download nothing
     json: bool = False,  # print one JSON object
@@ -167,7 +176,9 @@ def fetch(
         print_json({"files": len(files), "failed": list(map(str, faults))})
     _report_faults(faults, len(files), check)
     say(
-        "all local files verified" if check else f"{len(files)} files are here and verified"
+        "all local files verified"
+        if check
+        else f"{len(files)} files are here and verified"
     )
 
 # %% ../../nbs/commands/02_installing.ipynb #72aa446d

@@ -23,7 +23,7 @@ def _numbers_of(line: Any) -> dict[str, Any]:
         "missing": line.missing,
     }
 
-
+# %% ../../nbs/commands/01_listing.ipynb #3ac66601
 def _table_row(line: Any) -> dict[str, Any]:
     "Make the row of a table of the status board."
     return {
@@ -36,7 +36,7 @@ def _table_row(line: Any) -> dict[str, Any]:
         "cost": line.cost,
     }
 
-
+# %% ../../nbs/commands/01_listing.ipynb #a4510e70
 def _tables(s: Settings) -> list[dict]:
     "List the tables, with the state of their reports."
     from refnb.results.board import board
@@ -64,7 +64,9 @@ def _summary_in_words(line: Any, s: Settings) -> str:
 
 def _needs(line: Any, s: Settings) -> str:
     "Word what a system needs; of published answers that are not here, whether their summary is."
-    if not line.needs.endswith("(not here)") or not line.system.startswith("published/"):
+    if not line.needs.endswith("(not here)") or not line.system.startswith(
+        "published/"
+    ):
         return line.needs
     return f"{line.needs[:-1]}; {_summary_in_words(line, s)})"
 
@@ -138,7 +140,9 @@ def _here_or_needs(c: Any, s: Settings) -> str:
 
 def _sizes(c: Any) -> dict[str, Any]:
     "Return the counts of a corpus; some are empty where nobody counted."
-    return {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
+    return {
+        k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")
+    }
 
 # %% ../../nbs/commands/01_listing.ipynb #efce7eb4
 def _corpus_row(c: Any, s: Settings) -> dict[str, Any]:
@@ -167,7 +171,7 @@ def _megabytes(found: Any) -> dict[str, float]:
         "MB to download": round(found.to_come / 1e6, 1),
     }
 
-
+# %% ../../nbs/commands/01_listing.ipynb #e2a25e05
 def _set_row(found: Any) -> dict[str, Any]:
     "Make the row of a set of upstream files."
     return {
@@ -180,7 +184,7 @@ def _set_row(found: Any) -> dict[str, Any]:
         "by name only": "yes" if found.opt_in else "",
     }
 
-
+# %% ../../nbs/commands/01_listing.ipynb #b1d1ffd7
 def _hub_row(name: str, f: Any, s: Settings) -> dict[str, Any]:
     "Make the row of a file of a hub, whose size nobody knows before."
     from refnb.core.hub import hub_path
@@ -259,9 +263,11 @@ def _check_task(task: str, s: Settings):
     from refnb.results.run_list import matches
 
     if not any(matches(t, task) for t in tasks(s)):
-        raise CallError(f"there is no run and no task {task!r}", do=nearest(task, tasks(s)))
+        raise CallError(
+            f"there is no run and no task {task!r}", do=nearest(task, tasks(s))
+        )
 
-
+# %% ../../nbs/commands/01_listing.ipynb #e2e68687
 def _list_runs(task: str, json: bool):
     "List the runs of the runs folder, of one task or of all."
     from refnb.results.run_list import listed_runs

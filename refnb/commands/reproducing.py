@@ -36,10 +36,10 @@ def _batch_json(done: Any) -> dict[str, Any]:
         "hints": done.hints,
     }
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #d8e89840
 def reproduce_(
-    tables: list[str] = [],  # papers or tables, such as identifyme or identifyme/table_3,
-    # or a notebook of yours; default: all
+    tables: list[str] = [],  # papers or tables, such as identifyme or
+    # identifyme/table_3, or a notebook of yours; default: all
     /,
     jobs: int = 0,  # parallel notebooks; default: as configured
     ray: str = "",  # address of a Ray cluster, or `local`
@@ -49,20 +49,30 @@ def reproduce_(
     force: bool = False,  # regenerate unchanged tables and pictures, too
     plan: bool = False,  # only list what would fill the missing numbers: commands,
     # downloads, hours
-    everything: bool = False,  # first run all commands of that list
-    # that this machine can run
+    everything: bool = False,  # first run all commands of that list that
+    # this machine can run
     json: bool = False,  # print one JSON object
 ):
     "Regenerate tables into reports/, and print the status board."
     from refnb.results.reproduce import choose, reproduce
 
     if plan:
-        return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
+        return _show_plan(
+            tables and [t for t in choose(tables) if "/own" not in t], json
+        )
     if everything:
         _fill(tables and choose(tables), ray, json)
     with busy(json, "regenerating tables") as say:
         done = reproduce(
-            tables, jobs, ray, sample, given_settings(set_), out, force, text=True, say=say
+            tables,
+            jobs,
+            ray,
+            sample,
+            given_settings(set_),
+            out,
+            force,
+            text=True,
+            say=say,
         )
     if json:
         print_json(_batch_json(done))
@@ -89,7 +99,7 @@ def _print_ways(found: Any):
     for x in found:
         echo("", *_way_lines(x))
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #9cf71828
 def _plan_json(found: Any) -> dict[str, Any]:
     "Describe as JSON what would fill the missing numbers."
     return {
@@ -98,7 +108,7 @@ def _plan_json(found: Any) -> dict[str, Any]:
         "missing": found.total,
     }
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #98b2ce22
 def _show_plan(tables: list[str], json: bool):
     "Print what would fill the missing numbers."
     from refnb.results.plan import plan
@@ -141,30 +151,30 @@ def _board_row(line: Any) -> dict[str, Any]:
         "beyond": line.beyond,
     }
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #28850a6b
 def _unchanged(steps: Iterable[Any]) -> int:
     "Count the tables that had nothing to do."
     return sum(not x.seconds and x.state in ("unchanged", "kept") for x in steps)
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #b8fb0caa
 def _print_board(lines: Iterable[Any]):
     "Print the tables that have a report."
     print_table([_board_row(l) for l in lines if l.report != "not built yet"])
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #d6975d37
 def _say_unchanged(steps: Iterable[Any], say: Callable[[str], None]):
     "Print how many tables had nothing to do, if there are any."
     if idle := _unchanged(steps):
         say(f"{idle} tables: nothing changed")
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #c1c0d369
 def _say_apart(paragraphs: Iterable[str], say: Callable[[str], None]):
     "Print paragraphs, each below an empty line."
     for paragraph in paragraphs:
         say("")
         say(paragraph)
 
-
+# %% ../../nbs/commands/09_reproducing.ipynb #3b6e6363
 def _report(done: Any, say: Callable[[str], None]):
     "Print the end of a batch."
     _say_unchanged(done.steps, say)

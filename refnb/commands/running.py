@@ -51,7 +51,7 @@ def _documents_of(task: Any) -> str:
     "Count the documents that the questions of a task are from."
     return f"{len({q.doc_key for q in task.questions}):,}"
 
-
+# %% ../../nbs/commands/05_running.ipynb #adf0a307
 def _share(
     task: str,
     fraction: float,
@@ -91,7 +91,9 @@ def _answered(
             task, system, *cluster, s, bar, moved, limit or tolerate, settings
         ), came
     with bar:
-        return run(task, system, limit, s, moved, came.append, tolerate, **settings), came
+        return run(
+            task, system, limit, s, moved, came.append, tolerate, **settings
+        ), came
 
 # %% ../../nbs/commands/05_running.ipynb #755a0b6a
 def _costs_by_kind(came: list[Any]) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def _at_commas(names: str) -> list[str]:
     "Split names at the commas that are not in brackets; each comes once."
     return list(dict.fromkeys(map(str.strip, re.split(r",(?![^\[]*\])", names))))
 
-
+# %% ../../nbs/commands/05_running.ipynb #9c6825bc
 def _check_systems(names: list[str], s: Settings):
     "Refuse an unknown system, and say which was meant."
     from refnb.models.registry import find_system, is_system
@@ -128,12 +130,16 @@ def _check_systems(names: list[str], s: Settings):
         if not is_system(name, s):
             find_system(name, s)  # says which name was meant
 
-
+# %% ../../nbs/commands/05_running.ipynb #1a3a7f19
 def _systems_named(system: str, s: Settings) -> list[str]:
     "Split systems at the commas between them; commas in brackets, and those of a program or a path, are theirs."
     from refnb.models.registry import system_names
 
-    if system.startswith(_WHOLE_NAMES) or "," not in system or system in system_names(s):
+    if (
+        system.startswith(_WHOLE_NAMES)
+        or "," not in system
+        or system in system_names(s)
+    ):
         return [system]
     names = _at_commas(system)
     _check_systems(names, s)
@@ -180,7 +186,10 @@ def _object_of(
 ) -> dict:
     "Run once, and return the JSON object that would be printed; quiet, progress is left out."
     out = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(io.StringIO()) if quiet else nullcontext():
+    with (
+        redirect_stdout(out),
+        redirect_stderr(io.StringIO()) if quiet else nullcontext(),
+    ):
         one(task, system, True)
     return msgspec.json.decode(out.getvalue())
 
@@ -275,12 +284,12 @@ def _try(
         echo(f"refnb: {system} on {task}: {error}", to=sys.stderr)
         return about | {"error": error}
 
-
+# %% ../../nbs/commands/05_running.ipynb #7e40e4a6
 def _names_failed(done: list[dict[str, Any]]) -> list[str]:
     "Name the runs that failed, each by its system and task."
     return [f"{x['system']} on {x['task']}" for x in done if "error" in x]
 
-
+# %% ../../nbs/commands/05_running.ipynb #5c40ea61
 def _refuse_failed(done: list[dict[str, Any]]):
     "Fail where some runs did, and name them."
     failed = _names_failed(done)
@@ -311,41 +320,44 @@ def _run_several(
 # %% ../../nbs/commands/05_running.ipynb #b5c6b5b0
 def run_(
     task: str,  # a task (`refnb list benchmarks`) or a pattern such as 'kitmus/*';
-    # a file of questions (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or documents;
-    # or all: the four benchmarks, with a card of the system
+    # a file of questions (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or
+    # documents; or all: the four benchmarks, with a card of the system
     system: str,  # a system (`refnb list systems`), or several, comma-separated;
-    # also NAME[setting=value], openai/MODEL, vllm/MODEL@URL, local/FOLDER, command/PROGRAM;
-    # inspect/LOG or harness/SAMPLES read answers from a log of inspect_ai or lm_eval
+    # also NAME[setting=value], openai/MODEL, vllm/MODEL@URL, local/FOLDER,
+    # command/PROGRAM; inspect/LOG or harness/SAMPLES read answers from a log of
+    # inspect_ai or lm_eval
     /,
-    limit: int = 0,  # answer only the first questions; a later call continues. With all:
-    # questions per task, the same for all systems
+    limit: int = 0,  # answer only the first questions; a later call continues.
+    # With all: questions per task, the same for all systems
     fraction: float = 0.0,  # answer a fixed share of the questions, such as 0.1,
     # sampled by document and the same for all systems (task TASK/sample0.1)
     by: str = "",  # a field of the questions: accuracy by it
     mode: str = "strict",  # strict: a missing answer is wrong; released:
     # missing answers are excluded, as in the authors' code
-    form: str = "",  # prompt form of a language model; default: its form for the benchmark
-    order: str = "given",  # option order: given, reversed, or rotations
-    # (each option first once)
-    set_: list[str] = [],  # change a setting of the system, such as constraint=regex or
-    # shots=3 (few-shot examples); repeatable. Settings that can change answers become part
-    # of its name
+    form: str = "",  # prompt form of a language model; default:
+    # its form for the benchmark
+    order: str = "given",  # option order: given, reversed,
+    # or rotations (each option first once)
+    set_: list[str] = [],  # change a setting of the system,
+    # such as constraint=regex or shots=3 (few-shot examples); repeatable. Settings that
+    # can change answers become part of its name
     concurrency: int = 0,  # parallel requests to a server; default: 8
     budget: float | None = None,  # maximum API spend of a run in USD, over all calls;
     # default: no limit
-    sample: bool = False,  # with all: use refnb's own questions instead of the benchmarks'
+    sample: bool = False,  # with all: use refnb's own questions
+    # instead of the benchmarks'
     ray: str = "",  # address of a Ray cluster, or `local`: answer in shards
     shards: int = 0,  # number of shards; default: as many as run at the same time
     gpus: float = 0.0,  # GPUs per shard: 1, or a fraction such as 0.5
     batch: bool = False,  # use the provider's batch API, at its price;
-    # each call advances the batches by one step: submit, poll or collect. (The batch size
-    # of a local model is -p batch=N)
-    tolerate: float = 0.0,  # complete the run with up to this number of failed questions
-    # (below 1: share); they count as wrong
+    # each call advances the batches by one step: submit, poll or collect. (The batch
+    # size of a local model is -p batch=N)
+    tolerate: float = 0.0,  # complete the run with up to this number of failed
+    # questions (below 1: share); they count as wrong
     gold_mentions: bool = False,  # give a coreference system the gold mentions,
     # to link only
-    policy: str = "",  # earlier mentions that a coreference system compares with: local,
-    # all, unbounded, lru, dual or windows
+    policy: str = "",  # earlier mentions that a coreference system compares with:
+    # local, all, unbounded, lru, dual or windows
     device: str = "",  # device of a local model: cpu, cuda, cuda:1 or mps; default:
     # a GPU if there is one
     dry_run: bool = False,  # make no API calls: show a prompt, count tokens,
@@ -484,8 +496,10 @@ def _setting_row(setting: str, metrics: dict[str, dict]) -> dict[str, str]:
     "Make the row of a setting, with the F1 of each metric."
     return {"F1 (%)": setting} | {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
 
-
-def _sealed_clusters(done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool):
+# %% ../../nbs/commands/05_running.ipynb #51b539d5
+def _sealed_clusters(
+    done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool
+):
     "Report a complete run of documents: scores in percent for each setting."
     if by:
         raise CallError("documents have no fields", "--by", "leave it out")
@@ -517,7 +531,7 @@ def _page_of(system: str, s: Settings, sample: bool) -> Path:
     reports = Path(s.reports) / ("sample" if sample else "")
     return reports / "systems" / f"{safe_path(system)}.md"
 
-
+# %% ../../nbs/commands/05_running.ipynb #c91d503d
 def _check_alone(other: bool):
     "Refuse options that a run of all boards does not take."
     if other:
@@ -527,7 +541,7 @@ def _check_alone(other: bool):
             "leave out --by, --ray, --batch and --dry-run, or name a task",
         )
 
-
+# %% ../../nbs/commands/05_running.ipynb #df564fea
 def _run_all(
     system: str,
     n: int | float,
@@ -593,7 +607,7 @@ def _usd(value: float | None) -> str:
     "Write a price; it may be unknown."
     return "unknown" if value is None else f"{value:.4g}"
 
-
+# %% ../../nbs/commands/05_running.ipynb #3ebad909
 def _sizes_of(plan: Any) -> dict[str, Any]:
     "Return the form of a plan, its questions, and the tokens that would be read and written."
     return {
@@ -603,7 +617,7 @@ def _sizes_of(plan: Any) -> dict[str, Any]:
         "tokens_out": plan.tokens_out,
     }
 
-
+# %% ../../nbs/commands/05_running.ipynb #3fa16c8c
 def _plan_row(plan: Any) -> dict[str, Any]:
     "Make the row of a plan, with its prices."
     return _sizes_of(plan) | {
@@ -612,13 +626,13 @@ def _plan_row(plan: Any) -> dict[str, Any]:
         "USD, at most": _usd(plan.usd),
     }
 
-
+# %% ../../nbs/commands/05_running.ipynb #2477c981
 def _plan_json(plan: Any) -> dict[str, Any]:
     "Describe a plan as JSON, with its first prompt and its prices."
     prices = {"usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
     return {"prompt": plan.prompt} | _sizes_of(plan) | prices
 
-
+# %% ../../nbs/commands/05_running.ipynb #db574efc
 def _show_prompt(prompt: Any):
     "Print the first prompt of a plan, with an empty line behind it."
     if prompt:
@@ -633,7 +647,9 @@ def _show_planned(plan: Any, json: bool):
     print_table([_plan_row(plan)])
 
 
-def _dry_run(task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool):
+def _dry_run(
+    task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool
+):
     "Print what a run would send and cost."
     from refnb.models.running import planned
 
@@ -645,13 +661,13 @@ def _fields_of(task: Any) -> set[str]:
     own = map(attrgetter("meta"), task.questions)
     return {"doc_key", "options", "reason"}.union(*own)
 
-
+# %% ../../nbs/commands/05_running.ipynb #88cbae1f
 def _check_field(field: str, known: set[str]):
     "Refuse an unknown field."
     if field not in known:
         raise CallError(f"unknown field {field!r}", "--by", nearest(field, known))
 
-
+# %% ../../nbs/commands/05_running.ipynb #c36cbb38
 def _check_fields(task: Any, by: list[str], s: Settings):
     "Refuse a field that the questions lack, before anything is asked."
     from refnb.benchmarks.tasks import as_task
@@ -671,14 +687,14 @@ def _how_to_go_on(paid: dict) -> str:
         return f"stopped: {stopped}; rerun the command to resume"
     return "rerun without --limit to continue"
 
-
+# %% ../../nbs/commands/05_running.ipynb #2bb6d2cc
 def _say_unfinished(done: Any, answered: int, of: int, paid: dict):
     "Print how much of a run is answered, and why not more."
     echo(
         f"{done.info.system} on {done.info.task}: {answered:,} of {of:,} answered in {done.folder}; {_how_to_go_on(paid)}"
     )
 
-
+# %% ../../nbs/commands/05_running.ipynb #29fe8d9a
 def _unfinished(done: Any, task: Any, paid: dict, mode: str, s: Settings, json: bool):
     "Report an incomplete run: how much is answered, and its score so far."
     from refnb.benchmarks.tasks import as_task
@@ -713,7 +729,9 @@ def _unread(done: Any, got: dict, s: Settings) -> dict[str, dict[str, int]]:
     if _is_clusters(done):
         whys = Counter(chain.from_iterable(map(attrgetter("unread"), got.values())))
         return {"not_read": dict(whys.most_common())} if whys else {}
-    if "form" not in done.info.settings or not any(map(attrgetter("reason"), got.values())):
+    if "form" not in done.info.settings or not any(
+        map(attrgetter("reason"), got.values())
+    ):
         return {}
     from refnb.models.language.answering import unread
 
@@ -771,6 +789,8 @@ def _say_paid(paid: dict):
     "Print the costs of a run in a line."
     spent, server = paid.get("spent"), paid.get("server")
     if spent:
-        echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
+        echo(
+            f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most"
+        )
     if server:
         echo(_server_in_words(server))

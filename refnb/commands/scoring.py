@@ -32,7 +32,9 @@ def _outcomes_of_file(path: Path, what: str, gold: str, s: Settings):
 
     if not gold:
         raise CallError(
-            "answers alone cannot be scored", what, "name the questions with --gold FILE"
+            "answers alone cannot be scored",
+            what,
+            "name the questions with --gold FILE",
         )
     questions = _gold(gold, s)
     return outcomes(questions, read_answers(path, questions), what)
@@ -45,7 +47,7 @@ def _gold(name: str, s: Settings) -> list[Question]:
 
     return as_task(name, s).questions if is_task(name, s) else as_questions(name)
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #ca9f71f7
 def _check_system(name: str):
     "Refuse an unknown system; a hash of settings behind its name does not count."
     from refnb.core.runs import split_hash
@@ -54,7 +56,7 @@ def _check_system(name: str):
     if not is_system(split_hash(name)[0]):
         raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #d6bb5deb
 def check_name(what: str):
     "Refuse an unknown task or system: the call was wrong."
     from refnb.results.scores import split_name
@@ -75,7 +77,7 @@ def _outcomes_of_folder(path: Path, what: str, gold: str, s: Settings):
     questions = _gold(gold, s) if gold else questions_asked(run, s)
     return outcomes(questions, run.answers(), what)
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #bed199fb
 def _outcomes_of_name(what: str, s: Settings):
     "Read the outcomes of a run named task:system; an unknown name is a wrong call."
     from refnb.results.scores import as_outcomes
@@ -164,7 +166,7 @@ def samples_json(done: Any, s: Settings) -> dict[str, dict[str, Any]]:
     several = sampled_of(done, s)
     return {"samples": several._asdict()} if several else {}
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #13e51cef
 def print_samples(several: dict[str, dict[str, Any]]):
     "Print the agreement of samples in a line."
     from refnb.metrics.samples import Sampled
@@ -173,7 +175,7 @@ def print_samples(several: dict[str, dict[str, Any]]):
     for x in several.values():
         echo(sampled_words(Sampled(**x)))
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #1231cf90
 def _runs_named(what: str, s: Settings) -> list:
     "Find the runs of a system that is named as task:system; none where a file has that name."
     from refnb.core.runs import find_runs, split_hash
@@ -184,7 +186,7 @@ def _runs_named(what: str, s: Settings) -> list:
         return []
     return find_runs(s.runs, task, split_hash(system)[0])
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #9bb37672
 def _run_of(what: str, s: Settings) -> Any:
     "Find a run by its folder, or the first by its name; nothing where there is none."
     from refnb.core.runs import load_run
@@ -194,7 +196,7 @@ def _run_of(what: str, s: Settings) -> Any:
     found = _runs_named(what, s)
     return found[0] if found else None
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #018d2e15
 def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
     "Find a run by its folder or name, and describe its samples."
     done = _run_of(what, s)
@@ -217,8 +219,8 @@ def _by_group(
 
 # %% ../../nbs/commands/04_scoring.ipynb #673a6fa7
 def score_choice(
-    run: str,  # a run (folder, task:system or file:system), or a file of answers: JSONL,
-    # CSV with columns id and answer, or GAP predictions
+    run: str,  # a run (folder, task:system or file:system), or a file of answers:
+    # JSONL, CSV with columns id and answer, or GAP predictions
     /,
     gold: str = "",  # the questions (a file or a task) of a file of answers
     by: str = "",  # fields of the questions, comma-separated: accuracy by each
@@ -334,7 +336,10 @@ def _right_of(n: Any) -> dict[str, str]:
     if not n:
         return {"right of predicted": "", "right of gold": ""}
     predicted = _share(n.right_predicted, n.predicted)
-    return {"right of predicted": predicted, "right of gold": _share(n.right_gold, n.gold)}
+    return {
+        "right of predicted": predicted,
+        "right of gold": _share(n.right_gold, n.gold),
+    }
 
 
 def _two_digits(scores: dict[str, float], name: str) -> str:
@@ -380,14 +385,14 @@ def _metrics_asked(metrics: str, match: str) -> list[str]:
         return list(COREFUD)
     return split_names(metrics)
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #0598f04e
 def _needs_heads(asked: list[str], match: str, zeros: str) -> bool:
     "Tell whether heads and empty nodes are read: for another match, or for a metric that counts them."
     from refnb.metrics.matching import EXTRA
 
     return match != "exact" or bool(zeros or {*asked} & {*EXTRA})
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #a55e5353
 def _coref_metrics(
     metrics: str, match: str, zeros: str, singletons: str, by: str
 ) -> tuple[list[str], bool]:
@@ -401,7 +406,7 @@ def _percents(scores: dict, wanted: set[str]) -> dict:
     "Convert those of some scores to JSON in percent that are wanted."
     return {m: s for m, s in coref_json(scores).items() if m in wanted}
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #02a2abc4
 def _mention_counts(c: Any) -> dict[str, int]:
     "Count the mentions of both sides; 0 where mentions are no metric."
     found = c.sums().get("mentions")
@@ -410,12 +415,12 @@ def _mention_counts(c: Any) -> dict[str, int]:
         "predicted_mentions": found.predicted if found else 0,
     }
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #60aacb86
 def _match_json(c: Any) -> dict[str, Any]:
     "Describe as JSON how mentions were matched; an exact match needs no words."
     return {"match": c.note, "lone": c.lone} if c.note else {}
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #5c9b9935
 def _about_scores(c: Any) -> dict[str, Any]:
     "Describe a scoring as JSON: its setting and mode, and the documents that are missing or odd."
     about = {
@@ -428,7 +433,7 @@ def _about_scores(c: Any) -> dict[str, Any]:
     }
     return about | _match_json(c)
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #1f56dc8c
 def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
     "Convert scores to JSON; `each` adds those of every document and their mean."
     wanted, about = {*asked, "conll"}, _about_scores(c)
@@ -473,15 +478,16 @@ def _print_coref(c: Any, result: dict[str, Any], by: str):
 
 # %% ../../nbs/commands/04_scoring.ipynb #bbc8364d
 def score_coref_(
-    gold: str,  # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank,
-    # BookNLP, brat, or an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
+    gold: str,  # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP,
+    # LitBank, BookNLP, brat, or an export of INCEpTION, CorefAnnotator or Label Studio;
+    # plain or .gz
     predicted: str,  # documents with predicted clusters, in any of these formats;
     # matched by doc_key
     /,
     metrics: str = _COREF,  # comma-separated; lea_released is LEA as BookCoref's code
     # computes it; also blanc_corefud, mor, zeros
-    match: str = "exact",  # matching of mentions: exact, head or partial (head and partial
-    # as in CorefUD's scorer, with its metrics)
+    match: str = "exact",  # matching of mentions: exact, head or partial (head and
+    # partial as in CorefUD's scorer, with its metrics)
     zeros: str = "",  # matching of zeros (empty nodes of CoNLL-U): linear or dependent;
     # default: dependent with head and partial
     setting: str = "full",  # full; split: predictions for windows; window:
@@ -534,15 +540,15 @@ def _say_notes(versions: dict[str, dict[str, Any]]):
 # %% ../../nbs/commands/04_scoring.ipynb #0d8793c4
 def score_agreement(
     files: list[str],  # annotations by two or more people:
-    # files or folders in any readable format, or one file with several annotators (Label
-    # Studio, INCEpTION)
+    # files or folders in any readable format, or one file with several annotators
+    # (Label Studio, INCEpTION)
     /,
-    unmarked: str = "alone",  # how alpha counts a mention that an annotator did not mark:
-    # alone (a cluster of its own) or missing
+    unmarked: str = "alone",  # how alpha counts a mention that an annotator did not
+    # mark: alone (a cluster of its own) or missing
     out: str = "",  # output page of the sentences that they read differently (.html)
     merged: str = "",  # output file merged by majority: .conllu (CorefUD),
-    # .conll (CoNLL-2012) or .jsonl; the first annotator decides ties, two annotators must
-    # agree
+    # .conll (CoNLL-2012) or .jsonl; the first annotator decides ties, two annotators
+    # must agree
     json: bool = False,  # print one JSON object
 ):
     "Measure the agreement of annotators: F1 of mentions and clusters for each pair, and Krippendorff's alpha, with intervals over documents."
@@ -653,7 +659,10 @@ def score_kitmus(
             result["by"] = dict(zip(groups, map(_kitmus_json, groups.values())))
         return print_json(result)
     print_table(
-        [{by or "of": k} | _kitmus_row(v) for k, v in ({"all": got.all} | groups).items()]
+        [
+            {by or "of": k} | _kitmus_row(v)
+            for k, v in ({"all": got.all} | groups).items()
+        ]
     )
 
 # %% ../../nbs/commands/04_scoring.ipynb #f447a9f8
@@ -678,23 +687,23 @@ def _kappa_in_words(kappa: float | None) -> str:
         return "needs two people and a question that all answered"
     return f"{kappa:.3f}"
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #f692c3af
 def _kappa_line(got: Any) -> str:
     "Word how far all participants agree, and on how many questions."
     kappa = _kappa_in_words(got.kappa)
     return f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}"
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #90dab7bf
 def _by_knowledge(shares: dict[str, float]) -> str:
     "Word how often people are right with and without the knowledge, in percent."
     return ", ".join(f"{k} knowledge {100 * x:.1f} %" for k, x in shares.items())
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #85b5c4bd
 def _person_row(who: str, share: float) -> dict[str, str]:
     "Make the row of a participant."
     return {"participant": who, "accuracy (%)": _percent(share)}
 
-
+# %% ../../nbs/commands/04_scoring.ipynb #5e09710f
 def _show_study(got: Any):
     "Print the accuracy of each participant, and how far all agree."
     print_table(list(map(_person_row, got.people, got.people.values())))

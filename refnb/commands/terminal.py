@@ -26,7 +26,9 @@ def _known_names(parameter: str) -> list[str]:
 
     try:
         return list(
-            tasks(load_settings()) if parameter == "task" else system_names(load_settings())
+            tasks(load_settings())
+            if parameter == "task"
+            else system_names(load_settings())
         )
     except RefnbError:
         return []
@@ -88,7 +90,9 @@ def command(to: typer.Typer, name: str, f: Callable):
         return f(*list(map(given.pop, in_order)), **given)
 
     call.__name__, call.__doc__ = f.__name__, f.__doc__
-    shown = list(map(_option, sig.parameters.values(), map(comments.get, sig.parameters)))
+    shown = list(
+        map(_option, sig.parameters.values(), map(comments.get, sig.parameters))
+    )
     setattr(call, "__signature__", inspect.Signature(shown))  # noqa: B010
     to.command(name)(call)
 
@@ -110,7 +114,9 @@ def add_commands(to: typer.Typer, commands: Mapping[str, Callable | typer.Typer]
 def echo(*lines: str, to: Any = None):
     "Print lines; words of others cannot steer the terminal or end a line, and a closed pipe is no error."
     try:
-        print(*(inert(line, keep="\t") for line in lines), sep="\n", file=to, flush=True)
+        print(
+            *(inert(line, keep="\t") for line in lines), sep="\n", file=to, flush=True
+        )
     except BrokenPipeError:
         let_go(to or sys.stdout)
 

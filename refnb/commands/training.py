@@ -56,7 +56,9 @@ def _as_trained(x: Any) -> dict[str, Any]:
 # %% ../../nbs/commands/06_training.ipynb #291c2eb6
 def _on_development(score: float | None) -> str:
     "Word the score on the development documents; nothing where there is none."
-    return "" if score is None else f"; on the development documents {100 * score:.1f} %"
+    return (
+        "" if score is None else f"; on the development documents {100 * score:.1f} %"
+    )
 
 
 def _trained_line(x: Any, system: str) -> str:

@@ -8,7 +8,14 @@ __all__ = ['parse_csv_answers', 'is_gap_answers', 'parse_gap_answers', 'gap_answ
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10002
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from .types import Answer, DataError, FormatError, NONE, Question, _single_best
+from refnb.core.types import (
+    Answer,
+    DataError,
+    FormatError,
+    NONE,
+    Question,
+    _single_best,
+)
 from .files import at_line, read_bytes, read_jsonl, table_rows, utf8
 from .gap import parse_gap_rows
 
@@ -209,7 +216,9 @@ def _gap_line(q: Question, a: Answer | None) -> str:
     return f"{q.id}\t{_flag(0 in chosen)}\t{_flag(1 in chosen)}\n"
 
 # %% ../../nbs/core/19_answer_files.ipynb #2cc93deb
-def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer]) -> str:
+def gap_answers_text(
+    questions: Iterable[Question], answers: Mapping[str, Answer]
+) -> str:
     """Write answers as GAP's predictions. A question without an answer means neither name, as does one whose best scores
     are tied."""
     text = ""
@@ -230,7 +239,9 @@ def _is_json(data: bytes) -> bool:
     return not head or head[:1] == b"{"
 
 
-def _parse_table(data: bytes, questions: Iterable[Question], where: str) -> list[Answer]:
+def _parse_table(
+    data: bytes, questions: Iterable[Question], where: str
+) -> list[Answer]:
     "Read answers from GAP's predictions, a whole table of GAP, or a table with a header."
     if is_gap_answers(data) or _head_of(data).startswith(b"ID\tText\t"):
         return parse_gap_answers(data, where)

@@ -274,7 +274,9 @@ def _schema(schema: Any, at: str) -> _Entry:
     place = len(before) + 1 if before else 0
     options = _answers_of(schema)
     text = " ".join(filter(None, [before, pronoun, after]))
-    return _Entry(at, text, (place, place + len(pronoun)), options, _right_of(schema, at))
+    return _Entry(
+        at, text, (place, place + len(pronoun)), options, _right_of(schema, at)
+    )
 
 # %% ../../nbs/core/18_choice_files.ipynb #a67b0891
 def _xml_root(data: bytes, where: str) -> Any:
@@ -306,10 +308,12 @@ def _parts_of(name: str, at: str) -> list[str]:
     "Split the name of a sentence: occupation, participant, which of them is meant, and gender."
     parts = name.removesuffix(".txt").split(".")
     if len(parts) != 4 or parts[2] not in ("0", "1") or parts[3] not in _GENDERS:
-        raise FormatError(f"{name!r} is not occupation.participant.0 or 1.gender.txt", at)
+        raise FormatError(
+            f"{name!r} is not occupation.participant.0 or 1.gender.txt", at
+        )
     return parts
 
-
+# %% ../../nbs/core/18_choice_files.ipynb #cb7ba3b5
 def _winogender(name: str, sentence: str, at: str) -> _Entry:
     "Read a sentence by its name."
     occupation, participant, means, gender = _parts_of(name, at)
@@ -348,7 +352,8 @@ def _check_block(block: list[str], at: str):
     "Refuse a block that is no schema; the answer may be missing."
     if len(block) not in (3, 4):
         raise FormatError(
-            f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer", at
+            f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer",
+            at,
         )
 
 
@@ -370,7 +375,13 @@ def _first_keys(data: bytes) -> set[str]:
     "Return the keys of the first object of a file, or none."
     try:
         record = msgspec.json.decode(next(_objects(data, ""))[1])
-    except (FormatError, msgspec.MsgspecError, ValueError, RecursionError, StopIteration):
+    except (
+        FormatError,
+        msgspec.MsgspecError,
+        ValueError,
+        RecursionError,
+        StopIteration,
+    ):
         return set()
     return set(record) if isinstance(record, dict) else set()
 
@@ -405,7 +416,7 @@ def _is_dpr(lines: list[str]) -> bool:
 # %% ../../nbs/core/18_choice_files.ipynb #391de960
 def choice_form(
     data: bytes,  # of the whole file
-) -> str:  # winogrande, wsc, knowref, xml (of WSC), winogender, dpr, or "" for none of them
+) -> str:  # winogrande, wsc, knowref, xml (of WSC), winogender, dpr, or ""
     "Recognise a file of another benchmark by its content."
     head = data[:100_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith((b"{", b"[")):
@@ -422,7 +433,9 @@ def _known_form(data: bytes, where: str) -> str:
     "Recognise a file, or refuse it."
     form = choice_form(data)
     if not form:
-        raise FormatError("is none of WinoGrande, WSC, KnowRef, Winogender and DPR", where)
+        raise FormatError(
+            "is none of WinoGrande, WSC, KnowRef, Winogender and DPR", where
+        )
     return form
 
 # %% ../../nbs/core/18_choice_files.ipynb #8ef4c178

@@ -53,7 +53,11 @@ _BRACKET = re.compile(r"\(([^()|\s]+)(\)?)|([^()|\s]+)\)|\|")
 def _rank(entity: str) -> tuple[int, int, str]:
     "Rank ids: numbers in their order, whatever zeros they begin with, before names."
     digits = entity.lstrip("0")
-    return (0, len(digits), digits) if entity.isascii() and entity.isdigit() else (1, 0, "")
+    return (
+        (0, len(digits), digits)
+        if entity.isascii() and entity.isdigit()
+        else (1, 0, "")
+    )
 
 # %% ../../nbs/core/04_conll.ipynb #289bba2d
 class _Mentions:
@@ -317,7 +321,9 @@ def _holdable(d: Document):
 def _part(begin: str) -> str:
     "Read the number of the part in a begin line."
     return (
-        str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1]))) if begin[-1] != ";" else "0"
+        str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1])))
+        if begin[-1] != ";"
+        else "0"
     )
 
 # %% ../../nbs/core/04_conll.ipynb #2ff0ab3c
@@ -358,7 +364,8 @@ def _check_different(docs: Iterable[Document]):
     "Refuse two documents with one key."
     if twice := repeated(map(attrgetter("doc_key"), docs)):
         raise FormatError(
-            f"document {twice[0]!r} appears twice", do="give each document a key of its own"
+            f"document {twice[0]!r} appears twice",
+            do="give each document a key of its own",
         )
 
 # %% ../../nbs/core/04_conll.ipynb #becf7c9f

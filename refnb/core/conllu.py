@@ -36,11 +36,13 @@ def _plain(text: str) -> str:
 
     return re.sub(r"(?:%[0-9A-Fa-f]{2})+", decoded, text) if "%" in text else text
 
-
+# %% ../../nbs/core/06_conllu.ipynb #cc20b4fe
 def _escaped(text: str) -> str:
-    return re.sub(r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text)
+    return re.sub(
+        r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text
+    )
 
-
+# %% ../../nbs/core/06_conllu.ipynb #eed1e752
 _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
 _PART = re.compile(r"(.+)\[(\d{1,9})/(\d{1,9})\]")
 
@@ -121,7 +123,9 @@ class _Entities:
                     annotation.get("identity", "")
                 )
                 kind = _plain(annotation.get("etype", ""))
-                self.open[id].append(_Open(token, line, kind, annotation.get("head", "")))
+                self.open[id].append(
+                    _Open(token, line, kind, annotation.get("head", ""))
+                )
                 if b[-1] == ")":
                     self.close(id, token, where)
 
@@ -264,7 +268,10 @@ class _Reader:
 
     def depend(self):
         "Keep the dependencies of a sentence; an empty node depends on the first parent in its DEPS."
-        at = {id: self.token - len(self.rows) + i for i, (id, _, _) in enumerate(self.rows)}
+        at = {
+            id: self.token - len(self.rows) + i
+            for i, (id, _, _) in enumerate(self.rows)
+        }
         for id, head, deps in self.rows:
             self.parents.append(at.get(deps.split(":")[0] if "." in id else head, -1))
             if "." in id:
@@ -334,7 +341,9 @@ def _comment(r: _Reader, line: str, n: int):
 def _entity(r: _Reader, fields: list[str], n: int) -> str | None:
     "Find the value of Entity in the last column."
     found = [
-        v.removeprefix("Entity=") for v in fields[9].split("|") if v.startswith("Entity=")
+        v.removeprefix("Entity=")
+        for v in fields[9].split("|")
+        if v.startswith("Entity=")
     ]
     if len(found) > 1:
         raise FormatError("Entity appears twice", r.at(n))
@@ -380,7 +389,8 @@ def _row(r: _Reader, line: str, n: int):
     _count_word(r, id, n)
     if entity is not None and not r.fields:
         raise FormatError(
-            "Entity before any `# global.Entity`, which says what its parts are", r.at(n)
+            "Entity before any `# global.Entity`, which says what its parts are",
+            r.at(n),
         )
     r.words.append(form)
     if r.heads:
@@ -444,7 +454,9 @@ def _holdable_spans(d: Document):
     for i, c in enumerate(d.clusters):
         for s in c:
             if _crosses_end(s, starts):
-                _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
+                _refuse(
+                    d, f"span {list(s)} of cluster {i} goes over the end of a sentence"
+                )
 
 # %% ../../nbs/core/06_conllu.ipynb #8a88b402
 def _no_empty_sentence(d: Document):
@@ -494,7 +506,8 @@ def _closed(d: Document, ending: list, opened: dict):
     for s, e, _ in ending:
         if (start := opened[e].pop()) != s.start:
             _refuse(
-                d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}"
+                d,
+                f"span {list(s)} crosses one that starts at {start}, both of cluster {e}",
             )
 
 # %% ../../nbs/core/06_conllu.ipynb #8ef4bfab
@@ -558,7 +571,11 @@ def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
 def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
     "Write the lines of a document."
     _holdable(d)
-    cells, token, name = _cells(d, id, named), 0, "_".join(d.doc_key.split()) or "document"
+    cells, token, name = (
+        _cells(d, id, named),
+        0,
+        "_".join(d.doc_key.split()) or "document",
+    )
     yield f"# newdoc id = {d.doc_key}" if d.doc_key else "# newdoc"
     yield "# global.Entity = eid-etype-head" + "-identity" * named
     for n, sentence in enumerate(d.sentences, 1):

@@ -37,12 +37,12 @@ def _rows(told: dict[str, str]) -> str:
             rows += f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
     return rows
 
-
+# %% ../../nbs/core/14_corpora.ipynb #ab425534
 def _in_words(counts: dict[str, int]) -> str:
     "Write counts side by side."
     return ", ".join(f"{v:,} {k}" for k, v in counts.items())
 
-
+# %% ../../nbs/core/14_corpora.ipynb #557311d9
 def _facts(card: "Corpus") -> dict[str, str]:
     "Collect what a card shows as a table."
     return {
@@ -53,7 +53,7 @@ def _facts(card: "Corpus") -> dict[str, str]:
         "counts": _in_words(card.counts),
     }
 
-
+# %% ../../nbs/core/14_corpora.ipynb #f4f40e55
 class Corpus(Record):
     "A card."
 
@@ -91,17 +91,17 @@ def _card(path: Path) -> tuple[str, Corpus]:
     card = read_yaml(path, Corpus)
     return card.corpus, card.changed(title=card.title or card.corpus)
 
-
+# %% ../../nbs/core/14_corpora.ipynb #a6c98c5b
 def _all_cards(s: Settings | None) -> dict[str, tuple[Corpus, Path]]:
     "Return all cards with their files."
     return named_cards("corpus", "data/corpora", _card, your_folder("corpora", s))
 
-
+# %% ../../nbs/core/14_corpora.ipynb #cb065a09
 def corpora(s: Settings | None = None) -> dict[str, Corpus]:
     "List all corpora by short name, the package's and yours."
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
-
+# %% ../../nbs/core/14_corpora.ipynb #a4f057cf
 def the_corpus(name: str, s: Settings | None = None) -> Corpus:
     "Find a corpus' card by its short name; the settings name the folder of your own cards."
     if name not in (known := corpora(s)):
@@ -163,7 +163,9 @@ def _read_story(name: str, s: Settings) -> Document:
     return _litbank_story(name, conll, get(f"{_LITBANK}/tsv/{name}.ann", s))
 
 # %% ../../nbs/core/14_corpora.ipynb #080737e9
-def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[Document]:
+def litbank(
+    split: str = "", s: Settings | None = None, fold: int = 0
+) -> list[Document]:
     """Read LitBank's documents, with names and the labels type and kind.
     `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s = s or load_settings()
@@ -274,7 +276,8 @@ def book_texts(s: Settings | None = None, file: str = TEXTS) -> dict[str, Docume
     for d in docs:
         _check_counts({"tokens": d.size}, d.doc_key, file)
     return {
-        d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key)) for d in docs
+        d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key))
+        for d in docs
     }
 
 # %% ../../nbs/core/14_corpora.ipynb #6654dd4c
@@ -346,7 +349,7 @@ class _Entity(Record):
     pronoun: str
     character: bool
 
-
+# %% ../../nbs/core/14_corpora.ipynb #a436d85b
 class _Story(Record):
     key: str
     title: str
@@ -354,7 +357,7 @@ class _Story(Record):
     about: str
     entities: tuple[_Entity, ...]
 
-
+# %% ../../nbs/core/14_corpora.ipynb #f43c45a8
 class Stories(Record):
     "What stories.yaml says."
 
@@ -362,7 +365,7 @@ class Stories(Record):
     profile: dict[str, int]
     stories: tuple[_Story, ...]  # in order
 
-
+# %% ../../nbs/core/14_corpora.ipynb #3e782d9f
 @cache
 def stories() -> Stories:
     "Read the sample's stories and their entities."

@@ -17,7 +17,15 @@ from heapq import nlargest, nsmallest
 from itertools import accumulate, chain, islice, pairwise
 from operator import attrgetter, index, itemgetter
 from typing import Any, NamedTuple
-from .types import CallError, DataError, Meta, Record, Span, _shortened, nearest
+from refnb.core.types import (
+    CallError,
+    DataError,
+    Meta,
+    Record,
+    Span,
+    _shortened,
+    nearest,
+)
 
 # %% ../../nbs/core/01_documents.ipynb #b3fb0e34
 Clusters = tuple[tuple[Span, ...], ...]
@@ -27,13 +35,15 @@ class Document(Record):
     "Tokenised sentences with clusters of mentions."
 
     doc_key: str  # unique within its corpus
-    sentences: tuple[tuple[str, ...], ...] = ()  # tokens; none where the text is not known
+    # tokens; none where the text is not known
+    sentences: tuple[tuple[str, ...], ...] = ()
     clusters: Clusters = ()  # each cluster's mentions
     names: tuple[str, ...] = ()  # entity names, one per cluster or none at all
     # of mentions, in the shape of the clusters
     labels: dict[str, tuple[tuple[str, ...], ...]] = {}
     meta: Meta = {}  # metadata from the corpus
-    speakers: tuple[str, ...] = ()  # who says each sentence, "" where unknown; none at all
+    # who says each sentence, "" where unknown; none at all
+    speakers: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> list[str]:
@@ -68,7 +78,9 @@ class Document(Record):
         "List the n largest clusters: name, size, first and last place, phrases."
         return _entities(self, n)
 
-    def find(self, text: str, n: int = 8, width: int = 20, case: bool = False) -> "Look":
+    def find(
+        self, text: str, n: int = 8, width: int = 20, case: bool = False
+    ) -> "Look":
         "Show the first n places where words occur, in white boxes."
         return _find(self, text, n, width, case)
 
@@ -86,7 +98,7 @@ def _same_word(a: str, b: str) -> bool:
         == unicodedata.normalize("NFKC", b).casefold()
     )
 
-
+# %% ../../nbs/core/01_documents.ipynb #02eac7f6
 def _difference(a: Sequence[str], b: Sequence[str], places: list[int]) -> str:
     "Count the places at which two texts differ, and quote the first."
     i = places[0]
@@ -95,7 +107,7 @@ def _difference(a: Sequence[str], b: Sequence[str], places: list[int]) -> str:
         f"{a[i]!r} (token {i})"
     )
 
-
+# %% ../../nbs/core/01_documents.ipynb #7a34f728
 def other_words(a: Sequence[str], b: Sequence[str]) -> str:
     """Describe how two texts of one length differ, or return "": an index would mean another word in the other."""
     if a == b:
@@ -184,7 +196,9 @@ def _check_keys(docs: Iterable[Document], do: str):
         seen.add(d.doc_key)
 
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
-def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tuple, ...]:
+def map_members(
+    f: Callable[[Any], Any], groups: Iterable[Iterable]
+) -> tuple[tuple, ...]:
     "Apply a function to each member of each group, such as the mentions of clusters or the words of sentences."
     return tuple(tuple(map(f, g)) for g in groups)
 
@@ -297,7 +311,7 @@ def _open(made: list[Piece], stack: list[int], box: Box, at: int, last: int):
     made.append(Piece(box, at, min(box.end, last), stack[-1] if stack else -1))
     stack.append(len(made) - 1)
 
-
+# %% ../../nbs/core/01_documents.ipynb #c8ee9c93
 def _cut(made: list[Piece], stack: list[int], at: int) -> list[Box]:
     "Close the pieces that end at a token and those inside them; return the boxes that continue."
     lowest = 0
@@ -311,7 +325,7 @@ def _cut(made: list[Piece], stack: list[int], at: int) -> list[Box]:
     del stack[lowest:]
     return sorted(again, key=lambda b: -b.end)
 
-
+# %% ../../nbs/core/01_documents.ipynb #eeb60d80
 def _pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
     "Divide boxes into pieces that nest."
     todo = sorted(
@@ -335,7 +349,10 @@ def _edges(
     made: list[Piece],
 ) -> tuple[defaultdict[int, list[int]], defaultdict[int, list[int]]]:
     "List the pieces that begin and those that end at each token."
-    opened, closed = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    opened, closed = (
+        defaultdict[int, list[int]](list),
+        defaultdict[int, list[int]](list),
+    )
     for k, p in enumerate(made):
         opened[p.start].append(k)
         closed[p.end].append(k)
@@ -362,7 +379,7 @@ def _woven(
 
     return " ".join(with_pieces(t, token) for t, token in enumerate(tokens, start))
 
-
+# %% ../../nbs/core/01_documents.ipynb #8fd10fc1
 def _heights(made: list[Piece]) -> list[int]:
     "Count the levels of pieces inside each piece."
     heights = [0] * len(made)
@@ -371,7 +388,7 @@ def _heights(made: list[Piece]) -> list[int]:
             heights[a] = max(heights[a], heights[k] + 1)
     return heights
 
-
+# %% ../../nbs/core/01_documents.ipynb #34318a87
 def _last(p: Piece, stop: int) -> bool:
     return p.end == min(p.box.end, stop - 1)
 
@@ -418,16 +435,16 @@ def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
         lambda k: _end(made[k], stop),
         _safe,
     )
-    return (
-        f'<span style="line-height:{2 + 0.4 * max(heights, default=0):.1f}">{text}</span>'
-    )
+    return f'<span style="line-height:{2 + 0.4 * max(heights, default=0):.1f}">{text}</span>'
 
 # %% ../../nbs/core/01_documents.ipynb #92e56eb0
 def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
     label = lambda p: plain(p.box.label, 18) if p.box.label and _last(p, stop) else ""
-    return _woven(tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain)
+    return _woven(
+        tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #ac4b4248
 def _ranked(sizes: Sequence[int]) -> list[int]:
@@ -454,7 +471,7 @@ class Look:
     def __repr__(self) -> str:
         return self.text
 
-
+# %% ../../nbs/core/01_documents.ipynb #14f8f540
 def colors(d: Document) -> list[str]:
     "Choose a colour for each cluster of a document: the largest ones differ, a cluster of one mention is grey."
     out = [PALE] * len(d.clusters)
@@ -462,12 +479,12 @@ def colors(d: Document) -> list[str]:
         out[i] = _color(k)
     return out
 
-
+# %% ../../nbs/core/01_documents.ipynb #401553d6
 def name_of(d: Document, i: int) -> str:
     "Return what to call cluster `i`: its name, or else its index."
     return d.names[i] if d.names and d.names[i] else str(i)
 
-
+# %% ../../nbs/core/01_documents.ipynb #21fa0f04
 def window_tokens(
     d: Document, start: int, stop: int, starts: list[int] | None = None
 ) -> list[str]:
@@ -492,7 +509,7 @@ class _Sight(NamedTuple):
     stop: int  # the token after the last that is known
     colors: list[str]
 
-
+# %% ../../nbs/core/01_documents.ipynb #b8bbc5a2
 def _sight(d: Document) -> _Sight:
     "Find what every look at a document needs."
     stop = (
@@ -502,11 +519,11 @@ def _sight(d: Document) -> _Sight:
     )
     return _Sight(d, sentence_starts(d), stop, colors(d))
 
-
+# %% ../../nbs/core/01_documents.ipynb #4a262f4c
 def _text(v: _Sight, start: int, stop: int) -> list[str]:
     return window_tokens(v.doc, start, stop, v.starts)
 
-
+# %% ../../nbs/core/01_documents.ipynb #44b82291
 def _phrase(v: _Sight, s: Span, most: int = 8) -> str:
     "Return the words of a mention, or the first words of a long one."
     if not v.doc.sentences:
@@ -519,7 +536,7 @@ def _box(v: _Sight, i: int, s: Span) -> Box:
     name = name_of(v.doc, i)
     return Box(*s, name, v.colors[i], title=f"{name[:40]} [{s[0]}, {s[1]}]")
 
-
+# %% ../../nbs/core/01_documents.ipynb #621760ce
 def _within(v: _Sight, windows: list[tuple[int, int]]) -> list[list[Box]]:
     "Find the boxes of each window (start, stop); windows in the order of the text."
     stops = list(map(itemgetter(1), windows))
@@ -532,7 +549,7 @@ def _within(v: _Sight, windows: list[tuple[int, int]]) -> list[list[Box]]:
                 k += 1
     return out
 
-
+# %% ../../nbs/core/01_documents.ipynb #b321ee34
 def _window(v: _Sight, start: int, end: int, width: int) -> tuple[int, int]:
     "Return a window of at most 400 tokens around some tokens."
     width = max(0, min(width, 195))
@@ -564,7 +581,9 @@ def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
 def _note(text: str) -> str:
     "Write a pale line in HTML, or nothing."
     return (
-        f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>' if text else ""
+        f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>'
+        if text
+        else ""
     )
 
 # %% ../../nbs/core/01_documents.ipynb #a0d6ffa3
@@ -625,7 +644,14 @@ def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     for i in _in_order_of_size(v.doc, n):
         if c := v.doc.clusters[i]:
             rows.append(
-                (i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), _phrases(v, c))
+                (
+                    i,
+                    plain(name_of(v.doc, i), 40),
+                    len(c),
+                    min(c),
+                    max(c),
+                    _phrases(v, c),
+                )
             )
     return rows
 
@@ -676,7 +702,9 @@ def _first_window(v: _Sight) -> tuple[int, int]:
     "Choose the window of the first mentions; it begins with their sentence, if that is near."
     first = min(map(itemgetter(0), chain.from_iterable(v.doc.clusters)), default=0)
     start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
-    return start if first - start < 60 else first, min(v.stop, max(start, first - 60) + 120)
+    return start if first - start < 60 else first, min(
+        v.stop, max(start, first - 60) + 120
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #9b5778b5
 def _first_line(v: _Sight) -> Look:
@@ -689,9 +717,7 @@ def _page(d: Document) -> str:
     "Show sizes, the text at the first mentions, and the largest clusters."
     v = _sight(d)
     text, table = _first_line(v).html, _table(v, 10).html
-    return (
-        f'<div style="max-width:62em">{_note(_sizes(d, v))}<div>{text}</div>{table}</div>'
-    )
+    return f'<div style="max-width:62em">{_note(_sizes(d, v))}<div>{text}</div>{table}</div>'
 
 # %% ../../nbs/core/01_documents.ipynb #ba4035e1
 def as_span(where: Span | tuple[int, int] | int) -> Span:
@@ -702,12 +728,12 @@ def as_span(where: Span | tuple[int, int] | int) -> Span:
         else Span(index(where), index(where))
     )
 
-
+# %% ../../nbs/core/01_documents.ipynb #47f68668
 def _asked(start: int, end: int) -> Box:
     "Put words that were asked for into a white box."
     return Box(start, end, "", "#ffffff", "2px solid", "asked for")
 
-
+# %% ../../nbs/core/01_documents.ipynb #c338b234
 def _around(d: Document, where: Span | tuple[int, int] | int, width: int) -> Look:
     "Show the text around a place."
     v, (start, end) = _sight(d), as_span(where)
@@ -723,7 +749,7 @@ def _around(d: Document, where: Span | tuple[int, int] | int, width: int) -> Loo
             break
     return _rows(_sizes(d, v), [(window[0], line)], 1)
 
-
+# %% ../../nbs/core/01_documents.ipynb #cf35821b
 def _headed(head: str, below: Look) -> Look:
     "Put a pale line above something to look at."
     return Look(
@@ -731,7 +757,7 @@ def _headed(head: str, below: Look) -> Look:
         head + "\n" + below.text,
     )
 
-
+# %% ../../nbs/core/01_documents.ipynb #fd96fd9a
 def _entities(d: Document, n: int) -> Look:
     "List the largest clusters below the sizes of the document."
     v = _sight(d)
@@ -814,7 +840,9 @@ def _head(v: _Sight, i: int) -> str:
     "Name a cluster, with the number of its mentions and its most frequent phrases."
     spans = sorted(v.doc.clusters[i])
     phrases = (
-        Counter(map(partial(_phrase, v), spans)).most_common(8) if v.doc.sentences else []
+        Counter(map(partial(_phrase, v), spans)).most_common(8)
+        if v.doc.sentences
+        else []
     )
     return f"{plain(name_of(v.doc, i))}: {len(spans):,} mentions" + "".join(
         f" · {p} {n:,}" for p, n in phrases
@@ -826,7 +854,10 @@ def _cluster(d: Document, which: int | str, n: int, width: int) -> Look:
     i, v = _index(d, which), _sight(d)
     spans = sorted(d.clusters[i])
     lines = (
-        (s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]))
+        (
+            s[0],
+            _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]),
+        )
         for s in _evenly(spans, n)
     )
     return _rows(_head(v, i), lines, len(spans))
@@ -843,7 +874,8 @@ def _proper(phrase: str) -> bool:
     "Tell whether a phrase is a proper name: a word behind its first is capitalized, or its only one."
     words = phrase.split()
     return (
-        any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
+        any(w[:1].isupper() for w in words[1:] or words)
+        and phrase.lower() not in PRONOUNS
     )
 
 # %% ../../nbs/core/01_documents.ipynb #091a1ec3
@@ -933,7 +965,7 @@ def words_of_text(text: str) -> list[str]:
     "Cut a short text into words."
     return list(map(itemgetter(0), _words(text)))
 
-
+# %% ../../nbs/core/01_documents.ipynb #ceac1047
 def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
     "Tell whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
     closed = (
@@ -945,7 +977,7 @@ def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
     goes_on = after[:1].islower() or (after in _CLOSES and (after != '"' or inside))
     return (open_[-1] in _ENDS or closed) and not goes_on
 
-
+# %% ../../nbs/core/01_documents.ipynb #b9894085
 def read_text(text: str, key: str = "text") -> Read:
     "Read plain English text; an empty line ends a sentence, too."
     sentences: list[tuple[str, ...]] = []

@@ -66,7 +66,7 @@ def _path_of(name: str, beside: Path | None) -> Path:
         raise FileNotFoundError(f"there is no file {path}")
     return path
 
-
+# %% ../../nbs/core/13_extensions.ipynb #85e386ab
 def _spec_of(path: Path) -> Any:
     "Find out how to import a Python file."
     spec = importlib.util.spec_from_file_location(f"refnb_{path.stem}", path)
@@ -74,7 +74,7 @@ def _spec_of(path: Path) -> Any:
         raise ImportError(f"{path} cannot be imported")
     return spec
 
-
+# %% ../../nbs/core/13_extensions.ipynb #01f3ba82
 def _import_file(path: Path) -> Any:
     "Import a Python file."
     spec = _spec_of(path)
@@ -166,7 +166,9 @@ def parameter_comments(f: Callable) -> dict[str, str]:
 # %% ../../nbs/core/13_extensions.ipynb #1d28e12d
 def _is_bare(f: Any) -> bool:
     "Tell whether a function has a docstring that does not tell its parameters."
-    return bool(inspect.isfunction(f) and f.__doc__) and "\nParameters:" not in f.__doc__
+    return (
+        bool(inspect.isfunction(f) and f.__doc__) and "\nParameters:" not in f.__doc__
+    )
 
 
 def _in_columns(comments: dict[str, str]) -> str:

@@ -207,7 +207,7 @@ def _room(path: Path) -> int:
     s = load_settings(env=_variables("REFNB_LARGEST", "REFNB_RATIO"))
     return min(s.largest, max(_ALWAYS, s.ratio * path.stat().st_size))
 
-
+# %% ../../nbs/core/03_files.ipynb #806569fd
 def _unpack_up_to(path: str | Path, most: int) -> bytearray:
     "Unpack a .gz file to its end, or until it has given more than `most` bytes."
     data = bytearray()
@@ -217,7 +217,7 @@ def _unpack_up_to(path: str | Path, most: int) -> bytearray:
             data += block
     return data
 
-
+# %% ../../nbs/core/03_files.ipynb #1eb354a8
 def unpacked(path: str | Path, size: int | None = None) -> bytes:
     """Unpack a .gz file, but not to more bytes than the settings `largest` and `ratio` allow, or than `size`, if it is
     known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
@@ -239,14 +239,14 @@ def _content(path: Path) -> bytes:
     except (gzip.BadGzipFile, EOFError, zlib.error) as e:
         raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
 
-
+# %% ../../nbs/core/03_files.ipynb #d0f1983c
 def _unreadable(e: OSError, path: Path) -> DataError:
     "Report a file that is not there, or cannot be read."
     if isinstance(e, FileNotFoundError):
         return DataError("no such file", str(path))
     return DataError((e.strerror or str(e)).lower(), str(path))
 
-
+# %% ../../nbs/core/03_files.ipynb #e9cfa2ac
 def read_bytes(path: str | Path) -> bytes:
     "Read a file's bytes, unpacked if its name ends in .gz, without a byte order mark."
     path = Path(path)
@@ -274,7 +274,9 @@ def _next_full_line(text: str, last: int) -> int:
 def _mend_row(fault: str) -> str:
     "Say how to mend a row, by what the reader of tables says of it."
     if "limit" in fault:
-        return "a field is too long (give long texts as JSONL), or a quote is not closed"
+        return (
+            "a field is too long (give long texts as JSONL), or a quote is not closed"
+        )
     return 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
 
 # %% ../../nbs/core/03_files.ipynb #0b5b79b1
@@ -573,14 +575,16 @@ def _faults_of_archives() -> tuple[type[Exception], ...]:
         OSError,
     )
 
-
+# %% ../../nbs/core/03_files.ipynb #d7aa5a57
 @contextmanager
 def _archive_fault(path: Path) -> Iterator[None]:
     "Report in one line an archive that is damaged or cannot be unpacked here."
     try:
         yield
     except _faults_of_archives() as e:
-        raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
+        raise FormatError(
+            f"cannot be unpacked ({e})", str(path), "get it again"
+        ) from None
 
 # %% ../../nbs/core/03_files.ipynb #3cbf8d0e
 def _check_member(name: str, plain: bool, archive: str):
@@ -593,7 +597,9 @@ def _check_member(name: str, plain: bool, archive: str):
         )
 
 # %% ../../nbs/core/03_files.ipynb #bb8f88bf
-def unpack(path: str | Path, into: str | Path, limit: int = 2_000_000_000) -> list[Path]:
+def unpack(
+    path: str | Path, into: str | Path, limit: int = 2_000_000_000
+) -> list[Path]:
     "Unpack the plain files of a zip or tar archive below a folder: `limit` bytes in all at most."
     into, made = Path(into), []
     with _archive_fault(Path(path)):

@@ -108,7 +108,14 @@ COLUMNS = {
     "B-coref": "b_coref",
     "URL": "url",
 }
-_FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False, "0": False}
+_FLAGS = {
+    "TRUE": True,
+    "True": True,
+    "1": True,
+    "FALSE": False,
+    "False": False,
+    "0": False,
+}
 
 # %% ../../nbs/core/07_gap.ipynb #8e30e3fd
 def _number(cell: str, at: str) -> int:

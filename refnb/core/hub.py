@@ -24,13 +24,13 @@ class HubFile(Record):
     licence: str  # in the hub's words
     setting: str  # that names your own copy
 
-
+# %% ../../nbs/core/12_hub.ipynb #72a8a0d3
 @cache
 def hub_files() -> dict[str, HubFile]:
     "List all hub files by name."
     return read_yaml(packaged("data/upstream/hub.yaml"), dict[str, HubFile])
 
-
+# %% ../../nbs/core/12_hub.ipynb #aa768b47
 def the_hub_file(name: str) -> HubFile:
     "Find a hub file by name."
     if name not in hub_files():
@@ -43,16 +43,18 @@ def _fetched(name: str, s: Settings) -> Path:
     f = the_hub_file(name)
     return Path(s.cache) / "hub" / safe_name(f.repo) / f.revision / Path(f.path).name
 
-
+# %% ../../nbs/core/12_hub.ipynb #a3964671
 def _own_copy(path: str, setting: str) -> Path:
     "Return the file that a setting names."
     if not Path(path).is_file():
         raise CallError(
-            "no such file", f"setting {setting}, {path}", "name a file, or leave it empty"
+            "no such file",
+            f"setting {setting}, {path}",
+            "name a file, or leave it empty",
         )
     return Path(path)
 
-
+# %% ../../nbs/core/12_hub.ipynb #b2d7bdc0
 def hub_path(name: str, s: Settings | None = None) -> Path | None:
     "Return the path of a hub file here, or None."
     s = s or load_settings()
@@ -62,7 +64,7 @@ def hub_path(name: str, s: Settings | None = None) -> Path | None:
     path = _fetched(name, s)
     return path if path.is_file() else None
 
-
+# %% ../../nbs/core/12_hub.ipynb #b280049b
 def lacks(name: str) -> str:
     "Say, for a cell or an error, what to do where a hub file is not here."
     f = the_hub_file(name)
@@ -113,7 +115,9 @@ def _check_online(s: Settings, name: str, own: str):
     "Refuse to download where that is off."
     if s.offline:
         raise DataError(
-            "is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}"
+            "is not here, and downloads are off",
+            name,
+            f"set REFNB_OFFLINE=false, or {own}",
         )
 
 

@@ -20,10 +20,15 @@ def inert(text: str, keep: str = "") -> str:
 
     def harmless(c: str) -> bool:
         return (
-            c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
+            c.isprintable()
+            or c in keep
+            or c in _JOINERS
+            or unicodedata.category(c) == "Zs"
         )
 
-    return "".join(c if harmless(c) else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if harmless(c) else c.encode("unicode_escape").decode() for c in text
+    )
 
 # %% ../../nbs/core/17_inert.ipynb #a1770009
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "\\": "&#92;"}
@@ -68,7 +73,7 @@ def _no_formula(cell: str) -> str:
     "Put an apostrophe before a cell that a table program would compute."
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
-
+# %% ../../nbs/core/17_inert.ipynb #489b50f5
 def csv_line(cells: Iterable[object]) -> str:
     "Write a line of a CSV file in which no cell is a formula."
     out = io.StringIO()
@@ -76,17 +81,17 @@ def csv_line(cells: Iterable[object]) -> str:
     csv.writer(out).writerow(map(_no_formula, map(str, cells)))
     return out.getvalue()[:-2] + "\n"
 
-
+# %% ../../nbs/core/17_inert.ipynb #7bf9e89a
 def as_written(cell: str) -> str:
     "Undo the apostrophe of `csv_line`."
     return cell.removeprefix("'")
 
-
+# %% ../../nbs/core/17_inert.ipynb #3453d4dd
 def _row_as_written(row: dict[str, str]) -> dict[str, str]:
     "Undo the apostrophes of a row; cells without a column are left out."
     return {k: as_written(v or "") for k, v in row.items() if k}
 
-
+# %% ../../nbs/core/17_inert.ipynb #dd8122a5
 def csv_rows(text: str) -> list[dict[str, str]]:
     "Read a CSV file that `csv_line` wrote: a dictionary for each row."
     rows = csv.DictReader(io.StringIO(text, newline=""))

@@ -31,7 +31,7 @@ class _Character(msgspec.Struct):
     mentions: tuple[Span, ...] | None = None
     cluster: tuple[Span, ...] | None = None
 
-
+# %% ../../nbs/core/05_jsonlines.ipynb #722d6b8b
 class _Line(msgspec.Struct):
     "The fields of a line."
 
@@ -49,7 +49,7 @@ class _Line(msgspec.Struct):
     orig_tokens: tuple[str, ...] | None = None
     speakers: Any = None  # of each sentence, or of each of its words
 
-
+# %% ../../nbs/core/05_jsonlines.ipynb #eae48c68
 class _Numbered(_Line):
     "The fields of a line whose pieces are numbers in a vocabulary."
 
@@ -68,13 +68,13 @@ def _reason(e: Exception) -> str:
         return "not UTF-8"
     return "nested too deep" if isinstance(e, RecursionError) else str(e)
 
-
+# %% ../../nbs/core/05_jsonlines.ipynb #3aade5e3
 def _line_of(message: str, data: bytes, n: int) -> int:
     "Find the line of a fault: a message may count bytes from line `n` on."
     m = re.search(r"\(byte (\d{1,12})\)", message)
     return n + data[: int(m[1])].count(b"\n") if m else n
 
-
+# %% ../../nbs/core/05_jsonlines.ipynb #e3f8ec91
 def _fault(e: Exception, data: bytes, where: str, n: int) -> FormatError:
     "Report in one line JSON that cannot be read, or holds other fields."
     message = str(e)
@@ -212,7 +212,7 @@ def _bytes() -> dict[str, int]:
     odd = sorted(set(range(256)) - set(plain))
     return dict(zip(map(chr, plain), plain)) | dict(zip(map(chr, count(256)), odd))
 
-
+# %% ../../nbs/core/05_jsonlines.ipynb #ada65d3a
 _BYTES = _bytes()
 
 
@@ -227,11 +227,13 @@ def _word(pieces: list[str], mark: str) -> str:
         text = bytes(map(_BYTES.__getitem__, text)).decode(errors="replace")
     return text or "[UNK]"
 
-
+# %% ../../nbs/core/05_jsonlines.ipynb #bf95ea48
 def _mark(pieces: Iterable[str]) -> str:
     "Find the mark that a vocabulary uses."
     pieces = list(pieces)
-    return max(("##", "▁", "Ġ"), key=lambda mark: sum(p.startswith(mark) for p in pieces))
+    return max(
+        ("##", "▁", "Ġ"), key=lambda mark: sum(p.startswith(mark) for p in pieces)
+    )
 
 # %% ../../nbs/core/05_jsonlines.ipynb #8403cca4
 def _check_words(size: int, pieces: int, at: str):
@@ -369,7 +371,9 @@ def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
     return "begins or ends inside a word" if _cuts_word(p, s) else ""
 
 # %% ../../nbs/core/05_jsonlines.ipynb #cd997c38
-def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
+def _in_words(
+    p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int
+) -> Clusters:
     "Convert clusters of pieces to clusters of words."
     for i, c in enumerate(clusters):
         for s in c:
@@ -444,7 +448,9 @@ def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clu
         raise FormatError("is missing", at("doc_key"))
     if clusters is None:
         raise FormatError(
-            "is missing", at("clusters"), "a document without mentions has an empty list"
+            "is missing",
+            at("clusters"),
+            "a document without mentions has an empty list",
         )
     return key, clusters
 
@@ -497,7 +503,9 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     size = sum(map(len, sentences)) if sentences else LONGEST
     meta = _meta_of(record)
     speakers = _speakers_of(record, len(sentences), at)
-    make = lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
+    make = lambda: Document(
+        key, sentences, clusters, names, meta=meta, speakers=speakers
+    )
     return _checked(make, clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
@@ -564,7 +572,9 @@ def _check_key(key: str, lines: dict[str, int], at: str):
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e1be1955
 def parse_jsonlines(
-    data: bytes, where: str = "", indices: Literal["auto", "subtokens", "words"] = "auto"
+    data: bytes,
+    where: str = "",
+    indices: Literal["auto", "subtokens", "words"] = "auto",
 ) -> list[Document]:
     """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.
     `indices` says what clusters count where sentences hold word pieces."""
@@ -583,7 +593,9 @@ def parse_jsonlines(
 # %% ../../nbs/core/05_jsonlines.ipynb #2180006f
 def _characters(d: Document) -> list[dict[str, Any]]:
     "List the names of the clusters, each with its mentions."
-    return [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]
+    return [
+        {"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)
+    ]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #f8cf0c1d
 def _fields(d: Document) -> dict[str, Any]:
@@ -621,4 +633,6 @@ def _ready(docs: Iterable[Document]) -> list[Document]:
 # %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
 def jsonlines_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as JSON lines, in words: one object per line."
-    return "".join(msgspec.json.encode(_fields(d)).decode() + "\n" for d in _ready(docs))
+    return "".join(
+        msgspec.json.encode(_fields(d)).decode() + "\n" for d in _ready(docs)
+    )

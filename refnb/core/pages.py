@@ -37,18 +37,20 @@ def page_policy(**inside: str) -> str:
 # %% ../../nbs/core/10_pages.ipynb #d7fb8862
 def page_data(told: Any) -> str:
     "Write the data of a page's script as JSON: in ASCII, without `<`, so that no text can end the script."
-    return json.dumps(told, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(told, allow_nan=False, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
 
 # %% ../../nbs/core/10_pages.ipynb #aad601f0
 def _carried(name: str) -> str:
     return packaged(f"data/{name}").read_bytes().decode()
 
-
+# %% ../../nbs/core/10_pages.ipynb #2f2cdd12
 def _head(css: str, js: str, title: str) -> dict[str, str]:
     "Write what a page says before its content: what it may do, and its title."
     return {"policy": page_policy(style=css, script=js), "title": html.escape(title)}
 
-
+# %% ../../nbs/core/10_pages.ipynb #240575cb
 def data_page(folder: str, title: str, data: str, **parts: str) -> str:
     """Make a page of benchmark data as one HTML file, from a folder of the package's data, such as viewer.
     `data` is what its script reads, as JSON; `parts` are HTML that the page has a place for."""
@@ -58,7 +60,7 @@ def data_page(folder: str, title: str, data: str, **parts: str) -> str:
         about, css=css, js=js, data=data, **parts
     )
 
-
+# %% ../../nbs/core/10_pages.ipynb #c4bd3e51
 def one_page(folder: str, told: Any, title: str) -> str:
     """Make a page for people as one HTML file, from a folder of the package's data, such as annotation; `told` is the
     data of its script."""

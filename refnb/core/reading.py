@@ -267,7 +267,7 @@ def _ending(path: Path) -> str:
     "Return the ending of a file's name, without that of a packed file."
     return path.name.removesuffix(".gz").rsplit(".", 1)[-1]
 
-
+# %% ../../nbs/core/09_reading.ipynb #74713737
 def _check_writable(form: str, path: str | Path):
     "Refuse a format that is not written."
     if form not in _WRITERS:
@@ -275,7 +275,7 @@ def _check_writable(form: str, path: str | Path):
             f"no format is written as .{form}", str(path), nearest(form, _WRITERS)
         )
 
-
+# %% ../../nbs/core/09_reading.ipynb #603348cc
 def write_documents(
     path: str | Path,  # where; the ending names the format
     docs: Iterable[Document],  # with different keys
@@ -312,7 +312,7 @@ def _files_in(folder: Path) -> list[Path]:
     "List the files of documents in a folder, by name."
     return [p for p in sorted(folder.iterdir()) if _ending(p) in _ENDINGS]
 
-
+# %% ../../nbs/core/09_reading.ipynb #f677abf6
 def _inside(folder: Path) -> list[Document]:
     "Read the documents of all files in a folder."
     files = _files_in(folder)

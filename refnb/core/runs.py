@@ -64,13 +64,13 @@ class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):
     schema: int = SCHEMA  # of the files in the folder
     refnb: str = ""  # version that made it: recorded, not hashed
 
-
+# %% ../../nbs/core/15_runs.ipynb #7e32a292
 def run_hash(info: RunInfo) -> str:
     "Compute the 12 hex digits that name a run's folder; a summary, with the prompt's hash only, gives the same."
     hashed = info.changed(refnb="", prompt=prompt_hash(info.prompt))
     return hashlib.sha256(msgspec.json.encode(hashed, order="sorted")).hexdigest()[:12]
 
-
+# %% ../../nbs/core/15_runs.ipynb #f43c9378
 def prompt_hash(prompt: str) -> str:
     "Hash a prompt, given as text or already as hash; an empty prompt has none."
     if not prompt or prompt.startswith("sha256:"):
@@ -116,7 +116,7 @@ def _body(line: bytes) -> bytes | None:
 class OtherVersion(FormatError):
     "Written by another version of refnb: it is left unchanged."
 
-
+# %% ../../nbs/core/15_runs.ipynb #3d89f485
 class Journal(NamedTuple):
     "The content of a journal file."
 
@@ -124,21 +124,21 @@ class Journal(NamedTuple):
     damaged: list[bytes]  # whole lines with a wrong checksum
     torn: bytes  # an unfinished last line
 
-
+# %% ../../nbs/core/15_runs.ipynb #92492c7a
 def is_failure(record: Any) -> bool:
     "Tell whether a record says that no answer came."
     return getattr(record, "reason", None) == "failed"
 
-
+# %% ../../nbs/core/15_runs.ipynb #38f5cca8
 def record_key(id: str, sample: int = 0) -> str:
     "Name a record of a journal: its id, and behind the first sample of a question the sample's number too."
     return f"{id} [sample {sample}]" if sample else id
 
-
+# %% ../../nbs/core/15_runs.ipynb #01be8a98
 def _sample_of(record: Any) -> int:
     return getattr(record, "sample", 0)
 
-
+# %% ../../nbs/core/15_runs.ipynb #1054e492
 def _key_of(record: Any) -> str:
     return record_key(record.id, _sample_of(record))
 
@@ -291,7 +291,9 @@ def _check_once(keys: list[str], task: str):
     "Refuse questions that appear twice."
     twice = {key for key, n in Counter(keys).items() if n > 1}
     if twice:
-        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", task)
+        raise DataError(
+            f"{len(twice)} questions appear twice, one is {min(twice)}", task
+        )
 
 
 def _check_answered(keys: list[str], found: dict, folder: Path):
@@ -320,7 +322,8 @@ def _check_asked(keys: list[str], found: dict, folder: Path):
     extra = found.keys() - set(keys)
     if extra:
         raise DataError(
-            f"{len(extra)} answers belong to no question, one is {min(extra)}", str(folder)
+            f"{len(extra)} answers belong to no question, one is {min(extra)}",
+            str(folder),
         )
 
 # %% ../../nbs/core/15_runs.ipynb #c61f7bf6
@@ -385,7 +388,9 @@ class Run:
         "Return the records of a sealed run, checked against its seal."
         if not self.sealed:
             raise DataError(
-                "the run is not complete", str(self.folder), "start it again to continue"
+                "the run is not complete",
+                str(self.folder),
+                "start it again to continue",
             )
         _check_unchanged(self.folder / "seal.json", self.journal)
         return read_journal(self.journal, self.kind).records
@@ -406,8 +411,12 @@ class Run:
     def writing(self, shard: str = "", batch: int = 64) -> "Iterator[Writer]":
         """Write to the run: mends the journal, holds the lock, flushes at the end whatever happens.
         `shard` is a name, where several processes write one run; `batch` is records per sync."""
-        path = self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
-        with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
+        path = (
+            self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
+        )
+        with alone(
+            Path(f"{path}.lock"), "another process is writing this run", str(path)
+        ):
             if not shard and self.sealed:
                 self._unseal_if_damaged()
             _repaired(path, self.kind)
@@ -483,12 +492,16 @@ def _read_json(path: Path, kind: type):
         return msgspec.json.decode(data, type=kind)
     except _DAMAGE as e:
         raise FormatError(
-            str(e), str(path), "it is damaged; move the folder away and start the run anew"
+            str(e),
+            str(path),
+            "it is damaged; move the folder away and start the run anew",
         ) from None
 
 # %% ../../nbs/core/15_runs.ipynb #58b6512f
 def _write_json(path: Path, record):
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    write_atomic(
+        path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #955d22b6
 def _kind_of(folder: Path) -> type:
@@ -521,7 +534,9 @@ def load_run(
     "Open an existing run."
     folder = Path(folder)
     _check_is_run(folder)
-    return Run(folder, _read_json(folder / "run.json", RunInfo), kind or _kind_of(folder))
+    return Run(
+        folder, _read_json(folder / "run.json", RunInfo), kind or _kind_of(folder)
+    )
 
 # %% ../../nbs/core/15_runs.ipynb #3dfbb413
 def _run_folder(runs: Path, info: RunInfo) -> Path:
@@ -562,7 +577,9 @@ def _check_named(run: Run):
         )
 
 # %% ../../nbs/core/15_runs.ipynb #62b14c63
-def open_run(info: RunInfo, runs: str | Path, kind: type = Answer, old: str = "") -> Run:
+def open_run(
+    info: RunInfo, runs: str | Path, kind: type = Answer, old: str = ""
+) -> Run:
     """Begin a run in the folder of all runs, or continue the same one. `kind` is the type of the journal's records,
     `old` the name that such runs had before names had all settings."""
     folder = _run_folder(Path(runs), info)
@@ -642,7 +659,11 @@ class Writer:
 
 # %% ../../nbs/core/15_runs.ipynb #0da30ab8
 # name in a seal -> field of a usage
-_TOKENS = {"read": "tokens_in", "written": "tokens_out", "reasoning": "tokens_reasoning"}
+_TOKENS = {
+    "read": "tokens_in",
+    "written": "tokens_out",
+    "reasoning": "tokens_reasoning",
+}
 
 
 def _tokens_of(used: list[Usage]) -> dict[str, int]:
@@ -753,23 +774,23 @@ class ClusterAnswer(Record):
     # reasons why passages of the document were not read, of a language model
     unread: tuple[str, ...] = ()
 
-
+# %% ../../nbs/core/15_runs.ipynb #f2d5d805
 def _tokens_and_speakers(d: Document) -> tuple:
     "Return what identifies a document; without speakers it has none of that part."
     speakers = (d.speakers,) if d.speakers else ()
     return d.doc_key, d.sentences, *speakers
 
-
+# %% ../../nbs/core/15_runs.ipynb #22d2ac66
 def documents_id(docs: Iterable[Document]) -> str:
     "Hash the keys and tokens of a task's documents, in order: 16 hex digits."
     return _hash_lines(map(_tokens_and_speakers, docs))
 
-
+# %% ../../nbs/core/15_runs.ipynb #2c5db05a
 def clusters_id(d: Document) -> str:
     "Hash a document's clusters, in any order: 16 hex digits."
     return hashlib.sha256(msgspec.json.encode(tidy(d.clusters))).hexdigest()[:16]
 
-
+# %% ../../nbs/core/15_runs.ipynb #cc1cd0da
 def card_of_documents(
     task: str, docs: list[Document], data: dict[str, str] | None = None
 ) -> Card:
@@ -889,7 +910,9 @@ def _same_but_version(path: Path, new: Summary) -> bool:
     return renewed == new.changed(cost=old.cost or new.cost)
 
 # %% ../../nbs/core/15_runs.ipynb #f5e1e595
-def _credit_or_reason(answers: dict, credit: dict[str, float]) -> dict[str, float | str]:
+def _credit_or_reason(
+    answers: dict, credit: dict[str, float]
+) -> dict[str, float | str]:
     "Give each answer its credit, or the reason why nothing was chosen."
     return {i: getattr(a, "reason", None) or credit[i] for i, a in answers.items()}
 
@@ -960,7 +983,8 @@ def note_texts(task: str, texts: str, reports: str | Path) -> Path:
 def _same_questions(a: Card, b: Card) -> bool:
     "Tell whether two tasks differ only in their questions' texts."
     return all(
-        getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields")
+        getattr(a, f) == getattr(b, f)
+        for f in ("ids", "docs", "doc", "options", "fields")
     )
 
 # %% ../../nbs/core/15_runs.ipynb #09857252
@@ -1075,7 +1099,7 @@ def _newest_first(paths: Iterable[Path]) -> list[Path]:
     "Sort files by when they were written."
     return sorted(paths, key=lambda p: -p.stat().st_mtime_ns)
 
-
+# %% ../../nbs/core/15_runs.ipynb #9731484b
 def find_runs(
     runs: str | Path,  # the folder of all runs
     task: str,  # its name
@@ -1085,7 +1109,7 @@ def find_runs(
     found = (Path(runs) / safe_path(task) / safe_path(system)).glob("*/seal.json")
     return [load_run(p.parent) for p in _newest_first(found)]
 
-
+# %% ../../nbs/core/15_runs.ipynb #2313be8d
 def find_summaries(
     reports: str | Path, task: str, system: str, variants: bool = False
 ) -> list[Path]:
@@ -1098,7 +1122,7 @@ def find_summaries(
         found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
     return sorted(found)
 
-
+# %% ../../nbs/core/15_runs.ipynb #5ae248c2
 def split_hash(system: str) -> tuple[str, str]:
     """Split what names a run, a system or system@hash, into a name and 12 hex digits or nothing; a name may hold an @
     before an address."""
@@ -1194,8 +1218,8 @@ def the_summary(
     system: str,  # its name, or system@hash
     runs: str | Path,  # the folder of all runs
     places: Iterable[str | Path],  # folders of reports, in the order of preference
-    fits: Callable[[RunInfo], bool] = lambda info: True,  # whether a run has the settings
-    # that the system's name implies
+    fits: Callable[[RunInfo], bool] = lambda info: True,  # whether a run has the
+    # settings that the system's name implies
 ) -> tuple[Card, Summary] | None:  # the task and the run, or nothing
     "Find the card and the summary that a table should use: of the system itself, never of a variant of it."
     named = bool(split_hash(system)[1])

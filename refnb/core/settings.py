@@ -93,7 +93,9 @@ def _value(key: str, given: Any, where: str, base: Path) -> Any:
             return _absolute(given, base)
         value = msgspec.convert(given, Settings.__annotations__[key], strict=False)
     except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
-        raise CallError(f"{given!r} is not {_expected(key)}", f"{where}, {key}") from None
+        raise CallError(
+            f"{given!r} is not {_expected(key)}", f"{where}, {key}"
+        ) from None
     _check_least(key, value, given, where)
     return value
 
@@ -112,7 +114,9 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as e:
         raise CallError(
-            (e.strerror or str(e)).lower(), str(path), "make it readable, or move it away"
+            (e.strerror or str(e)).lower(),
+            str(path),
+            "make it readable, or move it away",
         ) from None
 
 # %% ../../nbs/core/02_settings.ipynb #473c01d2
@@ -128,7 +132,7 @@ def _check_length(text: str, name: str):
             f"has more than {_LONG:,} characters", name, "is it a settings.ini?"
         )
 
-
+# %% ../../nbs/core/02_settings.ipynb #dcd45d0b
 def _parsed(text: str, name: str) -> configparser.ConfigParser:
     "Parse a settings.ini."
     # a [DEFAULT] is another tool's
@@ -140,7 +144,7 @@ def _parsed(text: str, name: str) -> configparser.ConfigParser:
         raise CallError(str(e).splitlines()[0], name, "correct the file") from None
     return ini
 
-
+# %% ../../nbs/core/02_settings.ipynb #15f7cbe8
 def _check_all(keys: Iterable[str], where: str):
     "Check that all these settings exist."
     for key in keys:

@@ -13,7 +13,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import accumulate, chain, compress, filterfalse, groupby, pairwise, repeat
+from itertools import (
+    accumulate,
+    chain,
+    compress,
+    filterfalse,
+    groupby,
+    pairwise,
+    repeat,
+)
 from operator import attrgetter, itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
@@ -129,7 +137,9 @@ class _Place:
         a, i, b, j = map(_number, cells, repeat(at))
         span = Span(self.index(a, i, at), self.index(b, j, at))
         if span.end < span.start:
-            raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
+            raise FormatError(
+                f"the mention {' '.join(cells)} ends before it starts", at
+            )
         return span
 
 # %% ../../nbs/core/08_standoff.ipynb #a2e0d8bb
@@ -165,7 +175,7 @@ def _unknown_form(f: list[str], at: str) -> FormatError:
     "Report a line of no known form."
     return FormatError(f"{f[0]!r} with {len(f)} columns", at, f"known: {_KNOWN}")
 
-
+# %% ../../nbs/core/08_standoff.ipynb #dbdfead8
 def _columns_of(line: str, at: str) -> list[str]:
     "Split a line of an .ann file into the columns of its form."
     f = line.split("\t")
@@ -173,7 +183,7 @@ def _columns_of(line: str, at: str) -> list[str]:
         raise _unknown_form(f, at)
     return f
 
-
+# %% ../../nbs/core/08_standoff.ipynb #7086bd30
 def _rows(ann: bytes, where: str) -> Iterator[_Row]:
     "Split the lines of an .ann file into the columns of their forms, each with its place."
     for n, line in enumerate(_lines(ann, where), 1):
@@ -260,11 +270,13 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
         "one space is between two tokens",
     )
 
-
+# %% ../../nbs/core/08_standoff.ipynb #4852c446
 def _sentences(txt: bytes, where: str) -> _Texts:
     "Read a sentence per line; of empty lines there may be a million."
     text = _text(txt, where)
-    out: list[tuple[str, ...]] = [()] * (text.count("\n") + bool(text and text[-1] != "\n"))
+    out: list[tuple[str, ...]] = [()] * (
+        text.count("\n") + bool(text and text[-1] != "\n")
+    )
     n = last = 0
     for line in re.finditer(r"[^\n]+", text):
         n += text.count("\n", last, line.start())
@@ -272,7 +284,7 @@ def _sentences(txt: bytes, where: str) -> _Texts:
         last = line.end()
     return tuple(out)
 
-
+# %% ../../nbs/core/08_standoff.ipynb #dc39be98
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
     """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.
     `where` is the name of the .ann file, for errors."""
@@ -283,7 +295,9 @@ def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Docu
 def _check_alike(a: _Mention, b: _Mention, where: str):
     "Refuse two mentions at one place that differ in their labels."
     if a != b:
-        raise FormatError(f"two mentions at {list(a.span)} have different labels", where)
+        raise FormatError(
+            f"two mentions at {list(a.span)} have different labels", where
+        )
 
 # %% ../../nbs/core/08_standoff.ipynb #7e142819
 def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]:
@@ -365,7 +379,9 @@ def _book(tokens: bytes, where: str) -> _Texts:
             != size
         ):
             raise FormatError(
-                f"token {size} should be here", at_line(where, n), "a line may be missing"
+                f"token {size} should be here",
+                at_line(where, n),
+                "a line may be missing",
             )
         if not row["word"]:
             raise FormatError("is empty", at_line(where, n, "word"))
@@ -379,7 +395,9 @@ def _book(tokens: bytes, where: str) -> _Texts:
 def _check_inside(span: Span, size: int, at: str):
     "Refuse a span that ends behind the text."
     if span.end >= size:
-        raise FormatError(f"span {list(span)} lies outside the text of {size} tokens", at)
+        raise FormatError(
+            f"span {list(span)} lies outside the text of {size} tokens", at
+        )
 
 # %% ../../nbs/core/08_standoff.ipynb #cd1ee9c2
 def _check_words(span: Span, text: str, words: list[str], where: str, n: int):
@@ -394,7 +412,9 @@ def _check_words(span: Span, text: str, words: list[str], where: str, n: int):
         )
 
 # %% ../../nbs/core/08_standoff.ipynb #b112dc0e
-def _entity(row: dict[str, str], words: list[str] | None, where: str, n: int) -> _Mention:
+def _entity(
+    row: dict[str, str], words: list[str] | None, where: str, n: int
+) -> _Mention:
     "Read a mention from its row; `words` are those of the book, if they are known."
     start = _number(row["start_token"], at_line(where, n, "start_token"))
     span = Span(start, _number(row["end_token"], at_line(where, n, "end_token")))
@@ -428,13 +448,13 @@ class _NlpToken(msgspec.Struct):
     word: str
     originalText: str = ""
 
-
+# %% ../../nbs/core/08_standoff.ipynb #b4a53d67
 class _NlpSentence(msgspec.Struct):
     "A sentence of CoreNLP's."
 
     tokens: list[_NlpToken]
 
-
+# %% ../../nbs/core/08_standoff.ipynb #aa894d3d
 class _NlpMention(msgspec.Struct):
     "A mention of a chain, counted from 1; its end is the token behind it."
 
@@ -444,7 +464,7 @@ class _NlpMention(msgspec.Struct):
     text: str = ""
     type: str = ""
 
-
+# %% ../../nbs/core/08_standoff.ipynb #7805403b
 class _NlpFile(msgspec.Struct):
     "What we read of CoreNLP's JSON."
 
@@ -462,7 +482,9 @@ def _check_same_text(there: str, given: str, at: str):
         raise FormatError(f"the text has {there!r} there, not {given!r}", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #81cf917c
-def _sentence_of(m: _NlpMention, sentences: list[_NlpSentence], at: str) -> _NlpSentence:
+def _sentence_of(
+    m: _NlpMention, sentences: list[_NlpSentence], at: str
+) -> _NlpSentence:
     "Find the sentence of a mention."
     if not 1 <= m.sentNum <= len(sentences):
         raise FormatError(
@@ -498,7 +520,9 @@ def _nlp_mention(
     # the index of a token that is counted as 0 in its sentence
     before = starts[m.sentNum - 1] - 1
     return _Mention(
-        Span(before + m.startIndex, before + m.endIndex - 1), "", _KINDS.get(m.type, m.type)
+        Span(before + m.startIndex, before + m.endIndex - 1),
+        "",
+        _KINDS.get(m.type, m.type),
     )
 
 # %% ../../nbs/core/08_standoff.ipynb #78f9893e
@@ -529,7 +553,10 @@ def _nlp_clusters(got: _NlpFile, where: str) -> Iterator[tuple[str, list[_Mentio
     starts = list(accumulate((len(s.tokens) for s in got.sentences), initial=0))
     for id, mentions in got.corefs.items():
         place = partial(
-            _nlp_mention, sentences=got.sentences, starts=starts, at=f"{where}, chain {id}"
+            _nlp_mention,
+            sentences=got.sentences,
+            starts=starts,
+            at=f"{where}, chain {id}",
         )
         if mentions:
             yield "", list(map(place, mentions))
@@ -563,7 +590,7 @@ def _wide_places(text: str) -> list[int]:
     "Find where characters of two units begin, counted in units."
     return [m.start() + k for k, m in enumerate(_WIDE.finditer(text))]
 
-
+# %% ../../nbs/core/08_standoff.ipynb #0f957d36
 class _Words:
     "The words of a text by their characters, and notes of what was changed or left out."
 
@@ -710,7 +737,9 @@ def _check_kinds(chosen: set[str], kinds: set[str], where: str):
     "Refuse relations that the file does not have."
     if kinds and (unknown := chosen - kinds):
         raise CallError(
-            f"there are no relations {min(unknown)!r}", where, nearest(min(unknown), kinds)
+            f"there are no relations {min(unknown)!r}",
+            where,
+            nearest(min(unknown), kinds),
         )
 
 # %% ../../nbs/core/08_standoff.ipynb #473219e9
@@ -744,7 +773,9 @@ def _type_and_offsets(f: list[str], at: str) -> re.Match[str]:
     "Split the second column of a mention's line."
     if len(f) < 3 or not (m := _TEXT_BOUND.fullmatch(f[1])):
         raise FormatError(
-            "is not a mention", at, "known: T1, a tab, type, begin, end, a tab, its words"
+            "is not a mention",
+            at,
+            "known: T1, a tab, type, begin, end, a tab, its words",
         )
     return m
 
@@ -934,7 +965,9 @@ def _referring(value: Any) -> list:
 def _refs(cas: _Cas, id: int, name: str) -> list[int]:
     "List the feature structures that one refers to under a name; they must be here."
     values = _referring(cas.all[id].features.get(name))
-    out = [_whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")]
+    out = [
+        _whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")
+    ]
     for n in out:
         if n not in cas.all:
             raise FormatError(f"{name} leads to {n}, which is not here", cas.at(id))
@@ -1087,7 +1120,9 @@ class _CasFile(msgspec.Struct):
 
 def _read_json_cas(data: bytes, cas: _Cas):
     "Take in the objects of a JSON CAS."
-    for s in _decoded(data, msgspec.json.Decoder(_CasFile).decode, cas.where, 1).structures:
+    for s in _decoded(
+        data, msgspec.json.Decoder(_CasFile).decode, cas.where, 1
+    ).structures:
         _take_object(s, cas)
 
 # %% ../../nbs/core/08_standoff.ipynb #940a3691
@@ -1149,7 +1184,9 @@ def _chained(links: list[int], cas: _Cas) -> _Groups:
 # %% ../../nbs/core/08_standoff.ipynb #5c0a7144
 def _chains(cas: _Cas) -> dict[str, _Groups]:
     "Read the chains of each layer."
-    return {_local(layer): _chained(links, cas) for layer, links in _layers(cas).items()}
+    return {
+        _local(layer): _chained(links, cas) for layer, links in _layers(cas).items()
+    }
 
 # %% ../../nbs/core/08_standoff.ipynb #512c01b1
 def _of_annotator(cas: _Cas, *names: str) -> list[int]:
@@ -1232,7 +1269,9 @@ def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
         raise _several_layers(full, cas.where)
     for other in full:
         if other != name:
-            cas.view.notes[f"chains of the layer {other}, left out"] += len(layers[other])
+            cas.view.notes[f"chains of the layer {other}, left out"] += len(
+                layers[other]
+            )
     return layers.get(name, [])
 
 # %% ../../nbs/core/08_standoff.ipynb #c009b566
@@ -1367,7 +1406,9 @@ def _check_both(r: _Region, marks: Collection[str], at: str):
             raise FormatError(f"a relation with region {id!r}, which is not here", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
-def _studio_relations(work: _Work, marks: Mapping[str, _Mark], at: str) -> list[_Relation]:
+def _studio_relations(
+    work: _Work, marks: Mapping[str, _Mark], at: str
+) -> list[_Relation]:
     "Read the relations of regions, which must be here."
     found = []
     for r in work.result:
@@ -1384,7 +1425,8 @@ def _by_label(marks: Mapping[str, _Mark]) -> _Groups:
     for id, m in marks.items():
         groups[m.type or f" {id}"].append(m._replace(type=""))
     return [
-        (name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()
+        (name.strip() if name[0] != " " else "", marks)
+        for name, marks in groups.items()
     ]
 
 # %% ../../nbs/core/08_standoff.ipynb #2084e8ff
@@ -1415,7 +1457,9 @@ def _task_text(task: _Task, n: int, at: str) -> tuple[str, str]:
     "Return the key and the text of a task; where none is called text, its longest."
     texts = _texts_of(task)
     if not texts:
-        raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
+        raise FormatError(
+            "has no text", at, "export as JSON; JSON-MIN has no relations"
+        )
     number = n if task.id is None else task.id
     return str(texts.get("doc_key") or f"task-{number}"), _main_text(texts)
 
@@ -1435,7 +1479,9 @@ def _works(task: _Task) -> list[tuple[str, _Work]]:
 # %% ../../nbs/core/08_standoff.ipynb #31aadd53
 def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotator:
     "Read the documents of everybody in an export of Label Studio's."
-    tasks: list[_Task] = _decoded(data, msgspec.json.Decoder(list[_Task]).decode, where, 1)
+    tasks: list[_Task] = _decoded(
+        data, msgspec.json.Decoder(list[_Task]).decode, where, 1
+    )
     by_label, found = not _has_relations(tasks), defaultdict[str, list[Document]](list)
     for n, task in enumerate(tasks, 1):
         at = f"{where}, task {n}"
@@ -1490,7 +1536,9 @@ def _holds_annotations(path: PurePosixPath, inside: str) -> bool:
         "exportedproject",
     ):
         return False
-    return not ({"source", "__MACOSX"} & {*path.parts} or path.suffix == ".zip" and inside)
+    return not (
+        {"source", "__MACOSX"} & {*path.parts} or path.suffix == ".zip" and inside
+    )
 
 # %% ../../nbs/core/08_standoff.ipynb #ced6635f
 def _members(
@@ -1519,7 +1567,9 @@ def _project(data: bytes, where: str, layer: str = "") -> ByAnnotator:
     found: ByAnnotator = defaultdict(list)
     for name, inside in _members(data, where, max(_MOST, _RATIO * len(data))):
         path = PurePosixPath(name)
-        found[path.stem] += parse_cas(inside, f"{where}, {name}", layer, path.parent.name)
+        found[path.stem] += parse_cas(
+            inside, f"{where}, {name}", layer, path.parent.name
+        )
     return dict(found)
 
 # %% ../../nbs/core/08_standoff.ipynb #1bc24b5d
@@ -1535,7 +1585,9 @@ def by_annotator(data: bytes, where: str = "", **how: Any) -> ByAnnotator:
     return (_project if data[:2] == b"PK" else _studio)(data, where, **how)
 
 # %% ../../nbs/core/08_standoff.ipynb #2c1b5be2
-def _elements(data: bytes, where: str, take: Callable[[str, dict[str, str], str], None]):
+def _elements(
+    data: bytes, where: str, take: Callable[[str, dict[str, str], str], None]
+):
     "Give each element of a small XML file to `take`: its name, attributes and text."
     text: list[str] = []
     opened: list[dict[str, str]] = []
@@ -1595,12 +1647,16 @@ def _attributes(data: bytes, where: str) -> list[dict[str, str]]:
     _elements(
         data,
         where,
-        lambda name, features, _: found.append(features) if name == "markable" else None,
+        lambda name, features, _: (
+            found.append(features) if name == "markable" else None
+        ),
     )
     return found
 
 # %% ../../nbs/core/08_standoff.ipynb #4ac141e6
-def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[_Markable]:
+def _markables(
+    data: bytes, number: Mapping[str, int], where: str
+) -> Iterator[_Markable]:
     "List the markables of a level with their words."
     for x in _attributes(data, where):
         at = f"{where}, markable {x.get('id', '')[:40]!r}"
@@ -1618,7 +1674,9 @@ def _mmax_words(words: bytes, where: str) -> tuple[list[str], dict[str, int]]:
         if name != "word":
             return
         if position.setdefault(features.get("id", ""), len(tokens)) != len(tokens):
-            raise FormatError(f"the word {features.get('id', '')!r} appears twice", where)
+            raise FormatError(
+                f"the word {features.get('id', '')!r} appears twice", where
+            )
         tokens.append(text.strip() or "_")
 
     _elements(words, where, word)
@@ -1667,7 +1725,9 @@ def parse_mmax(
 ) -> Document:
     "Read a document of an MMAX2 project; what was changed or left out is counted in its notes."
     tokens, position = _mmax_words(words, f"{where} (words)")
-    levels = _markables(sentences, position, f"{where} (sentences)") if sentences else ()
+    levels = (
+        _markables(sentences, position, f"{where} (sentences)") if sentences else ()
+    )
     last = _last_words(levels, tokens)
     sets, notes = _mmax_sets(_markables(coref, position, where))
     return Document(

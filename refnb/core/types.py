@@ -22,25 +22,25 @@ def _shortened(text: str, room: int) -> str:
     "Cut a part of an error, which may quote a megabyte of a file."
     return text if len(text) <= room else text[: room - 1] + "…"
 
-
+# %% ../../nbs/core/00_types.ipynb #a2cd15ae
 def _short_place(where: str) -> str:
     "Cut the middle out of a long place: the line and the field are at its end."
     return where if len(where) <= 200 else f"{where[:40]}…{where[-159:]}"
 
-
+# %% ../../nbs/core/00_types.ipynb #4c6e7811
 def _fitted(what: str, where: str, do: str) -> tuple[str, str, str]:
     "Shorten the parts of an error to a line of some 300 characters."
     where = _short_place(where)
     do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
     return _shortened(what, max(140, 296 - len(where) - len(do))), where, do
 
-
+# %% ../../nbs/core/00_types.ipynb #a3890cfa
 def _in_one_line(what: str, where: str, do: str) -> str:
     "Join the parts of an error: where, what, what to do."
     line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
     return " ".join(line.split())
 
-
+# %% ../../nbs/core/00_types.ipynb #b67b8256
 class RefnbError(Exception):
     "Something failed; `str(error)` is one line: where, what, what to do."
 
@@ -51,21 +51,21 @@ class RefnbError(Exception):
         self.what, self.where, self.do = what, where, do = _fitted(what, where, do)
         super().__init__(_in_one_line(what, where, do))
 
-
+# %% ../../nbs/core/00_types.ipynb #3ff008cc
 class CallError(RefnbError):
     "The call was wrong: an unknown name, a misspelt parameter, a value of the wrong type."
 
     status = 2
 
-
+# %% ../../nbs/core/00_types.ipynb #12819243
 class FormatError(RefnbError):
     "A file does not have the form it should have."
 
-
+# %% ../../nbs/core/00_types.ipynb #78518b29
 class DataError(RefnbError):
     "Data that are well formed but cannot be right, or are unavailable."
 
-
+# %% ../../nbs/core/00_types.ipynb #2e6c58bc
 class MissingPackage(RefnbError):
     "An optional package is not installed."
 
@@ -130,7 +130,7 @@ class Span(NamedTuple):
     start: int  # first token
     end: int  # last token
 
-
+# %% ../../nbs/core/00_types.ipynb #f726f1ff
 class Prf(NamedTuple):
     "Precision, recall and F1 as fractions."
 
@@ -138,12 +138,12 @@ class Prf(NamedTuple):
     recall: float  # share of the right that was predicted
     f1: float  # harmonic mean of both
 
-
+# %% ../../nbs/core/00_types.ipynb #592d9647
 def _ratio(part: float, whole: float) -> float:
     "Divide, with 0 where nothing is to be divided by."
     return part / whole if whole else 0.0
 
-
+# %% ../../nbs/core/00_types.ipynb #7c55965b
 def prf(right: float, said: float, gold: float) -> Prf:
     "Compute precision, recall and F1 from counts of right, predicted (`said`) and gold; 0 where a denominator is 0."
     p, r = _ratio(right, said), _ratio(right, gold)
@@ -156,7 +156,9 @@ def repeated(values: Iterable[Hashable]) -> list[Any]:
 
 # %% ../../nbs/core/00_types.ipynb #8b4e1e03
 @dataclass_transform(frozen_default=True)
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Record(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     "Base of all records: strict when read, fixed once made."
 
     def fault(self) -> str:
@@ -263,9 +265,7 @@ class Answer(Record):
     def fault(self) -> str:
         at = f"answer {self.id!r}"
         if self.chosen and self.reason:
-            return (
-                f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
-            )
+            return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
         if len(set(self.chosen)) < len(self.chosen):
             return f"{at}, field chosen: an index appears twice"
         if self.chosen and min(self.chosen) < 0:

@@ -92,7 +92,9 @@ def registry() -> dict[str, UpstreamFile]:
 
 # %% ../../nbs/core/11_upstream.ipynb #387afd68
 def _blob_id(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return hashlib.sha1(
+        b"blob %d\0" % len(data) + data, usedforsecurity=False
+    ).hexdigest()
 
 # %% ../../nbs/core/11_upstream.ipynb #cef5648c
 def _pattern(paths: Iterable[str]) -> re.Pattern[str]:
@@ -144,7 +146,7 @@ Place = Literal["cache", "local", "download", "missing"]
 def _cached(f: UpstreamFile, s: Settings) -> Path:
     return Path(s.cache) / "upstream" / f.place
 
-
+# %% ../../nbs/core/11_upstream.ipynb #20989989
 def _local(f: UpstreamFile, s: Settings) -> Path | None:
     "Find the file in the local copy, plain or packed."
     if not s.upstream:
@@ -152,7 +154,7 @@ def _local(f: UpstreamFile, s: Settings) -> Path | None:
     _check_copy(s.upstream)
     return _plain_or_packed(f"{s.upstream}/{f.place}")
 
-
+# %% ../../nbs/core/11_upstream.ipynb #22e95e7f
 def where(f: UpstreamFile, s: Settings) -> Place:
     """Tell where a file would come from now; "missing": it would have to be downloaded, and downloads are off."""
     if os.path.isfile(f"{s.cache}/upstream/{f.place}"):
@@ -173,7 +175,7 @@ def _put_aside(data: bytes, name: str, s: Settings) -> Path:
     "Write wrong bytes into quarantine."
     return write_atomic(Path(s.cache) / "quarantine" / name, data)
 
-
+# %% ../../nbs/core/11_upstream.ipynb #b9423ef7
 def _quarantine(f: UpstreamFile, data: bytes, s: Settings, source: str) -> DataError:
     "Put wrong bytes aside; return the error that reports it."
     found = _blob_id(data)
@@ -233,7 +235,8 @@ def _no_address(host: str, e: ValueError) -> CallError:
     )
 
 # %% ../../nbs/core/11_upstream.ipynb #cf3227d1
-Progress = Callable[[UpstreamFile, int], None]  # called with the bytes that have arrived
+# called with the bytes that have arrived
+Progress = Callable[[UpstreamFile, int], None]
 
 
 def _request(f: UpstreamFile, s: Settings, start: int):
@@ -311,7 +314,10 @@ def _refusal(code: Any) -> tuple[str, str] | None:
     "Say what the host means by a code, and what to do; None for a code that may pass."
     do = "name a local copy with REFNB_UPSTREAM"
     if code in (404, 410):
-        return f"the host no longer has it (HTTP {code})", f"{do}; no other version will do"
+        return (
+            f"the host no longer has it (HTTP {code})",
+            f"{do}; no other version will do",
+        )
     return (f"the host refuses it (HTTP {code})", do) if code in (401, 403) else None
 
 # %% ../../nbs/core/11_upstream.ipynb #0ae3bbf6
@@ -349,7 +355,8 @@ def _keep_trying(
         except (OSError, HTTPException) as e:
             code = getattr(e, "code", 0)
             if code == 416:
-                part.unlink(missing_ok=True)  # the part is longer than the file: start anew
+                # the part is longer than the file: start anew
+                part.unlink(missing_ok=True)
             elif 400 <= code < 500 and code != 429:
                 raise _host_fault(f, e, s) from None
             if _size_of(part) <= before:
@@ -370,13 +377,19 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress | None = None) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             try:
-                return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
+                return (
+                    _from_cache(f, s)
+                    if path.is_file()
+                    else _fetch(f, path, s, progress)
+                )
             finally:
                 # while it is held: a waiting process finds it gone, and makes a new one
                 lock.unlink(missing_ok=True)
 
 # %% ../../nbs/core/11_upstream.ipynb #b3e0aa75
-def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress | None) -> bytes:
+def _fetch(
+    f: UpstreamFile, path: Path, s: Settings, progress: Progress | None
+) -> bytes:
     "Download, check, and move into place."
     part = path.with_name(path.name + ".part")
     _keep_trying(f, part, s, progress)

@@ -57,7 +57,9 @@ def _check_ratings(ratings: Sequence[Sequence[Hashable]]):
     "Refuse items that some raters did not rate, and items of one rater."
     sizes = set(map(len, ratings))
     if not sizes:
-        raise DataError("no items", "fleiss_kappa", "give the raters' labels of each item")
+        raise DataError(
+            "no items", "fleiss_kappa", "give the raters' labels of each item"
+        )
     if len(sizes) > 1 or min(sizes) < 2:
         raise DataError(
             "every item needs a label of each of at least two raters",

@@ -28,7 +28,9 @@ def _among(candidates: Sequence[Span], spans: set[tuple[int, ...]]) -> set[int]:
     return {i for i, s in enumerate(candidates) if tuple(s) in spans}
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #d5f6720d
-def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[int, ...]:
+def linked(
+    gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]
+) -> tuple[int, ...]:
     "Find the indices of the candidates that some predicted cluster joins with the pronoun."
     pronoun, out = tuple(gold.pronoun), set()
     for c in clusters:

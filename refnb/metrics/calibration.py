@@ -30,7 +30,7 @@ def _impossible(s: Scored) -> np.ndarray:
     "Mark the questions whose right answer is none of their options."
     return (s.right < 0) | (s.right >= s.sizes)
 
-
+# %% ../../nbs/metrics/10_calibration.ipynb #0b2b1983
 def _check_right(s: Scored):
     "Refuse right answers that are no options."
     bad = _impossible(s)
@@ -41,7 +41,7 @@ def _check_right(s: Scored):
             f"calibration, question {i}",
         )
 
-
+# %% ../../nbs/metrics/10_calibration.ipynb #1c549383
 def _check_finite(s: Scored):
     "Refuse scores that are no numbers, or infinite."
     finite = np.isfinite(s.scores)
@@ -68,11 +68,15 @@ def _check_scored(s: Scored):
     _check_finite(s)
 
 # %% ../../nbs/metrics/10_calibration.ipynb #b1eddddc
-def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
+def scored(
+    scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]
+) -> Scored:
     """Check that scores, sizes and right answers fit one another: the scores of all options, question after question,
     the number of options of each question, and its right one, from 0."""
     s = Scored(
-        np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp)
+        np.asarray(scores, float),
+        np.asarray(sizes, np.intp),
+        np.asarray(right, np.intp),
     )
     _check_scored(s)
     return s
@@ -89,7 +93,9 @@ def _slope(s: Scored, sharpness: float) -> float:
     "Compute how the likelihood of the right answers grows with the sharpness: below 0, a smaller one is likelier."
     at = s.starts + s.right
     return float(
-        (s.scores[at] - np.add.reduceat(_shares(s, sharpness) * s.scores, s.starts)).sum()
+        (
+            s.scores[at] - np.add.reduceat(_shares(s, sharpness) * s.scores, s.starts)
+        ).sum()
     )
 
 # %% ../../nbs/metrics/10_calibration.ipynb #56e89229
@@ -143,7 +149,8 @@ class Calibration(NamedTuple):
         "Compute the calibration error."
         return float(
             np.average(
-                np.abs(self.table.confidence - self.table.accuracy), weights=self.table.n
+                np.abs(self.table.confidence - self.table.accuracy),
+                weights=self.table.n,
             )
         )
 
@@ -157,12 +164,16 @@ def _bins_of(values: np.ndarray, bins: int) -> np.ndarray:
     return np.searchsorted(np.unique(edges), values, side="right")
 
 # %% ../../nbs/metrics/10_calibration.ipynb #8741b558
-def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd.DataFrame:
+def _reliability(
+    confidence: ArrayLike, credit: ArrayLike, bins: int = 10
+) -> pd.DataFrame:
     "Compute the share of right answers by confidence."
     if bins < 1:
         raise CallError(f"{bins} bins", "bins", "say 1 or more")
     c = np.asarray(confidence, float)
-    table = pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1})
+    table = pd.DataFrame(
+        {"confidence": c, "accuracy": np.asarray(credit, float), "n": 1}
+    )
     return (
         table.groupby(_bins_of(c, bins))
         .agg({"confidence": "mean", "accuracy": "mean", "n": "sum"})

@@ -35,12 +35,12 @@ def _with_text(docs: Iterable[Document]) -> Document | None:
     "Find the first document that has its text."
     return next(filter(attrgetter("sentences"), docs), None)
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #e38f9835
 def _of_annotators(what: str) -> str:
     "Rewrite a difference between gold and prediction as one between two annotators."
     return what.replace("gold", "the one").replace("the prediction", "the other")
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #cd148aae
 def _check_one_text(versions: Mapping[str, Document], key: str):
     "Check that all annotators of a document had the same text."
     first = _with_text(versions.values())
@@ -70,7 +70,7 @@ def _check_several(keyed: Mapping[str, Mapping[str, Document]]):
             f"{len(keyed)} annotator", "agreement", "give the files of two or more"
         )
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #3c0f7f7b
 def _check_shared(versions: Versions):
     "Refuse annotators no two of whom had the same document."
     if max(map(len, versions.values()), default=0) < 2:
@@ -78,7 +78,7 @@ def _check_shared(versions: Versions):
             "no document was annotated by two", "agreement", "compare their doc_key"
         )
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #6c331bc4
 def aligned_versions(
     by_annotator: Mapping[str, Iterable[Document]],  # as of `read_annotations`;
     # names of annotators must differ
@@ -94,9 +94,7 @@ def aligned_versions(
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #596d3ee4
 Unmarked = Literal["alone", "missing"]
-DISTANCE = (
-    "Passonneau's: 0 same chain, 1/3 one holds the other, 2/3 overlap, 1 nothing in common"
-)
+DISTANCE = "Passonneau's: 0 same chain, 1/3 one holds the other, 2/3 overlap, 1 nothing in common"
 
 
 class Disagreement(NamedTuple):
@@ -175,7 +173,8 @@ def _observed(items: Iterable[Sequence[Value]], near: _Near) -> float:
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #e96490a5
 def disagreement(
     versions: Sequence[Document],  # of one text
-    unmarked: Unmarked = "alone",  # mentions that somebody did not mark: alone, or missing
+    unmarked: Unmarked = "alone",  # mentions that somebody did not mark: alone,
+    # or missing
 ) -> Disagreement:
     "Sum the disagreement of several annotators about one document, observed and by chance."
     owners = list(map(_owners, versions))
@@ -201,7 +200,7 @@ class PairAgreement(NamedTuple):
     documents: int  # that both annotated
     scores: dict[str, Interval]  # of MEASURES
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #69b11d77
 def _f1(sums: np.ndarray) -> np.ndarray:
     "F1 from rows of counts, four a row; NaN where there is nothing on either side."
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -210,7 +209,7 @@ def _f1(sums: np.ndarray) -> np.ndarray:
             sums[:, 1] + sums[:, 3] > 0, np.nan_to_num(2 * p * r / (p + r)), np.nan
         )
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #49d51280
 def _conll(sums: np.ndarray) -> np.ndarray:
     "Average the F1 of MUC, B³ and CEAF-e, whose counts are side by side."
     return np.mean(list(map(np.nan_to_num, map(_f1, np.split(sums, 3, 1)))), 0)
@@ -227,7 +226,9 @@ def _shared_tables(first: str, second: str, versions: Versions) -> list[Table]:
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #c8282e45
 def _counts(tables: Sequence[Table]) -> dict[str, np.ndarray]:
     "Count for each measure, a row for each document."
-    return {m: np.array(list(map(METRICS[m], tables)), float) for m in ("mentions", *CONLL)}
+    return {
+        m: np.array(list(map(METRICS[m], tables)), float) for m in ("mentions", *CONLL)
+    }
 
 
 def _pair_scores(counts: Mapping[str, np.ndarray], **how: Any) -> dict[str, Interval]:
@@ -246,14 +247,16 @@ def _of_pair(
     tables = _shared_tables(first, second, versions)
     if not tables:
         return None
-    return PairAgreement(first, second, len(tables), _pair_scores(_counts(tables), **how))
+    return PairAgreement(
+        first, second, len(tables), _pair_scores(_counts(tables), **how)
+    )
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #04a4e77f
 def _pair_rows(p: PairAgreement) -> list[tuple]:
     "Make a row of a table for each measure of two annotators."
     return [(f"{p.first} – {p.second}", m, *p.scores[m]) for m in MEASURES]
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #73f3e182
 class ChainAgreement:
     "How far annotators agree."
 
@@ -292,7 +295,9 @@ class ChainAgreement:
         return self.df.round(1).to_html(index=False)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #956c0937
-def _pairs(people: Iterable[str], versions: Versions, **how: Any) -> list[PairAgreement]:
+def _pairs(
+    people: Iterable[str], versions: Versions, **how: Any
+) -> list[PairAgreement]:
     "Measure the agreement of each pair of annotators that share a document."
     found = (_of_pair(a, b, versions, **how) for a, b in combinations(people, 2))
     return list(filter(None, found))
@@ -313,17 +318,19 @@ def _alpha_of(
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #1d1808e3
 def chain_agreement(
-    by_annotator: Mapping[str, Iterable[Document]] | Versions,  # what each annotator made,
-    # or `aligned_versions` of it
-    unmarked: Unmarked = "alone",  # for alpha, mentions that somebody did not mark: alone,
-    # or missing
+    by_annotator: Mapping[str, Iterable[Document]] | Versions,  # what each annotator
+    # made, or `aligned_versions` of it
+    unmarked: Unmarked = "alone",  # for alpha, mentions that somebody did not mark:
+    # alone, or missing
     resamples: int = 10_000,  # of the bootstrap, from 100 documents on
     level: float = 0.95,  # confidence
     seed: int = 0,  # of the bootstrap
 ) -> ChainAgreement:  # fractions
     "Measure how far annotators agree on mentions and chains, each pair of them and all together."
     if unmarked not in ("alone", "missing"):
-        raise CallError(f"unknown value {unmarked!r}", "unmarked", "say alone or missing")
+        raise CallError(
+            f"unknown value {unmarked!r}", "unmarked", "say alone or missing"
+        )
     versions = _versions(by_annotator)
     how: dict[str, Any] = dict(resamples=resamples, level=level, seed=seed)
     people = list(dict.fromkeys(chain.from_iterable(versions.values())))
@@ -331,7 +338,11 @@ def chain_agreement(
     several = [list(v.values()) for v in versions.values() if len(v) > 1]
     alpha = _alpha_of(several, unmarked, **how)
     return ChainAgreement(
-        people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2]
+        people,
+        len(several),
+        pairs,
+        alpha,
+        [k for k, v in versions.items() if len(v) < 2],
     )
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #d4963007
@@ -386,7 +397,9 @@ def _neighbours(owners: Sequence[Owners]) -> list[_Link]:
     return sorted(links, key=_later_first)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #c94df1d1
-def _ties(owners: Sequence[Owners], half: set[Span]) -> list[tuple[Span, Span, list[int]]]:
+def _ties(
+    owners: Sequence[Owners], half: set[Span]
+) -> list[tuple[Span, Span, list[int]]]:
     "List the links between neighbours in a chain that half of the annotators have, with who has them."
     out = []
     for a, b in _neighbours(owners):
@@ -426,7 +439,9 @@ def merge_versions(
     people, docs = list(versions), list(versions.values())
     owners = list(map(_owners, docs))
     mentions, links = _majority_links(owners)
-    clusters = tidy(c for c in _joined(sorted(mentions), links) if singletons or len(c) > 1)
+    clusters = tidy(
+        c for c in _joined(sorted(mentions), links) if singletons or len(c) > 1
+    )
     text, names = _with_text(docs) or docs[0], _names(clusters, docs, owners)
     merged = Document(text.doc_key, text.sentences, clusters, names)
     return merged, _listed(merged, people, owners)
@@ -441,7 +456,9 @@ def _first_name(s: Span, named: Iterable[tuple[Sequence[str], Owners]]) -> str:
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #9d8276a4
 def _names(
-    clusters: Sequence[Sequence[Span]], docs: Sequence[Document], owners: Sequence[Owners]
+    clusters: Sequence[Sequence[Span]],
+    docs: Sequence[Document],
+    owners: Sequence[Owners],
 ) -> tuple[str, ...]:
     "Name each cluster by what the first annotator who has a name for its first mention calls it."
     named = [(d.names, o) for d, o in zip(docs, owners) if d.names]
@@ -460,7 +477,14 @@ def _listed(merged: Document, people: list[str], owners: Sequence[Owners]) -> li
     for a, b, ks in _ties(owners, half):
         by = tuple(people[k] for k in ks)
         ties.append(
-            Tie(key, b, _words_at(tokens, b), a, by, a in home and home[a] == home.get(b))
+            Tie(
+                key,
+                b,
+                _words_at(tokens, b),
+                a,
+                by,
+                a in home and home[a] == home.get(b),
+            )
         )
     return sorted(ties, key=lambda t: (t.at, t.antecedent or (-1, -1)))
 
@@ -469,13 +493,13 @@ def _has_singletons(d: Document) -> bool:
     "Tell whether a document has a cluster of one mention."
     return 1 in map(len, d.clusters)
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #0c517b57
 def _some_singletons(versions: Versions) -> bool:
     "Tell whether some annotator left a mention alone."
     docs = chain.from_iterable(by.values() for by in versions.values())
     return any(map(_has_singletons, docs))
 
-
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #15839676
 def merge_annotations(versions: Versions) -> tuple[list[Document], list[Tie]]:
     "Merge all documents of `aligned_versions`, each by the majority of those who annotated it."
     singletons = _some_singletons(versions)

@@ -116,7 +116,9 @@ def _why_none(a: Answer | None) -> str | None:
 def _check_once(ids: Iterable[str], where: str):
     "Refuse questions that appear twice."
     if twice := repeated(ids):
-        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
+        raise DataError(
+            f"{len(twice)} questions appear twice, one is {min(twice)}", where
+        )
 
 # %% ../../nbs/metrics/00_choice.ipynb #42ff5a99
 def outcomes(
@@ -168,7 +170,10 @@ def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
     "Make the table of outcomes, a row per question, from committed files: a task, and a run made for it."
     _known(summary.credit, card.ids, summary.info.system)
     values = [summary.credit.get(i, "missing") for i in card.ids]
-    credits, reasons = list(map(_stored_credit, values)), list(map(_stored_reason, values))
+    credits, reasons = (
+        list(map(_stored_credit, values)),
+        list(map(_stored_reason, values)),
+    )
     docs = list(map(card.docs.__getitem__, card.doc))
     return _frame(card.ids, docs, card.options, credits, reasons, card.fields)
 
@@ -179,7 +184,9 @@ Mode = Literal["strict", "released"]
 def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
     "Return the outcomes that count in a mode."
     if mode not in ("strict", "released"):
-        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
+        raise CallError(
+            f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"])
+        )
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
 
 # %% ../../nbs/metrics/00_choice.ipynb #01731792
@@ -199,7 +206,9 @@ def _label(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (
-        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        str(int(value))
+        if isinstance(value, float) and value.is_integer()
+        else str(value)
     )
 
 # %% ../../nbs/metrics/00_choice.ipynb #c7f2e7a8

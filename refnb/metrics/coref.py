@@ -61,7 +61,7 @@ def _differ(f: Flat) -> bool:
     keys = np.sort(f.keys)
     return not (keys[1:] == keys[:-1]).any()
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #e1266461
 def _repeated(f: Flat) -> np.ndarray:
     "Mark the mentions that are repetitions."
     again, order = np.ones(len(f.keys), bool), np.argsort(f.keys, kind="stable")
@@ -71,7 +71,7 @@ def _repeated(f: Flat) -> np.ndarray:
     again[order[first]] = False
     return again
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #0d54037c
 def _without(f: Flat, drop: np.ndarray) -> Flat:
     "Remove some mentions from clusters."
     if not drop.any():
@@ -89,7 +89,9 @@ def _as_span(key: int) -> list[int]:
 def _remedy(n: int, duplicates: Duplicates, who: str) -> str:
     "Say what to do about mentions that appear twice; nothing where they may."
     if duplicates == "error":
-        return "remove them, or say how to count them with duplicates=official or released"
+        return (
+            "remove them, or say how to count them with duplicates=official or released"
+        )
     if who == "predicted" and n > _TOLERATED:
         return f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released"
     return ""
@@ -113,7 +115,10 @@ def _check_duplicates(duplicates: str):
 
 
 def _once(
-    f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray | None = None
+    f: Flat,
+    duplicates: Duplicates,
+    who: str = "predicted",
+    spans: np.ndarray | None = None,
 ) -> Flat:
     "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
     _check_duplicates(duplicates)
@@ -132,7 +137,7 @@ class Cells(NamedTuple):
     predicted: np.ndarray  # index of the predicted cluster
     n: np.ndarray  # mentions that they share
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #b66ee8a2
 class Table(NamedTuple):
     "What all metrics need to know."
 
@@ -142,14 +147,14 @@ class Table(NamedTuple):
     precision: Cells  # predicted mentions by where they came from
     overlap: Cells  # gold mentions by the clusters that hold them
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #c29a0b41
 def _cells(gold_labels: np.ndarray, predicted_labels: np.ndarray, width: int) -> Cells:
     "Count equal pairs of labels."
     width = max(width, 1)
     pairs, n = np.unique(gold_labels * width + predicted_labels, return_counts=True)
     return Cells(*divmod(pairs, width), n)
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #92fc6bd6
 def _find(f: Flat, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Tell which of the keys are mentions of f, and the (last) cluster that holds each of those."
     order = np.argsort(f.keys, kind="stable")
@@ -284,13 +289,13 @@ def _phi4(t: Table) -> tuple[np.ndarray, np.ndarray]:
     o = t.overlap
     return 2 * o.n, t.gold[o.gold] + t.predicted[o.predicted]
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #3c6327c6
 def _similarity(t: Table) -> np.ndarray:
     "Compute each cell's similarity, from 0 to 1."
     top, bottom = _phi4(t)
     return top / bottom
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #578d66fc
 def _best(t: Table, mentions: bool = False) -> np.ndarray:
     "Find the one-to-one pairs of clusters with the largest total similarity."
     return _assign(
@@ -300,13 +305,13 @@ def _best(t: Table, mentions: bool = False) -> np.ndarray:
         (len(t.gold), len(t.predicted)),
     )
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #d76e4015
 def ceafe(t: Table) -> Counts:
     "Count clusters for CEAF-e, each with its similarity to its partner."
     s = float(_similarity(t)[_best(t)].sum())
     return Counts(s, len(t.predicted), s, len(t.gold))
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #5ee6f585
 def ceafm(t: Table) -> Counts:
     "Count mentions for CEAF-m that a cluster shares with its partner."
     s = _n(t.overlap.n[_best(t, mentions=True)])
@@ -315,7 +320,9 @@ def ceafm(t: Table) -> Counts:
 # %% ../../nbs/metrics/01_coref.ipynb #b4153b88
 def _as_pairs(t: Table, cells: np.ndarray) -> list[tuple[int, int]]:
     "List the gold and the predicted cluster of some cells."
-    return list(zip(t.overlap.gold[cells].tolist(), t.overlap.predicted[cells].tolist()))
+    return list(
+        zip(t.overlap.gold[cells].tolist(), t.overlap.predicted[cells].tolist())
+    )
 
 
 def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
@@ -374,20 +381,20 @@ class LinkCounts(NamedTuple):
     predicted: int  # predicted mentions
     gold: int  # gold mentions
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #967a6276
 class OfEither(LinkCounts):
     "The same, where a kind counts if gold or the prediction has pairs of it: so reads CorefUD's scorer."
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #51fff7b7
 def _pairs(n):
     return n * (n - 1) // 2
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #2df061b7
 def _joined_pairs(at: np.ndarray, n: np.ndarray) -> int:
     "Count the pairs of mentions in one cluster, of cells with n mentions in the clusters `at`."
     return _n(_pairs(np.bincount(at, weights=n).astype(np.int64))) if len(at) else 0
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #3a8e43c3
 def blanc(t: Table) -> LinkCounts:
     "Count pairs of mentions for BLANC, joined or not."
     c, common = t.overlap, _n(t.overlap.n)
@@ -431,16 +438,18 @@ def as_prf(c: Counts | LinkCounts) -> Prf:
     p, r = _ratio(*c[:2]), _ratio(*c[2:])
     return Prf(p, r, _harmonic(p, r))
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #40da023a
 def _blanc_prf(c: LinkCounts) -> Prf:
     "Average both kinds of pairs, or return the only kind that gold has."
     either = isinstance(c, OfEither)
-    kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]]
+    kinds = [
+        Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]
+    ]
     if kinds:
         return _mean_scores(kinds)
     return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)] * 3)
 
-
+# %% ../../nbs/metrics/01_coref.ipynb #ed34f9e5
 def add(counts: Iterable[Counts | LinkCounts]) -> Counts | LinkCounts:
     "Add the counts of several documents, all of one metric."
     counts = list(counts)

@@ -56,7 +56,8 @@ class CorefScores:
     def __init__(
         self,
         counts: dict[str, dict[str, Counts | LinkCounts]],  # unit -> metric -> counts
-        setting: Setting = "full",  # full: a unit is a document; split and window: a window
+        setting: Setting = "full",  # full: a unit is a document; split and window:
+        # a window
         mode: str = "",  # how windows were cut
         documents: int = 0,  # books, where units are windows
         missing: Iterable[str] = (),  # gold without a prediction: counted as empty
@@ -166,14 +167,14 @@ def _counted(
 def score_coref(
     gold: Document | Iterable[Document],  # one document or several
     predicted: Document | Iterable[Document],  # joined to gold by doc_key
-    setting: Setting = "full",  # full; split: windows predicted; window: books predicted,
-    # then cut
+    setting: Setting = "full",  # full; split: windows predicted; window:
+    # books predicted, then cut
     mode: WindowMode = "released",  # how `window` cuts: as the released evaluator,
     # or as the paper says
     metrics: Iterable[str] = tuple(METRICS),  # names
     singletons: bool = True,  # keep clusters of one mention, on both sides
-    duplicates: Duplicates = "official",  # how mentions that appear twice count: official,
-    # released, error
+    duplicates: Duplicates = "official",  # how mentions that appear twice count:
+    # official, released, error
     length: int = LENGTH,  # tokens of a window, nominally
 ) -> CorefScores:  # fractions
     "Score predicted clusters against gold."

@@ -95,7 +95,9 @@ def _same_text(gold: Document, predicted: Document):
         return
     what = _difference(gold.tokens, predicted.tokens)
     raise DataError(
-        what, f"document {plain(gold.doc_key)!r}", "compare predictions on the same text"
+        what,
+        f"document {plain(gold.doc_key)!r}",
+        "compare predictions on the same text",
     )
 
 # %% ../../nbs/metrics/04_differences.ipynb #9b13a6c2
@@ -291,7 +293,9 @@ def _tooltip(s: Span, name: str, state: State) -> str:
 def _box(m: Matched, s: Span, name: str, color: str) -> Box:
     "Make the box of a mention; a sign and the border show whether it is right."
     state = _state_of(m, s)
-    return Box(*s, SIGNS[state] + name, color, _BORDERS[state], _tooltip(s, name, state))
+    return Box(
+        *s, SIGNS[state] + name, color, _BORDERS[state], _tooltip(s, name, state)
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #77aaab9c
 def _inside(owners: Owners, start: int, stop: int) -> list[tuple[Span, int]]:
@@ -308,7 +312,9 @@ def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]
     for s, p in _inside(m.predicted, start, stop):
         partner = entity.get(p)
         name, color = (
-            (f"#{p}", PALE) if partner is None else (name_of(gold, partner), tint[partner])
+            (f"#{p}", PALE)
+            if partner is None
+            else (name_of(gold, partner), tint[partner])
         )
         right.append(_box(m, s, name, color))
     return [left, right]
@@ -392,7 +398,9 @@ def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[st
         rich += _html_row(tokens, a, sides)
         text += _text_row(tokens, a, sides)
     style = "display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"
-    return f'<div style="{style}"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
+    return f'<div style="{style}"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(
+        text
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #b2b6a68d
 def _last_token(text: Document, m: Matched) -> int:

@@ -31,7 +31,7 @@ class Links(NamedTuple):
     predicted: int  # predicted
     gold: int  # gold, pronouns included
 
-
+# %% ../../nbs/metrics/05_linking.ipynb #89c9074d
 _Item = tuple[int, int, str]  # a mention's start and end, and its character
 
 
@@ -44,7 +44,7 @@ def _items(d: Document, who: str) -> set[_Item]:
         for s in c
     }
 
-
+# %% ../../nbs/metrics/05_linking.ipynb #91c429fa
 def _links(gold: Document, predicted: Document) -> Links:
     "Count the mentions that are linked to the right character."
     g, p = _items(gold, "gold"), _items(predicted, "predicted")

@@ -54,18 +54,18 @@ class Words(NamedTuple):
     # of each token in the dependency tree, -1 for none; no numbers without a tree
     parents: np.ndarray
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #2bf27704
 def _parts(d: Document, field: str) -> list[str]:
     "List what a field of a document has between spaces; nothing where there is no such field."
     return str(d.meta.get(field, "")).split()
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #af10d4bf
 def _read_node(entry: str) -> tuple[int, tuple[str, str]]:
     "Read an empty node: its token, ID and DEPS."
     token, id, deps = entry.split("=", 2)
     return int(token), (id, deps)
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #ee1ca90d
 def empty_nodes(d: Document) -> _Empty:
     "Find the tokens that are empty nodes, each with its ID and its DEPS."
     return dict(map(_read_node, _parts(d, "conllu_empty")))
@@ -106,9 +106,7 @@ def _words(d: Document, apart: bool) -> Words:
     return Words(d, _places(sentence, empty, apart), sentence, empty, parents)
 
 # %% ../../nbs/metrics/13_matching.ipynb #58ae5eb7
-RULE = (
-    "english (the last word before a comma, conjunction, preposition or relative pronoun)"
-)
+RULE = "english (the last word before a comma, conjunction, preposition or relative pronoun)"
 _STOPS = frozenset(
     ", ; : ( -- - and or but of in on at with from for to by about under over between without near "
     "who whom whose which that where when".split()
@@ -161,7 +159,7 @@ class Side(NamedTuple):
     rank: np.ndarray  # order in the text: by first word, last word, size
     text: Words
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #bbbe79d1
 def _mixed(x: np.ndarray) -> np.ndarray:
     "Hash numbers to random-looking ones (the finalizer of SplitMix64)."
     x = x.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -169,7 +167,7 @@ def _mixed(x: np.ndarray) -> np.ndarray:
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #3962d6d3
 def _in_row(d: Document, label: str) -> list[str]:
     "List a label of all mentions, cluster by cluster."
     return list(chain.from_iterable(d.labels.get(label, ())))
@@ -256,7 +254,9 @@ def _given_heads(d: Document, s: Spread) -> tuple[np.ndarray, np.ndarray]:
     return heads, ~known
 
 # %% ../../nbs/metrics/13_matching.ipynb #9b68a33f
-def _fill_by_rule(heads: np.ndarray, missing: np.ndarray, s: Spread, text: Words) -> int:
+def _fill_by_rule(
+    heads: np.ndarray, missing: np.ndarray, s: Spread, text: Words
+) -> int:
     "Fill in the missing heads of mentions of several words by the rule; return how many."
     missing = missing & (s.end > s.start)
     found = _by_rule(text, s.start[missing], s.end[missing])
@@ -275,18 +275,20 @@ def _check_text(text: Words, key: str):
             "give a file with the sentences, or match exact",
         )
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #7729f4e5
 def _tokens_of(s: Spread, i: int) -> list[int]:
     "List the tokens of a mention."
     return s.tokens[s.at[i] : s.at[i + 1]].tolist()
 
-
-def _fill_by_tree(heads: np.ndarray, missing: np.ndarray, s: Spread, parents: np.ndarray):
+# %% ../../nbs/metrics/13_matching.ipynb #d535be3a
+def _fill_by_tree(
+    heads: np.ndarray, missing: np.ndarray, s: Spread, parents: np.ndarray
+):
     "Fill in the missing heads of mentions by dependencies."
     for i in np.flatnonzero(missing).tolist():
         heads[i] = _by_tree(parents, _tokens_of(s, i))
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #e25fb2f0
 def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
     "Find heads by annotation, tree or rule; return first words where no better ones are needed."
     heads, missing = _given_heads(d, s)
@@ -313,11 +315,15 @@ def with_heads(d: Document) -> Document:
 def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
     "Number mentions by their order in the text: by first word, last word, size."
     rank = np.empty(len(size), np.int64)
-    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(len(size))
+    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(
+        len(size)
+    )
     return rank
 
 # %% ../../nbs/metrics/13_matching.ipynb #c4916c19
-def _mention_keys(text: Words, s: Spread, heads: np.ndarray, match: Match) -> np.ndarray:
+def _mention_keys(
+    text: Words, s: Spread, heads: np.ndarray, match: Match
+) -> np.ndarray:
     "Hash the words of each mention, and where heads are matched its head too, to a number."
     keys = (
         np.add.reduceat(_mixed(text.place[s.tokens]), s.at[:-1])
@@ -337,7 +343,8 @@ def _side(
 
     columns = np.searchsorted(places, text.place[s.tokens])
     words = csr_array(
-        (np.ones(len(columns), np.int64), columns, s.at), shape=(len(s.start), len(places))
+        (np.ones(len(columns), np.int64), columns, s.at),
+        shape=(len(s.start), len(places)),
     )
     size = np.diff(s.at)
     return Side(
@@ -454,7 +461,8 @@ def _holds(p: Side, mention: np.ndarray, column: np.ndarray) -> np.ndarray:
     "Tell, by mention, whether it has the word in a column."
     n, width = p.words.shape
     return np.isin(
-        mention * width + column, np.repeat(np.arange(n), p.size) * width + p.words.indices
+        mention * width + column,
+        np.repeat(np.arange(n), p.size) * width + p.words.indices,
     )
 
 # %% ../../nbs/metrics/13_matching.ipynb #9b14aa0c
@@ -573,7 +581,8 @@ class Matched(NamedTuple):
     table: Table
     gold: Side
     predicted: Side
-    instead: np.ndarray  # of each key: the key that it is looked up by on the other side
+    # of each key: the key that it is looked up by on the other side
+    instead: np.ndarray
     pairs: Pairs
     same: np.ndarray  # which pairs have one key
     by_rule: int = 0  # heads that the rule found
@@ -650,7 +659,9 @@ def _with_keys(s: Side, keys: np.ndarray) -> Side:
 
 def _numbered_anew(g: Side, p: Side) -> tuple[Side, Side, int]:
     "Number the keys of two sides from 0 on, equal ones alike; return how many there are, too."
-    keys, at = np.unique(np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True)
+    keys, at = np.unique(
+        np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True
+    )
     g_keys, p_keys = np.split(at, [len(g.flat.keys)])
     return _with_keys(g, g_keys), _with_keys(p, p_keys), len(keys)
 
@@ -756,7 +767,9 @@ def _known(value: str, choices: Any, what: str):
     "Refuse a value that is not among the choices."
     known = get_args(choices)
     if value not in known:
-        raise CallError(f"unknown {what} {value!r}", do=nearest(value, filter(None, known)))
+        raise CallError(
+            f"unknown {what} {value!r}", do=nearest(value, filter(None, known))
+        )
 
 # %% ../../nbs/metrics/13_matching.ipynb #3205a0bd
 def _check_whole(setting: str, match: str, zeros: str):
@@ -773,18 +786,19 @@ def _check_whole(setting: str, match: str, zeros: str):
 def score_coref(
     gold: Document | Iterable[Document],  # one document or several
     predicted: Document | Iterable[Document],  # joined to gold by doc_key
-    setting: Setting = "full",  # full; split: windows predicted; window: books predicted,
-    # then cut
+    setting: Setting = "full",  # full; split: windows predicted; window:
+    # books predicted, then cut
     mode: WindowMode = "released",  # how `window` cuts: as the released evaluator,
     # or as the paper says
     metrics: Iterable[str] | None = None,  # names; None: METRICS if exact,
     # else those of the CorefUD scorer
     singletons: bool = True,  # keep clusters of one mention, on both sides
-    duplicates: Duplicates = "official",  # how mentions that appear twice count: official,
-    # released, error
+    duplicates: Duplicates = "official",  # how mentions that appear twice count:
+    # official, released, error
     length: int = LENGTH,  # tokens of a window, nominally
     match: Match = "exact",  # which mentions are the same: exact, head, partial
-    zeros: Zeros = "",  # matching of empty nodes: linear, dependent; "": linear if exact
+    zeros: Zeros = "",  # matching of empty nodes: linear, dependent; "":
+    # linear if exact
 ) -> CorefScores:  # fractions
     """Score predicted clusters against gold, by exact, head or partial match of mentions.
 
@@ -852,7 +866,9 @@ def _how(match: str, zeros: str) -> str:
 
 def _of_gaps(n: int) -> str:
     "Describe how mentions with gaps are matched, if there are any."
-    return f", {n:,} mention{'s' if n > 1 else ''} with gaps by their words" if n else ""
+    return (
+        f", {n:,} mention{'s' if n > 1 else ''} with gaps by their words" if n else ""
+    )
 
 
 def _of_rule(by_rule: int, mentions: int) -> str:
@@ -874,12 +890,12 @@ def _all_first(docs: list[Document]) -> bool:
             n += bool(head) and span.end > span.start
     return n > 9
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #9e27837c
 def _with_gaps(d: Document) -> int:
     "Count the mentions that have gaps."
     return sum(map(bool, _in_row(d, "words")))
 
-
+# %% ../../nbs/metrics/13_matching.ipynb #9f6370bc
 def _note(
     match: str, zeros: str, by_rule: int, mentions: int, unknown: bool, gaps: int
 ) -> str:

@@ -92,11 +92,15 @@ def _checked(power: float, level: float):
     "Refuse a level that is no probability, and a power that guessing has."
     if not 0 < level < 1:
         raise CallError(
-            f"level is {level}", "power", "give a fraction between 0 and 1, such as 0.05"
+            f"level is {level}",
+            "power",
+            "give a fraction between 0 and 1, such as 0.05",
         )
     if not 0.5 <= power < 1:
         raise CallError(
-            f"power is {power}", "power", "give a fraction from 0.5 to below 1, such as 0.8"
+            f"power is {power}",
+            "power",
+            "give a fraction from 0.5 to below 1, such as 0.8",
         )
 
 # %% ../../nbs/metrics/12_power.ipynb #79f6a138
@@ -119,7 +123,9 @@ def clusters_needed(
     "Find the smallest number of clusters with which a difference, as a fraction, is detectable."
     if not difference > 0:
         raise CallError(
-            f"difference is {difference}", "power", "give a fraction above 0, such as 0.02"
+            f"difference is {difference}",
+            "power",
+            "give a fraction above 0, such as 0.02",
         )
     few, many = 1, 2
     while detectable(noise, many, power, level) > difference:
@@ -145,12 +151,12 @@ def _check_samples(fewest: int):
             "two samples of each question are needed at least",
         )
 
-
+# %% ../../nbs/metrics/12_power.ipynb #3d6b6f0d
 def _variance_of_mean(samples: Samples) -> float:
     "Compute the variance that one draw per question adds to the mean over questions."
     return sum(float(np.var(c, ddof=1)) for c in samples.values()) / len(samples) ** 2
 
-
+# %% ../../nbs/metrics/12_power.ipynb #54913df4
 def _drawn(samples: Samples) -> tuple[float, int]:
     "Compute the variance that one draw per question adds to a mean, and the fewest samples of a question."
     fewest = min(map(len, samples.values()), default=0)

@@ -82,14 +82,15 @@ def _percent(value: float | None) -> str:
     "Write a fraction in percent; nothing where there is none."
     return "" if value is None else f"{100 * value:.1f}"
 
-
+# %% ../../nbs/metrics/14_rankings.ipynb #8472b886
 class Ranked(NamedTuple):
     "A system in a ranking."
 
     place: int  # from 1; equal scores share a place
     system: str
     score: Interval  # mean credit
-    letters: str  # tie groups: two systems share a letter where no test tells them apart
+    # tie groups: two systems share a letter where no test tells them apart
+    letters: str
 
     def row(self) -> dict[str, str]:
         "Make a row of a table, in percent."
@@ -106,7 +107,11 @@ def _intervals(c: Credits, resamples: int, seed: int) -> dict[str, Interval]:
     "Compute the mean credit of each system, with its interval."
     labels = np.repeat(np.arange(len(c.systems)), len(c.clusters))
     got = cluster_bootstrap(
-        c.values.ravel(), c.clusters * len(c.systems), resamples, seed=seed, groups=labels
+        c.values.ravel(),
+        c.clusters * len(c.systems),
+        resamples,
+        seed=seed,
+        groups=labels,
     )
     return dict(zip(c.systems, map(got.__getitem__, range(len(c.systems)))))
 
@@ -163,7 +168,9 @@ def _resampled_means(c: Credits, resamples: int, seed: int) -> np.ndarray:
     return drawn[:, :-1] / drawn[:, -1:]
 
 # %% ../../nbs/metrics/14_rankings.ipynb #c1786182
-def _resampled_scores(tasks: Sequence[Credits], resamples: int, seed: int) -> np.ndarray:
+def _resampled_scores(
+    tasks: Sequence[Credits], resamples: int, seed: int
+) -> np.ndarray:
     "Compute the scores of each system (a column) in each resample of the tasks' clusters."
     out = [_resampled_means(c, resamples, seed + k) for k, c in enumerate(tasks)]
     return np.mean(out, axis=0)
@@ -191,7 +198,7 @@ def _has_clusters(c: Credits) -> bool:
     "Tell whether the items are of two clusters at least."
     return len(set(c.clusters)) > 1
 
-
+# %% ../../nbs/metrics/14_rankings.ipynb #b50c5ee8
 def compare_rankings(
     a: Sequence[Credits],  # the tasks of one benchmark
     b: Sequence[Credits],  # of another

@@ -52,13 +52,13 @@ class Sampled(NamedTuple):
     between: float  # variance of the questions' means
     by_position: dict[int, float]  # accuracy by the place of the right option, from 0
 
-
+# %% ../../nbs/metrics/11_samples.ipynb #6efdb668
 def _mean(values: Iterable[float]) -> float:
     "Compute the mean; not a number of nothing."
     found = list(values)
     return sum(found) / len(found) if found else float("nan")
 
-
+# %% ../../nbs/metrics/11_samples.ipynb #9916a484
 def _variance(values: Sequence[float]) -> float:
     "Compute the mean squared distance from the mean."
     mean = _mean(values)
@@ -83,7 +83,9 @@ def _by_position(
     return {place: _mean(found[place]) for place in sorted(found)}
 
 # %% ../../nbs/metrics/11_samples.ipynb #949b48af
-def _check_asked(asked: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]]):
+def _check_asked(
+    asked: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]]
+):
     "Refuse samples of questions that were not asked."
     if strange := set(samples) - set(asked):
         raise DataError(
@@ -95,7 +97,8 @@ def _check_asked(asked: Mapping[str, Question], samples: Mapping[str, Sequence[A
 def score_samples(
     questions: Iterable[Question],  # that were asked
     samples: Mapping[str, Sequence[Answer]],  # all answers to each, by its id
-    position: Position = lambda q, sample: None,  # place of the right option in a sample
+    position: Position = lambda q, sample: None,  # place of the right
+    # option in a sample
 ) -> Sampled:
     "Score several answers to each question."
     asked = {q.id: q for q in questions}

@@ -99,7 +99,9 @@ def _places(labels: list, names: list) -> np.ndarray:
     return np.array(list(map(number.__getitem__, labels)), dtype=np.intp)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6bb14f66
-def _codes(where: str, name: str, labels: Iterable[Hashable]) -> tuple[list, np.ndarray]:
+def _codes(
+    where: str, name: str, labels: Iterable[Hashable]
+) -> tuple[list, np.ndarray]:
     "Number the labels 0, 1, … in sorted order."
     labels = _as_list(labels)
     _check_labels(where, name, labels)
@@ -122,7 +124,9 @@ def _same_length(where: str, **columns: Sized) -> None:
 def _check_whole(where: str, name: str, value: int, least: int):
     "Refuse a value that is no whole number, or too small."
     if not isinstance(value, int | np.integer) or value < least:
-        raise CallError(f"{name} is {value}", where, f"give a whole number from {least}")
+        raise CallError(
+            f"{name} is {value}", where, f"give a whole number from {least}"
+        )
 
 
 def _check(where: str, level: float = 0.95, resamples: int = 1, seed: int = 0):
@@ -155,17 +159,24 @@ def _weights(
         yield np.bincount(drawn.ravel(), minlength=m * clusters).reshape(m, clusters)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #7e8b657c
-def bootstrap_weights(clusters: int, resamples: int = 10_000, seed: int = 0) -> np.ndarray:
+def bootstrap_weights(
+    clusters: int, resamples: int = 10_000, seed: int = 0
+) -> np.ndarray:
     """Draw how often each cluster is in each resample: whole numbers, (resamples, clusters).
     Each row sums to `clusters`; `seed` is of numpy's PCG64."""
     _check("bootstrap_weights", resamples=resamples, seed=seed)
     if clusters < 1:
-        raise CallError(f"clusters is {clusters}", "bootstrap_weights", "give at least 1")
+        raise CallError(
+            f"clusters is {clusters}", "bootstrap_weights", "give at least 1"
+        )
     return np.concatenate(list(_weights(clusters, resamples, seed)))
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #48309c1c
 def _totals(
-    values: np.ndarray, rows: np.ndarray, columns: np.ndarray | None = None, width: int = 1
+    values: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray | None = None,
+    width: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     "Add up credits and items per cluster and group; clusters without items are dropped."
     columns = np.zeros(len(values), np.intp) if columns is None else columns
@@ -176,7 +187,9 @@ def _totals(
     return sums, np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
 
 
-def _cluster_totals(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cluster_totals(
+    values: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     "Add up credits and items per cluster."
     sums, items = _totals(values, rows)
     return sums[:, 0], items[:, 0]
@@ -191,7 +204,7 @@ def _resampled(table: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         [w.astype(float) @ table for w in _weights(len(table), resamples, seed)]
     )
 
-
+# %% ../../nbs/metrics/07_uncertainty.ipynb #3348db0f
 def _jackknife(sums: np.ndarray, items: np.ndarray) -> tuple[Any, Any]:
     "Standard error of a ratio of sums from leaving out each cluster (a row) in turn, and its degrees of freedom."
     k, total, n = len(items), sums.sum(0), items.sum(0)
@@ -199,7 +212,7 @@ def _jackknife(sums: np.ndarray, items: np.ndarray) -> tuple[Any, Any]:
     effective = n**2 / (items**2).sum(0)
     return np.sqrt((k - 1) / k * (moved**2).sum(0)), np.maximum(effective - 1, 1)
 
-
+# %% ../../nbs/metrics/07_uncertainty.ipynb #4aad9373
 def _t_bounds(sums: np.ndarray, items: np.ndarray, level: float) -> tuple[Any, Any]:
     "Ends of the interval of Student's t around a ratio of sums."
     from scipy.special import stdtrit  # late: half a second of CPU time to import
@@ -208,12 +221,12 @@ def _t_bounds(sums: np.ndarray, items: np.ndarray, level: float) -> tuple[Any, A
     value, half = sums.sum(0) / items.sum(0), stdtrit(df, (1 + level) / 2) * error
     return value - half, value + half
 
-
+# %% ../../nbs/metrics/07_uncertainty.ipynb #ae07b56b
 def _tails(level: float) -> list[float]:
     "Return the shares of resamples below the lower and the upper end of an interval."
     return [(1 - level) / 2, (1 + level) / 2]
 
-
+# %% ../../nbs/metrics/07_uncertainty.ipynb #d286aca4
 def _percentiles(top: np.ndarray, bottom: np.ndarray, level: float) -> tuple[Any, Any]:
     "Percentiles of ratios over resamples (rows)."
     low, high = np.quantile(top / bottom, _tails(level), axis=0)
@@ -237,7 +250,7 @@ def _cut(low: float, high: float, limits: tuple[float, float]) -> tuple[float, f
     "Cut an interval at the limits of its score."
     return float(max(low, limits[0])), float(min(high, limits[1]))
 
-
+# %% ../../nbs/metrics/07_uncertainty.ipynb #f37aec08
 def _interval(
     sums: np.ndarray,
     items: np.ndarray,
@@ -268,11 +281,15 @@ def _group_intervals(
     "Compute the interval of each group, a column of sums and items; groups of many clusters share the resamples."
     width = sums.shape[1]
     many = (items > 0).sum(0) >= FEW
-    drawn = _resampled(np.hstack([sums, items]), resamples, seed) if many.any() else None
+    drawn = (
+        _resampled(np.hstack([sums, items]), resamples, seed) if many.any() else None
+    )
     out = []
     for j in range(width):
         draws = (
-            (drawn[:, j], drawn[:, width + j]) if drawn is not None and many[j] else None
+            (drawn[:, j], drawn[:, width + j])
+            if drawn is not None and many[j]
+            else None
         )
         out.append(_interval(sums[:, j], items[:, j], draws, level, limits))
     return out
@@ -312,7 +329,8 @@ def cluster_bootstrap(
 # %% ../../nbs/metrics/07_uncertainty.ipynb #ec11cdaf
 def cluster_bootstrap(
     values: ArrayLike,  # credit of each item, 0 to 1 as a rule; NaN is left out
-    clusters: Iterable[Hashable],  # what each item shares with others, such as its document
+    clusters: Iterable[Hashable],  # what each item shares with others,
+    # such as its document
     resamples: int = 10_000,  # of the bootstrap
     level: float = 0.95,  # confidence
     seed: int = 0,  # of the bootstrap: same seed, same interval

@@ -23,7 +23,9 @@ def _check_length(length: int):
         raise CallError(f"a window of {length} tokens", do="say 1 or more")
 
 
-def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> list[int]:
+def window_starts(
+    sentences: Sequence[Sequence[Any]], length: int = LENGTH
+) -> list[int]:
     "Find the first sentence of each window, by the released rule."
     _check_length(length)
     out, k = [0] if sentences else [], 1
@@ -85,10 +87,13 @@ def split(
     return windows
 
 # %% ../../nbs/metrics/02_windows.ipynb #3e3885f4
-_Inside = dict[int, list[int]]  # cluster -> indices of its mentions that are in a window
+# cluster -> indices of its mentions that are in a window
+_Inside = dict[int, list[int]]
 
 
-def _inside(d: Document, starts: list[int], size: int) -> tuple[list[_Inside], list[Span]]:
+def _inside(
+    d: Document, starts: list[int], size: int
+) -> tuple[list[_Inside], list[Span]]:
     "List for each window: cluster -> indices of its mentions inside; and list the mentions over an end."
     parts: list[_Inside] = [{} for _ in starts]
     lost, stops = [], [*starts[1:], size]
@@ -151,7 +156,9 @@ def _windows_of(
     return (lambda t: _released_windows(t, whole, size, length)), whole + 1
 
 # %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
-def _token_starts(sentences: Sequence[Sequence[str]], length: int) -> tuple[list[int], int]:
+def _token_starts(
+    sentences: Sequence[Sequence[str]], length: int
+) -> tuple[list[int], int]:
     "Find the first token of each window, and the number of tokens."
     tokens = _bounds(sentences)
     return [tokens[s] for s in window_starts(sentences, length)], tokens[-1]
@@ -185,7 +192,10 @@ class Pairs:
     "Gold documents with their predictions."
 
     def __init__(
-        self, pairs: list[tuple[Document, Document]], missing: list[str], extra: list[str]
+        self,
+        pairs: list[tuple[Document, Document]],
+        missing: list[str],
+        extra: list[str],
     ):
         """Keep pairs of gold and predicted documents, the keys of gold without a prediction (it is empty),
         and the keys of predictions without gold (set aside)."""
@@ -233,7 +243,7 @@ def _check_sizes(g: Document, p: Document):
             "they are of different texts, or one is a window of the other",
         )
 
-
+# %% ../../nbs/metrics/02_windows.ipynb #52aafb10
 def _check_words(g: Document, p: Document):
     "Refuse a prediction on other words."
     if difference := other_words(g.tokens, p.tokens):
@@ -244,7 +254,7 @@ def _check_words(g: Document, p: Document):
             "are read",
         )
 
-
+# %% ../../nbs/metrics/02_windows.ipynb #5db5f14f
 def _check_offsets(g: Document, p: Document):
     "Refuse predicted mentions beyond the end of gold's text."
     if over := _beyond(p, g.size):
@@ -346,7 +356,9 @@ def _text_of(g: Document, p: Document) -> Sequence[Sequence[str]]:
     return text
 
 
-def _cut_pair(g: Document, p: Document, mode: WindowMode, length: int) -> Iterator[Unit]:
+def _cut_pair(
+    g: Document, p: Document, mode: WindowMode, length: int
+) -> Iterator[Unit]:
     "Yield the windows of a book, with the clusters of both sides."
     text = _text_of(g, p)
     of_gold = _cut(g.clusters, text, mode, length)

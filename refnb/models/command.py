@@ -35,7 +35,7 @@ from .registry import Entry, changed_record, record_of, refuse_settings
 def _as_line(shown: dict[str, Any]) -> bytes:
     return msgspec.json.encode(shown) + b"\n"
 
-
+# %% ../../nbs/models/04_command.ipynb #7f3e16e4
 def _shown_question(q: Question) -> dict[str, Any]:
     "Return what a program sees of a question."
     return {
@@ -47,13 +47,13 @@ def _shown_question(q: Question) -> dict[str, Any]:
         "meta": q.meta,
     }
 
-
+# %% ../../nbs/models/04_command.ipynb #6d64f64c
 def _shown_document(d: Document, seeds: bool) -> dict[str, Any]:
     "Return what a program sees of a document; with `seeds`, its clusters by name."
     names = dict(zip(d.names, d.clusters)) if seeds else d.names
     return {"id": d.doc_key, "sentences": d.sentences, "names": names}
 
-
+# %% ../../nbs/models/04_command.ipynb #47537495
 def _line_of(item: Question | Document, seeds: bool = False) -> bytes:
     "Write a question or document as a line of JSON, without the gold answer; with `seeds`, clusters are shown."
     if isinstance(item, Question):
@@ -123,7 +123,9 @@ def _check_id(key: Any, asked: Mapping[str, Any], answered: set[str], where: str
 def _as_said(key: str, item: Any, fields: dict[str, Any], where: str) -> Said:
     "Convert the fields of a line to the answer of a question or document."
     if not isinstance(item, Question):
-        return _inside(msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where)
+        return _inside(
+            msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where
+        )
     if "choice" in fields:
         return as_answer(item, fields["choice"])
     answer = msgspec.convert({"id": key, **fields}, Answer)
@@ -139,7 +141,7 @@ def _no_answer(key: str, e: Exception, shown: str, where: str) -> DataError:
         "write chosen, scores, choice, clusters or error",
     )
 
-
+# %% ../../nbs/models/04_command.ipynb #20ea200b
 def _read_output(
     line: bytes, asked: Mapping[str, Any], answered: set[str], where: str
 ) -> Said:
@@ -175,7 +177,9 @@ def _parts(item: Question | Document, window: int, seeds: bool = False) -> list[
         return [_Part(item.doc_key, item, _line_of(item, seeds))]
     out, start = [], 0
     for w in split(Document(item.doc_key, item.sentences), window):
-        line = _as_line({"id": w.doc_key, "sentences": w.sentences, "names": item.names})
+        line = _as_line(
+            {"id": w.doc_key, "sentences": w.sentences, "names": item.names}
+        )
         out.append(_Part(w.doc_key, w, line, start, item.doc_key))
         start += w.size
     return out or [_Part(item.doc_key, item, _line_of(item))]
@@ -227,20 +231,20 @@ class _Proof(Record):
     names: tuple[str, ...] = ()  # of a linker's clusters
     error: str = ""
 
-
+# %% ../../nbs/models/04_command.ipynb #90b37ceb
 def canary_line(d: Document) -> bytes:
     "Write a canary as a line that requests the words, too."
     return _as_line(
         {"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True}
     )
 
-
+# %% ../../nbs/models/04_command.ipynb #b168916a
 def _not_an_answer(line: bytes) -> str:
     "Describe a line that is no answer to a canary."
     shown = line.decode("utf-8", "replace").strip()[:120]
     return f"it wrote {shown!r}, which is not an answer to a document"
 
-
+# %% ../../nbs/models/04_command.ipynb #0ad10fcc
 def _canary_answer(line: bytes, d: Document, where: str) -> _Proof | str:
     "Read a program's answer to a canary; return an error text if it is malformed."
     try:
@@ -273,7 +277,7 @@ def words_fault(tokens: Sequence[str], words: Sequence[str]) -> str:
 def _phrase(d: Document, s: Span) -> str:
     return repr(" ".join(d.tokens[s.start : s.end + 1]))
 
-
+# %% ../../nbs/models/04_command.ipynb #cbd8cba3
 def _split_fault(d: Document, cluster: Mapping[Span, int]) -> str:
     """Describe a mention that is not found or not joined with the first of its cluster; "" if there is none."""
     for c in d.clusters:
@@ -285,7 +289,7 @@ def _split_fault(d: Document, cluster: Mapping[Span, int]) -> str:
                 return f"it does not join {_phrase(d, c[0])} and {_phrase(d, m)}"
     return ""
 
-
+# %% ../../nbs/models/04_command.ipynb #1e922574
 def _numbers(clusters: Clusters) -> dict[Span, int]:
     "Number the clusters: each mention's number."
     cluster: dict[Span, int] = {}
@@ -293,7 +297,7 @@ def _numbers(clusters: Clusters) -> dict[Span, int]:
         cluster.update(dict.fromkeys(spans, i))
     return cluster
 
-
+# %% ../../nbs/models/04_command.ipynb #2d5d3ad4
 def clusters_fault(d: Document, found: Clusters) -> str:
     "Describe the first error in the clusters of a text with undisputed gold; further clusters do not matter."
     cluster = _numbers(found)
@@ -332,7 +336,7 @@ def _last_line(errors: Sequence[bytes]) -> str:
         else ""
     )
 
-
+# %% ../../nbs/models/04_command.ipynb #04a2dc70
 class _Process:
     "A running program and a queue of its output lines."
 
@@ -371,7 +375,8 @@ class _Process:
                 pipe.write(line)
             pipe.flush() if more else pipe.close()
         except (BrokenPipeError, ValueError, OSError):
-            pass  # it ended before reading everything: its answers or its status show it
+            # it ended before reading everything: its answers or its status show it
+            pass
 
     def _read(self):
         for line in self.p.stdout or []:
@@ -451,7 +456,9 @@ class CommandSystem(BaseSystem):
 
     @property
     def needs(self) -> str:
-        return f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
+        return (
+            f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
+        )
 
     @property
     def cost(self) -> str:
@@ -463,7 +470,10 @@ class CommandSystem(BaseSystem):
         return {p.name: _file_hash(p) for p in paths if p.is_file()}
 
     def identity(self, task: Task) -> Identity:
-        settings: dict[str, Any] = {"command": self.words, "version": self.entry.version}
+        settings: dict[str, Any] = {
+            "command": self.words,
+            "version": self.entry.version,
+        }
         return Identity(
             settings | ({"window": self.entry.window} if self.entry.window else {}),
             data=self._files(),
@@ -557,17 +567,17 @@ def _changed(name: str, e: CommandEntry, changed: Mapping[str, Any]) -> CommandE
     refuse_settings(name, {k: v for k, v in changed.items() if k not in _SETTINGS})
     return changed_record(e, changed, "a program")
 
-
+# %% ../../nbs/models/04_command.ipynb #3992830c
 def _named(name: str, e: CommandEntry) -> str:
     return variant_name(name, {"window": e.window} if e.window else {})
 
-
+# %% ../../nbs/models/04_command.ipynb #6b5055a8
 def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry; the command runs in the folder of its YAML file."
     e = _changed(entry.name, record_of(entry, CommandEntry), changed)
     return CommandSystem(_named(entry.name, e), e, entry.path.parent.resolve())
 
-
+# %% ../../nbs/models/04_command.ipynb #cbbb8105
 def named_command(name: str, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from a name such as `command/python3 mine.py`."
     e = _changed(name, CommandEntry(name.removeprefix("command/")), changed)

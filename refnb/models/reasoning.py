@@ -45,7 +45,9 @@ class Split(NamedTuple):
 def _of_parts(answer: list[str], thought: list[str], is_open: bool) -> Split:
     "Join the collected parts of a reply."
     return Split(
-        "".join(answer).lstrip(), "\n".join(filter(None, map(str.strip, thought))), is_open
+        "".join(answer).lstrip(),
+        "\n".join(filter(None, map(str.strip, thought))),
+        is_open,
     )
 
 # %% ../../nbs/models/06_reasoning.ipynb #1c4b23c3

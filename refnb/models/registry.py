@@ -17,7 +17,12 @@ from ..core.types import CallError, FormatError, Record, RefnbError, nearest
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_yaml
 from ..core.runs import split_hash
-from ..core.extensions import card_files, entry_points, load_entry_point, named_object
+from refnb.core.extensions import (
+    card_files,
+    entry_points,
+    load_entry_point,
+    named_object,
+)
 from ..benchmarks.tasks import Shape
 from .systems import FunctionSystem, System, split_name
 
@@ -78,7 +83,7 @@ def _is_pair_model(kind: str | None, data: Mapping[str, Any]) -> bool:
         return True
     return kind is None and "tokens" in data
 
-
+# %% ../../nbs/models/01_registry.ipynb #d1776800
 def _kind_of_fields(data: Mapping[str, Any]) -> str:
     "Infer the kind of an entry that names none."
     for field, kind in _BY_FIELD.items():
@@ -123,7 +128,7 @@ def _check_name(name: Any, path: Path):
             "leave out brackets, @ and outer blanks",
         )
 
-
+# %% ../../nbs/models/01_registry.ipynb #8f6ed1cd
 def _entry(name: str, fields: dict[str, Any], path: Path) -> Entry:
     "Make an entry of a file's fields."
     try:
@@ -131,7 +136,7 @@ def _entry(name: str, fields: dict[str, Any], path: Path) -> Entry:
     except CallError as e:
         raise FormatError(e.what, f"{path}, {name}", e.do) from None
 
-
+# %% ../../nbs/models/01_registry.ipynb #c31435d7
 def _read(path: Path) -> Iterator[Entry]:
     "Yield the entries of a file."
     data = read_yaml(path, dict[str, Any])
@@ -151,7 +156,9 @@ class Registry(NamedTuple):
 
 # %% ../../nbs/models/01_registry.ipynb #b651f83a
 # data of one scorer; files in your own folder may have any name
-_NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
+_NOT_SYSTEMS = {
+    packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")
+}
 
 
 def numbered(name: str) -> list[str]:
@@ -162,7 +169,9 @@ def numbered(name: str) -> list[str]:
     if not (opened and between and closed and first.isdecimal() and last.isdecimal()):
         return [name]
     if len(first) > 3 or len(last) > 3:
-        raise FormatError(f"{name!r} covers too many systems", do="number them below 1000")
+        raise FormatError(
+            f"{name!r} covers too many systems", do="number them below 1000"
+        )
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
 # %% ../../nbs/models/01_registry.ipynb #196fc933
@@ -173,7 +182,7 @@ def _twice(entry: Entry, first: Entry) -> str:
         f"choose another"
     )
 
-
+# %% ../../nbs/models/01_registry.ipynb #f4e5d1eb
 def _enter(found: Registry, entry: Entry):
     "Add an entry, under all names that it covers."
     first = found.entries.setdefault(entry.name, entry)
@@ -181,7 +190,7 @@ def _enter(found: Registry, entry: Entry):
         found.doubled[entry.name] = _twice(entry, first)
     found.numbered.update(dict.fromkeys(numbered(entry.name), first))
 
-
+# %% ../../nbs/models/01_registry.ipynb #34b15695
 def _enter_file(found: Registry, path: Path):
     "Add the entries of a file, or the error in reading it."
     try:
@@ -205,7 +214,9 @@ def registry(s: Settings | None = None) -> Registry:
     folder = your_folder("systems", s)
     return _registry(
         folder,
-        tuple((str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder])),
+        tuple(
+            (str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder])
+        ),
     )
 
 
@@ -221,7 +232,7 @@ def _words(text: str) -> list[str]:
     "Split a list at its commas."
     return list(map(str.strip, filter(None, text.split(","))))
 
-
+# %% ../../nbs/models/01_registry.ipynb #29f1749b
 def _from_text(kind: Any, text: str) -> Any:
     "Read a setting from the command line: commas separate a list, a bracket begins JSON."
     if get_origin(kind) is tuple and not text.startswith("["):
@@ -230,7 +241,7 @@ def _from_text(kind: Any, text: str) -> Any:
         return msgspec.json.decode(text)
     return text
 
-
+# %% ../../nbs/models/01_registry.ipynb #7dc2072e
 def _field(kind: Any, value: Any) -> Any:
     "Convert a value to a field's type; in text from the command line, commas separate a list."
     if isinstance(value, str):
@@ -241,12 +252,12 @@ def _field(kind: Any, value: Any) -> Any:
 def _kinds(record: type[Record]) -> dict[str, Any]:
     return {f.name: f.type for f in msgspec.structs.fields(record)}
 
-
+# %% ../../nbs/models/01_registry.ipynb #55f86cc6
 def _is_group(kind: Any) -> bool:
     "Tell whether a field's type is a record."
     return isinstance(kind, type) and issubclass(kind, Record)
 
-
+# %% ../../nbs/models/01_registry.ipynb #d1cf0d46
 def _group_of(kind: Any) -> Any:
     "Return the record type within `Price|None`."
     for k in get_args(kind):
@@ -254,7 +265,7 @@ def _group_of(kind: Any) -> Any:
             return k
     return kind
 
-
+# %% ../../nbs/models/01_registry.ipynb #ed663a01
 def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, Any]:
     "Place one changed setting; a dotted name reaches into a group."
     name, _, inner = key.partition(".")
@@ -303,7 +314,9 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
             new = _placed(type(record), key, value, what)
         except (msgspec.MsgspecError, TypeError) as e:
             raise CallError(
-                f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)
+                f"{key} cannot be {value!r}",
+                what,
+                _choices(type(record), key) or str(e),
             ) from None
         for name, x in new.items():
             data[name] = (
@@ -370,7 +383,8 @@ def refuse_asking(name: str, changed: Mapping[str, Any]):
         )
     if changed.keys() & {"form", "order"}:
         raise CallError(
-            f"{name} is not a language model", do="form and order are for language models"
+            f"{name} is not a language model",
+            do="form and order are for language models",
         )
 
 # %% ../../nbs/models/01_registry.ipynb #6454f4b5
@@ -428,12 +442,12 @@ def _turned_entry(base: str, r: Registry) -> Entry | None:
     entry = r.entries.get(base.removesuffix(TURNED))
     return entry if entry and entry.kind == "pair-model" else None
 
-
+# %% ../../nbs/models/01_registry.ipynb #234fd272
 def _entry_of(base: str, r: Registry) -> Entry | None:
     "Return the entry that makes the system of this name; a pair model may have a suffix."
     return r.entries.get(base) or r.numbered.get(base) or _turned_entry(base, r)
 
-
+# %% ../../nbs/models/01_registry.ipynb #3da3268d
 def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | None:
     "Return a function that makes the system of this name, or None."
     r = registry(s)
@@ -476,16 +490,17 @@ def _unknown(system: str, base: str, s: Settings) -> RefnbError:
         do=nearest(system, system_names(s)),
     )
 
-
+# %% ../../nbs/models/01_registry.ipynb #50f24faf
 def _given_system(system: Callable | System, changed: Mapping[str, Any]) -> System:
     "Return a given system, or make one of a function; neither has settings."
     made = system if isinstance(system, System) else FunctionSystem(system)
     refuse_settings(made.name, changed)
     return made
 
-
+# %% ../../nbs/models/01_registry.ipynb #e0b9aed0
 def find_system(
-    system: "str|Callable|System",  # a name (`refnb list systems`), a function, or a system
+    system: "str|Callable|System",  # a name (`refnb list systems`), a function,
+    # or a system
     s: Settings | None = None,  # settings with the folder of your own systems
     **changed,  # single settings, such as constraint="regex"
 ) -> System:

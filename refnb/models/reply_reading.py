@@ -100,7 +100,9 @@ _MARKUP = re.compile(
     r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~|</?(?:b|i|em|u|strong|p|br|span|code|div|li|ul|h\d)\b[^<>\n]{0,80}>|\\(?:text|textbf|mathrm|mathbf|mathit|boldsymbol)\b|\\[()\[\]]|[*$#{}\\]+|(?<![^\W_])_+|_+(?![^\W_])|(?<!\w)'(?=')",
     re.I | re.M,
 )
-_BULLET = re.compile(r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\(?\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M)
+_BULLET = re.compile(
+    r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\(?\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M
+)
 
 
 def _bare(text: str) -> str:
@@ -126,7 +128,9 @@ def _key(word: str) -> str:
     word = word.casefold()
     if word.isascii():
         return word
-    return "".join(filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word)))
+    return "".join(
+        filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word))
+    )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1141aa84
 _NONES = (
@@ -147,7 +151,7 @@ def _shorter(name: str) -> Iterator[str]:
     if name == NONE:
         yield from _NONES
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #1de916fe
 @lru_cache(maxsize=4096)
 def _short_keys(name: str) -> tuple[tuple[str, ...], ...]:
     return tuple(map(_keys, _shorter(name)))
@@ -159,7 +163,9 @@ def _in_full(first: dict[str, int]) -> dict[tuple[str, ...], _Phrase]:
     for name, option in first.items():
         key = _keys(name)
         same = found[key].options if key in found else ()
-        found[key] = _Phrase((*same, option), proper=len(key) == 1 and name[:1].isupper())
+        found[key] = _Phrase(
+            (*same, option), proper=len(key) == 1 and name[:1].isupper()
+        )
     return found
 
 # %% ../../nbs/models/07_reply_reading.ipynb #e34de121
@@ -183,7 +189,7 @@ def _by_first_word(found: dict[tuple[str, ...], _Phrase]) -> _Phrases:
             out.setdefault(key[0], {})[key] = phrase
     return out
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #7bee6c2c
 @lru_cache(maxsize=1024)
 def _phrases(names: tuple[str, ...], extra: str) -> _Phrases:
     "Index the phrases that name options by their first word."
@@ -267,7 +273,12 @@ def _with_names(text: str, shown: Shown) -> str:
         n, p = _longest(keys, i, phrases.get(keys[i], {}))
         start, end = words[i].start(), words[i + max(n, 1) - 1].end()
         if p and _is_named(
-            text, start, end, p, at > 0 and start == at + 1, _follows(keys, i + n, phrases)
+            text,
+            start,
+            end,
+            p,
+            at > 0 and start == at + 1,
+            _follows(keys, i + n, phrases),
         ):
             out += [text[at:start], *(chr(NAMES + o) for o in p.options)]
             at = end + 2 * text.startswith("'s", end)
@@ -276,7 +287,7 @@ def _with_names(text: str, shown: Shown) -> str:
             i += 1
     return "".join([*out, text[at:]])
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #9ecb3c12
 def _longest(
     keys: list[str], i: int, known: dict[tuple[str, ...], _Phrase]
 ) -> tuple[int, _Phrase | None]:
@@ -286,7 +297,7 @@ def _longest(
             return len(key), p
     return 0, None
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #8d74ed90
 def _follows(keys: list[str], i: int, phrases: _Phrases) -> bool:
     "Tell whether a name begins at a word."
     return i < len(keys) and _longest(keys, i, phrases.get(keys[i], {}))[0] > 0
@@ -305,9 +316,11 @@ def _is_led(before: str) -> bool:
     "Tell whether a text before a letter ends with a line break or an announcement of an answer."
     if not before.strip() or re.search(r"\n\W*$", before):
         return True
-    return bool(re.search(_role("nouns", "links", "choosing") + r"\W{0,4}$", before, re.I))
+    return bool(
+        re.search(_role("nouns", "links", "choosing") + r"\W{0,4}$", before, re.I)
+    )
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #177c56f6
 def _is_initial(before: str, after: str) -> bool:
     "Tell whether a capital letter in this context is an initial or the number of something."
     if re.search(_role("initials") + r"\.? $", before, re.I):
@@ -316,7 +329,7 @@ def _is_initial(before: str, after: str) -> bool:
         re.search(r"[A-Z]\w*\.? $", before) and re.match(r"\. [A-Z]", after)
     )
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #c7a225bc
 def _acts(text: str, end: int) -> bool:
     "Tell whether a stop or a verb follows a letter that could be a word."
     return bool(
@@ -399,7 +412,7 @@ def _is_echo(alone: list[int | None], n: int) -> bool:
     "Tell whether the first lines are all n options in their order."
     return n > 1 and alone[:1] == [0] and alone[:n] == list(range(n))
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #16c31b89
 def _without_echo(text: str, shown: Shown) -> str:
     "Remove a list of all options, which repeats the prompt."
     for d in filter(None, shown.descriptions):
@@ -474,7 +487,7 @@ def _has_name(words: list[str]) -> bool:
             return True
     return False
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #ffdf6dda
 def _leads(gap: str) -> bool:
     "Tell whether a text before an option has only a few words, and neither a name nor a doubt."
     words = re.findall(r"\w+(?:'\w+)?", gap)
@@ -482,7 +495,7 @@ def _leads(gap: str) -> bool:
         return False
     return not re.search(r"[;.]", gap) and not _DOUBT.search(gap)
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #fe25cee2
 def _led(before: str, *roles: str) -> bool:
     "Tell whether a text leads directly from a word of these roles to an option."
     end = -1
@@ -562,19 +575,23 @@ def _closes(before: str, after: str) -> bool:
         return True
     return bool(_LAST.search(before)) and not re.search(r"\w", after)
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #644f3f01
 def _is_meant(before: str, after: str, letter: bool) -> bool:
     "Tell whether an option is in a statement about the meaning, or is a letter that closes a sentence."
     if _led(before[-100:], "meaning") or _MENTION.search(before[-40:]):
         return True
     return letter and _closes(before, after)
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #11b3ffca
 def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> int:
     "Grade how surely an option is the answer, from its context."
     if _final().search(before[-160:]):
         return FINAL
-    if _announced(before) or _led(before[-80:], "choosing") or _REFERS.search(before[-40:]):
+    if (
+        _announced(before)
+        or _led(before[-80:], "choosing")
+        or _REFERS.search(before[-40:])
+    ):
         return STRONG
     if _affirmed(after):
         return STRONG
@@ -592,7 +609,8 @@ def _joined() -> re.Pattern[str]:
     "Return an expression for a conjunction of two options."
     words = rf"(?:,?\s*(?:(?P<either>{_role('or')}|/)|{_role('and')}|&)\s*|,\s*)"
     return re.compile(
-        rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?", re.I
+        rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?",
+        re.I,
     )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #18632060
@@ -611,10 +629,12 @@ def _around(sentence: str) -> list[tuple[str, str, str, int]]:
     ends = [*map(re.Match.start, found), len(sentence)]
     out = []
     for m, begin, end in zip(found, begins, ends[1:]):
-        out.append((m[0], sentence[begin : m.start()], sentence[m.end() : end], m.end()))
+        out.append(
+            (m[0], sentence[begin : m.start()], sentence[m.end() : end], m.end())
+        )
     return out
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #f0b3507b
 def _units(sentence: str, line: int) -> list[_Unit]:
     "List the options that a sentence gives, without denied ones."
     alone = _empty(re.sub(_U, "", sentence), "filler", "nouns", "not_before", "but")
@@ -644,7 +664,7 @@ UNABLE = "says that it cannot tell"
 def _options(units: list[_Unit]) -> set[int]:
     return {u.option for u in units}
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #24ce3bd9
 def _only(units: list[_Unit], shown: Shown) -> Reading:
     "Return the single option that all units name, or the reason for none."
     options = _options(units)
@@ -744,12 +764,12 @@ def _all_units(sentences: list[str]) -> list[_Unit]:
             out += _units(s, i)
     return out
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #39389e57
 def _names_nothing(sentence: str) -> bool:
     "Tell whether a sentence says what the mention refers to, and names no option."
     return bool(_LABELLED.search(sentence)) and not re.search(_U, sentence)
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #37689bb3
 def _labelled(sentences: list[str]) -> list[_Unit]:
     "List the sentences that say what the mention refers to, and name no option."
     out = []
@@ -758,7 +778,7 @@ def _labelled(sentences: list[str]) -> list[_Unit]:
             out.append(_Unit(-1, STRONG, False, i))
     return out
 
-
+# %% ../../nbs/models/07_reply_reading.ipynb #3f7ad44a
 def _of_text(text: str, shown: Shown, cut: bool = False) -> Reading:
     "Read a text without containers; a truncated one has to announce its answer."
     sentences = _asserted(_signed(text, shown))

@@ -111,7 +111,9 @@ def _keys(system: System, item: Question | Document) -> list[str]:
     return [record_key(_key(item), k) for k in range(n)]
 
 
-def _keys_of(system: System, items: Iterable[Question | Document]) -> dict[str, list[str]]:
+def _keys_of(
+    system: System, items: Iterable[Question | Document]
+) -> dict[str, list[str]]:
     "List the record keys of each item."
     return {_key(x): _keys(system, x) for x in items}
 
@@ -151,14 +153,14 @@ def tolerated(tolerate: float, task: Task, total: int) -> int:
     _check_tolerance(tolerate)
     return int(tolerate * total) if tolerate < 1 else int(tolerate)
 
-
+# %% ../../nbs/models/02_running.ipynb #4d45b340
 def _journal_failures(o: Opened, failures: list[Failure]):
     "Write tolerated failures to the journal, as answers without a choice."
     with o.run.writing() as w:
         for f in failures:
             w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
 
-
+# %% ../../nbs/models/02_running.ipynb #93fedd6d
 def _counted(failures: list[Failure]) -> str:
     "Count the kinds of failures, the most frequent first."
     return ", ".join(
@@ -166,13 +168,13 @@ def _counted(failures: list[Failure]) -> str:
         for kind, n in Counter(map(attrgetter("kind"), failures)).most_common()
     )
 
-
+# %% ../../nbs/models/02_running.ipynb #94b681d4
 def _failed_of(failures: list[Failure], asked: int) -> str:
     "Describe how many questions failed, of which kinds, and the first one."
     first, kinds = failures[0], _counted(failures)
     return f"{len(failures)} of {asked} failed ({kinds}); the first is {first.id}: {first.what}"
 
-
+# %% ../../nbs/models/02_running.ipynb #e92fda95
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
     "Raise an error with the number and kinds of failed questions and a remedy."
     do = failures[0].do or "rerun the command: it retries only these"
@@ -213,7 +215,7 @@ def _credits(run: Run, questions: Sequence[Question]) -> dict[str, Any]:
     by_id = {q.id: q for q in questions}
     return {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
 
-
+# %% ../../nbs/models/02_running.ipynb #7a1afd70
 def write_run_summary(
     run: Run,
     task: Task,
@@ -264,7 +266,7 @@ def _has_summary(run: Run, task: Task) -> bool:
         return False
     return _covers_gold(task, old.gold)
 
-
+# %% ../../nbs/models/02_running.ipynb #c42502a5
 def is_complete(o: Opened, failures: int = 0) -> bool:
     """Tell whether a run is complete with at most `failures` unanswered questions; otherwise it is to be resumed."""
     if not _is_whole(o, failures):
@@ -273,7 +275,7 @@ def is_complete(o: Opened, failures: int = 0) -> bool:
         write_run_summary(o.run, o.task, o.system)
     return True
 
-
+# %% ../../nbs/models/02_running.ipynb #d38ec36d
 def finish(o: Opened, failures: int = 0) -> Run:
     """Complete a run that misses nothing, write its summary, and return the run, complete or not.
     At most `failures` unanswered questions are tolerated."""
@@ -294,10 +296,11 @@ def run(
     s: Settings | None = None,  # settings with the folder of runs
     progress: Progress | None = None,  # called with the numbers of
     # answered and of all items
-    on_summary: Callable[[Any], None] | None = None,  # called at the end with a server's
-    # usage summary
+    on_summary: Callable[[Any], None] | None = None,  # called at the end with a
+    # server's usage summary
     tolerate: float = 0,  # failures that a complete run may have; below 1: a share
-    **settings,  # of the system, such as constraint="regex", order="reversed" or budget=2.5
+    **settings,  # of the system, such as constraint="regex",
+    # order="reversed" or budget=2.5
 ) -> Run:  # complete if everything is answered
     """Evaluate a system on a task; interrupted runs resume.
 

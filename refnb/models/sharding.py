@@ -104,7 +104,9 @@ def _failed_shards(faults: Sequence[str], shards: int, folder: Path) -> DataErro
     )
 
 # %% ../../nbs/models/03_sharding.ipynb #cc216dd3
-def _start(ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float) -> dict[Any, int]:
+def _start(
+    ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float
+) -> dict[Any, int]:
     "Start a Ray task for each shard; return the shards' numbers by task."
     work = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(_answer_shard)
     folder, tasks = str(o.run.folder.resolve()), {}
@@ -112,7 +114,7 @@ def _start(ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float) -> dict
         tasks[work.remote(folder, part, f"{k + 1}of{len(parts)}", o.system, o.task)] = k
     return tasks
 
-
+# %% ../../nbs/models/03_sharding.ipynb #90422c57
 def _on_cluster(
     o: Opened, address: str, shards: int, gpus: float, progress: Progress | None
 ):

@@ -149,7 +149,9 @@ def _of_index(q: Question, index: int) -> Answer:
 def _of_same(q: Question, answer: Answer) -> Answer:
     "Return an answer, which must be to this question."
     if answer.id != q.id:
-        raise DataError(f"was answered with the answer of {answer.id}", f"question {q.id}")
+        raise DataError(
+            f"was answered with the answer of {answer.id}", f"question {q.id}"
+        )
     return answer
 
 # %% ../../nbs/models/00_systems.ipynb #9fbf8932
@@ -181,7 +183,8 @@ def _parsed_clusters(d: Document, reply: Any) -> ClusterAnswer:
         return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
     except msgspec.ValidationError as e:
         raise DataError(
-            f"was answered with something other than clusters: {e}", f"document {d.doc_key}"
+            f"was answered with something other than clusters: {e}",
+            f"document {d.doc_key}",
         ) from None
 
 
@@ -198,7 +201,7 @@ def _type_name(x: Any) -> str:
     "Return the whole name of an object's type."
     return f"{type(x).__module__}.{type(x).__qualname__}"
 
-
+# %% ../../nbs/models/00_systems.ipynb #0292104a
 def _code_of(f: Callable) -> str:
     "Describe a function without source: its bytecode, or the name of its type."
     code = getattr(f, "__code__", None)
@@ -207,7 +210,7 @@ def _code_of(f: Callable) -> str:
     constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
     return repr((code.co_code, constants, code.co_names))
 
-
+# %% ../../nbs/models/00_systems.ipynb #686084d2
 def _function_id(f: Callable) -> str:
     "Hash a function's source or bytecode to 16 hex digits."
     f = inspect.unwrap(f)
@@ -239,10 +242,12 @@ def _no_field(task: Task, field: str) -> str:
 def _named(item: Question | Document) -> str:
     "Name a question or document in an error."
     return (
-        f"question {item.id}" if isinstance(item, Question) else f"document {item.doc_key}"
+        f"question {item.id}"
+        if isinstance(item, Question)
+        else f"document {item.doc_key}"
     )
 
-
+# %% ../../nbs/models/00_systems.ipynb #b81bf63f
 class FunctionSystem(BaseSystem):
     "A system made of a Python function."
 
@@ -290,7 +295,9 @@ class FunctionSystem(BaseSystem):
             return why
         if not self.field or (task.known and not task.here):
             return ""
-        return no_names(task) if task.shape == "clusters" else _no_field(task, self.field)
+        return (
+            no_names(task) if task.shape == "clusters" else _no_field(task, self.field)
+        )
 
     def _reply(self, x: Question | Document) -> Any:
         "Call the function."
@@ -308,7 +315,11 @@ class FunctionSystem(BaseSystem):
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
             reply = self._reply(x)
-            yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
+            yield (
+                as_answer(x, reply)
+                if task.shape == "choice"
+                else _as_clusters(x, reply)
+            )
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:

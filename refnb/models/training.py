@@ -47,7 +47,9 @@ def _rate(r: Schedule, step: int, total: int) -> float:
     "Return the learning rate of a step."
     rising = math.ceil(r.warmup * total)
     return r.lr * (
-        step / rising if step < rising else max(0.0, total - step) / max(1, total - rising)
+        step / rising
+        if step < rising
+        else max(0.0, total - step) / max(1, total - rising)
     )
 
 # %% ../../nbs/models/05_training.ipynb #852dd31e
@@ -79,7 +81,8 @@ class Entry(Record, omit_defaults=False):
     id: str  # "17", or "epoch 2"
     step: int  # steps so far
     epoch: int  # from 1; 0: before training
-    loss: float | None  # on the batch before the step; for an epoch, the mean of its steps
+    # on the batch before the step; for an epoch, the mean of its steps
+    loss: float | None
     lr: float | None = None  # learning rate
     held_out: float | None = None  # score after an epoch
 
@@ -156,7 +159,9 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Any], str]:
             head = (f.metadata() or {}).get("said", "")
             tensors = {k: f.get_tensor(k) for k in f.keys()}
     except (OSError, SafetensorError) as e:
-        raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
+        raise FormatError(
+            f"cannot be read ({str(e).splitlines()[0]})", str(path)
+        ) from None
     digest, _, note = head.partition(" ")
     if digest != _digest(tensors):
         raise FormatError("does not match its hash", str(path))
@@ -167,7 +172,9 @@ def is_full(e: Exception) -> bool:
     "Tell whether a torch error, on any device, means out of memory."
     text = str(e).lower()
     return (
-        isinstance(e, MemoryError) or "out of memory" in text or "allocate memory" in text
+        isinstance(e, MemoryError)
+        or "out of memory" in text
+        or "allocate memory" in text
     )
 
 
@@ -193,7 +200,9 @@ def _grouped(net: Any, rates: Callable[[str], float]) -> dict[tuple[bool, float]
     return groups
 
 
-def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[str, Any]]:
+def _groups(
+    net: Any, r: Schedule, rates: Callable[[str], float]
+) -> list[dict[str, Any]]:
     "Group trained weights by learning rate and weight decay, matrices first."
     groups, out = _grouped(net, rates), []
     for flat, rate in sorted(groups):
@@ -212,14 +221,17 @@ def _accelerator() -> Any:
     found = need("accelerate", "models").Accelerator()
     if found.num_processes > 1:
         raise CallError(
-            f"{found.num_processes} processes train one model", do="start it in one process"
+            f"{found.num_processes} processes train one model",
+            do="start it in one process",
         )
     return found
 
 
 def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     "Return the tensors whose names have a prefix, without it."
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+    return {
+        n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)
+    }
 
 # %% ../../nbs/models/05_training.ipynb #ece8c217
 class _Loop:
@@ -293,7 +305,9 @@ class _Loop:
         lr = _rate(self.r, self.state.step, self.total)
         n = self.state.step + 1
         loss = self.gradient(batch)
-        length = float(torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf))
+        length = float(
+            torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf)
+        )
         _check_finite(n, "loss", loss)
         _check_finite(n, "gradient's length", length)
         for g in self.optimizer.param_groups:
@@ -367,9 +381,14 @@ class _Loop:
         while self.state.at < len(plan):
             loss = self.step(plan[self.state.at])
             self.state = self.state.changed(
-                step=self.state.step + 1, at=self.state.at + 1, loss=self.state.loss + loss
+                step=self.state.step + 1,
+                at=self.state.at + 1,
+                loss=self.state.loss + loss,
             )
-            if self.state.at < len(plan) and time.monotonic() - self.saved >= self.every:
+            if (
+                self.state.at < len(plan)
+                and time.monotonic() - self.saved >= self.every
+            ):
                 self.save()
         self._close()
 
@@ -386,7 +405,9 @@ class _Loop:
         s, score = self.state, self.measured()
         n = s.epoch + 1
         better = score is None or s.best is None or score > s.best
-        self.note(Entry(f"epoch {n}", s.step, n, s.loss / self.steps[s.epoch], None, score))
+        self.note(
+            Entry(f"epoch {n}", s.step, n, s.loss / self.steps[s.epoch], None, score)
+        )
         if better and self.keep:
             save_tensors(self.folder / "best.safetensors", _weights_of(self.net))
         stale = 0 if better else s.stale + 1
@@ -423,17 +444,17 @@ def _weights_of(net: Any) -> dict[str, Any]:
         n: b for n, b in net.named_buffers() if n in net.state_dict()
     }
 
-
+# %% ../../nbs/models/05_training.ipynb #f142bcea
 def _shapes(tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {n: t.shape for n, t in tensors.items()}
 
-
+# %% ../../nbs/models/05_training.ipynb #4fde5c6b
 def _check_shapes(own: Mapping[str, Any], tensors: Mapping[str, Any]):
     "Refuse tensors with other names or shapes than a model's own."
     if _shapes(own) != _shapes(tensors):
         raise FormatError("are those of another model", "weights")
 
-
+# %% ../../nbs/models/05_training.ipynb #65f05453
 def set_weights(net: Any, tensors: Mapping[str, Any]):
     "Set the weights of a torch module by name."
     own = _weights_of(net)
@@ -447,7 +468,7 @@ def _read_entries(folder: Path) -> list[Entry]:
     "Read the journal of a training."
     return list(read_journal(folder / "journal.jsonl", Entry).records.values())
 
-
+# %% ../../nbs/models/05_training.ipynb #2dcb217c
 class Fitted(NamedTuple):
     "The result of a training."
 
@@ -567,7 +588,18 @@ def train(
     (folder / "done.json").unlink(missing_ok=True)
     with torch.random.fork_rng():
         loop = _Loop(
-            net, batches, loss, r, folder, held_out, until, every, keep, say, size, rates
+            net,
+            batches,
+            loss,
+            r,
+            folder,
+            held_out,
+            until,
+            every,
+            keep,
+            say,
+            size,
+            rates,
         )
         loop.take_up()
         if first and not loop.state.entries:

@@ -119,7 +119,7 @@ def _are_sets(inputs: dict[str, str]) -> bool:
     "Tell whether all inputs are whole sets, as `declared` names them; a notebook's own keys are its own."
     return set(inputs) <= set(set_names())
 
-
+# %% ../../nbs/results/03_board.ipynb #f8fe1ebf
 def _blob_today(key: str, blob: str, provenance: dict) -> str:
     "Find the id that an input has today; `blob`, the id that it had, where it is the notebook's own."
     if key == PRINTED_VALUES:
@@ -128,14 +128,16 @@ def _blob_today(key: str, blob: str, provenance: dict) -> str:
         return registry()[key].blob
     return set_id(key) if _are_sets(provenance["inputs"]) else blob
 
-
+# %% ../../nbs/results/03_board.ipynb #cc3c76db
 def _changed_input(provenance: dict) -> str:
     "Find an input that has another content today."
     for key, blob in provenance["inputs"].items():
         if _blob_today(key, blob, provenance) != blob:
             pinned = key in registry()
             return (
-                f"{key} is pinned at another content" if pinned else f"{key} have changed"
+                f"{key} is pinned at another content"
+                if pinned
+                else f"{key} have changed"
             )
     return ""
 
@@ -274,7 +276,7 @@ def _by_head(heads: list[str], texts: list[str]) -> _Cell:
     "Read a line of a report's CSV; what is not there is empty."
     return dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, texts)))
 
-
+# %% ../../nbs/results/03_board.ipynb #0be97953
 def _cells(name: str, reports: str | Path) -> list[_Cell]:
     "Read the lines of a report's CSV."
     path = Path(reports) / f"{name}.csv"
@@ -305,22 +307,22 @@ def _basis(c: _Cell) -> Basis:
 def _unexplained(c: _Cell) -> bool:
     return c["reason"] in ("", UNEXPLAINED)
 
-
+# %% ../../nbs/results/03_board.ipynb #9bc88bad
 def _numbers(c: _Cell) -> str:
     return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
 
-
+# %% ../../nbs/results/03_board.ipynb #2c3a5a12
 def _differs(c: _Cell) -> bool:
     "Tell whether a cell is a result with other digits than the printed ones."
     return c["difference"] not in ("", "0") and not _basis(c)
 
-
+# %% ../../nbs/results/03_board.ipynb #fea857eb
 def _lacking(cells: list[_Cell]) -> list[str]:
     "Count the cells without a number by their reasons."
     reasons = Counter(c["reason"] for c in cells if not c["ours"])
     return [f"{n} cells: {reason}" for reason, n in reasons.items()]
 
-
+# %% ../../nbs/results/03_board.ipynb #e6bcb3f6
 def _why(cells: list[_Cell]) -> list[str]:
     "List each explained difference, the number of unexplained ones, then each reason with its number of cells."
     out, unknown = list[str](), list[str]()
@@ -380,7 +382,7 @@ def _lacks(cells: list[_Cell]) -> Counter[Lack]:
             lacks[lack_of(c["reason"])] += 1
     return lacks
 
-
+# %% ../../nbs/results/03_board.ipynb #795754ed
 def _counted(cells: list[_Cell]) -> _Counts:
     "Count the cells of a report's CSV: printed results, and the others."
     n, lacks = Counter[str](), _lacks(cells)
@@ -408,7 +410,9 @@ def _spent(provenance: dict | None) -> str:
     return f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD"
 
 # %% ../../nbs/results/03_board.ipynb #d377abc0
-def _fault_of(name: str, reports: str | Path, provenance: dict | None, fault: str) -> str:
+def _fault_of(
+    name: str, reports: str | Path, provenance: dict | None, fault: str
+) -> str:
     "Find what makes a table's report stale; `fault` is of its cells, and comes first."
     if not provenance and (Path(reports) / f"{name}.json").exists():
         return "its provenance is damaged"
@@ -465,12 +469,12 @@ def _lacks_in_words(lacks: Counter[Lack]) -> str:
     "Write how many results lack each kind of input, in the order of `LACKS`."
     return ", ".join(f"{lacks[x]} {words}" for x, words in LACKS.items() if lacks[x])
 
-
+# %% ../../nbs/results/03_board.ipynb #745d6e7e
 def _summary_line(l: Line) -> str:
     "Write one table's line below the board's summary."
     return f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ {l.missing:3} missing"
 
-
+# %% ../../nbs/results/03_board.ipynb #71d3f7d2
 class Board:
     "The lines of all tables; shows itself as a page."
 
@@ -502,7 +506,14 @@ class Board:
         "Summarize the board in two sentences."
         n = {
             field: self.total(field)
-            for field in ("printed", "match", "differ", "unexplained", "missing", "beyond")
+            for field in (
+                "printed",
+                "match",
+                "differ",
+                "unexplained",
+                "missing",
+                "beyond",
+            )
         }
         states = Counter(map(attrgetter("state"), self.papers))
         return (
@@ -588,12 +599,12 @@ def _paper_head(paper: str) -> list[str]:
     cite = f"{to_md(p.cite)}. [The board](../README.md) counts what is computed."
     return [f"# {to_md(p.title)}", "", cite, ""]
 
-
+# %% ../../nbs/results/03_board.ipynb #1bcff60d
 def _paper_line(l: Line) -> str:
     "Write one table's line of its paper's page."
     return f"| {_link(l)} | {to_md(l.title)} | {l.kind} | {to_md(l.report)} | {to_md(l.needs)} | {l.cost} |"
 
-
+# %% ../../nbs/results/03_board.ipynb #954d2469
 def _paper_page(paper: str, lines: list[Line]) -> str:
     "Write one paper's page: the inputs and costs of its tables, and every reason once."
     out = [
@@ -616,7 +627,9 @@ def board(
     """
     s = s or load_settings()
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
-    return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
+    return Board(
+        [_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]]
+    )
 
 # %% ../../nbs/results/03_board.ipynb #5bc73363
 def _write_changed(path: Path, text: str):

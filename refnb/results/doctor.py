@@ -47,7 +47,9 @@ def _packages() -> dict[str, dict[str, str]]:
     "List the packages that refnb requires, under an empty name, and those of each extra, with versions."
     out: dict[str, dict[str, str]] = {"": {}}
     for line in (requires("refnb") if _version("refnb") else None) or []:
-        match = re.fullmatch(r"([\w.-]+)(.*?extra == '(\w+)')?.*", line.replace('"', "'"))
+        match = re.fullmatch(
+            r"([\w.-]+)(.*?extra == '(\w+)')?.*", line.replace('"', "'")
+        )
         name, _, extra = match.groups()  # type: ignore[union-attr]
         if extra != "all":
             # all of them: the other extras
@@ -57,7 +59,9 @@ def _packages() -> dict[str, dict[str, str]]:
 # %% ../../nbs/results/13_doctor.ipynb #d0c70009
 def _in_short(packages: dict[str, str], missing: list[str]) -> str:
     "Name the missing ones of many packages, or count them all."
-    return f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+    return (
+        f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+    )
 
 
 def _of_extra(extra: str, packages: dict[str, str]) -> Finding:
@@ -117,7 +121,7 @@ def _why_away(s: Settings, patience: float) -> tuple[str, str]:
     do = "look at the network or proxy; REFNB_OFFLINE=true works without"
     return f"no connection within {patience:g} s", do
 
-
+# %% ../../nbs/results/13_doctor.ipynb #c116a387
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
     hosts = {
@@ -233,7 +237,9 @@ def missing(s: Settings) -> list[Finding]:
     away = [g for g in sets if g.here < g.files]
     out = [
         Finding(
-            "missing", "upstream sets", f"{len(sets) - len(away)} of {len(sets)} are here"
+            "missing",
+            "upstream sets",
+            f"{len(sets) - len(away)} of {len(sets)} are here",
         ),
         *map(_away, away),
     ]
@@ -254,6 +260,8 @@ def examine(patience: float = PATIENCE) -> list[Finding]:
             out += find()
     except RefnbError as e:
         out.append(
-            Finding("set", "settings", str(e), "correct it: the rest cannot be tried", True)
+            Finding(
+                "set", "settings", str(e), "correct it: the rest cannot be tried", True
+            )
         )
     return out

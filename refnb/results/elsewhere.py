@@ -25,17 +25,19 @@ class Elsewhere(Record):
     read: str  # when it was read there
     differs: str  # from a run here
 
-
+# %% ../../nbs/results/15_elsewhere.ipynb #3a8dc331
 @cache
 def _all() -> tuple[Elsewhere, ...]:
     return read_yaml(packaged("data/elsewhere.yaml"), tuple[Elsewhere, ...])
 
-
+# %% ../../nbs/results/15_elsewhere.ipynb #2691fae0
 def reported_elsewhere(
     task: str = "",  # of one task only
 ) -> list[Elsewhere]:
     "List scores that other papers print."
     names = list(dict.fromkeys(e.task for e in _all()))
     if task and task not in names:
-        raise CallError(f"no scores from elsewhere for {task!r}", do=nearest(task, names))
+        raise CallError(
+            f"no scores from elsewhere for {task!r}", do=nearest(task, names)
+        )
     return [e for e in _all() if task in ("", e.task)]

@@ -55,7 +55,7 @@ def _check_system(system: str, what: str):
             "is neither a run's folder nor a name", what, "name a run as task:system"
         )
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #a4fd1d53
 def _no_run(system: str, task: str) -> DataError:
     "Make the error of a system that has not answered a task, with the command that lets it."
     return DataError(
@@ -63,14 +63,16 @@ def _no_run(system: str, task: str) -> DataError:
         do=f"make one: refnb run {task} {system}",
     )
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #5896d671
 def _named(what: str, s: Settings) -> Run | tuple:
     "Find the run, or the card and the summary, of task:system."
     task, system = split_name(what, s)
     _check_system(system, what)
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     runs = _runs_of(
-        f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system, task, s
+        f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system,
+        task,
+        s,
     )
     if len(runs) > 1:
         raise several_runs([r.info for r in runs], s.runs)
@@ -92,7 +94,7 @@ def _of_questions(run: Run, s: Settings) -> Found:
     o = outcomes(questions_of(run, s), run.answers(), str(run.folder))
     return Found(run.info, run, o)
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #47a867b3
 def find_run(what: str | Path, s: Settings) -> Found:
     "Find a complete run by its folder or name, with what can be scored of it."
     found: Any = load_run(what) if Path(what).is_dir() else _named(str(what), s)
@@ -211,14 +213,17 @@ def _chosen_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     "Choose the settings that shape an answer, as text."
     return {x: str(settings[x]) for x in _SHAPING if settings.get(x)}
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #ae3e8009
 def generation_config(info: RunInfo) -> dict[str, Any]:
     "Describe the settings with which answers were generated."
     k = info.settings
     details = _chosen_settings(k)
     if info.prompt:
         details["prompt"] = prompt_hash(info.prompt)
-    return {"generation_args": _arguments(k.get("decoding")), "additional_details": details}
+    return {
+        "generation_args": _arguments(k.get("decoding")),
+        "additional_details": details,
+    }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #1c93d537
 def _repositories(data: Mapping[str, str]) -> list[str]:
@@ -279,7 +284,7 @@ def _bounds(iv: Interval, few: bool) -> _Json:
         }
     }
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #987e4686
 def _uncertainty(iv: Interval) -> _Json:
     "Record an interval, how it was computed, and the number of questions."
     few = iv.clusters < FEW
@@ -294,7 +299,7 @@ def _without_answer(o: pd.DataFrame) -> dict[str, str]:
     reasons = o.reason.dropna().value_counts()
     return {f"without answer: {k}": str(n) for k, n in sorted(reasons.items())}
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #e565ad27
 def _accuracy(x: Found, name: str) -> _Json:
     "Record accuracy with its interval: every question counts, and one without an answer is wrong."
     o: pd.DataFrame = x.outcomes
@@ -318,7 +323,7 @@ def _precision_and_recall(v: Prf) -> dict[str, str]:
     "Record the parts of an F1, which its average over metrics lacks."
     return {"precision": str(v.precision), "recall": str(v.recall)}
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #64b75fe3
 def _f1s(x: Found, name: str) -> list[_Json]:
     "Record F1 of every coreference metric in every setting; there are few books, so no interval."
     out = []
@@ -366,7 +371,9 @@ def _how(a: Answer, form: str) -> str:
     return f"refnb's reader, form {form}" if form else "choice"
 
 
-def _attribution(picked: list[str], a: Answer, info: RunInfo, text: bool) -> list[_Json]:
+def _attribution(
+    picked: list[str], a: Answer, info: RunInfo, text: bool
+) -> list[_Json]:
     "Record how an answer was extracted from the reply."
     if not picked:
         return []
@@ -395,7 +402,9 @@ def _spent(a: Answer) -> _Json:
     if not (u := a.usage):
         return {}
     spent: _Json = {"token_usage": _tokens(u)} if u.tokens_in else {}
-    return spent | ({"performance": {"latency_ms": 1000 * u.seconds}} if u.seconds else {})
+    return spent | (
+        {"performance": {"latency_ms": 1000 * u.seconds}} if u.seconds else {}
+    )
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #2876e3b4
 def _hash(sample: _Json) -> str:
@@ -435,12 +444,15 @@ def instance(
     row: Any, q: Question | None, a: Answer | None, info: RunInfo, text: bool
 ) -> dict[str, Any]:
     "Write a question's line: a row of outcomes, with the question and the answer where they are here."
-    reason = row.reason if isinstance(row.reason, str) else ""  # pandas has NaN for none
+    # pandas has NaN for none
+    reason = row.reason if isinstance(row.reason, str) else ""
     a, whole = a or Answer(row.id), _text_of(q) if q else {}
     at = [] if reason else _best_of(a)
     picked = _picked(at, q if text else None)
     replied = [a.raw] if a.raw else picked
-    hashed = _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
+    hashed = (
+        _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
+    )
     return {
         "sample_id": row.id,
         "sample_hash": hashed,
@@ -478,7 +490,7 @@ def _library(info: RunInfo) -> dict[str, str]:
     name, _, version = tool.partition(" ")
     return {"name": name, "version": version or "unknown"}
 
-
+# %% ../../nbs/results/10_every_eval_ever.ipynb #0b13447e
 def _record(x: Found, organization: str, relationship: str, now: float) -> _Json:
     "Record the scores of a run, its model and its source."
     name, model = "refnb." + x.info.task.replace("/", "."), model_info(x.info)
@@ -495,7 +507,9 @@ def _record(x: Found, organization: str, relationship: str, now: float) -> _Json
         },
         "model_info": model,
         "eval_library": _library(x.info),
-        "evaluation_results": _f1s(x, name) if x.outcomes is None else [_accuracy(x, name)],
+        "evaluation_results": _f1s(x, name)
+        if x.outcomes is None
+        else [_accuracy(x, name)],
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #cd23a1a7
@@ -584,8 +598,8 @@ def export_run(
     out: str | Path,  # the folder to write below
     s: Settings | None = None,  # where runs and summaries are
     organization: str = "unknown",  # who evaluated
-    relationship: str = "other",  # of who evaluated to the model: first_party, third_party,
-    # collaborative, other
+    relationship: str = "other",  # of who evaluated to the model: first_party,
+    # third_party, collaborative, other
     text: str = "",  # true: questions and replies in full; refnb's own sample always is
     now: float | None = None,  # when the record was made; now if not given
 ) -> Path:  # the record of the scores

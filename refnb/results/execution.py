@@ -43,7 +43,7 @@ def _check_version(nb: dict, where: str):
             "open it in JupyterLab and save it",
         )
 
-
+# %% ../../nbs/results/06_execution.ipynb #98a68593
 def read_notebook(path: str | Path) -> dict:
     "Read the JSON of an .ipynb file, a notebook of format 4, or raise an error that says why it is none."
     text = read_bytes(path).decode("utf-8", "replace")
@@ -55,19 +55,30 @@ def read_notebook(path: str | Path) -> dict:
         raise FormatError(f"is not a notebook: {e}", str(path)) from None
     _check_version(nb, str(path))
     if not all(map(_is_cell, nb["cells"])):
-        raise FormatError("is not a notebook: a cell has no type or no source", str(path))
+        raise FormatError(
+            "is not a notebook: a cell has no type or no source", str(path)
+        )
     return nb
 
-
+# %% ../../nbs/results/06_execution.ipynb #eadc5bee
 def source(cell: dict) -> str:
-    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    return (
+        cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+    )
 
-
+# %% ../../nbs/results/06_execution.ipynb #d16af4c1
 def _tagged(cell: dict, tag: str) -> bool:
     return tag in cell.get("metadata", {}).get("tags", [])
 
 # %% ../../nbs/results/06_execution.ipynb #4ee12401
-KINDS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+KINDS = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+}
 
 
 class Parameter(NamedTuple):
@@ -108,7 +119,9 @@ def _comment(line: str) -> str:
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "Read one statement of the cell."
     if not (
-        isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
+        isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and node.value
     ):
         raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
     name, kind = node.target.id, ast.unparse(node.annotation)
@@ -144,7 +157,8 @@ def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
     text = _parameters_cell(nb, where)
     lines = text.splitlines()
     return dict(
-        _parameter(n, lines[(n.end_lineno or 1) - 1], where) for n in _parsed(text, where)
+        _parameter(n, lines[(n.end_lineno or 1) - 1], where)
+        for n in _parsed(text, where)
     )
 
 # %% ../../nbs/results/06_execution.ipynb #746a1251
@@ -160,13 +174,13 @@ def _read(text: str, kind: str) -> Any:
     except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError):
         return None
 
-
+# %% ../../nbs/results/06_execution.ipynb #07cc2917
 def _not_of_type(text: str, kind: str, where: str) -> CallError:
     "Make the error of text that is no value of a type, with how to write one."
     how = _HOW_TO_WRITE.get(kind, "")
     return CallError(f"{text!r} is not of type {kind}", where, how)
 
-
+# %% ../../nbs/results/06_execution.ipynb #17337f68
 def _typed(text: str, kind: str, where: str) -> Any:
     "Convert text to a value of a type."
     if kind == "str":
@@ -219,36 +233,42 @@ def _files_hash(root: Path, pattern: str) -> str:
         h.update(f"{'/'.join(name)} {_file_hash(os.path.join(root, *name))}\n".encode())
     return h.hexdigest()
 
-
+# %% ../../nbs/results/06_execution.ipynb #502c17a2
 def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
     "Yield the parts of the paths below a folder that end so; os.walk takes a third of the time of Path.rglob."
     for folder, _, files in os.walk(root):
         inside = tuple(x for x in folder[len(str(root)) :].split(os.sep) if x)
         yield from ((*inside, f) for f in files if f.endswith(end))
 
-
+# %% ../../nbs/results/06_execution.ipynb #361ff2ee
 @lru_cache(maxsize=4096)  # summaries of runs, which one table after the other asks for
 def _content_hash(path: str, inode: int, written: int, size: int) -> str:
     "Hash a file; one that was written anew has another inode, time or size."
     with open(path, "rb") as f:
         return sha256(f.read())
 
-
+# %% ../../nbs/results/06_execution.ipynb #4d5a6482
 def _file_hash(path: str) -> str:
     now = os.stat(path)
     return _content_hash(path, now.st_ino, now.st_mtime_ns, now.st_size)
 
-
+# %% ../../nbs/results/06_execution.ipynb #7c2d6a6c
 def code_hash() -> str:
     "Hash refnb's code and data."
-    data = (_files_hash(packaged("data"), f"*.{end}") for end in ("yaml", "jsonl", "txt"))
-    return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), *data]).encode())
+    data = (
+        _files_hash(packaged("data"), f"*.{end}") for end in ("yaml", "jsonl", "txt")
+    )
+    return sha256(
+        "".join([_files_hash(Path(__file__).parents[1], "*.py"), *data]).encode()
+    )
 
 # %% ../../nbs/results/06_execution.ipynb #a28692fc
 def _hub_hashes(names: list[str], s: Settings) -> dict[str, str]:
     "Hash those inputs that are files of a hub, wherever they are here."
     paths = {n: hub_path(n, s) for n in names if n in hub_files()}
-    return {n: sha256(path.read_bytes()) if path else "absent" for n, path in paths.items()}
+    return {
+        n: sha256(path.read_bytes()) if path else "absent" for n, path in paths.items()
+    }
 
 # %% ../../nbs/results/06_execution.ipynb #5b7e21c4
 def _inputs(name: str, s: Settings) -> dict[str, str]:
@@ -266,7 +286,7 @@ def _summaries_hashes(benchmark: str, s: Settings) -> list[str]:
     roots = Path(s.reports), packaged("reports")
     return [_files_hash(root / "runs" / benchmark, "*.json") for root in roots]
 
-
+# %% ../../nbs/results/06_execution.ipynb #b5fcd71e
 def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
     """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
     code_hash(), where it is known already."""
@@ -294,7 +314,7 @@ class Executed(NamedTuple):
     seconds: float  # wall clock
     fault: str  # why it is not accepted, or ""
 
-
+# %% ../../nbs/results/06_execution.ipynb #bfd7c9f4
 def _quiet():
     "Silence the logs of Papermill and its clients, whose errors refnb reports itself."
     import logging
@@ -302,7 +322,7 @@ def _quiet():
     for n in ("papermill", "traitlets", "nbclient", "asyncio"):
         logging.getLogger(n).setLevel(logging.CRITICAL)
 
-
+# %% ../../nbs/results/06_execution.ipynb #3946cf7a
 def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str):
     "Run Papermill without its own progress bar and with kernels that end at once."
     import warnings
@@ -344,25 +364,25 @@ def _has_error(c: dict) -> bool:
     "Tell whether an error came out of a cell."
     return any(o.get("output_type") == "error" for o in c.get("outputs", []))
 
-
+# %% ../../nbs/results/06_execution.ipynb #63a0d379
 def _replied(c: dict) -> bool:
     "Tell whether the kernel replied to a cell."
     return "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
 
-
+# %% ../../nbs/results/06_execution.ipynb #254c7b70
 def _ended(c: dict) -> bool:
     "Tell whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
     if _tagged(c, "skip-execution") or not source(c).strip():
         return True
     return c.get("execution_count") is not None and _replied(c) and not _has_error(c)
 
-
+# %% ../../nbs/results/06_execution.ipynb #e28a3aab
 def _own_cells(nb: dict) -> list[dict]:
     "List a notebook's own cells, without those that Papermill adds."
     added = ("injected-parameters", "papermill-error-cell-tag")
     return [c for c in nb["cells"] if not any(_tagged(c, tag) for tag in added)]
 
-
+# %% ../../nbs/results/06_execution.ipynb #4daba3eb
 def _where(nb: dict) -> str:
     "Name the first code cell that did not run to its end: its number in the notebook, and its first line."
     for i, c in enumerate(_own_cells(nb)):
@@ -403,7 +423,7 @@ def _is_of(provenance: dict, name: str) -> bool:
     csv = f"{name.rpartition('/')[2]}.csv"
     return provenance["table"] == name and csv in provenance["files"]
 
-
+# %% ../../nbs/results/06_execution.ipynb #6749ec97
 def _unlike(provenance: dict, name: str, parameters: dict) -> str:
     "Explain why a report is not the one of this table with these parameters, if so."
     if not _is_of(provenance, name):
@@ -412,7 +432,7 @@ def _unlike(provenance: dict, name: str, parameters: dict) -> str:
         return "its report was made with other parameters"
     return ""
 
-
+# %% ../../nbs/results/06_execution.ipynb #3d93ad65
 def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> str:
     """Explain why an executed notebook is not accepted, though nothing was raised; "": it is."""
     if at := _where(nb):
@@ -466,7 +486,9 @@ def execute(
             parameters = parameters | {"out": str(tmp / "out")}
         fault = ""
         try:
-            _papermill(tmp / "in.ipynb", tmp / "run.ipynb", parameters, timeout, kernels)
+            _papermill(
+                tmp / "in.ipynb", tmp / "run.ipynb", parameters, timeout, kernels
+            )
         except Exception as e:
             fault = _what(e)
         done, files = _load(tmp / "run.ipynb"), _files_below(tmp / "out")
@@ -488,12 +510,12 @@ def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
     "Find the cells of a report that have a number."
     return {(c["row"], c["column"]) for c in csv_rows(csv_text.decode()) if c["ours"]}
 
-
+# %% ../../nbs/results/06_execution.ipynb #86d60371
 def _same_sources(old: dict, new: dict) -> bool:
     "Tell whether two reports were made from the same inputs and runs with the same parameters."
     return all(old[k] == new[k] for k in ("inputs", "runs", "parameters"))
 
-
+# %% ../../nbs/results/06_execution.ipynb #1048b3a0
 def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
     """Tell what to do with the files of a new report of paper/table, in the folder of reports: new, changed, same or
     kept."""
@@ -508,14 +530,16 @@ def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
         return "same" if same else "changed"
     # there are more inputs, but one that gave numbers is missing
     grown = old["inputs"].items() < new["inputs"].items()
-    return "kept" if _numbers(before) - _numbers(files[csv]) and not grown else "changed"
+    return (
+        "kept" if _numbers(before) - _numbers(files[csv]) and not grown else "changed"
+    )
 
-
+# %% ../../nbs/results/06_execution.ipynb #bc0bda30
 def _redrawn(old: dict, new: dict) -> bool:
     "Tell whether the same versions made other texts or pictures: then the notebook has changed them on purpose."
     return old.get("versions") == new.get("versions") and old["files"] != new["files"]
 
-
+# %% ../../nbs/results/06_execution.ipynb #194b2fff
 def _whole(provenance: dict, reports: str | Path) -> bool:
     return all(
         ((Path(reports) / provenance["table"]).parent / f).exists()
@@ -549,7 +573,7 @@ def _cannot_write(e: OSError, reports: str | Path) -> DataError:
         "choose another folder with --out",
     )
 
-
+# %% ../../nbs/results/06_execution.ipynb #37190c57
 def put(name: str, files: dict[str, bytes], reports: str | Path):
     """Put a whole new report of paper/table into place in the folder of reports: written aside and marked ready, then
     moved."""

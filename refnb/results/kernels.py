@@ -53,7 +53,9 @@ _WARM = (
 )
 _NO_WATCH = {"JPY_PARENT_PID": "1"}  # ipykernel's word for a parent that never ends
 # matplotlib reads it when it is imported
-_AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+_AS_IN_A_KERNEL = _NO_WATCH | {
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline"
+}
 
 
 def _end_with(line: socket.socket):
@@ -71,7 +73,7 @@ def _received(line: socket.socket) -> bytes:
         asked += received
     return asked
 
-
+# %% ../../nbs/results/05_kernels.ipynb #eac66a6e
 def _become_kernel(line: socket.socket):
     "Turn this process into the kernel that is asked for at the other end of the line."
     asked = _received(line)
@@ -124,7 +126,7 @@ def _server_command(number: int) -> list[str]:
     code = f"from refnb.results.kernels import serve; serve({number})"
     return [sys.executable, "-P", "-c", code]
 
-
+# %% ../../nbs/results/05_kernels.ipynb #260461dd
 @contextmanager
 def fork_server() -> Iterator[str]:
     "Start a process that forks kernels; its address. It ends with this block, or with this process."
@@ -134,7 +136,8 @@ def fork_server() -> Iterator[str]:
     ):
         address = f"{folder}/kernels"
         door.bind(address)
-        door.listen(64)  # a kernel that is asked for now waits until the imports are done
+        # a kernel that is asked for now waits until the imports are done
+        door.listen(64)
         process = subprocess.Popen(
             _server_command(door.fileno()),
             stdin=subprocess.PIPE,

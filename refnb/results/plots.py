@@ -78,7 +78,7 @@ def _text(name: str) -> str:
     "Write a name that may be of others; lines are its own. No font has what steers a terminal."
     return inert(name, keep="\n")
 
-
+# %% ../../nbs/results/04_plots.ipynb #f4b43da4
 def _labelled(fig: Figure) -> dict[str, Any]:
     "Find the series of all panels that have a name, each once."
     found: dict[str, Any] = {}
@@ -87,18 +87,18 @@ def _labelled(fig: Figure) -> dict[str, Any]:
             found.setdefault(label, handle)
     return found
 
-
+# %% ../../nbs/results/04_plots.ipynb #ebb14646
 def _is_published(name: str) -> bool:
     "Tell whether a series has published values, which a legend names last."
     return name.startswith("published")
 
-
+# %% ../../nbs/results/04_plots.ipynb #37f9bdc6
 def _columns(names: Sequence[str], width: float) -> int:
     "Count the columns of a legend that there is room for, in inches."
     room = int(12 * width / (max(map(len, names)) + 5))
     return max(1, min(len(names), room))
 
-
+# %% ../../nbs/results/04_plots.ipynb #cbf71901
 def _legend(fig: Figure, width: float):
     "Put one legend for all panels below them, in as many columns as there is room for."
     found = _labelled(fig)
@@ -141,7 +141,7 @@ def _room_for(rows: Sequence[str]) -> float:
     "Return the inches that a figure is wider for long names of rows."
     return 0.075 * max(0, max(map(len, rows), default=0) - 20)
 
-
+# %% ../../nbs/results/04_plots.ipynb #534db6eb
 @contextmanager
 def figure(
     width: float = 7.2,  # inches, without room for long names of rows
@@ -161,7 +161,9 @@ def figure(
     if rows is not None:
         width += _room_for(rows)
         height = height * len(rows) + 1.6
-    with plt.rc_context(sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE):
+    with plt.rc_context(
+        sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE
+    ):
         usual: dict[str, Any] = {
             "ncols": len(panels),
             "figsize": (width, height),
@@ -190,7 +192,11 @@ def _whisker(ax: Axes, y: float, x: Interval | Difference):
 
 
 def _series(
-    ax: Axes, at: Sequence[float], intervals: Sequence[Interval | None], k: int, label: str
+    ax: Axes,
+    at: Sequence[float],
+    intervals: Sequence[Interval | None],
+    k: int,
+    label: str,
 ):
     "Draw one series in one panel."
     values: dict[float, float] = {}
@@ -200,7 +206,12 @@ def _series(
         values[y] = 100 * iv.value
         _whisker(ax, y, iv)
     ax.plot(
-        list(values.values()), list(values), linestyle="", zorder=3, label=label, **mark(k)
+        list(values.values()),
+        list(values),
+        linestyle="",
+        zorder=3,
+        label=label,
+        **mark(k),
     )
 
 # %% ../../nbs/results/04_plots.ipynb #f94d98e9
@@ -223,8 +234,8 @@ def _published(ax: Axes, printed: Mapping[str, float], rows: Sequence[str]):
 
 # %% ../../nbs/results/04_plots.ipynb #0f5b7ce3
 def dots(
-    panels: Mapping[str, Mapping[str, Sequence[Interval | None]]],  # panel -> series -> an
-    # interval of fractions per row
+    panels: Mapping[str, Mapping[str, Sequence[Interval | None]]],  # panel -> series ->
+    # an interval of fractions per row
     rows: Sequence[str],  # names of the rows, from top to bottom
     title: str = "",  # of the figure
     xlabel: str = "accuracy (%)",  # below the panels
@@ -318,7 +329,10 @@ def spread(
     xlabel: str = "accuracy (%)",  # below the axis
 ) -> Figure:
     "Draw many draws as dots and one number as a stroke, a row per system."
-    with figure(6.4, 0.6, title, rows=list(draws), xlabel=xlabel, grid="x") as (fig, (ax,)):
+    with figure(6.4, 0.6, title, rows=list(draws), xlabel=xlabel, grid="x") as (
+        fig,
+        (ax,),
+    ):
         for y, (row, values) in enumerate(draws.items()):
             ax.plot(values, [y] * len(values), linestyle="", zorder=3, **mark(0))
             ax.plot(
@@ -363,7 +377,7 @@ def _is_sure(d: Difference) -> bool:
         return False
     return d.low > 0 or d.high < 0
 
-
+# %% ../../nbs/results/04_plots.ipynb #9e0559b2
 def differences(
     rows: Mapping[str, Difference],  # row -> a difference of fractions
     title: str = "",  # of the figure
@@ -401,7 +415,9 @@ def _losses(entries: Sequence[Entry]) -> dict[int, float]:
 def _held_out(entries: Sequence[Entry]) -> dict[int, float]:
     "Return the held-out accuracy after each epoch of a training, in percent."
     return {
-        e.epoch: 100 * e.held_out for e in entries if e.is_epoch and e.held_out is not None
+        e.epoch: 100 * e.held_out
+        for e in entries
+        if e.is_epoch and e.held_out is not None
     }
 
 # %% ../../nbs/results/04_plots.ipynb #53ed6ef1

@@ -83,7 +83,9 @@ def _check_notebooks(paths: list[Path]):
     for path in paths:
         if safe_name(path.stem) != path.stem:
             raise CallError(
-                "cannot be a table's name", path.name, "use letters, digits, dots, _ and -"
+                "cannot be a table's name",
+                path.name,
+                "use letters, digits, dots, _ and -",
             )
 
 # %% ../../nbs/results/07_reproduce.ipynb #d50de233
@@ -99,7 +101,9 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     paths = [Path(n) for n in names if n.endswith(".ipynb")]
     _check_notebooks(paths)
     folders = {p.resolve().parent for p in paths}
-    if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)):
+    if len(folders) > 1 or (
+        folders and any(n.partition("/")[0] == YOURS for n in names)
+    ):
         raise CallError(
             "notebooks of several folders are named",
             do="name those of one folder at a time",
@@ -202,7 +206,9 @@ def _inputs_of(tasks: Iterable[Job], more: bool) -> list[str]:
 # %% ../../nbs/results/07_reproduce.ipynb #b3f8edcb
 def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Survey]:
     "List the upstream sets, not all of them here, that tables need; `more`: also those that only fill more cells."
-    found = [survey(name, s) for name in _inputs_of(tasks, more) if name not in hub_files()]
+    found = [
+        survey(name, s) for name in _inputs_of(tasks, more) if name not in hub_files()
+    ]
     return [g for g in found if g.here < g.files and not g.opt_in]
 
 # %% ../../nbs/results/07_reproduce.ipynb #d36a4795
@@ -296,7 +302,7 @@ def _replay_cells(job: Job, s: Settings) -> dict[str, str]:
             return {asked: fault}
     return {}
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #e87acb1d
 def _predicted() -> dict[str, list[str]]:
     "List by task the systems whose predictions on KITMUS's test texts were released."
     # late: it loads numpy, which an idle batch does not need
@@ -308,13 +314,13 @@ def _predicted() -> dict[str, list[str]]:
             systems.setdefault(p.task, []).append(p.system)
     return systems
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #f61f3aa2
 def replay_kitmus(s: Settings):
     "Make the runs of all released predictions on KITMUS's test texts that are here."
     for name, systems in _predicted().items():
         _replay_task(systems, find_task(name, s))
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #c9f91465
 def _replay_clusters(systems: list[str], task: Task):
     "Make the runs of coreference systems on whole books and their windows."
     from refnb.models.published.clusters import replay_clusters  # late, as above
@@ -355,7 +361,9 @@ def _is_summed(who, task: Task) -> bool:
     from refnb.core.runs import run_hash
     from refnb.models.systems import info_of
 
-    return who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, task))}", task)
+    return who.whole and _has_summary(
+        f"{who.name}@{run_hash(info_of(who, task))}", task
+    )
 
 
 def _replay_system(who, task: Task):
@@ -388,7 +396,9 @@ def settled(task: Job, s: Settings, code: str) -> str:
     if not provenance or stale(provenance, s.reports) or not path.exists():
         return ""
     made_from = _mark(task, s, code)
-    return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(path.read_text(), "")
+    return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(
+        path.read_text(), ""
+    )
 
 # %% ../../nbs/results/07_reproduce.ipynb #959dbafb
 def _clear(aside: Path, reports: str | Path):
@@ -412,7 +422,7 @@ def _make_aside(reports: str | Path) -> Path:
         raise _cannot_write(e, reports) from None
     return aside
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #3e734f59
 @contextmanager
 def _alone(reports: str | Path) -> Iterator[None]:
     "Lock the folder of reports; finish or remove what a killed batch left there."
@@ -434,13 +444,13 @@ def _env(s: Settings) -> dict[str, str]:
         for k, v in msgspec.structs.asdict(s).items()
     }
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #76d35120
 def _restore(old: dict[str, str | None]):
     "Give environment variables their old values; None: it had none."
     for k, v in old.items():
         os.environ.pop(k) if v is None else os.environ.update({k: v})
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #74b8765a
 @contextmanager
 def _environment(s: Settings) -> Iterator[None]:
     "Set the environment variables of the settings, and restore the old ones afterwards."
@@ -457,7 +467,7 @@ class Stopped(RefnbError):
 
     status = 130
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #b2078250
 def _end_kernels():
     "Kill the kernels that this process started, and the process that forks them."
     import psutil
@@ -469,7 +479,7 @@ def _end_kernels():
         except psutil.Error:
             pass
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #13fcbd77
 @contextmanager
 def _kernels(tasks: list[Job]) -> Iterator[str]:
     "Start a process that forks kernels, if several are needed, and yield its address; it imports common modules once."
@@ -561,7 +571,9 @@ SAYINGS = {
 }
 
 
-def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = False) -> Step:
+def _settle(
+    task: Job, done: Executed, s: Settings, code: str, force: bool = False
+) -> Step:
     "Accept or refuse a result, and put it in its place."
     executed = _state(task.name, s).with_suffix(".ipynb")
     failed = executed.with_suffix(".failed.ipynb")
@@ -586,12 +598,12 @@ class Batch(NamedTuple):
     def failed(self) -> list[Step]:
         return [x for x in self.steps if x.state == "failed"]
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #eef6f588
 def _to_come(g: Survey) -> str:
     "Name an upstream set, and how much of it would be fetched."
     return f"{g.name} ({g.to_come / 1e6:.1f} MB)"
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #bfae6006
 def _hints(tasks: list[Job], s: Settings) -> list[str]:
     "List what a network connection would add."
     gone = lacking(tasks, s)
@@ -604,7 +616,7 @@ def _hints(tasks: list[Job], s: Settings) -> list[str]:
         + "."
     ]
 
-
+# %% ../../nbs/results/07_reproduce.ipynb #d9876f34
 def _board_after(steps: list[Step], s: Settings) -> Board:
     "Make the board, which marks the reports that were kept because they have more inputs than are here."
     names, b = {x.name for x in steps if x.state == "kept"}, board(s)
@@ -646,7 +658,9 @@ def _work(
     try:
         for n, (task, done) in enumerate(results, 1):
             steps.append(_settle(task, done, s, code, force))
-            say(f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)")
+            say(
+                f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)"
+            )
     except KeyboardInterrupt as e:
         results.close()
         raise Stopped(

@@ -58,7 +58,7 @@ def _own_input(key: str, hash_: str) -> _Json:
         "identifier": f"refnb:{hash_}",
     }
 
-
+# %% ../../nbs/results/11_research_crate.ipynb #3899996c
 def _input(key: str, hash_: str) -> _Json:
     "Describe an input of a report, without its bytes."
     f = upstream_files().get(key)
@@ -96,14 +96,14 @@ def _another_file(path: Path, table: str) -> DataError:
         f"make it again: refnb reproduce {table}",
     )
 
-
+# %% ../../nbs/results/11_research_crate.ipynb #67ef106c
 def _pinned(provenance: _Json) -> dict[str, bytes]:
     "Read the constraints on packages, if a report was made with them."
     pinned = packaged("constraints.txt").read_bytes()
     same = sha256(pinned)[:12] == provenance["versions"].get("constraints")
     return {"constraints.txt": pinned} if same else {}
 
-
+# %% ../../nbs/results/11_research_crate.ipynb #293df9a3
 def _contents(table: str, provenance: _Json, s: Settings) -> dict[str, bytes]:
     "Read the files of a report and its inputs, by their paths in the crate."
     folder, paper = (Path(s.reports) / table).parent, table.partition("/")[0]
@@ -225,7 +225,9 @@ def _code(provenance: _Json, contents: Iterable[str]) -> _Json:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #988d8e06
-def _graph(reports: dict[str, _Json], contents: dict[str, bytes], when: str) -> list[_Json]:
+def _graph(
+    reports: dict[str, _Json], contents: dict[str, bytes], when: str
+) -> list[_Json]:
     "List all entities, each once."
     files = [_file(f, data, Path(f).name) for f, data in contents.items()]
     for t, provenance in reports.items():
@@ -234,7 +236,8 @@ def _graph(reports: dict[str, _Json], contents: dict[str, bytes], when: str) -> 
                 x.update(_code(provenance, contents))
         files += _report(t, provenance, list(contents))
     entities = {
-        x["@id"]: x for x in [_ABOUT, _root(reports, contents, when), _OF_LICENCE, *files]
+        x["@id"]: x
+        for x in [_ABOUT, _root(reports, contents, when), _OF_LICENCE, *files]
     }
     return [*entities.values()]
 
@@ -258,7 +261,7 @@ def _write(folder: Path, contents: dict[str, bytes]):
         make_folder((folder / path).parent)
         write_atomic(folder / path, data)
 
-
+# %% ../../nbs/results/11_research_crate.ipynb #e9730d7c
 def export_crate(
     name: str,  # a table, such as identifyme/table_3, or a paper with all its reports
     out: str | Path,  # the new folder

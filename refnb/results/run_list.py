@@ -192,8 +192,8 @@ def _may_match(folder: str, task: str) -> bool:
 
 
 def listed_runs(
-    task: str = "",  # a task, the beginning of its name, or a pattern such
-    # as altentities/*; "": all
+    task: str = "",  # a task, the beginning of its name,
+    # or a pattern such as altentities/*; "": all
     s: Settings | None = None,  # where runs and reports are
 ) -> list[ListedRun]:  # by task and system
     "List the runs of the runs folder; a damaged one is a line, and the others are read."

@@ -15,7 +15,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import pandas as pd
-from ..core.types import CallError, DataError, Question, RefnbError, nearest, safe_path
+from refnb.core.types import (
+    CallError,
+    DataError,
+    Question,
+    RefnbError,
+    nearest,
+    safe_path,
+)
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
@@ -174,7 +181,9 @@ def _check_same(questions: list[Question], run: Run, do: str):
     "Refuse questions that are not the ones that a run answered."
     if questions_id(questions) != run.info.data.get("questions"):
         raise DataError(
-            f"it answered other questions than {run.info.task} has now", str(run.folder), do
+            f"it answered other questions than {run.info.task} has now",
+            str(run.folder),
+            do,
         )
 
 
@@ -205,7 +214,9 @@ def _questions_of(run: Run, s: Settings | None) -> list[Question]:
     "Return the questions that a run was asked."
     found = _beside(run)
     return (
-        find_task(run.info.task, s or load_settings()).questions if found is None else found
+        find_task(run.info.task, s or load_settings()).questions
+        if found is None
+        else found
     )
 
 # %% ../../nbs/results/00_scores.ipynb #1d3a9f11
@@ -298,9 +309,7 @@ class Scores:
     def _repr_html_(self):
         warning = f"<p>{self.warning}</p>" if self.failed else ""
         title = html.escape(self._title)
-        return (
-            f"<p>{title}, 95 % intervals over documents</p>{self._shown.to_html()}{warning}"
-        )
+        return f"<p>{title}, 95 % intervals over documents</p>{self._shown.to_html()}{warning}"
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
@@ -328,7 +337,9 @@ def _load_metric(name: str) -> Any:
 def _check_callable(found: Any, metric: str):
     "Refuse what was loaded for a metric if it is not a function."
     if not callable(found):
-        raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
+        raise DataError(
+            f"is not a function but {type(found).__name__}", f"metric {metric}"
+        )
 
 
 def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
@@ -349,7 +360,7 @@ def _as_number(value: Any, name: str) -> float:
             f"returned {str(value)[:80]!r}, which is not a number", f"metric {name}"
         ) from None
 
-
+# %% ../../nbs/results/00_scores.ipynb #c9f144e5
 def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
     "Compute a metric's value as a plain number."
     try:
@@ -441,11 +452,12 @@ def _intervals(
 def score(
     o,  # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
     by: str | Iterable[str] | None = None,  # a field of the questions, or several
-    mode: Mode = "strict",  # strict: a missing answer is wrong; released: it is left out
+    mode: Mode = "strict",  # strict: a missing answer is wrong; released:
+    # it is left out
     resamples: int = 10_000,  # of the bootstrap
     seed: int = 0,  # of the bootstrap
-    metrics: Iterable["str|Metric"] = (),  # further columns: functions from outcomes to a
-    # number, or their names
+    metrics: Iterable["str|Metric"] = (),  # further columns: functions from outcomes to
+    # a number, or their names
 ) -> Scores:  # fractions
     """Compute accuracy with intervals clustered by document.
 
@@ -455,7 +467,9 @@ def score(
     o, group = _grouped(o, by)
     c, none = counted(o, mode), Interval(None, None, None, 0, 0)
     intervals = _intervals(c, group, resamples, seed)
-    rows = {g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())}
+    rows = {
+        g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())
+    }
     _add_measures(rows, metrics, c, group)
     fields = " / ".join([by] if isinstance(by, str) else by or [])
     failed = int((o.reason == "failed").sum())
@@ -618,7 +632,9 @@ def compare(
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
     """
-    pair, stories = _paired(counted(as_outcomes(a), mode), counted(as_outcomes(b), mode))
+    pair, stories = _paired(
+        counted(as_outcomes(a), mode), counted(as_outcomes(b), mode)
+    )
     d = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed)
     p = paired_permutation(pair.a, pair.b, stories, resamples, seed).p
     whole = {*pair.a, *pair.b} <= {0.0, 1.0}
@@ -635,7 +651,8 @@ class Ranking(NamedTuple):
     "Systems that answered the same questions, the best first."
 
     scores: dict[str, Interval]  # accuracy
-    letters: dict[str, str]  # tie groups: two share a letter where no test tells them apart
+    # tie groups: two share a letter where no test tells them apart
+    letters: dict[str, str]
     pairs: dict[tuple[str, str], Comparison]  # first minus second
     holm: dict[tuple[str, str], float | None]  # corrected p of the permutation tests
 

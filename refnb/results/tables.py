@@ -190,9 +190,11 @@ YOURS = "own"  # replaces a paper in the names of your tables
 
 def _usual(table: str) -> Printed:
     "Make the settings of a table of yours that has no file."
-    return Printed("own", table.replace("_", " "), "computed", unit="percent", decimals=1)
+    return Printed(
+        "own", table.replace("_", " "), "computed", unit="percent", decimals=1
+    )
 
-
+# %% ../../nbs/results/02_tables.ipynb #74dfbc9b
 def _filled_in(usual: Printed, path: Path) -> Printed:
     "Read the fields that a YAML file has, and take the others from `usual`."
     try:
@@ -201,7 +203,7 @@ def _filled_in(usual: Printed, path: Path) -> Printed:
     except msgspec.ValidationError as e:
         raise FormatError(str(e), str(path)) from None
 
-
+# %% ../../nbs/results/02_tables.ipynb #0d5a4502
 def _your_printed(table: str) -> Printed:
     """Read the printed values of a table of yours from the YAML file of its name beside the notebook; without one, its
     unit is percent, with one decimal."""
@@ -219,13 +221,13 @@ def _tables_on(paper: str) -> dict[str, Printed]:
         raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
     return papers()[paper].tables | papers()[paper].own
 
-
+# %% ../../nbs/results/02_tables.ipynb #fd799e95
 def _unknown_table(name: str) -> CallError:
     "Make the error of a name that is no table's, with the nearest one."
     known = [*table_names(), *own_names()]
     return CallError(f"unknown table {name!r}", do=nearest(name, known))
 
-
+# %% ../../nbs/results/02_tables.ipynb #a65c8315
 def printed(name: str) -> Printed:
     "Read the printed values of a table, paper/table."
     paper, _, table = name.partition("/")
@@ -342,18 +344,18 @@ def set_id(name: str) -> str:
     ids = "\n".join(sorted(f"{f.key} {f.blob}" for f in files_of(name)))
     return hashlib.sha256(ids.encode()).hexdigest()[:16]
 
-
+# %% ../../nbs/results/02_tables.ipynb #bed71cd2
 def values_id(t: Printed) -> str:
     "Hash the printed values of a table, as 16 hex digits."
     return hashlib.sha256(msgspec.json.encode(t.cells)).hexdigest()[:16]
 
-
+# %% ../../nbs/results/02_tables.ipynb #f4658cc2
 def _code_in(path: Path) -> str:
     "Join the code cells of a notebook."
     cells = msgspec.json.decode(path.read_bytes())["cells"]
     return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
 
-
+# %% ../../nbs/results/02_tables.ipynb #94060edd
 def code_id(name: str) -> str:
     "Hash the code of a table's notebook, without its prose, as 16 hex digits; none where it is not the package's."
     try:
@@ -362,7 +364,7 @@ def code_id(name: str) -> str:
         return ""
     return hashlib.sha256(_code_in(path).encode()).hexdigest()[:16]
 
-
+# %% ../../nbs/results/02_tables.ipynb #4100d7d4
 def declared(r: "Report") -> dict[str, str]:
     "Return the inputs of a report whose notebook names no file."
     if r.sample:
@@ -371,7 +373,7 @@ def declared(r: "Report") -> dict[str, str]:
         PRINTED_VALUES: values_id(r.printed)
     }
 
-
+# %% ../../nbs/results/02_tables.ipynb #70d5bed0
 def _ids(r: "Report") -> dict[str, str]:
     "Return the inputs that a report's notebook names or, if it names none, the declared ones."
     return r.inputs or declared(r)
@@ -396,7 +398,7 @@ def _finite(ours: float | None, reason: str) -> tuple[float | None, str]:
         else (None, reason or f"the computation gave {ours}")
     )
 
-
+# %% ../../nbs/results/02_tables.ipynb #42881dfd
 def _check_filled(ours: float | None, reason: str, where: str):
     "Refuse a cell without number and reason."
     if ours is None and not reason:
@@ -408,12 +410,12 @@ def _own_format(c: Cell) -> dict[str, Any]:
     own: dict[str, Any] = {"decimals": c.decimals, "rounding": c.rounding}
     return {k: v for k, v in own.items() if v is not None}
 
-
+# %% ../../nbs/results/02_tables.ipynb #23a90ee9
 def _title_in(paper: str, t: Printed) -> str:
     "Write the title of a paper's table, with the authors as the citation begins."
     return f"{papers()[paper].cite.split(',')[0]}, Table {t.number}: {t.title}"
 
-
+# %% ../../nbs/results/02_tables.ipynb #a9332688
 class Report:
     "The cells of one regenerated table, and where they come from."
 
@@ -727,8 +729,8 @@ class Report:
     def use(
         self,
         info: RunInfo,  # the RunInfo of a run whose numbers are in the table
-        outcomes: Any = None,  # its outcomes as a DataFrame, to name
-        # the requests that failed
+        outcomes: Any = None,  # its outcomes as a DataFrame,
+        # to name the requests that failed
     ) -> str:  # system@hash, for the cells' `run`
         "Note a run as an input."
         failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
@@ -736,7 +738,9 @@ class Report:
             self.failed[f"{info.system} on {info.task}"] = failed
         key, hash_ = f"{info.task}:{info.system}", run_hash(info)
         # one system may have answered in several ways
-        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_
+        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = (
+            hash_
+        )
         self.inputs |= info.data
         return f"{info.system}@{run_hash(info)}"
 
@@ -815,14 +819,18 @@ CSV = (
 
 def _number(x: float | None) -> str:
     "Write a number with at most six decimals, eight for what would vanish."
-    return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
+    return (
+        ""
+        if x is None
+        else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
+    )
 
-
+# %% ../../nbs/results/02_tables.ipynb #a2afcc1e
 def _printed_number(c: Result) -> str:
     "Write the printed number of a cell as CSV has it."
     return NOT_PRINTED if c.paper is None else _number(c.paper)
 
-
+# %% ../../nbs/results/02_tables.ipynb #46161aa4
 def _csv_numbers(c: Result) -> list:
     "List the computed numbers of a cell as CSV has them, the items at the end."
     ours = map(_number, (c.ours, c.difference, c.low, c.high))
@@ -833,7 +841,9 @@ def _as_in_print(c: Result) -> str:
     "Write the printed number with its zeros."
     if c.paper is None:
         return ""
-    return f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
+    return (
+        f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
+    )
 
 
 def _printed_beside(c: Result) -> str:
@@ -888,9 +898,8 @@ def _shown(c: Result | None, notes: list[str]) -> str:
         return ""
     if c.ours is None:
         return _absent(c, notes)
-    text = (
-        f"{as_printed(c.ours, _decimals(c)):f}"  # :f: thousands are not written as 2.10E+5
-    )
+    # :f: thousands are not written as 2.10E+5
+    text = f"{as_printed(c.ours, _decimals(c)):f}"
     return f"{text}{_ends(c)}{_agreeing(c, c.ours)} {c.letters}".rstrip()
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
@@ -988,7 +997,11 @@ def _measure(r: Report) -> str:
 
 def _about(r: Report) -> str:
     "Describe the measure of a report, its unit, and its number of items."
-    parts = {"": _measure(r), "Unit: ": _units(r.printed), "Items in a cell: ": _items(r)}
+    parts = {
+        "": _measure(r),
+        "Unit: ": _units(r.printed),
+        "Items in a cell: ": _items(r),
+    }
     return " ".join(f"{what}{x}." for what, x in parts.items() if x)
 
 # %% ../../nbs/results/02_tables.ipynb #f265a21f
@@ -1024,7 +1037,10 @@ def _md_reasons(reasons: list[str]) -> list[str]:
     "Write why cells have no number, by their letters."
     if not reasons:
         return []
-    return [*(f"({_letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)), ""]
+    return [
+        *(f"({_letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)),
+        "",
+    ]
 
 # %% ../../nbs/results/02_tables.ipynb #d20ced21
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
@@ -1156,7 +1172,9 @@ def _tex_line(cells: list[str]) -> str:
 def _tex_heads(b: Block) -> list[str]:
     "Write the names of columns, each as wide as there is room for."
     width = f"{0.7 / len(b.columns) - 0.025:.3f}"
-    return [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
+    return [
+        rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads
+    ]
 
 # %% ../../nbs/results/02_tables.ipynb #a9e19b70
 def _tex_row(r: Report, row: str, columns: list[str], text: _Texts) -> str:

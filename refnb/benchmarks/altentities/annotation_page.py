@@ -92,17 +92,17 @@ class Worked(Record):
     good: tuple[str, ...]  # answers
     bad: tuple[dict[str, str], ...]  # said, why
 
-
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #7b37ed0b
 def _worked_answers() -> dict[str, Worked]:
     return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
 
-
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #c5fbc924
 def _asked(d: Draft) -> list:
     "List what a page shows of a draft: its question and the texts of its choices."
     shown = [[c.name, c.description] for c in d.choices]
     return [d.id, d.question, d.target_index, shown]
 
-
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #da82f3fe
 def _page_id(drafts: Iterable[Draft]) -> str:
     "Hash the questions of a page."
     asked = sorted(map(_asked, distinct_drafts(drafts)))
@@ -146,19 +146,19 @@ def _part(drafts: list[Draft], k: int, n: int) -> list[Draft]:
     "Cut the k-th of n parts, which differ by one at most."
     return drafts[len(drafts) * k // n : len(drafts) * (k + 1) // n]
 
-
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #12416d91
 def _dealt(drafts: list[Draft], each: int) -> list[list[Draft]]:
     "Deal the questions of a domain to as few pages as hold them, as evenly as it goes."
     n = -(-len(drafts) // each)
     return [_part(drafts, k, n) for k in range(n)]
 
-
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #73157ff6
 def _check_each(each: int):
     "Refuse a page without questions."
     if each < 1:
         raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
 
-
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #1f9ef2de
 def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
     "Deal questions to pages that a person can finish."
     _check_each(each)
@@ -190,7 +190,10 @@ def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
     if r.id not in known:
         return "id", f"{r.id!r} is none of the page's questions"
     if len(r.expressions) > MOST:
-        return "expressions", f"{len(r.expressions)} of them, the page has room for {MOST}"
+        return (
+            "expressions",
+            f"{len(r.expressions)} of them, the page has room for {MOST}",
+        )
     if not (math.isfinite(r.seconds) and r.seconds >= 0):
         return "seconds", f"{r.seconds} is no duration"
     return "", ""
@@ -206,7 +209,9 @@ def _check_page(a: Annotations, drafts: dict[str, Draft], where: str):
     do = "give the drafts that the page was made of"
     if not _are_of(a.order, drafts):
         raise FormatError(
-            "these are not questions of the drafts, each once", f"{where}, field order", do
+            "these are not questions of the drafts, each once",
+            f"{where}, field order",
+            do,
         )
     asked = _page_id(drafts[i] for i in a.order)
     if a.page != asked:
@@ -246,7 +251,9 @@ def _data_and_name(source: str | Path | bytes) -> tuple[bytes, str]:
     return read_bytes(source), str(source)
 
 
-def _read_annotations(source: str | Path | bytes, drafts: Iterable[Draft]) -> Annotations:
+def _read_annotations(
+    source: str | Path | bytes, drafts: Iterable[Draft]
+) -> Annotations:
     "Read the answers of one person."
     data, where = _data_and_name(source)
     return _checked(
@@ -267,7 +274,9 @@ def collect(
     drafts, given = distinct_drafts(drafts), {}
     named: dict[tuple[str, str], str] = {}  # who, which page -> the file
     if least < 1:
-        raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
+        raise CallError(
+            f"{least} expressions of a question", "collect", "say 1 or more"
+        )
     for k, s in enumerate(sources, 1):
         a = _read_annotations(s, drafts)
         name = f"file {k}" if isinstance(s, bytes) else str(s)
@@ -279,7 +288,9 @@ def collect(
             )
         given[key], named[key] = a, name
     if not given:
-        raise DataError("no files", "collect", "give at least one that a person handed in")
+        raise DataError(
+            "no files", "collect", "give at least one that a person handed in"
+        )
     written = defaultdict(list)
     for _, a in sorted(given.items()):
         for r in a.answers:
@@ -311,7 +322,9 @@ def _check_same_drafts(folder: Path, built: AltBuilt):
         )
 
 
-def _check_same_build(folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]):
+def _check_same_build(
+    folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]
+):
     "Refuse a folder with questions or pages that people may be answering and that this build would replace."
     _check_same_drafts(folder, built)
     other = _other_pages(folder, pages)
@@ -354,7 +367,9 @@ def write_to_annotate(
     ]
     for name, page in pages.items():
         title = name.removeprefix("page-").removesuffix(".html")
-        text = _annotation_page(page, f"Which one? {title}", built.rules.seed, send=send)
+        text = _annotation_page(
+            page, f"Which one? {title}", built.rules.seed, send=send
+        )
         made.append(write_atomic(folder / name, text))
     return made
 

@@ -98,9 +98,7 @@ class Draft(Record):
         if not self.id:
             return "field id: is empty"
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.split):
-            return (
-                f"field split: {self.split!r} is no name of a file; say train, dev or test"
-            )
+            return f"field split: {self.split!r} is no name of a file; say train, dev or test"
         try:
             self.with_expressions("x")
         except ValueError as e:
@@ -191,7 +189,7 @@ def _count_of(pairs: Iterable[Drawn], method: str) -> int:
     "Count the pairs that a method drew."
     return list(map(attrgetter("method"), pairs)).count(method)
 
-
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5e1fd289
 class AltBuilt(NamedTuple):
     "Drafts, and counts of everything else."
 
@@ -212,7 +210,8 @@ class AltBuilt(NamedTuple):
         rows = []
         for method, title in METHODS.items():
             rows.append(
-                {"pairs": title} | {domain: self.cell(domain, method) for domain in DOMAINS}
+                {"pairs": title}
+                | {domain: self.cell(domain, method) for domain in DOMAINS}
             )
         return rows
 
@@ -222,7 +221,8 @@ class AltBuilt(NamedTuple):
     def groups(self) -> list[dict]:
         "Count the groups that stay together, and the share of the largest: the price of keeping splits apart."
         return [
-            {"domain": d, "apart": self.rules.apart} | split_sizes(pairs, self.rules.apart)
+            {"domain": d, "apart": self.rules.apart}
+            | split_sizes(pairs, self.rules.apart)
             for d, pairs in self.drawn.items()
             if pairs
         ]
@@ -264,7 +264,9 @@ def _many(
 ) -> dict[str, int]:
     "Return how many pairs of each method a domain shall have."
     return dict(
-        wanted_pairs(domain, rules.questions) if wanted is None else wanted.get(domain, {})
+        wanted_pairs(domain, rules.questions)
+        if wanted is None
+        else wanted.get(domain, {})
     )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
@@ -277,7 +279,7 @@ def _check_left(c: Candidates, entities: Sequence[Entity]):
             "change a constant, or give more entities",
         )
 
-
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #3d4f488b
 def build_altentities(
     entities: Sequence[Entity],
     rules: AltRules = AltRules(),
@@ -308,18 +310,18 @@ def write_drafts(path: str | Path, drafts: Iterable[Draft]) -> Path:
     "Write questions to annotate as a file."
     return write_jsonl(path, drafts, canary=True)
 
-
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #14862330
 def read_drafts(path: str | Path) -> list[Draft]:
     "Read questions to annotate from a file, in its order."
     return distinct_drafts(read_jsonl(path, Draft), str(path))
 
-
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #211b4339
 def _check_ids(drafts: Iterable[Draft], where: str):
     "Refuse two drafts of one id."
     if twice := repeated(map(attrgetter("id"), drafts)):
         raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
 
-
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #ed019cd9
 def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draft]:
     "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
@@ -333,7 +335,11 @@ _NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
 # read by the page's script too
 POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{_NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"
 COPIED = 8  # words in a row
-REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a character"}
+REFUSED = {
+    "empty": "is empty",
+    "long": "is too long",
+    "half": "has half of a character",
+}
 FLAGGED = {
     "name": "says the name",
     "position": "says the place in the question",
@@ -361,7 +367,9 @@ def name_pattern(name: str) -> str:
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e0a70137
 def _as_python(pattern: str) -> str:
     "Write a pattern of the page's script for Python, which has no classes of letters and numbers."
-    return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
+    return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(
+        r"[\p{L}\p{N}]", r"[^\W_]"
+    )
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #51e50bb2
 def _in_a_word(c: str) -> bool:
@@ -456,7 +464,7 @@ def _unknown_id(ids: Iterable[str], drafts: Iterable[Draft]) -> str:
     known = set(map(attrgetter("id"), drafts))
     return next((k for k in ids if k not in known), "")
 
-
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #78b5a719
 def join_expressions(
     drafts: Sequence[Draft],
     said: Mapping[str, Iterable[Sequence[str]]],
@@ -474,7 +482,9 @@ def join_expressions(
             "give the questions that the page was made of",
         )
     for d in drafts:
-        expressions = _kept(d, list(chain.from_iterable(said.get(d.id, ()))), keep, counts)
+        expressions = _kept(
+            d, list(chain.from_iterable(said.get(d.id, ()))), keep, counts
+        )
         if len(expressions) >= max(1, least):
             files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))
         else:
@@ -482,7 +492,9 @@ def join_expressions(
     return Joined(dict(files), dict(counts), tuple(short))
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8cad9648
-def _kept(d: Draft, expressions: Sequence[str], keep: bool, counts: Counter) -> list[str]:
+def _kept(
+    d: Draft, expressions: Sequence[str], keep: bool, counts: Counter
+) -> list[str]:
     "Select the expressions of a question that stay, and count the reasons why others do not."
     out: list[str] = []
     for e in expressions:

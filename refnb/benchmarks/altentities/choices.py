@@ -29,7 +29,7 @@ class _Things(NamedTuple):
     every: list[Alternative]  # the same, to draw from
     names: set[str]  # theirs
 
-
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #dd1abf98
 def _things_of(questions: Sequence[AltQuestion]) -> dict[str, _Things]:
     "Collect everything that questions offer."
     out: dict[str, dict[str, Alternative]] = {}
@@ -41,7 +41,7 @@ def _things_of(questions: Sequence[AltQuestion]) -> dict[str, _Things]:
         for d, by in out.items()
     }
 
-
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #789022df
 def _others(
     q: AltQuestion, things: _Things, n: int, rng: random.Random
 ) -> list[Alternative]:
@@ -67,7 +67,7 @@ def _names_of(choices: Sequence[Alternative]) -> list[str]:
     "List the names of choices."
     return [c.name for c in choices]
 
-
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #ec598541
 def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
     "Give a question other choices, its target among them."
     pages = [c.wikipedia_url for c in choices]
@@ -77,7 +77,7 @@ def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
         question=asked_as(_names_of(choices), q.domain),
     )
 
-
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #0e00b0e8
 def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestion:
     "Give a question further choices up to n; one that has as many is unchanged."
     if len(q.choices) >= n:
@@ -87,13 +87,13 @@ def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestio
         choices.insert(rng.randrange(len(choices) + 1), c)
     return _offering(q, choices)
 
-
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #ad86fa77
 def _check_number(n: int):
     "Refuse fewer than two choices."
     if n < 2:
         raise CallError(f"{n} choices", "n", "say 2 or more")
 
-
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #bb231d9e
 def more_choices(
     questions: Sequence[AltQuestion], n: int, seed: int = 0
 ) -> list[AltQuestion]:
@@ -180,8 +180,12 @@ def _both(
     random.Random(f"{seed}:{topic}:{words}").shuffle(order)
     for k, (e, q) in enumerate(order[:1] if len(order) == 2 else order):
         pair = [q.meant, order[(k + 1) % len(order)][1].meant]
-        [x] = _open(_offering(q, pair[::-1] if k % 2 else pair), "both", [e], setting, 1)
-        out.append(x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*uses[0])}-both"))
+        [x] = _open(
+            _offering(q, pair[::-1] if k % 2 else pair), "both", [e], setting, 1
+        )
+        out.append(
+            x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*uses[0])}-both")
+        )
     return out
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #607fe590
@@ -190,13 +194,18 @@ def open_questions(
 ) -> list[Question]:
     """Make questions that may be answered neither and both, from whole files; meta["kind"] is the kind of each. The
     setting selects the description of the options."""
-    things, plain = _things_of(questions), lambda q: list(filter(is_plain, q.expressions))
+    things, plain = (
+        _things_of(questions),
+        lambda q: list(filter(is_plain, q.expressions)),
+    )
     asked = list(filter(plain, questions))
     made: list[Question] = []
     for q in asked:
         made += _open(q, "one", plain(q), setting)
     for q in asked:
-        made += _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)
+        made += _open(
+            _stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0
+        )
     for (d, words), uses in _of_several_targets(questions).items():
         made += _both(d.lower(), words, uses, setting, seed)
     return made

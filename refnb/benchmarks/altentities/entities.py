@@ -55,7 +55,8 @@ class Entity(Record):
     name: str  # of its page, with what tells it from others of that name in parentheses
     url: str  # its identifier
     domain: str  # books, recipes, songs
-    sections: dict[str, str]  # heading -> text, in the page's order; "": the first section
+    # heading -> text, in the page's order; "": the first section
+    sections: dict[str, str]
     # of the infobox; several values as a list
     attributes: dict[str, str | tuple[str, ...]] = {}
     templates: tuple[str, ...] = ()  # infoboxes that the page has
@@ -73,7 +74,7 @@ def _many(cell: str) -> tuple[str, ...]:
     "Split a cell of several values."
     return tuple(filter(None, map(str.strip, cell.split("|"))))
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #ec1da61c
 PLAIN = ("name", "url", "domain", "image_url")
 
 
@@ -104,14 +105,16 @@ def _check_known(heads: Iterable[str], where: str):
         if h not in (*PLAIN, "templates") and not re.match("section:|attribute:.", h):
             raise FormatError(f"unknown column {h!r}", where, _KNOWN_COLUMNS)
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #d21603a5
 def _check_once(heads: Iterable[str], where: str):
     "Refuse a column that appears twice."
     for h, n in Counter(heads).items():
         if n > 1:
-            raise FormatError(f"the column {h!r} appears twice", where, "keep one of them")
+            raise FormatError(
+                f"the column {h!r} appears twice", where, "keep one of them"
+            )
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #9e39006d
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
     _check_known(heads, where)
@@ -188,14 +191,14 @@ def _last_blank(text: str) -> int:
     m = re.search(r"\s+\S*$", text)
     return m.start() if m else 0
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e0cc89f3
 def _between_words(text: str, limit: int) -> str:
     "Cut a text between words; inside a word only if there is nothing else."
     if len(text) <= limit:
         return text
     return text[: _last_blank(text[: limit + 1]) or limit].rstrip()
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #53bdd30a
 def _end_of_sentence(text: str, limit: int) -> int:
     "Find where the last whole sentence ends that `limit` characters hold; 0: none does."
     end = 0
@@ -204,7 +207,7 @@ def _end_of_sentence(text: str, limit: int) -> int:
             end = m.end()
     return end
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #1f03ad58
 def cut_description(text: str, limit: int = 750) -> str:
     """Cut a section to what people are shown: as many whole sentences as `limit` characters hold,
     with " ..." if something is missing."""
@@ -218,24 +221,24 @@ def cut_description(text: str, limit: int = 750) -> str:
 def _value(v: str | tuple[str, ...]) -> str:
     return " ".join((v if isinstance(v, str) else ", ".join(v)).split())
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #0b3ed66f
 def _pairs_of(e: Entity) -> list[str]:
     "Write the attributes that have a value, in the order of their keys."
     return [f"{k}: {_value(v)}" for k, v in sorted(e.attributes.items()) if _value(v)]
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #58c251ae
 def _infobox_text(e: Entity, longest: int = LONGEST - 1) -> str:
     "Write the infobox as in the release."
     head = f": {e.templates[0] if e.templates else ''}"
     return _between_words(". ".join([head, *_pairs_of(e)]).rstrip(), longest)
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #d8c7a937
 def _hidden_sections(e: Entity, shown: str | None) -> str:
     "Join the sections that people are not shown; None: all."
     texts = [t.strip() for h, t in e.sections.items() if _heading(h) != shown]
     return "\n".join(filter(None, texts))
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #560adb04
 def _unshown(e: Entity, shown: str | None, longest: int = LONGEST - 1) -> str:
     "Join the infobox and every section that people are not shown."
     box = _infobox_text(e, longest)
@@ -321,21 +324,23 @@ class Filters(Record):
                 return f"field {field}: {n}; say 1 or more"
         return ""
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #559e17b6
 def _without_comment(line: str) -> str:
     "Reduce a line of a denylist to its word or phrase, in small letters."
     return _heading(line.partition("#")[0])
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f5b7ad94
 def read_denied(path: str | Path) -> tuple[str, ...]:
     "Read a denylist from a file: a word or phrase a line; # begins a comment."
     lines = utf8(read_bytes(path), str(path)).splitlines()
     return tuple(dict.fromkeys(filter(None, map(_without_comment, lines))))
 
-
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e7d536fe
 def _usable_sections(e: Entity, f: Filters) -> list[str]:
     "List the sections that are long enough to be shown."
-    return [s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest]
+    return [
+        s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest
+    ]
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2ceae5e5
 WHY = {
@@ -478,7 +483,9 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
     "Find the entities of a table that can be asked about."
     denier = _denier(filters.denied)
     dropped = {
-        e.url: why for e in _distinct(entities) if (why := _why_dropped(e, filters, denier))
+        e.url: why
+        for e in _distinct(entities)
+        if (why := _why_dropped(e, filters, denier))
     }
     dropped |= dict.fromkeys(
         _twins((e for e in entities if e.url not in dropped), filters), "twin"

@@ -95,7 +95,9 @@ def _batches(
         for i in _sharing(titles[j], edits, lengths, index):
             if rank[i] >= rank[j]:
                 continue
-            near = Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits
+            near = (
+                Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits
+            )
             if near:
                 out.append((min(i, j), max(i, j)))
         if len(out) >= enough:
@@ -118,7 +120,8 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
     for t in texts:
         counts.append(
             Counter(
-                columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())
+                columns.setdefault(w, len(columns))
+                for w in re.findall(r"\w+", t.lower())
             )
         )
     ends = np.cumsum([0, *map(len, counts)])
@@ -134,7 +137,8 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
     )
 
 
-Encoder = Callable[[Sequence[str]], Any]  # rows of numbers: a numpy array, or a sparse one
+# rows of numbers: a numpy array, or a sparse one
+Encoder = Callable[[Sequence[str]], Any]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #040ac49a
 def _unit_sparse(vectors):
@@ -144,7 +148,8 @@ def _unit_sparse(vectors):
     m = sparse.csr_matrix(vectors, dtype=np.float32)
     length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
     return (
-        sparse.diags_array(1 / np.where(length, length, 1).astype(np.float32)).tocsr() @ m
+        sparse.diags_array(1 / np.where(length, length, 1).astype(np.float32)).tocsr()
+        @ m
     )
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #9b4632df
@@ -196,21 +201,23 @@ def _as_table(rows: Any, n: int) -> Any:
 def _check_type(rows: Any):
     "Refuse values that are no real numbers."
     if rows.dtype.kind not in "fiub":
-        raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", _ROWS)
+        raise DataError(
+            f"the encoder gave values of type {rows.dtype}", "encoded", _ROWS
+        )
 
-
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e323c0fe
 def _numbers_in(rows: Any) -> np.ndarray:
     "Return the numbers of a table; of a sparse one those that are not 0."
     from scipy import sparse
 
     return np.asarray(rows.data if sparse.issparse(rows) else rows)
 
-
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c0b2037e
 def _as_floats(rows: Any) -> Any:
     "Convert whole numbers to floats; floats stay as they are."
     return rows if rows.dtype.kind == "f" else rows.astype(np.float32)
 
-
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #9433b677
 def _encoded(encoder: Encoder, texts: Sequence[str]):
     "Encode texts, and check that each has a row of finite numbers."
     rows = _as_table(encoder(texts), len(texts))
@@ -237,7 +244,10 @@ def _improve(
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #bb8f2e55
 def _nearest_rows(
-    vectors: Any, rows: Sequence[int] | None = None, block: int = 1024, width: int = 8192
+    vectors: Any,
+    rows: Sequence[int] | None = None,
+    block: int = 1024,
+    width: int = 8192,
 ) -> tuple[np.ndarray, np.ndarray]:
     "Find the nearest other row of each row, exactly."
     n = vectors.shape[0]
@@ -382,7 +392,9 @@ def _described_pairs(
     order = rng.sample(range(len(pool)), len(pool))
     if len(pool) < 2:
         return
-    vectors = _encoded(encoder, [cut_description(section_text(e, section)) for e in pool])
+    vectors = _encoded(
+        encoder, [cut_description(section_text(e, section)) for e in pool]
+    )
     for k in range(0, len(order), at_once):
         yield from zip(
             order[k : k + at_once],
@@ -433,7 +445,9 @@ def _equal_pairs(
                 yield i, j
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #0020f299
-def _attribute_pairs(pool: Sequence[Entity], rng: random.Random, domain: str) -> _Stream:
+def _attribute_pairs(
+    pool: Sequence[Entity], rng: random.Random, domain: str
+) -> _Stream:
     "Yield one by chance, with another of the same values of some attributes; the sets of attributes alternate."
     streams = [_equal_pairs(pool, rng, keys) for keys in _ATTRIBUTES.get(domain, ())]
     while streams:
@@ -451,7 +465,13 @@ _SHOWING = {
     "songs": {"": 624},
 }
 # the rare are drawn first
-_ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")
+_ORDER = (
+    "SAME_NAME",
+    "SIMILAR_NAME",
+    "SAME_INFOBOXES",
+    "SIMILAR_DESCRIPTION",
+    "UNIFORM",
+)
 
 
 def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
@@ -642,7 +662,8 @@ def _check_apart(apart: str):
     "Refuse an unknown way to keep splits apart."
     if apart not in ("targets", "entities"):
         raise CallError(
-            f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities"))
+            f"unknown way to split {apart!r}",
+            do=nearest(apart, ("targets", "entities")),
         )
 
 

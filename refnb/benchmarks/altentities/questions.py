@@ -51,7 +51,9 @@ def paper_domain(domain: str) -> str:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0ff40a56
 # the annotation page's script has them too
-_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_UNSEEN = re.compile(
+    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
 _STRAIGHT = str.maketrans(
     dict.fromkeys("\u2018\u2019\u201b\u02bc", "'")
     | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
@@ -124,11 +126,11 @@ def _fault(w: Written) -> str:
         if url in urls[:i]:
             return f"field choices[{urls.index(url)}]: the same thing as choices[{_last(urls, url)}]"
     if not 0 <= at < n:
-        return (
-            f"field target_index: {at} is none of the {n} choices, which are counted from 0"
-        )
+        return f"field target_index: {at} is none of the {n} choices, which are counted from 0"
     if urls[at] != w.target:
-        return f"field target: is not the page of choices[{at}], which target_index names"
+        return (
+            f"field target: is not the page of choices[{at}], which target_index names"
+        )
     if not w.expressions:
         return "field expressions: there are none"
     for i, e in enumerate(w.expressions):
@@ -212,7 +214,7 @@ def _names(q: Written) -> list[str]:
     "List the names of a question's choices."
     return [c.name for c in q.choices]
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #febaa7b1
 # characters: an unshown background is shorter; a description is 750 and "..." at most
 LONGEST, SHOWN = 5000, 754
 _FILLED = ("description", "infobox", "unshown_background")
@@ -233,7 +235,9 @@ def _of_a_choice(c: Alternative, domain: str) -> list[str]:
             f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}"
         )
     if (n := len(c.description)) > SHOWN:
-        out.append(f"description: has {n:,} characters, the release shows {SHOWN} at most")
+        out.append(
+            f"description: has {n:,} characters, the release shows {SHOWN} at most"
+        )
     if domain != "SONGS" and _TAG.search(c.description):
         out.append("description: has HTML, which the release has in songs alone")
     if bool(c.image_url) != (domain == "RECIPES"):
@@ -290,11 +294,15 @@ _CHECKS = ("release", "usable")
 def _at(where: str, n: int | str | None, field: str = "") -> str:
     return ", ".join(
         x
-        for x in (where, "" if n is None else f"question {n}", field and f"field {field}")
+        for x in (
+            where,
+            "" if n is None else f"question {n}",
+            field and f"field {field}",
+        )
         if x
     )
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #a254844a
 def _misread(e: Exception, text: str, where: str) -> FormatError:
     "Report what msgspec or a record's own check refused."
     found = re.fullmatch(
@@ -307,7 +315,7 @@ def _misread(e: Exception, text: str, where: str) -> FormatError:
         )
     return FormatError(what, _at(where, n, ".".join(x for x in (outer, inner) if x)))
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #67271ddc
 def _whole(text: str) -> int:
     "Count the whole questions of a truncated file."
     decode, at, n = json.JSONDecoder().raw_decode, text.find("[") + 1, 0
@@ -352,9 +360,11 @@ def _check_domain(questions: Sequence[Written], domain: str, where: str):
     "Refuse a question of another domain than the file's."
     for n, q in enumerate(questions):
         if q.domain != DOMAINS[the_domain(domain)]:
-            raise FormatError(f"{q.domain} in a file of {domain}", _at(where, n, "domain"))
+            raise FormatError(
+                f"{q.domain} in a file of {domain}", _at(where, n, "domain")
+            )
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #bac7ba77
 def parse_altentities(
     data: bytes,
     where: str = "",
@@ -412,7 +422,7 @@ def altentities_file(domain: str, split: str) -> str:
         raise CallError(f"unknown split {split!r}", do=nearest(split, SPLITS))
     return f"{_REPO}/data/{domain}/{split}.json"
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #4afc1ace
 def altentities(
     domain: str, split: str = "test", s: Settings | None = None
 ) -> list[AltQuestion]:
@@ -420,7 +430,7 @@ def altentities(
     in the file's order."""
     return _parsed(get(altentities_file(domain, split), s), domain, split)
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #314b0dec
 def _parsed(data: bytes, domain: str, split: str) -> list[AltQuestion]:
     "Read the questions in the bytes of a released file."
     mixed = domain == "mixed"
@@ -437,7 +447,8 @@ NEGATION = re.compile(
     r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t)\b|n['’]t\b", re.I
 )
 COMPARISON = re.compile(
-    r"\b(newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b", re.I
+    r"\b(newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b",
+    re.I,
 )
 
 
@@ -469,7 +480,7 @@ def settings_of(domain: str) -> list[Setting]:
     "List the settings that a domain (books, recipes, songs, or mixed) has, in the paper's order."
     return [s for s in SETTINGS if s != "oracle" or domain in ("books", "recipes")]
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #8ac480f8
 def _no_setting(setting: str, domain: str) -> CallError:
     "Word that a domain lacks a setting, with those that it has."
     return CallError(
@@ -477,7 +488,7 @@ def _no_setting(setting: str, domain: str) -> CallError:
         do=f"known: {', '.join(settings_of(domain))}",
     )
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #7d0ef98a
 def the_setting(setting: str, domain: str) -> Setting:
     "Check that a setting (oracle, name, infobox, unshown) exists in a domain (books, recipes, songs, or mixed)."
     if setting not in SETTINGS:
@@ -487,7 +498,7 @@ def the_setting(setting: str, domain: str) -> Setting:
             return known
     raise _no_setting(setting, domain)
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #25942dbe
 def option(c: Alternative, setting: Setting) -> Option:
     "Make a choice an option named as its page; `setting` selects its description."
     field = SETTINGS[setting]
@@ -540,7 +551,9 @@ def questions_of(
     """Make questions to a system from a question of the corpus, one for each expression. The setting selects the
     description of the options; `opened` is the seed of an opening utterance, None: without one."""
     the_setting(setting, q.topic)
-    before = (f"{opening(q, opened)}\n" if opened is not None else "") + f"{q.question}\n"
+    before = (
+        f"{opening(q, opened)}\n" if opened is not None else ""
+    ) + f"{q.question}\n"
     options, made = tuple(option(c, setting) for c in q.choices), []
     for i, e in enumerate(q.expressions):
         at = len(before) + len(e) - len(e.lstrip())
@@ -579,7 +592,7 @@ def altentities_task(domain: str, setting: str, split: str) -> str:
     unshown) and its split (train, dev, test)."""
     return f"altentities/{domain}/{setting}/{split}"
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #8c1325a8
 def _bits_of(name: str) -> list[str]:
     "Split a task's path: altentities, domain, setting, split."
     bits = name.split("/")
@@ -589,14 +602,14 @@ def _bits_of(name: str) -> list[str]:
         )
     return bits
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0a403cdb
 def read_altentities_task(name: str) -> tuple[str, Setting, str]:
     "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
     _, domain, setting, split = _bits_of(name)
     altentities_file(domain, split)  # refuses an unknown domain or split
     return domain, the_setting(setting, domain), split
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #4028025f
 # systems that answer a task one after the other read it, and the one it is like, once
 @lru_cache(maxsize=4)
 def _released(
@@ -604,18 +617,22 @@ def _released(
 ) -> tuple[Question, ...]:
     "Read the questions in the bytes of a released file."
     return tuple(
-        chain.from_iterable(questions_of(q, setting) for q in _parsed(data, domain, split))
+        chain.from_iterable(
+            questions_of(q, setting) for q in _parsed(data, domain, split)
+        )
     )
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed9aa3bd
 def altentities_questions(
     s: Settings | None = None, task: str = "altentities/books/oracle/test"
 ) -> list[Question]:
     "Read the released questions of a task."
     domain, setting, split = read_altentities_task(task)
-    return list(_released(get(altentities_file(domain, split), s), domain, setting, split))
+    return list(
+        _released(get(altentities_file(domain, split), s), domain, setting, split)
+    )
 
-
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #de601f2e
 def sample_altentities(s: Settings | None = None) -> list[Question]:
     "Read the questions of all domains that refnb carries in a file."
     found = read_altentities(packaged("data/sample/altentities.json"), "sample")
@@ -632,7 +649,9 @@ def _page(q: AltQuestion) -> str:
     "Show the dialogue, and the choices with their infoboxes."
     esc, others = html.escape, len(q.expressions) - 1
     turns = "<br>".join(map(esc, dialogue(q, q.expressions[0]).splitlines()))
-    rows = "".join(_choice_item(c, i == q.target_index) for i, c in enumerate(q.choices))
+    rows = "".join(
+        _choice_item(c, i == q.target_index) for i, c in enumerate(q.choices)
+    )
     rest = f" <small>(and {others} more)</small>" if others else ""
     return (
         f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "

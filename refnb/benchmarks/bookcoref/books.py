@@ -14,7 +14,14 @@ from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of, registry
 from ...core.hub import hub_path
 from ...core.reading import read_documents
-from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, stories
+from refnb.core.corpora import (
+    TEXTS,
+    animal_farm,
+    book_texts,
+    bookcoref,
+    sample,
+    stories,
+)
 from ...core.runs import clusters_id
 from ...metrics.coref_scores import CorefScores, score_coref
 from ...metrics.windows import LENGTH, WindowMode, split
@@ -28,13 +35,13 @@ def _unsolved(docs: Iterable[Document]) -> list[Document]:
         for d in docs
     ]
 
-
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #a6e7c1b5
 def _windows_of(d: Document, length: int) -> list[Document]:
     "Cut a book into windows, each with the names of all its characters."
     cut = split(d.changed(clusters=(), names=()), length)
     return [w.changed(clusters=d.clusters, names=d.names) for w in cut]
 
-
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #e6adcd12
 def _windows(docs: Iterable[Document], length: int) -> list[Document]:
     "Cut books into windows, each with the names of all characters of its book."
     out: list[Document] = []
@@ -42,22 +49,22 @@ def _windows(docs: Iterable[Document], length: int) -> list[Document]:
         out += _windows_of(d, length)
     return out
 
-
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #2b93259e
 def whole_books(s: Settings | None = None) -> list[Document]:
     "Return the three gold books, whole."
     return list(book_texts(s).values())
 
-
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #2992a3b9
 def book_windows(s: Settings | None = None) -> list[Document]:
     "Return the three gold books in windows."
     return _windows(whole_books(s), LENGTH)
 
-
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #40a20099
 def animal_farm_book(s: Settings | None = None) -> list[Document]:
     "Return Animal Farm, with the names of its characters."
     return _unsolved(animal_farm(s=s))
 
-
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #8b252279
 def animal_farm_windows(s: Settings | None = None) -> list[Document]:
     "Return Animal Farm in windows, each with the names of all its characters."
     return _windows(animal_farm_book(s), LENGTH)
@@ -180,7 +187,9 @@ def _count_books(
     for key, g in gold.items():
         if task in SPLIT.values():
             windows = _windows_in(by_key, key, length)
-            out[key] = {"split": _summed(score_coref(g, windows, "split", length=length))}
+            out[key] = {
+                "split": _summed(score_coref(g, windows, "split", length=length))
+            }
         else:
             out[key] = _book_settings(
                 g, by_key.get(key, Document(key, g.sentences)), length

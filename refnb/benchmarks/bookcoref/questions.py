@@ -11,7 +11,15 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from string import Template
 from typing import Any, Literal, cast
-from ...core.types import CallError, DataError, Option, Question, Record, Span, nearest
+from refnb.core.types import (
+    CallError,
+    DataError,
+    Option,
+    Question,
+    Record,
+    Span,
+    nearest,
+)
 from ...core.documents import Document, window_tokens
 from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
@@ -29,14 +37,16 @@ def _check_size(words: int, reading: str):
     if words < 0:
         raise CallError(f"a context of {words} words", do="say 0 or more")
 
-
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #9b2145dc
 def _check_span(d: Document, span: Span):
     "Refuse a mention that is not in the document."
     start, end = span
     if not 0 <= start <= end < d.size:
-        raise DataError(f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key)
+        raise DataError(
+            f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key
+        )
 
-
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e845d452
 def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
     "Check that a mention has a text around it, and that its size is given in a known way."
     _check_size(words, reading)
@@ -47,7 +57,9 @@ def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e980b858
 def _sides(words: int, reading: ContextReading) -> tuple[int, int]:
     "Divide the words of a context into those before and those after the mention."
-    return (words, words) if reading == "each side" else (words // 2, words - words // 2)
+    return (
+        (words, words) if reading == "each side" else (words // 2, words - words // 2)
+    )
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #4cfea88c
 def _around(
@@ -209,7 +221,8 @@ class FilterRules(Record):
 
     words: int = 400  # of context
     reading: str = "in all"  # or each side
-    language: str = "en"  # en, de, fr, es, or several with commas: how names are recognised
+    # en, de, fr, es, or several with commas: how names are recognised
+    language: str = "en"
     most: int = 2000  # questions; 0: all
     seed: int = 0  # of the mentions drawn
 

@@ -50,7 +50,9 @@ Weight = Literal["mentions", "pairs", "chains"]
 def _weights(chains: Sequence[ChainDistance], weight: Weight) -> list[int]:
     "Weigh each chain by its mentions, by its pairs, or like every other."
     return (
-        [1] * len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
+        [1] * len(chains)
+        if weight == "chains"
+        else list(map(attrgetter(weight), chains))
     )
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #f5d58a8c
@@ -66,7 +68,9 @@ def _weighted_mean(chains: Sequence[ChainDistance], weight: Weight) -> float:
     return sum(x * c.mean for x, c in zip(w, chains, strict=True)) / sum(w)
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
-def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float | None:
+def mention_distance(
+    docs: Iterable[Document], weight: Weight = "mentions"
+) -> float | None:
     """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
     Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
     chains = list(chain.from_iterable(map(_chain_distances, docs)))
@@ -102,13 +106,13 @@ def _quotient(n: int, documents: int) -> float | None:
     "Divide a count by the number of documents; None: there are none."
     return n / documents if documents else None
 
-
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #867263b5
 def _per_document(s: "Statistics") -> dict[str, float | None]:
     "Divide the counts of a corpus by its documents; a mean over no document is None."
     counts = {"tokens": s.tokens, "mentions": s.mentions, "chains": s.chains}
     return {f"{k} per document": _quotient(n, s.documents) for k, n in counts.items()}
 
-
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #377c7f3d
 class Statistics(Record):
     "Counts and means of a corpus."
 
@@ -137,7 +141,7 @@ def _without_singletons(d: Document) -> Document:
         d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta
     )
 
-
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #47104157
 def statistics(
     docs: Iterable[Document], reading: Reading = "printed", singletons: bool = True
 ) -> Statistics:

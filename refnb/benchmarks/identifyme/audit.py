@@ -45,7 +45,7 @@ _SMALL = _ARTICLES | frozenset(
 def _words_in(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #769a659f
 @lru_cache(1 << 16)
 def _bare(name: str) -> str:
     "Reduce a name to its words, without articles."
@@ -54,7 +54,7 @@ def _bare(name: str) -> str:
         or name.lower().strip()
     )
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #1a8f9e65
 @lru_cache(1 << 16)
 def _content(name: str) -> frozenset[str]:
     "Return the content words of a name."
@@ -80,8 +80,10 @@ class _Case(NamedTuple):
     words: frozenset[str] = frozenset()  # of the whole text
     # bare names of the document that are nearly the same
     close: Sequence[tuple[str, str]] = ()
-    parts: Sequence[tuple[str, str]] = ()  # those of which one has all words of the other
-    likes: Mapping[str, int] = {}  # name -> likeness of the mention; empty for a pronoun
+    # those of which one has all words of the other
+    parts: Sequence[tuple[str, str]] = ()
+    # name -> likeness of the mention; empty for a pronoun
+    likes: Mapping[str, int] = {}
     near: int = 10  # tokens
     facts: "_Facts|None" = None  # of the document
     at: int = -1  # index of its mention in the document
@@ -93,11 +95,11 @@ class _Case(NamedTuple):
     def meta(self, field: str) -> Any:
         return self.q.meta.get(field)
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #e76a3ba0
 def _offered(q: Question) -> tuple[str, ...]:
     return tuple(o.name for o in q.options if o.name != NONE)
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #67edba87
 def _meant(q: Question, removed: str = "") -> str:
     "Return the entity that a question is about."
     if len(q.right) != 1:
@@ -129,7 +131,7 @@ def _likenesses(a: Sequence[str], b: Sequence[str], whole: bool = False) -> np.n
     scorer = token_sort_ratio if whole else partial_token_sort_ratio
     return np.rint(cdist(clean_a, clean_b, scorer=scorer, dtype=np.float64)).astype(int)
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #f4aaf4c6
 _Pair = tuple[str, str]
 
 
@@ -139,9 +141,11 @@ def _close_pairs(names: Iterable[str], above: int = 90) -> list[_Pair]:
     if len(names) < 2:
         return []
     rows, cols = np.nonzero(np.triu(_likenesses(names, names, whole=True) > above, 1))
-    return [(names[i], names[j]) for i, j in zip(rows.tolist(), cols.tolist(), strict=True)]
+    return [
+        (names[i], names[j]) for i, j in zip(rows.tolist(), cols.tolist(), strict=True)
+    ]
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #70b55aca
 def _part_pairs(names: Iterable[str]) -> list[_Pair]:
     "List the names of a document of which one has all content words of the other."
     words = {_bare(n): _content(n) for n in sorted(names)}
@@ -157,25 +161,25 @@ def _offers(c: _Case, pairs: Sequence[_Pair]) -> list[_Pair]:
     names = set(map(_bare, c.names)) if pairs else set()
     return list(filter(names.issuperset, pairs))
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #3747ab7d
 def _close_options(c: _Case) -> bool:
     return bool(_offers(c, c.close))
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #cc73bc6a
 def _part_options(c: _Case) -> bool:
     return bool(_offers(c, c.parts))
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #95e5eea5
 def _right_alike(c: _Case) -> bool:
     if c.none or not c.entity:
         return False
     return _bare(c.entity) in chain.from_iterable(_offers(c, [*c.close, *c.parts]))
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #e21a6ec2
 def _few_options(c: _Case) -> bool:
     return len(c.names) < 2
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #4676553a
 def _removed_listed(c: _Case) -> bool | None:
     "Tell whether None of the Above is right, and the removed answer still is among the options."
     if not c.none:
@@ -186,12 +190,12 @@ def _removed_listed(c: _Case) -> bool | None:
 def _has_text(c: _Case) -> bool:
     return bool(c.mention)
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #83db5352
 def _wrong(c: _Case) -> set[str]:
     "Return the names that do not mean the entity."
     return set(c.names) - {c.entity}
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #3a307123
 def _answer_beside(c: _Case) -> bool | None:
     return (
         not c.none and bool(c.entity) and _content(c.entity) <= c.nearby
@@ -199,7 +203,7 @@ def _answer_beside(c: _Case) -> bool | None:
         else None
     )
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #87eef2e1
 def _answer_alone(c: _Case) -> bool | None:
     "Tell whether the answer's words, and those of no other option, are beside the mention."
     if not _has_text(c):
@@ -208,10 +212,12 @@ def _answer_alone(c: _Case) -> bool | None:
         map(c.nearby.issuperset, map(_content, _wrong(c)))
     )
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #28497746
 def _answer_inside(c: _Case) -> bool | None:
     return (
-        not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention))
+        not c.none
+        and bool(c.entity)
+        and _content(c.entity) <= set(_words_in(c.mention))
         if _has_text(c)
         else None
     )
@@ -280,19 +286,19 @@ def _gender(c: _Case) -> str | None:
     "Return the gender of the entity, from the question or its document."
     return c.facts.genders.get(c.entity) if c.facts else c.meta("gender")
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #853e0403
 def _differs(c: _Case, gender: str | None) -> bool | None:
     "Tell whether the entity has another gender than its mention; a mention may have none."
     if gender is None:
         return False
     return _gender(c) != gender if _gender(c) else None
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ec03babc
 def _pronoun_gender(c: _Case) -> bool | None:
     "Tell whether a he or she means an entity of another gender."
     return _differs(c, _HE_SHE.get(c.meta("pronoun_class")))
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #71c0f8f1
 def _nominal_gender(c: _Case) -> bool | None:
     "Tell whether a nominal such as wife or king means an entity of another gender."
     if not _has_text(c):
@@ -407,7 +413,9 @@ def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
     "Find clusters with both he and she, the rarer at least twice and in one of ten."
     by: defaultdict[int, Counter[int]] = defaultdict(Counter)
     he, she = map(list(CLASSES).index, ("he", "she"))
-    for c, p in zip(page.story.cluster.tolist(), page.story.classes.tolist(), strict=True):
+    for c, p in zip(
+        page.story.cluster.tolist(), page.story.classes.tolist(), strict=True
+    ):
         if p in (he, she):
             by[c][p] += 1
     return frozenset(
@@ -474,28 +482,32 @@ def _not_the_teller(c: _Case) -> bool | None:
             if c.facts.quotes
             else None
         )
-    if c.meta("dialogue") is None or not c.entity or NARRATOR not in (*c.names, c.entity):
+    if (
+        c.meta("dialogue") is None
+        or not c.entity
+        or NARRATOR not in (*c.names, c.entity)
+    ):
         return None
     return not c.meta("dialogue") and c.entity != NARRATOR
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #8a2e21c8
 def _voices_around(c: _Case, facts: _Facts) -> tuple[frozenset[int], frozenset[int]]:
     "Return the clusters that say I, and those called you, in the quotation around the mention."
     return facts.voices.get(facts.speech[c.at], (frozenset(), frozenset()))
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #302fd8bf
 def _two_speakers(c: _Case) -> bool | None:
     "Tell whether two entities say I within one quotation."
     if not c.facts:
         return None
     return c.meta("pronoun_class") == "I" and len(_voices_around(c, c.facts)[0]) > 1
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2ddce971
 def _heard_by_themselves(c: _Case, facts: _Facts) -> frozenset[int]:
     "Return the clusters that say I and are called you in the quotation around the mention."
     return frozenset.intersection(*_voices_around(c, facts))
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #08b5a88f
 def _talks_to_itself(c: _Case) -> bool | None:
     "Tell whether the entity is both I and you within one quotation."
     if not c.facts:
@@ -516,7 +528,12 @@ class _Flag(NamedTuple):
 _ALL: list[tuple[str, str, Callable[[_Case], bool | None], str]] = [
     ("options", "question", _doubled_option, "two options are the same string"),
     ("options", "question", _right_doubled, "the right string appears twice"),
-    ("options", "question", _twin_options, "two options differ in case or articles only"),
+    (
+        "options",
+        "question",
+        _twin_options,
+        "two options differ in case or articles only",
+    ),
     ("options", "question", _close_options, "two options are nearly the same"),
     ("options", "question", _part_options, "an option has all words of another"),
     (
@@ -574,7 +591,8 @@ def _likes(
         return {}
     rows = _likenesses(mentions, names).tolist()
     return {
-        m: dict(zip(names, row, strict=True)) for m, row in zip(mentions, rows, strict=True)
+        m: dict(zip(names, row, strict=True))
+        for m, row in zip(mentions, rows, strict=True)
     }
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #177b8f8b
@@ -691,7 +709,7 @@ def audit(
     is the number of tokens that count as beside; names are nearly the same above the likeness `alike`."""
     return _rows(_cases(questions, removed, near, alike), _ALONE)
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #008ef147
 def audit_built(
     built: Built, split: str = "test", near: int = 10, alike: int = 90
 ) -> "pd.DataFrame":
@@ -725,13 +743,13 @@ def _shown_cells(df: "pd.DataFrame") -> list[str]:
     numbers = df[["count", "of", "questions"]].itertuples(index=False)
     return [_shown(*row) for row in numbers]
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #19f82300
 def _by_column(df: "pd.DataFrame") -> "pd.DataFrame":
     "Lay out counts, written as shares, by flag and group of questions."
     shown = df.assign(shown=_shown_cells(df))
     return shown.pivot(index="title", columns="column", values="shown")
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #1da33005
 class Counted:
     "Flags counted: shown as share of all questions, or as `3 of 20` where the flag is known for only 20."
 
@@ -748,7 +766,9 @@ class Counted:
     def wide(self) -> "pd.DataFrame":
         "Lay out a row per flag, a column per group of questions."
         wide = _by_column(self.df)
-        wide = wide.reindex(index=self.df.title.unique(), columns=self.df.column.unique())
+        wide = wide.reindex(
+            index=self.df.title.unique(), columns=self.df.column.unique()
+        )
         return wide.rename_axis(index=None, columns=None)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b6888898
@@ -790,12 +810,12 @@ def _check_flags(flags: Iterable[str], df: "pd.DataFrame"):
             do = "flags that need documents come from audit_built"
         raise CallError(f"the audit has no flag {flag!r}", do=do)
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #1dec8740
 def _ids_with(df: "pd.DataFrame", flags: Iterable[str]) -> set[str]:
     "Find the questions that have all of some flags; a flag that is not known does not count."
     return set(df.id[df[list(flags)].fillna(False).all(axis=1)])
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #61682c63
 def flagged(
     questions: Iterable[Question], df: "pd.DataFrame", *flags: str
 ) -> list[Question]:
@@ -875,7 +895,7 @@ def _without_text(parts: Mapping[str, Sequence[Question]]) -> set[str]:
         if not any(map(attrgetter("text"), questions))
     }
 
-
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #21ddd4b1
 def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
@@ -903,5 +923,7 @@ def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
         "share_questions_a",
         "share_questions_b",
     ]
-    whole = dict.fromkeys(("in_a", "in_b", "shared", "questions_a", "questions_b"), "Int64")
+    whole = dict.fromkeys(
+        ("in_a", "in_b", "shared", "questions_a", "questions_b"), "Int64"
+    )
     return pd.DataFrame(rows, columns=columns).astype(whole)

@@ -59,7 +59,7 @@ def _too_low(rules: Record) -> str:
             return f"the rule {name} is {getattr(rules, name)}, the least is {low}"
     return ""
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #94c924dd
 def _no_share(rules: Record) -> str:
     "Describe a share that is none, or return an empty string."
     for name in ("max_others", "none_share"):
@@ -67,7 +67,7 @@ def _no_share(rules: Record) -> str:
             return f"the rule {name} is {getattr(rules, name)}, not a share from 0 to 1"
     return ""
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #02c3a884
 class Rules(Record):
     "The thresholds of the builder; those of the released code by default."
 
@@ -82,7 +82,8 @@ class Rules(Record):
     max_chars: int = 125  # longest nominal
     min_net: int = 1  # fewest distractors of a pronoun, minus its helpers
     window: int = 10  # neighbours on each side
-    neighbours: Literal["mentions", "pronouns"] = "mentions"  # what counts as a neighbour
+    # what counts as a neighbour
+    neighbours: Literal["mentions", "pronouns"] = "mentions"
     count_itself: bool = True  # a pronoun is its own helper
     # keep hard mentions only, the hardest first; False: any mention, at random
     hard: bool = True
@@ -100,7 +101,11 @@ class Rules(Record):
             return bad
         if self.test > self.most:
             return "of the questions more would be test questions than there are"
-        return "the rule options is 1: one option is no choice" if self.options == 1 else ""
+        return (
+            "the rule options is 1: one option is no choice"
+            if self.options == 1
+            else ""
+        )
 
 
 RELEASED = Rules()
@@ -126,14 +131,14 @@ def _rules_of(mode: str) -> Rules:
         raise CallError(f"unknown mode {mode!r}", do=nearest(mode, _MODES))
     return _MODES[mode]
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #de599d07
 def _check_rules(names: Iterable[str]):
     "Refuse a rule that is unknown."
     known = Rules.__struct_fields__
     if bad := set(names) - set(known):
         raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), known))
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0d5f0aba
 def _the_rules(mode: str = "released", **changed) -> Rules:
     "Return the rules of a mode, with some changed."
     rules = _rules_of(mode)
@@ -152,7 +157,9 @@ def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     "Extend a mention by the 's that follows it."
     after = tokens[s.end + 1 : s.end + 3]
     return (
-        Span(s.start, s.end + 1) if after and after[0] == "'s" and after[1:] != ["."] else s
+        Span(s.start, s.end + 1)
+        if after and after[0] == "'s" and after[1:] != ["."]
+        else s
     )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #f50d297a
@@ -215,7 +222,9 @@ def _by_home(d: Document) -> tuple[dict[int, list[Span]], dict[int, str]]:
     return groups, called
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #15a5b72e
-def _grown(group: Iterable[Span], grow: Callable[[Span], Span]) -> list[tuple[Span, Span]]:
+def _grown(
+    group: Iterable[Span], grow: Callable[[Span], Span]
+) -> list[tuple[Span, Span]]:
     "Pair the mentions of a cluster, each once, with what they are in the document."
     return sorted({grow(s): s for s in sorted(set(group))}.items())
 
@@ -253,7 +262,9 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
         names = _distinct(names, list(map(len, mentions)))
     labels = {field: _labels_of(d, field, made) for field in d.labels}
     clusters = map_members(itemgetter(0), mentions)
-    return Tidied(Document(d.doc_key, sentences, clusters, names, labels, d.meta), origin)
+    return Tidied(
+        Document(d.doc_key, sentences, clusters, names, labels, d.meta), origin
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #656262eb
 def _distinct(names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
@@ -274,7 +285,8 @@ CLASSES = {
     "they": "they them their themselves",
     "this, that": "that this",
 }
-PRONOUNS = dict(zip("01234567", CLASSES, strict=True))  # as the released files number them
+# as the released files number them
+PRONOUNS = dict(zip("01234567", CLASSES, strict=True))
 _CLASS_OF = {w: i for i, words in enumerate(CLASSES.values()) for w in words.split()}
 PLURAL = frozenset("they them their theirs themselves we us our ours ourselves".split())
 
@@ -337,9 +349,13 @@ def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     tokens = d.tokens
     rows = _mention_rows(d)
     words = [" ".join(tokens[a : b + 1]) for a, b, _, _ in rows]
-    starts, ends, cluster = (np.fromiter(map(itemgetter(j), rows), int) for j in range(3))
+    starts, ends, cluster = (
+        np.fromiter(map(itemgetter(j), rows), int) for j in range(3)
+    )
     classes = np.array(list(map(pronoun_class, words)), int)
-    return Story(d, starts, ends, cluster, words, _kinds(d, rows, words), classes, origin)
+    return Story(
+        d, starts, ends, cluster, words, _kinds(d, rows, words), classes, origin
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #187e6a51
 _LATIN = dict.fromkeys(range(128, 256))
@@ -432,7 +448,8 @@ def _properties(story: Story) -> "pd.DataFrame":
     "Make the first columns of the table: what a mention is, without its neighbours."
     entity, n = _entity_of(story), len(story.words)
     fuzzy = np.array(
-        [likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int
+        [likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)],
+        int,
     )
     return pd.DataFrame(
         {
@@ -453,7 +470,9 @@ def _properties(story: Story) -> "pd.DataFrame":
 def _add_sizes(table: "pd.DataFrame", cluster: np.ndarray, nominal: np.ndarray) -> None:
     "Add to a table how many mentions, and how many nominals, the cluster of each mention has."
     table["cluster_size"] = np.bincount(cluster, minlength=1)[cluster]
-    table["nominal_size"] = np.bincount(cluster, nominal, minlength=1).astype(int)[cluster]
+    table["nominal_size"] = np.bincount(cluster, nominal, minlength=1).astype(int)[
+        cluster
+    ]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2fd96e2e
 def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
@@ -500,12 +519,15 @@ def _mark_in(text: str) -> str:
             return f"the text holds {mark!r}, with which prompts mark the mention"
     return ""
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a7f550a2
 def _reason(story: Story, rules: Rules) -> str:
     "Explain why a story cannot be used, or return an empty string."
     d = story.doc
     tokens = d.tokens
-    n, text = words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens)
+    n, text = (
+        words_of(tokens) if rules.count == "words" else len(tokens),
+        " ".join(tokens),
+    )
     if not d.clusters:
         return "no clusters"
     if not d.sentences:
@@ -707,7 +729,9 @@ def _ordered_names(
         largest = sorted(range(len(names)), key=lambda i: -len(d.clusters[i]))
         return [names[i] for i in largest if names[i]]
     if sorted(order) != sorted(filter(None, names)):
-        raise DataError("the names in their order are not those of the clusters", d.doc_key)
+        raise DataError(
+            "the names in their order are not those of the clusters", d.doc_key
+        )
     return list(order)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #724fc9c9
@@ -793,7 +817,9 @@ def _in_dialogue(d: Document) -> list[bool]:
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #93d34486
-def _fewer(names: list[str], right: str, none: bool, rules: Rules, id: str) -> list[str]:
+def _fewer(
+    names: list[str], right: str, none: bool, rules: Rules, id: str
+) -> list[str]:
     "Draw as many names as the rules allow, with the right one unless `none` removes it."
     if not rules.options or len(names) <= rules.options:
         return names
@@ -856,7 +882,9 @@ def _nearer(i: int, back: int | None, on: int | None) -> int | None:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #666138a1
 def _most_frequent(page: Page, i: int, names: Mapping[str, int]) -> str:
     "Choose the entity with the most mentions, without mention i itself."
-    counts = {n: k - (n == page.entity[i]) for n, k in page.counts.items() if n in names}
+    counts = {
+        n: k - (n == page.entity[i]) for n, k in page.counts.items() if n in names
+    }
     return max(counts, key=counts.__getitem__) if any(counts.values()) else NONE
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #5dab6ad9
@@ -872,14 +900,19 @@ def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
     return dict(zip(RULES_OF_THUMB, map(of.__getitem__, picks), strict=True))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #fac876fb
-def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[int, int]]:
+def _window(
+    page: Page, start: int, end: int, context: int
+) -> tuple[str, tuple[int, int]]:
     "Return the text and the place of the mention in it."
     a, b = page.at[start], page.at[end] + len(page.tokens[end])
     if not context:
         return page.text, (a, b)
     first, last = max(0, start - context), min(len(page.at) - 1, end + context)
     left = page.at[first]
-    return page.text[left : page.at[last] + len(page.tokens[last])], (a - left, b - left)
+    return page.text[left : page.at[last] + len(page.tokens[last])], (
+        a - left,
+        b - left,
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #845f4828
 _NUMBERS = (
@@ -940,12 +973,12 @@ class Streams(NamedTuple):
     rows: np.random.RandomState
     options: random.Random
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4e6528a4
 def streams(seed: int = 0) -> Streams:
     "Make both generators anew from one seed."
     return Streams(np.random.RandomState(seed), random.Random(seed))
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #67bd8728
 def none_rows(n: int, s: Streams, share: float = 0.1) -> set[int]:
     "Draw the indices of the questions, a `share` of a block's `n`, that None of the Above answers; `s` moves on."
     return (
@@ -954,7 +987,7 @@ def none_rows(n: int, s: Streams, share: float = 0.1) -> set[int]:
         else set()
     )
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1ab53f2b
 def _block(
     rows: "pd.DataFrame", pages: Mapping[str, Page], s: Streams, rules: Rules = RELEASED
 ) -> list[Question]:
@@ -1035,12 +1068,15 @@ def _all_blocks(
     for corpus in dict.fromkeys(pool.mentions.corpus):
         picked = {kind: _picked(pool, kind, corpus, ranks) for kind in KINDS}
         for split, kind in product(("test", "dev"), KINDS):
-            blocks[corpus, split, kind] = _block(picked[kind][split], pages, s, pool.rules)
+            blocks[corpus, split, kind] = _block(
+                picked[kind][split], pages, s, pool.rules
+            )
     return blocks
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0e89b1b2
 def build_identifyme(
-    docs: Iterable[Document],  # with names; `corpus` in their meta, where there are several
+    docs: Iterable[Document],  # with names; `corpus` in their meta,
+    # where there are several
     mode: str = "released",  # released: as the code does; paper: as the text says
     known: Known = NOTHING,  # ranks, orders and genders
     **changed: Any,  # single rules, such as window=5
@@ -1075,15 +1111,17 @@ _SETS = ("test", "dev", "all", *(f"random{i}" for i in range(10)))
 def _check_corpus(corpus: str, known: Sequence[str]):
     "Refuse a corpus that the benchmark was not built from."
     if corpus and corpus not in known:
-        raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
+        raise CallError(
+            f"there is no corpus {corpus!r} here", do=nearest(corpus, known)
+        )
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #539d6f46
 def _check_split(split: str):
     "Refuse an unknown split."
     if split not in _SETS:
         raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
 
-
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #77757c1e
 def _questions(b: Built, split: str, corpus: str) -> list[Question]:
     "List the questions of a split, of one corpus or of all."
     known = list(dict.fromkeys(map(itemgetter(0), b.blocks)))

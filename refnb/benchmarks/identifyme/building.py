@@ -28,7 +28,7 @@ def _check_naming(names: str):
             f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto"))
         )
 
-
+# %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #7e23c7e2
 def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
     "Return documents whose clusters have names."
     if callable(names):
@@ -86,7 +86,9 @@ def build_benchmark(
     "Build a benchmark that reports what became of each document."
     if benchmark != "identifyme":
         _refuse(benchmark)
-    return build_identifyme(_with_names(_documents_for(docs, of, s), names), mode, **rules)
+    return build_identifyme(
+        _with_names(_documents_for(docs, of, s), names), mode, **rules
+    )
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0027
 def build_other(

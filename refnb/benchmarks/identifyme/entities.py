@@ -41,7 +41,9 @@ def _profile(
 ) -> _Profile:
     "Profile a cluster by the words, kinds and pronoun classes of its mentions, in the order of the text."
     nominals = [(w, k) for w, k in zip(words, kinds, strict=True) if k != "PRON"]
-    pronouns = Counter(w.lower() for w, k in zip(words, kinds, strict=True) if k == "PRON")
+    pronouns = Counter(
+        w.lower() for w, k in zip(words, kinds, strict=True) if k == "PRON"
+    )
     return _Profile(
         cluster,
         len(words),
@@ -128,7 +130,7 @@ class Label(NamedTuple):
     gender: str | None = None  # Male, Female, Neutral; None: not known
     asked: bool = False  # a model had to be asked: no pronoun tells it
 
-
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #a04c1bf0
 _STOP = {"the", "a", "an", "of"}
 
 
@@ -136,7 +138,7 @@ def _words_in(text: str) -> set[str]:
     "Return the words of a text in lower case."
     return set(re.findall(r"\w+", text.lower()))
 
-
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #631879b7
 def _fit(name: str, p: _Profile) -> float:
     "Score how well a name fits a cluster."
     from rapidfuzz.fuzz import token_sort_ratio
@@ -151,7 +153,7 @@ def _fit(name: str, p: _Profile) -> float:
         ratios.append(token_sort_ratio(name.lower(), m.lower()))
     return max(shares) + max(ratios)
 
-
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #7f570a7f
 def _possible(label: Label, p: _Profile) -> bool:
     "Tell whether a name can belong to a cluster, by gender."
     return label.gender is None or (

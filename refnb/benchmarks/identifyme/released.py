@@ -121,7 +121,9 @@ FEATURES = {
 
 def _features(row: Mapping[str, str]) -> dict[str, int]:
     "Return the features of a mention that a row has, under their names here."
-    return {name: int(row[column]) for name, column in FEATURES.items() if column in row}
+    return {
+        name: int(row[column]) for name, column in FEATURES.items() if column in row
+    }
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b2041fa0
 _CORPORA = {"litbank": "LitBank", "fantasy": "FantasyCoref"}
@@ -188,7 +190,9 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
 def released_questions(s: Settings | None = None) -> list[Question]:
     """Make the 1,200 questions of `identifyme/test`, without text, from the released answer files, in the order of the
     test set."""
-    rows = _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})
+    rows = _merge(
+        {f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")}
+    )
     return list(map(_question_of, rows))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #08fa94be
@@ -233,7 +237,7 @@ class Totals(NamedTuple):
     extracted: int  # mentions repeated verbatim
     both: int  # extracted and right
 
-
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #21412a4a
 _RESULTS = "KawshikManikantan/IdentifyMe/results/qa"
 
 
@@ -243,8 +247,10 @@ def _read_totals(text: str) -> Totals:
     keys = ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")
     return Totals(*map(int, itemgetter(*keys)(numbers)))
 
-
-def totals(model: str, form: str, split: str, s: Settings | None = None) -> Totals | None:
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b7d5baa6
+def totals(
+    model: str, form: str, split: str, s: Settings | None = None
+) -> Totals | None:
     """Read the released totals of a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
     (dev, test, random0 … random9); None: nothing was released, or it is not here."""
     key = f"{_RESULTS}/{model}/{form}/result_{split}.txt"
@@ -319,7 +325,9 @@ def corpus_is_here(corpus: str, s: Settings | None = None) -> bool:
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d707980d
 def named_documents(
-    corpus: str, s: Settings | None = None, full: Mapping[str, Sequence[str]] | None = None
+    corpus: str,
+    s: Settings | None = None,
+    full: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Document]:
     """Load the stories of LitBank or FantasyCoref that questions were made of, with the authors' names.
     `full` gives all names of documents in which some appear twice."""
@@ -330,12 +338,15 @@ def named_documents(
     )
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #dd5444b1
-@lru_cache(maxsize=1)  # a table that compares ways to build reads LitBank for each of them
+# a table that compares ways to build reads LitBank for each of them
+@lru_cache(maxsize=1)
 def _named_once(corpus: str, s: Settings) -> tuple[Document, ...]:
     return tuple(_named(corpus, s, {}))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #c6612096
-def _named(corpus: str, s: Settings, full: Mapping[str, Sequence[str]]) -> list[Document]:
+def _named(
+    corpus: str, s: Settings, full: Mapping[str, Sequence[str]]
+) -> list[Document]:
     "Read the stories, and give their clusters names."
     labels, docs = released_labels(s), []
     for d in load(DATASETS[corpus], "train", s):
@@ -376,7 +387,8 @@ def lists_of_names(
             shown = python_list(r["options"], row_id(r))[:-1]
             s.options.shuffle(order := list(range(len(shown) + (k in none))))
             if k in none:
-                continue  # one name is missing here; other questions of the story have it
+                # one name is missing here; other questions of the story have it
+                continue
             if (
                 out.setdefault(r["doc_key"], full_names := _unshuffled(shown, order))
                 != full_names
@@ -401,7 +413,10 @@ def _released_known(
     for key in map(attrgetter("doc_key"), docs):
         if key not in released:
             continue
-        names, gender = [l.name for l in released[key]], [l.gender for l in released[key]]
+        names, gender = (
+            [l.name for l in released[key]],
+            [l.gender for l in released[key]],
+        )
         order[key] = list(full.get(key) or names)
         genders[key] = dict(zip(names, gender))
     return Known(dev_ranks() | implied_ranks(rows), order, genders)
@@ -434,7 +449,10 @@ def rebuilt(
     # the same mentions are asked about, in the same order
     same = mode == "released" and set(changed) <= {"options", "context"}
     return build_identifyme(
-        docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed
+        docs,
+        mode,
+        known if same else NOTHING._replace(genders=known.genders),
+        **changed,
     )
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #5bedeb34

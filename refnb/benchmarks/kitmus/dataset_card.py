@@ -105,7 +105,7 @@ def _config_lines(name: str, splits: Iterable[str]) -> list[str]:
         lines.append(f"      - {{split: {split}, path: {name}/{split}.jsonl}}")
     return lines
 
-
+# %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #90a45ff4
 def _configs(c: Counted) -> str:
     "Write the front matter that tells a library of datasets where each split is."
     lines = []

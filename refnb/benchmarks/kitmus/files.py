@@ -131,12 +131,12 @@ def _line(i: int, w: Word) -> str:
         f"{f'({w.entity})' if w.entity else '-'}\n"
     )
 
-
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #999153b4
 def _block(s: Sentence) -> str:
     "Write a sentence's lines, with a mark in place of the id."
     return "".join([f"\0{_line(i, w)}" for i, w in enumerate(s)])
 
-
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b55b45a1
 def _key_column(key: str) -> str:
     "Fill the column of the id; refuse an id that it cannot hold."
     if len(key) <= 98:
@@ -146,7 +146,7 @@ def _key_column(key: str) -> str:
         do="take a shorter name for the folder",
     )
 
-
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #c505f4b1
 def conll_of(key: str, blocks: list[str]) -> str:
     "Write one document of an id and the blocks of its sentences, without a line break at the end."
     lines = "\n".join(blocks).replace("\0", _key_column(key))
@@ -215,7 +215,9 @@ def _task_mentions(i: Instance, words: list[Word]) -> list[tuple[int, Word]]:
     ends = list(accumulate(map(len, pieces(words))))
     first = len(words) - sum(map(len, i.task))
     return [
-        (ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first
+        (ends[j] - len(w.token), w)
+        for j, w in enumerate(words)
+        if w.entity and j >= first
     ]
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741
@@ -266,7 +268,10 @@ def _ready(i: Instance) -> dict[str, _Ready]:
         k.blocks + t.blocks,
         k.tokens + t.tokens,
         k.shown + t.shown,
-        [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)],
+        [
+            a + [j + start for j in b]
+            for a, b in zip(k.clusters, t.clusters, strict=True)
+        ],
     )
     return dict(zip(_SCOPES, (k, t, full), strict=True))
 
@@ -304,7 +309,9 @@ def _endings(n: int, scope: str) -> tuple[str, ...]:
 def _joined(parts: Iterable[str], end: str) -> str:
     "Join the texts of a file; a table begins with its columns."
     return (
-        "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
+        "\t".join(GAP_COLUMNS) + "\n" + "".join(parts)
+        if end == "tsv"
+        else "\n".join(parts)
     )
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3098751a
@@ -363,7 +370,9 @@ def _write_in_processes(
         done.join()
         if done.exitcode:
             raise DataError(
-                "its files could not be written", v, "build it alone to see why: --jobs 1"
+                "its files could not be written",
+                v,
+                "build it alone to see why: --jobs 1",
             )
         if say:
             say(v)
@@ -371,7 +380,9 @@ def _write_in_processes(
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b3395985
 def _renewed(sampler: Sampler) -> Sampler:
     "Make a sampler like this one, which has drawn nothing."
-    return Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
+    return Sampler(
+        sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed
+    )
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #1b18a267
 def build_files(

@@ -108,7 +108,12 @@ def study_page(
     items = list(map(_shown_of, questions))
     return one_page(
         "study",
-        {"page": _study_id(questions), "version": VERSION, "send": send, "items": items},
+        {
+            "page": _study_id(questions),
+            "version": VERSION,
+            "send": send,
+            "items": items,
+        },
         title,
     )
 
@@ -142,7 +147,9 @@ def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
     seen = set[str]()
     for c in choices:
         known = (
-            c.id in asked and c.id not in seen and 0 <= c.chosen < len(asked[c.id].options)
+            c.id in asked
+            and c.id not in seen
+            and 0 <= c.chosen < len(asked[c.id].options)
         )
         if not known or not (math.isfinite(c.seconds) and c.seconds >= 0):
             return c.id
@@ -180,7 +187,9 @@ def _read_one(file: str | Path, page: str, asked: Mapping[str, Question]) -> Han
     return h
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #8174aa42
-def read_study(files: Iterable[str | Path], questions: Sequence[Question]) -> list[Handed]:
+def read_study(
+    files: Iterable[str | Path], questions: Sequence[Question]
+) -> list[Handed]:
     "Read the files that people handed in, one for each person."
     asked = {q.id: q for q in questions}
     wanted = _study_id(questions)
@@ -204,7 +213,8 @@ class Study(Record):
     kappa: float | None
     questions: int  # asked
     common: int  # that all answered
-    majority: float | None  # accuracy of the most frequent choice; a tie shares the credit
+    # accuracy of the most frequent choice; a tie shares the credit
+    majority: float | None
     by_knowledge: dict[str, float]  # the same with and without knowledge
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #1c3d45a8
@@ -223,7 +233,9 @@ def _majority(q: Question, chosen: Sequence[Mapping[str, int]]) -> float:
     return sum(map(q.right.__contains__, best)) / len(best)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f680764a
-def _kappa(chosen: Sequence[Mapping[str, int]], common: Sequence[Question]) -> float | None:
+def _kappa(
+    chosen: Sequence[Mapping[str, int]], common: Sequence[Question]
+) -> float | None:
     "Compute agreement on the questions that all answered; None: nothing to compare."
     if not common or len(chosen) < 2:
         return None

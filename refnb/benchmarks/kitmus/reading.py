@@ -162,7 +162,8 @@ class Text(NamedTuple):
     "A text of the gold, with the units of its spans."
 
     gold: Pronoun
-    tokens: tuple[str, ...]  # of the text; none for a table, whose spans count characters
+    # of the text; none for a table, whose spans count characters
+    tokens: tuple[str, ...]
     text: str  # of a table, else ""
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6a8d9958
@@ -181,7 +182,9 @@ def _chars(offset: int, name: str) -> Span:
 def _of_row(r: GapRow) -> Text:
     "Read a row of a table: its spans count characters."
     if r.a_coref == r.b_coref:
-        raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
+        raise DataError(
+            "exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}"
+        )
     names = sorted(
         [(_chars(r.a_offset, r.a), r.a_coref), (_chars(r.b_offset, r.b), r.b_coref)]
     )
@@ -215,7 +218,9 @@ def _of_tokens(
 ) -> Text:
     "Read a text in tokens; the pronoun's word is a field."
     tokens = list(chain.from_iterable(sentences))
-    p = _pronoun_of_clusters(key, map(len, sentences), _inside(clusters, len(tokens), key))
+    p = _pronoun_of_clusters(
+        key, map(len, sentences), _inside(clusters, len(tokens), key)
+    )
     return Text(
         p._replace(fields=p.fields | {"pronoun": tokens[p.pronoun.start].lower()}),
         tuple(tokens),
@@ -293,7 +298,9 @@ def _joined(
     return linked(t.gold, map_members(lambda s: _char_span(s, tokens, starts), found))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #649109fa
-def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
+def _of_the_text(
+    t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]
+) -> list:
     "Check clusters in tokens against the gold's; word pieces cannot be compared with words."
     tokens = tuple(chain.from_iterable(sentences))
     if len(tokens) == len(t.tokens) and (difference := other_words(t.tokens, tokens)):
@@ -395,7 +402,9 @@ def _of_documents(
 ) -> Predictions:
     "Join documents, or lines, with the gold texts of the same key."
     found = {
-        k: _joined(gold[k], clusters(d), d.sentences) for k, d in docs.items() if k in gold
+        k: _joined(gold[k], clusters(d), d.sentences)
+        for k, d in docs.items()
+        if k in gold
     }
     return Predictions(found, len(docs) - len(found), 0)
 
@@ -417,7 +426,9 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
     if form == "gap" or data.startswith(b"ID\t"):
         found = _from_table(data, gold, where)
     elif form == "conll":
-        docs = _once(((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where)
+        docs = _once(
+            ((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where
+        )
         found = _of_documents(docs, gold, lambda d: d.clusters)
     elif form == "jsonl":
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
@@ -449,7 +460,10 @@ class KitmusScores(NamedTuple):
 def score_files(gold: str | Path, predicted: str | Path) -> KitmusScores:
     "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)
-    joined, golds = _read_predictions(predicted, texts), [t.gold for t in texts.values()]
+    joined, golds = (
+        _read_predictions(predicted, texts),
+        [t.gold for t in texts.values()],
+    )
     return KitmusScores(
         by_field(golds, joined.said)["all"],
         {f: by_field(golds, joined.said, f) for f in golds[0].fields},

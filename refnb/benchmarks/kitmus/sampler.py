@@ -80,7 +80,7 @@ def _folder_files(folder: str | Path) -> Files:
     "Read resources from a folder."
     return partial(_read_below, Path(folder))
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #539fb8cd
 def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str]]]:
     "Read the rows of a CSV with their line numbers, and check its header."
     rows = list(table_rows(data, name))
@@ -93,14 +93,15 @@ def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str
             )
     return rows[1:]
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6134aed9
 def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
     "Check that values differ, and list them."
     seen: dict[str, int] = {}
     for n, v in rows:
         if v in seen:
             raise FormatError(
-                f"the {what} {v!r} appears twice, first in line {seen[v]}", at_line(name, n)
+                f"the {what} {v!r} appears twice, first in line {seen[v]}",
+                at_line(name, n),
             )
         seen[v] = n
     return list(seen)
@@ -223,7 +224,9 @@ class Resources:
         return _places(self)
 
     def templates(self, kind: str) -> list[Template]:
-        return _templates(self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab)
+        return _templates(
+            self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab
+        )
 
     def noise(self, name: str) -> list[Sentence]:
         return _noise(self, name)
@@ -245,7 +248,9 @@ def _all(name: str, rows: list[tuple[int, str]], what: str, doubled: bool) -> li
 def _check_name(n: int, name: str) -> None:
     "Refuse a name, of a line of the file, that is not one capitalised word."
     if not name.isalpha() or name != name.capitalize():
-        raise FormatError(f"{name!r} is not a capitalised word", at_line("names.csv", n))
+        raise FormatError(
+            f"{name!r} is not a capitalised word", at_line("names.csv", n)
+        )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #c2ff81f7
 def _surnames(r: Resources) -> list[str]:
@@ -261,22 +266,23 @@ def _place_of(n: int, row: list[str]) -> Location:
     place, noise = row
     return Location(_words(place, at_line("locations.csv", n, "location")), noise)
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #46d36f5b
 def _places(r: Resources) -> list[Location]:
     "Read the places and the names of their files of sentences."
     rows = _rows(r.files("locations.csv"), "locations.csv", ["location", "noise_fp"])
     _all("locations.csv", _column(rows, 0), "place", r.doubled)
     return [_place_of(n, row) for n, row in rows]
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #189055d9
 def _check_below(name: str) -> None:
     "Refuse a path that leaves the folder of resources."
     if ".." in name.split("/") or name.startswith("/"):
         raise FormatError(
-            "the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}"
+            "the path leaves the folder of resources",
+            f"locations.csv, noise_fp {name!r}",
         )
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #9b6b8ea8
 def _noise(r: Resources, name: str) -> list[Sentence]:
     "Read the sentences of a noise file."
     _check_below(name)
@@ -299,7 +305,9 @@ def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
     for i, what in enumerate(("occupation", "situation")):
         _all(name, _column(rows, i), what, r.doubled)
     return [
-        Occupation(_nouns(job), _words(about, at_line(name, n, "occupation_description")))
+        Occupation(
+            _nouns(job), _words(about, at_line(name, n, "occupation_description"))
+        )
         for n, (job, about) in rows
     ]
 
@@ -313,7 +321,7 @@ class Variant(NamedTuple):
     noise: bool  # a sentence about the place
     background: bool  # the text says what each occupation is about
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #75cf9473
 _PAIRS = (
     ("real", "charfict"),
     ("real", "wordfict"),
@@ -325,10 +333,14 @@ _PAIRS = (
 
 def _inference(occupation: str, situation: str) -> Variant:
     return Variant(
-        f"background-inference-{occupation}-{situation}", occupation, situation, True, True
+        f"background-inference-{occupation}-{situation}",
+        occupation,
+        situation,
+        True,
+        True,
     )
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #44af973d
 VARIANTS = {
     v.name: v
     for v in (
@@ -363,7 +375,8 @@ class Instance(msgspec.Struct, frozen=True):
     # who has which occupation, and what occupations are about
     knowledge: tuple[Sentence, ...]
     task: tuple[Sentence, ...]  # the meeting, a sentence about the place, the pronoun
-    templates: tuple[int, int]  # of meeting and pronoun, as numbered in the files from 1
+    # of meeting and pronoun, as numbered in the files from 1
+    templates: tuple[int, int]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #3efd326f
 def _capitalised(s: Sentence) -> Sentence:
@@ -525,7 +538,8 @@ def _check_sizes(mode: str, entities: Sequence[int], sizes: Sequence[int]) -> No
     _check_entities(entities)
     if len(sizes) != 3 or min(sizes) < 0:
         raise CallError(
-            f"sizes {list(sizes)}", do="say three numbers: of train, validation and test"
+            f"sizes {list(sizes)}",
+            do="say three numbers: of train, validation and test",
         )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bf80f710
@@ -613,7 +627,9 @@ def _pools(
     return [_pool(s, table, part, own) for part, own in zip(parts, noise, strict=True)]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6516ad95
-def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Sentence]]]:
+def _split_noise(
+    s: Sampler, rng: np.random.Generator
+) -> list[dict[str, list[Sentence]]]:
     "Cut the sentences of every file in three."
     thirds: list[dict[str, list[Sentence]]] = [{}, {}, {}]
     for file, lines in s.noise.items():
@@ -636,10 +652,19 @@ def _about(
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #40860cd9
 def _knowledge(
-    s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]
+    s: Sampler,
+    v: Variant,
+    p: Pools,
+    d: Draw,
+    mentions: list[Word],
+    jobs: list[Occupation],
 ) -> tuple[Sentence, ...]:
     "Write who has which occupation, and the meanings of occupations, in the drawn order."
-    vocab, who, about = s.r.vocab, s.entity[p.entities[0]], s.background[p.backgrounds[0]]
+    vocab, who, about = (
+        s.r.vocab,
+        s.entity[p.entities[0]],
+        s.background[p.backgrounds[0]],
+    )
     sentences = []
     for template in (who, about) if v.background else (who,):
         for k in d.entities:
@@ -659,7 +684,12 @@ def _pronoun_sentence(s: Sampler, template: int, d: Draw, job: Occupation) -> Se
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fbe646d2
 def _task(
-    s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]
+    s: Sampler,
+    v: Variant,
+    p: Pools,
+    d: Draw,
+    mentions: list[Word],
+    jobs: list[Occupation],
 ) -> tuple[Sentence, ...]:
     "Write the meeting, a sentence about the place, and the pronoun."
     vocab, place, (meet, pron) = s.r.vocab, p.locations[d.location], p.tasks[d.template]
@@ -712,7 +742,10 @@ def _check_noise(p: Pools, split: str, do: str) -> None:
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fb3b25ba
 def _too_small(v: Variant, n: int, p: Pools, split: str) -> None:
     "Refuse pools that cannot give n different entities."
-    where, do = f"{v.name}, {split}", "add some to the resources: each split gets a third"
+    where, do = (
+        f"{v.name}, {split}",
+        "add some to the resources: each split gets a third",
+    )
     needed: list[tuple[str, Sequence, int]] = [
         ("names", p.names, n),
         ("occupations", p.occupations, n),
@@ -739,13 +772,13 @@ def _template_counts(s: Sampler) -> dict[str, int]:
         "entity": len(s.entity),
     }
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #ad17ae46
 def _pool_sizes(s: Sampler, v: Variant) -> dict[str, int]:
     "Count the occupations of a variant, and the templates of each kind."
     jobs = s.r.occupations(v.occupation, v.situation)
     return {"occupations": len(jobs)} | _template_counts(s)
 
-
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #062911f5
 def _orders(s: Sampler, v: Variant) -> dict[str, np.ndarray]:
     "Number what a variant draws from; by the paper's rules, templates begin with the first alone."
     return {
@@ -793,7 +826,9 @@ def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     "Draw the subtasks of one variant."
     rng, orders = np.random.default_rng(s.seed), _orders(s, v)
     for n in s.entities:
-        for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
+        for split, size, p in zip(
+            SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True
+        ):
             if size:
                 _too_small(v, n, p, split)
             yield _subtask(s, v, n, split, p, rng, size)

@@ -51,7 +51,7 @@ def _released_resources(s: Settings | None) -> Resources:
     s = s or load_settings()
     return Resources(lambda n: get(RELEASED + n, s), doubled=True)
 
-
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #456b5fbd
 def _resources_in(folder: str) -> Resources:
     "Load the resources of a folder; refuse a name that is none."
     if not Path(folder).is_dir():
@@ -60,7 +60,7 @@ def _resources_in(folder: str) -> Resources:
         )
     return Resources(folder)
 
-
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #ac078992
 def the_resources(name: str = "own", s: Settings | None = None) -> Resources:
     "Load resources of the generator, and check them: own, released, or a folder's."
     if name == "own":
@@ -69,7 +69,7 @@ def the_resources(name: str = "own", s: Settings | None = None) -> Resources:
         return _released_resources(s)
     return _resources_in(name)
 
-
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #bf36b9db
 def own_is_here() -> bool:
     "Tell whether the package has resources of its own."
     try:
@@ -77,7 +77,7 @@ def own_is_here() -> bool:
     except DataError:
         return False
 
-
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #52c9d077
 def released_is_here(s: Settings | None = None) -> bool:
     "Tell whether the release's resources are here: nothing would have to be downloaded."
     return _are_here(files_of("kitmus-resources"), s or load_settings())
@@ -87,19 +87,20 @@ def task_name(variant: str, n: int, split: str) -> str:
     "Write the path of a task: one of the eight variants, `n` entities, and train, validation or test."
     return f"kitmus/{variant}/{n}/{split}"
 
-
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #4e32bf3f
 def _read_part(name: str) -> tuple[str, int, str]:
     "Read the parts of a task's path."
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"):
         raise CallError(
-            f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test"
+            f"unknown task {name!r}",
+            do="tasks look like kitmus/background-train/2/test",
         )
     if bits[3] not in SPLITS:
         raise CallError(f"unknown split {bits[3]!r}", name, nearest(bits[3], SPLITS))
     return the_variant(bits[1]).name, int(bits[2]), bits[3]
 
-
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #4ebb4c86
 @lru_cache(maxsize=1)
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
     "Return all subtasks of the release."
@@ -110,7 +111,7 @@ def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
             for t in Sampler(the_resources("released", s)).subtasks()
         }
 
-
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b42325b3
 def released_subtask(
     variant: str, n: int, split: str, s: Settings | None = None
 ) -> Subtask:

@@ -89,7 +89,7 @@ def _found(z: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
     except KeyError:
         raise FormatError(f"has no {name}", where, "is it an EPUB?") from None
 
-
+# %% ../../../nbs/models/annotation/00_books.ipynb #77efb5b2
 def _unpacked(z: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> bytes:
     "Unpack a file of an archive."
     try:
@@ -135,14 +135,14 @@ def _elements(xml: ElementTree.Element, end: str) -> list[ElementTree.Element]:
     "List the elements whose tag ends so: before it is a namespace."
     return [x for x in xml.iter() if x.tag.endswith(end)]
 
-
+# %% ../../../nbs/models/annotation/00_books.ipynb #37eff4e4
 def _package_name(z: zipfile.ZipFile, where: str) -> str:
     "Find the name of an EPUB's package file, which lists its pages."
     container = _xml(_member(z, "META-INF/container.xml", where), where)
     roots = _elements(container, "rootfile")
     return roots[0].get("full-path", "") if roots else ""
 
-
+# %% ../../../nbs/models/annotation/00_books.ipynb #200641ec
 def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
     "List the names of an EPUB's pages in reading order."
     root = _package_name(z, where)
@@ -186,7 +186,7 @@ class Book(NamedTuple):
     chars: list[tuple[int, int]]
     text: str  # the text; "" if the file contained words
 
-
+# %% ../../../nbs/models/annotation/00_books.ipynb #ca56915e
 def read_book(path: str | Path) -> Book:
     "Read a book: .txt, .html, .epub, or a file with one document."
     path = Path(path)
@@ -202,7 +202,7 @@ def read_book(path: str | Path) -> Book:
     read = read_text(without_frame(text), path.stem)
     return Book(read.document, read.chars, without_frame(text))
 
-
+# %% ../../../nbs/models/annotation/00_books.ipynb #6e26d8a6
 def _document(path: Path) -> Book:
     "Read the only document of a file."
     docs = read_documents(path)
@@ -245,14 +245,16 @@ def as_characters(
 def _of_two(name: str, other: str, where: str) -> DataError:
     "Make the error for a name of two characters; case is ignored."
     todo = "a name belongs to one character; omit or change it"
-    return DataError(f"{name!r} is a name of two characters, one is {other!r}", where, todo)
+    return DataError(
+        f"{name!r} is a name of two characters, one is {other!r}", where, todo
+    )
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b0b552a2
 def _are_names(variants: object) -> bool:
     "Tell whether a value is a list of names."
     return isinstance(variants, list) and all(isinstance(v, str) for v in variants)
 
-
+# %% ../../../nbs/models/annotation/00_books.ipynb #64fb04ac
 def _with_variants(entry: dict, where: str) -> Character:
     "Parse a character's name with its further names."
     ((name, variants),) = entry.items()
@@ -262,7 +264,7 @@ def _with_variants(entry: dict, where: str) -> Character:
         )
     return Character(name, tuple(variants))
 
-
+# %% ../../../nbs/models/annotation/00_books.ipynb #c46fe6b2
 def _character(x: str | dict, where: str) -> Character:
     "Parse an entry of the list."
     if isinstance(x, str):
@@ -290,7 +292,9 @@ def read_characters(path: str | Path) -> list[Character]:
 def _yaml_line(c: Character) -> str:
     "Write a character as YAML."
     entry = {c.name: list(c.variants)} if c.variants else c.name
-    line = yaml.safe_dump(entry, allow_unicode=True, width=10**6, default_flow_style=None)
+    line = yaml.safe_dump(
+        entry, allow_unicode=True, width=10**6, default_flow_style=None
+    )
     return line.removesuffix("...\n").strip()
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b6a585a9

@@ -32,7 +32,7 @@ class Listed(NamedTuple):
     source: str  # the list, such as a study guide
     name: str
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #9c98dd60
 def _key(line: object, n: int) -> Listed:
     "Parse one of LiSCU's keys."
     try:
@@ -41,7 +41,7 @@ def _key(line: object, n: int) -> Listed:
         raise FormatError(f"key {n} is not a title, source and name", LISCU) from None
     return Listed(title, "", source, name)
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #9abee9d9
 def liscu_names(s: Settings | None = None) -> list[Listed]:
     "Read LiSCU's public list of characters: `refnb fetch liscu-names`."
     return [_key(line, n) for n, line in enumerate(json.loads(get(LISCU, s)), 1)]
@@ -62,7 +62,7 @@ def _check_columns(head: Sequence[str], columns: Iterable[str], where: str):
         if c not in head:
             raise FormatError(f"has no column {c}", at_line(where, 1), has)
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #df9dd55d
 _COLUMNS = _Row.__struct_fields__
 
 _Cells = dict[str, str]  # by column
@@ -142,12 +142,12 @@ def _number(cell: str, where: str) -> int:
         raise FormatError(f"{cell!r} is no number", where)
     return int(cell)
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #8ec6d4db
 def _is_english(row: _Cells) -> bool:
     "Tell whether a row of the catalogue is a text in English."
     return row["Type"] == "Text" and "en" in row["Language"].split("; ")
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #f1cbb81d
 def read_catalogue(
     path: str | Path,  # pg_catalog.csv
 ) -> list[Cataloged]:  # its texts in English
@@ -221,13 +221,15 @@ def _check_one_author(lists: Iterable[BookCharacters], title: str):
     if len(authors) > 1:
         raise DataError(f"is a book of {both}", repr(title), "name the author")
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #e6279263
 def _fits(x: BookCharacters, author: str) -> bool:
     "Tell whether a list can be of a book by an author."
     return not author or not x.author or author_words(x.author) == author_words(author)
 
-
-def _lists_of(title: str, author: str, listed: Iterable[Listed]) -> list[BookCharacters]:
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #6c25acf0
+def _lists_of(
+    title: str, author: str, listed: Iterable[Listed]
+) -> list[BookCharacters]:
     "Return the lists of one book."
     lists = [x for x in _lists(listed) if title_words(x.title) == title_words(title)]
     do = "check the exact title, or list the characters in a YAML file"
@@ -261,12 +263,15 @@ def book_characters(
     author: str = "",  # needed if several authors have books of that title
     listed: Sequence[Listed] | None = None,  # from `liscu_names` and
     # `read_character_table`, together; None: LiSCU's
-    catalogue: Iterable[Cataloged] | None = None,  # catalogue that must contain the book
+    catalogue: Iterable[Cataloged] | None = None,  # catalogue that must
+    # contain the book
     least: int = 1,  # minimum number of characters; the paper uses `LEAST`
     s: Settings | None = None,  # settings with the folder of files
 ) -> BookCharacters:
     "Find the characters of a book in public lists."
-    best = _largest(_lists_of(title, author, liscu_names(s) if listed is None else listed))
+    best = _largest(
+        _lists_of(title, author, liscu_names(s) if listed is None else listed)
+    )
     _check_least(best, title, least)
     if catalogue is None:
         return best
@@ -280,7 +285,9 @@ def _by(b: Cataloged, author: str) -> bool:
     return not author or author_words(author) in map(author_words, b.authors)
 
 
-def _editions(catalogue: Iterable[Cataloged], title: str, author: str) -> list[Cataloged]:
+def _editions(
+    catalogue: Iterable[Cataloged], title: str, author: str
+) -> list[Cataloged]:
     "List the books of a catalogue with this title and author."
     return [
         b
@@ -315,9 +322,13 @@ def _matched(
     alone = len({frozenset(map(author_words, b.authors)) for b in books}) == 1
     for words in dict.fromkeys(author_words(a) for b in books for a in b.authors):
         fitting = [
-            x for x in lists if (alone if not x.author else author_words(x.author) == words)
+            x
+            for x in lists
+            if (alone if not x.author else author_words(x.author) == words)
         ]
-        numbers = tuple(b.number for b in books if words in map(author_words, b.authors))
+        numbers = tuple(
+            b.number for b in books if words in map(author_words, b.authors)
+        )
         if fitting:
             yield _largest(fitting)._replace(books=numbers)
 
@@ -325,7 +336,7 @@ def _matched(
 def _is_source(name: str) -> bool:
     return name == "liscu" or Path(name).suffix.lower() in (".csv", ".tsv", ".json")
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #2af7dc68
 def _all_listed(sources: Iterable[str], s: Settings | None) -> list[Listed]:
     "Read the characters of several sources."
     out: list[Listed] = []
@@ -333,7 +344,7 @@ def _all_listed(sources: Iterable[str], s: Settings | None) -> list[Listed]:
         out += liscu_names(s) if n == "liscu" else read_character_table(n)
     return out
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #04dfb998
 def _sources_of(what: str) -> list[str]:
     "List the sources in SOURCE+SOURCE:TITLE; none if it is a file."
     sources, colon, _ = what.partition(":")
@@ -342,7 +353,7 @@ def _sources_of(what: str) -> list[str]:
         return []
     return names
 
-
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #55117cca
 def named_characters(
     what: str,  # a YAML file, or SOURCE:TITLE, where SOURCE is liscu, a table,
     # or several with + between

@@ -75,14 +75,16 @@ def _inside(d: Document, a: int, b: int) -> tuple[list[list[Span]], int, int]:
 # %% ../../../nbs/models/annotation/04_checking.ipynb #ad80b681
 def _most_first(found: list[list[Span]], clusters: Clusters) -> list[int]:
     "Order characters by their mentions in a window, then by those in the book."
-    return sorted(range(len(found)), key=lambda k: (-len(found[k]), -len(clusters[k]), k))
+    return sorted(
+        range(len(found)), key=lambda k: (-len(found[k]), -len(clusters[k]), k)
+    )
 
-
+# %% ../../../nbs/models/annotation/04_checking.ipynb #fa59c7c2
 def window_to_check(
     d: Document,  # a book with text and clusters
     number: int = 1,  # which window, from 1 on
     length: int = LENGTH,  # words of a window, nominally
-) -> Document:  # the window, with a cluster for each character of the book; some are empty
+) -> Document:  # the window, with a cluster for each character; some are empty
     "Take a window of an annotated book as people correct it: each mention has one character."
     if not d.size:
         raise DataError("has no text", d.doc_key, "give a file with sentences")
@@ -170,7 +172,7 @@ def _given_fields(e: Edit) -> list[str]:
     fields = ("at", "into", "name", "who")
     return [f for f in fields if getattr(e, f) != getattr(_NOTHING, f)]
 
-
+# %% ../../../nbs/models/annotation/04_checking.ipynb #2f08cc54
 def _wrong_fields(e: Edit) -> str:
     "Say which fields of an edit are missing or too many, or nothing."
     given, needed = _given_fields(e), _NEEDS[e.do]
@@ -178,7 +180,7 @@ def _wrong_fields(e: Edit) -> str:
         return ""
     return f"{e.do} has {' and '.join(needed)}, not {' and '.join(given) or 'nothing'}"
 
-
+# %% ../../../nbs/models/annotation/04_checking.ipynb #2d8b333f
 def _owners(w: Document) -> dict[Span, int]:
     return {s: k for k, c in enumerate(w.clusters) for s in c}
 
@@ -315,7 +317,9 @@ def _check(c: Correction, d: Document, where: str) -> Document:
     at = lambda field: f"{where}, field {field}"
     known = f"{c.version} is unknown here, known is {VERSION}"
     if c.version != VERSION:
-        raise FormatError(known, at("version"), "read it with the refnb that made the page")
+        raise FormatError(
+            known, at("version"), "read it with the refnb that made the page"
+        )
     if said := _wrong_name(c.annotator, ()):
         raise FormatError(said, at("annotator"), "whose correction is it?")
     w = _corrected_window(c.window, d, at)
@@ -336,7 +340,9 @@ def _corrected_window(c: Checked, d: Document, at: Callable[[str], str]) -> Docu
     if c.text != now.text:
         raise DataError("it corrects another text", at("window.text"), do)
     if c.given != now.given:
-        raise DataError("it corrects other clusters of this text", at("window.given"), do)
+        raise DataError(
+            "it corrects other clusters of this text", at("window.given"), do
+        )
     return w
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #da2f0903
@@ -346,7 +352,7 @@ def _handed_in(source: str | Path | bytes) -> tuple[bytes, str]:
         return source, "correction"
     return read_bytes(source), str(source)
 
-
+# %% ../../../nbs/models/annotation/04_checking.ipynb #919b07f2
 def read_correction(
     source: str | Path | bytes,  # what a person handed in
     d: Document,  # the book as it was when the page was made
@@ -375,7 +381,9 @@ def _notes(w: Document) -> str:
             f"{w.meta['twice']} mentions had a second character, which is left out."
         )
     if "over" in w.meta:
-        notes.append(f"{w.meta['over']} mentions cross the window's ends and are left out.")
+        notes.append(
+            f"{w.meta['over']} mentions cross the window's ends and are left out."
+        )
     return " ".join(notes)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #031c3d5f
@@ -406,7 +414,7 @@ def _page_data(d: Document, number: int, length: int) -> dict[str, Any]:
 def _data_text(name: str) -> str:
     return packaged(f"data/{name}").read_bytes().decode()
 
-
+# %% ../../../nbs/models/annotation/04_checking.ipynb #a469eade
 def correction_page(
     d: Document,  # a book with text and clusters
     number: int = 1,  # which window, from 1 on
@@ -480,7 +488,9 @@ def differing(a: Document, b: Document, given: int) -> list[Difference]:
         if i >= 0 and j >= 0 and same.get(j) == i:
             continue
         out.append(
-            Difference(s, " ".join(words[s.start : s.end + 1]), _name(a, i), _name(b, j))
+            Difference(
+                s, " ".join(words[s.start : s.end + 1]), _name(a, i), _name(b, j)
+            )
         )
     return out
 
@@ -488,7 +498,8 @@ def differing(a: Document, b: Document, given: int) -> list[Difference]:
 def _filled(w: Document) -> Document:
     "Leave out the characters without a mention."
     return w.changed(
-        clusters=tuple(filter(None, w.clusters)), names=tuple(compress(w.names, w.clusters))
+        clusters=tuple(filter(None, w.clusters)),
+        names=tuple(compress(w.names, w.clusters)),
     )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #110399d4
@@ -541,7 +552,7 @@ def _cut_differently(n: int) -> DataError:
         "read those of one --length together",
     )
 
-
+# %% ../../../nbs/models/annotation/04_checking.ipynb #b51b9d5a
 def _agreements(
     windows: Mapping[_Whose, Document], given: Mapping[int, Document]
 ) -> list[Agreement]:
@@ -551,7 +562,9 @@ def _agreements(
         (n, first), (other, second) = a, b
         if n == other:
             out.append(
-                agreement(windows[a], windows[b], len(given[n].names), n, (first, second))
+                agreement(
+                    windows[a], windows[b], len(given[n].names), n, (first, second)
+                )
             )
     for n, who in sorted(windows):
         out.append(
@@ -573,7 +586,9 @@ def read_corrections(
         n, who = key = c.window.number, c.annotator
         if key in windows:
             raise DataError(
-                f"{who} corrected window {n} twice", "corrections", "keep the later file"
+                f"{who} corrected window {n} twice",
+                "corrections",
+                "keep the later file",
             )
         if n in given and given[n].size != done.size:
             raise _cut_differently(n)

@@ -19,7 +19,9 @@ from ..coreference.memory import Best, Scores, all_pairs, link
 from .linking import Linked, _moved
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #fe23d8ce
-def windows_of(d: Document, length: int = LENGTH, group: int = 1) -> list[tuple[int, int]]:
+def windows_of(
+    d: Document, length: int = LENGTH, group: int = 1
+) -> list[tuple[int, int]]:
     """Split a book at sentence ends into windows of about `length` words, merged in groups; first word, and one past
     the last."""
     first = [sentence_starts(d)[i] for i in window_starts(d.sentences, length)]
@@ -52,7 +54,9 @@ def _constrained(
     ]
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0002
-def _released(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[list[int]]:
+def _released(
+    best: Best, seeds: Sequence[Sequence[int]], bias: float
+) -> list[list[int]]:
     "Complete clusters as the package does, where a mention may join a second one."
     clusters = list(map(set, seeds))
     latest: dict[int, int] = {}
@@ -96,7 +100,9 @@ def _expanded(linked: Linked, found: Sequence[set[Span]], seeding: Seeding) -> E
     return Expanded(list(map(sorted, found)), grown, conflicts)
 
 
-def _seeds_of(spans: Iterable[Span], of: Mapping[Span, list[int]]) -> dict[int, list[int]]:
+def _seeds_of(
+    spans: Iterable[Span], of: Mapping[Span, list[int]]
+) -> dict[int, list[int]]:
     "Return the places of each character's seeds among some mentions."
     seeds: dict[int, list[int]] = {}
     for j, s in enumerate(spans):
@@ -127,9 +133,14 @@ def expand(
         if not seeds:
             continue
         at = np.array(i)
-        best = all_pairs(lambda rows, columns, at=at: scores(at[rows], at[columns]), len(i))  # type: ignore[misc]
+        best = all_pairs(
+            lambda rows, columns, at=at: scores(at[rows], at[columns]),  # type: ignore[misc]
+            len(i),
+        )
         known = sorted(seeds)
-        for c, members in zip(known, WAYS[seeding](best, [seeds[c] for c in known], bias)):
+        for c, members in zip(
+            known, WAYS[seeding](best, [seeds[c] for c in known], bias)
+        ):
             found[c].update(inside[j] for j in members)
     return _expanded(linked, found, seeding)
 

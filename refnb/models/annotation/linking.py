@@ -56,7 +56,7 @@ class _Form(NamedTuple):
     words: frozenset[str]
     title: str  # gender of the title: m, f, or "" for none
 
-
+# %% ../../../nbs/models/annotation/01_linking.ipynb #2b17dd1a
 def _form(words: Sequence[str]) -> _Form:
     "Extract the content words and the title of a name or a mention."
     low = [w.lower().rstrip(".") for w in words]
@@ -64,7 +64,7 @@ def _form(words: Sequence[str]) -> _Form:
     found = content(low) - _TITLES.keys()
     return _Form(found or frozenset(titles), _TITLES[titles[0]] if titles else "")
 
-
+# %% ../../../nbs/models/annotation/01_linking.ipynb #299e4919
 def _lower(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(str.lower, words))
 
@@ -120,7 +120,9 @@ def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float | None:
     if others > 1 and not proper:
         return None
     return (
-        len(shared) / len(name.words) - 0.1 * others + 0.5 * (mention.title == name.title)
+        len(shared) / len(name.words)
+        - 0.1 * others
+        + 0.5 * (mention.title == name.title)
     )
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #7f8df0a5

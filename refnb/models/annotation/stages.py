@@ -17,7 +17,15 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ...core.types import CallError, DataError, FormatError, Record, Span, need, nearest
+from refnb.core.types import (
+    CallError,
+    DataError,
+    FormatError,
+    Record,
+    Span,
+    need,
+    nearest,
+)
 from ...core.documents import PRONOUNS, Document
 from ...core.settings import Settings, load_settings
 from ...core.files import alone, make_folder, read_bytes, write_atomic
@@ -32,7 +40,12 @@ from ..registry import find_system, is_system
 from ..systems import split_name
 from ..coreference.recipes import coref_seal, coref_systems
 from ..running import run
-from .books import Book, Character, as_characters, characters_yaml
+from refnb.models.annotation.books import (
+    Book,
+    Character,
+    as_characters,
+    characters_yaml,
+)
 from ..live.systems import seeded
 from refnb.models.annotation.expansion import (
     WAYS,
@@ -74,7 +87,9 @@ class Annotating(Record):
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
         if self.seeding not in SEEDINGS:
-            return f"unknown seeding {self.seeding!r}; {nearest(self.seeding, SEEDINGS)}"
+            return (
+                f"unknown seeding {self.seeding!r}; {nearest(self.seeding, SEEDINGS)}"
+            )
         if self.window < 1:
             return f"a window of {self.window} words"
         return f"a group of {self.group} windows" if self.group < 0 else ""
@@ -209,7 +224,13 @@ class _Reading:
         s: Settings,
         given: Sequence[Span] | None = None,
     ):
-        self.document, self.more, self.how, self.s, self.given = d, set(more), how, s, given
+        self.document, self.more, self.how, self.s, self.given = (
+            d,
+            set(more),
+            how,
+            s,
+            given,
+        )
         self._bank: Any = None
         self.bias = 0.0
 
@@ -222,7 +243,9 @@ class _Reading:
             net = _reader(self.how.system, self.s)
             self.bias = net.m.bias
             with _precision(net, self.how.single):
-                self._bank = net.bank(text_of(self.document), self.given, sorted(self.more))
+                self._bank = net.bank(
+                    text_of(self.document), self.given, sorted(self.more)
+                )
         if self._bank is None:
             raise DataError(
                 "no mention was found",
@@ -275,7 +298,8 @@ def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[S
     for name, seeds in zip(w.names, w.clusters):
         if lost := {*seeds} - {*by_name.get(name, ())}:
             raise DataError(
-                f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}"
+                f"lost {len(lost)} of {len(seeds)} seeds of {name}",
+                f"{where}, {w.doc_key}",
             )
     return [by_name[name] for name in w.names]
 
@@ -331,8 +355,10 @@ def _links(
         return link_by_rules(r.document, r.bank.spans, who)
     return r.linked(who)
 
-
-def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating) -> _Made:
+# %% ../../../nbs/models/annotation/03_stages.ipynb #8418dcf4
+def _link(
+    r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating
+) -> _Made:
     "Link explicit mentions, and count them."
     linked = _links(r, who, by_name, how)
     return linked, {
@@ -355,13 +381,15 @@ def _confirmed(
         out.append([s for s in spans if yes_no_id(d, s, c.name) not in denied])
     return out
 
-
+# %% ../../../nbs/models/annotation/03_stages.ipynb #c4a0e319
 def _filter(
     r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating
 ) -> _Made:
     "Drop links that a model denies; an unanswered question keeps the stage open."
     questions = [
-        yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans
+        yes_no(r.document, s, c.name, True)
+        for c, spans in zip(who, linked)
+        for s in spans
     ]
     if not questions:
         return linked, {"kept": 0, "dropped": 0}
@@ -384,9 +412,11 @@ def _counted(x: Expanded) -> _Made:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #99edf3ad
 def _completer(system: Any, how: Annotating, s: Settings) -> Complete:
     "Return what completes windows that are documents: a net, or a package."
-    return by_net(system.net(), how) if hasattr(system, "net") else by_package(system, s)
+    return (
+        by_net(system.net(), how) if hasattr(system, "net") else by_package(system, s)
+    )
 
-
+# %% ../../../nbs/models/annotation/03_stages.ipynb #830d65c4
 def _grow(
     r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating, group: int
 ) -> _Made:
@@ -420,7 +450,9 @@ def _identified(
     return [system.name, system.identity(task)]
 
 
-def _linker_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
+def _linker_id(
+    d: Document, who: Sequence[Character], how: Annotating, s: Settings
+) -> Any:
     "Identify a linker and its weights; it must be able to answer."
     if how.linker in (RULES, PATTERN):
         return how.linker
@@ -432,7 +464,9 @@ def _linker_id(d: Document, who: Sequence[Character], how: Annotating, s: Settin
     )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #757cedff
-def _system_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
+def _system_id(
+    d: Document, who: Sequence[Character], how: Annotating, s: Settings
+) -> Any:
     "Identify the system of windows and its weights; it must be able to answer."
     system = _expander(how.system, s)
     return (
@@ -470,7 +504,9 @@ def _hash(*what: Any) -> str:
 def _as_document(d: Document, who: Sequence[Character], linked: Linked) -> Document:
     "Make a document with a cluster for each character."
     names = tuple(map(attrgetter("name"), who))
-    return Document(d.doc_key, d.sentences, tuple(map(tuple, linked)), names, meta=d.meta)
+    return Document(
+        d.doc_key, d.sentences, tuple(map(tuple, linked)), names, meta=d.meta
+    )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9906bfd5
 def _listed_stages(path: Path) -> dict[str, Stage]:
@@ -489,7 +525,9 @@ def _made(folder: Path | None) -> dict[str, Stage]:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #a9daa4df
 def _write_stages(folder: Path, stages: dict[str, Stage]):
     "Write what `_made` reads."
-    write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
+    write_atomic(
+        folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n"
+    )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #fb9aa0c3
 def _read_unchanged(path: Path, sha256: str) -> bytes | None:
@@ -535,14 +573,15 @@ def _in_percent(links: Any) -> dict[str, float]:
         "linking F1": 100 * links.f1,
     }
 
-
+# %% ../../../nbs/models/annotation/03_stages.ipynb #9979215b
 def _found(d: Document) -> Document:
     "Remove the characters without a mention."
     return d.changed(
-        clusters=tuple(filter(None, d.clusters)), names=tuple(compress(d.names, d.clusters))
+        clusters=tuple(filter(None, d.clusters)),
+        names=tuple(compress(d.names, d.clusters)),
     )
 
-
+# %% ../../../nbs/models/annotation/03_stages.ipynb #b578bd2d
 def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     "Score a stage in percent: linking P, R, F1, and coreference."
     found = _found(d)
@@ -559,8 +598,8 @@ def annotate(
     # `read_characters` reads a file
     out: str | Path = "",  # output folder of the stages; "": none
     s: Settings | None = None,  # settings with the folders of runs and files
-    say: Callable[[str], None] = lambda line: None,  # called with progress messages given
-    # mentions: of the characters for a stage ("linked", "windows"), or "mentions"
+    say: Callable[[str], None] = lambda line: None,  # called with progress messages
+    # given mentions: of the characters for a stage ("linked", "windows"), or "mentions"
     instead: Mapping[str, Any] | None = None,
     **settings: Any,  # of `Annotating`, such as group=5 or filter="gpt-4o-mini"
 ) -> Annotation:  # all mentions of all characters, and the stages
@@ -570,7 +609,11 @@ def annotate(
     d = given.changed(clusters=(), names=(), labels={})
     if not d.size:
         raise DataError("has no text", d.doc_key)
-    who, how, folder = as_characters(characters), _how(settings), Path(out) if out else None
+    who, how, folder = (
+        as_characters(characters),
+        _how(settings),
+        Path(out) if out else None,
+    )
     gold = given if given.clusters and given.names else None
     known = _known(instead or {}, len(who))
     _check(d, who, how, s)
@@ -594,16 +637,17 @@ def _check_stages(instead: Iterable[str]):
         if k not in stages:
             raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
 
-
+# %% ../../../nbs/models/annotation/03_stages.ipynb #5ab6fc76
 def _check_many(instead: Mapping[str, Any], many: int):
     "Refuse given mentions of more or fewer characters than the book has."
     for k, given in instead.items():
         if k != "mentions" and len(given) != many:
             raise CallError(
-                f"instead of {k}: {len(given)} clusters for {many} characters", "annotate"
+                f"instead of {k}: {len(given)} clusters for {many} characters",
+                "annotate",
             )
 
-
+# %% ../../../nbs/models/annotation/03_stages.ipynb #0287d7a3
 def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
     "Check the given mentions."
     _check_stages(instead)
@@ -782,7 +826,9 @@ class Proposed(NamedTuple):
     @property
     def yaml(self) -> str:
         "Return the list as YAML, to edit."
-        return characters_yaml(self.characters, [f"{n:,} mentions" for n in self.mentions])
+        return characters_yaml(
+            self.characters, [f"{n:,} mentions" for n in self.mentions]
+        )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #62e5dd7a
 def _is_name(phrase: str) -> bool:

@@ -30,7 +30,13 @@ from refnb.models.coreference.features import (
     released_pairs,
 )
 from .mentions import ends_of, head
-from .memory import Best, _blocks, _not_numbers, clusters_of, link
+from refnb.models.coreference.memory import (
+    Best,
+    _blocks,
+    _not_numbers,
+    clusters_of,
+    link,
+)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
 def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
@@ -83,7 +89,9 @@ class Tables(nn.Module):
     def forward(self, p: Pairs) -> torch.Tensor:
         if not torch.is_grad_enabled():
             return self.looked_up(p)
-        return self.number[torch.tensor(self.places(p), device=self.number.device)].sum(0)
+        return self.number[torch.tensor(self.places(p), device=self.number.device)].sum(
+            0
+        )
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #b0b740b9
 LEAST = -1e9  # the score of a pair that is not scored in full: no link
@@ -234,7 +242,9 @@ class CoarseToFine(Scorer):
         "Select the best antecedents of each row by coarse scores; return the scores and the columns."
         fit = self.coarse(rows.first) @ columns.first.T / math.sqrt(self.inputs)
         coarse = fit + rows.score[:, None] + columns.score
-        masked = coarse.masked_fill(~torch.tensor(p.earlier, device=coarse.device), LEAST)
+        masked = coarse.masked_fill(
+            ~torch.tensor(p.earlier, device=coarse.device), LEAST
+        )
         return masked.topk(min(self.candidates, masked.shape[1]), 1)
 
     def fine(
@@ -253,7 +263,8 @@ class CoarseToFine(Scorer):
             [self.inputs] * 3 + [self.of_distance], 1
         )
         products: Any = lambda i, j: (
-            (rows.vector.index_select(0, i) * columns.vector.index_select(0, j)) @ both.T
+            (rows.vector.index_select(0, i) * columns.vector.index_select(0, j))
+            @ both.T
         )
         if torch.is_grad_enabled():
             products = partial(checkpoint, products, use_reentrant=False)
@@ -262,7 +273,10 @@ class CoarseToFine(Scorer):
             columns.vector @ earlier.T
         ).index_select(0, column)
         summed = (
-            summed + self.net[0].bias + torch.cat(parts) + self.distance(distance) @ apart.T
+            summed
+            + self.net[0].bias
+            + torch.cat(parts)
+            + self.distance(distance) @ apart.T
         )
         return self.net[1:](summed)[:, 0]
 
@@ -277,7 +291,9 @@ class CoarseToFine(Scorer):
         distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device)[
             row, at[row, place]
         ]
-        whole = coarse[row, place] + self.fine(rows, columns, row, at[row, place], distance)
+        whole = coarse[row, place] + self.fine(
+            rows, columns, row, at[row, place], distance
+        )
         return torch.full_like(coarse, LEAST).index_put((row, place), whole), at
 
     def scores(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
@@ -305,7 +321,9 @@ class CoarseToFine(Scorer):
             for rows in _blocks(len(m), block):
                 columns = np.arange(rows[-1] + 1)
                 done.append(
-                    self.mixed(v.some(rows), v.some(columns), self.pairs(m, rows, columns))
+                    self.mixed(
+                        v.some(rows), v.some(columns), self.pairs(m, rows, columns)
+                    )
                 )
             v = v._replace(vector=torch.cat(done))
         return v

@@ -83,7 +83,9 @@ class Bank:
         self.person.append(np.zeros(len(spans), bool) if person is None else person)
         if self.halves and len(self) > WHOLE:
             self.parts = (
-                list(map(_halved, self.parts)) if grown else [*self.parts[:-1], _halved(v)]
+                list(map(_halved, self.parts))
+                if grown
+                else [*self.parts[:-1], _halved(v)]
             )
         if (mb := self.megabytes) > self.limit:
             raise _over_limit(
@@ -103,7 +105,9 @@ class Bank:
 
     def check(self, policy: str):
         "Check that a policy's scores fit beside the vectors."
-        if (mb := self.megabytes + _megabytes_of_scores(policy, len(self))) > self.limit:
+        if (
+            mb := self.megabytes + _megabytes_of_scores(policy, len(self))
+        ) > self.limit:
             raise _over_limit(
                 f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions",
                 self.limit,
@@ -120,7 +124,9 @@ class Bank:
             part = columns[a : a + step]
             p = self.scorer.pairs(self.mentions, rows, part)
             block = (
-                self.scorer.scores(later, self.vectors.as_earlier(part), p).cpu().numpy()
+                self.scorer.scores(later, self.vectors.as_earlier(part), p)
+                .cpu()
+                .numpy()
             )
             out[:, a : a + step] = earlier_only(block, p)
         return out

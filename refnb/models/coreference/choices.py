@@ -26,23 +26,23 @@ def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
         else shared / len(name | mention)
     )
 
-
+# %% ../../../nbs/models/coreference/12_choices.ipynb #ee4b0c8e
 def _phrases(cluster: Sequence[Span], words: Sequence[str]) -> set[tuple[str, ...]]:
     "Return the different mentions of a cluster, in lower case."
     return {tuple(map(str.lower, words[a : b + 1])) for a, b in cluster}
 
-
+# %% ../../../nbs/models/coreference/12_choices.ipynb #363d423b
 def _is_pronoun(phrase: Sequence[str]) -> bool:
     "Tell whether a mention is a pronoun alone."
     return len(phrase) == 1 and phrase[0] in PRONOUN
 
-
+# %% ../../../nbs/models/coreference/12_choices.ipynb #a2b5b25f
 def _called(cluster: Sequence[Span], words: Sequence[str]) -> list[frozenset[str]]:
     "List the content words of each mention of a cluster."
     named = (p for p in _phrases(cluster, words) if not _is_pronoun(p))
     return list(filter(None, map(content, named)))
 
-
+# %% ../../../nbs/models/coreference/12_choices.ipynb #e04428be
 def _content_of(name: str) -> frozenset[str]:
     "Return the content words of a name, or all of its words if it has none."
     words = list(map(str.lower, words_of_text(name)))
@@ -109,12 +109,12 @@ def _chars_of(q: Question) -> tuple[int, int]:
         )
     return q.chars
 
-
+# %% ../../../nbs/models/coreference/12_choices.ipynb #5e6a6173
 def _words_at(r: Read, start: int, end: int) -> list[int]:
     "List the words that have some of the characters from `start` to `end`."
     return [i for i, (a, b) in enumerate(r.chars) if a < end and b > start]
 
-
+# %% ../../../nbs/models/coreference/12_choices.ipynb #7e7fb8c5
 def _place(q: Question, r: Read) -> Span:
     "Return the words of a question's expression."
     at = _words_at(r, *_chars_of(q))

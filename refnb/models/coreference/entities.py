@@ -32,7 +32,7 @@ class Offers(NamedTuple):
         "Select some offers."
         return Offers(*(x[at] for x in self))
 
-
+# %% ../../../nbs/models/coreference/07_entities.ipynb #5a404098
 def numbered(entity: Sequence[int]) -> np.ndarray:
     "Number entities from 0; a mention without an entity (-1) becomes its own."
     own = np.array(entity, int)
@@ -40,7 +40,7 @@ def numbered(entity: Sequence[int]) -> np.ndarray:
     own[alone] = own.max(initial=-1) + 1 + np.arange(alone.sum())
     return np.unique(own, return_inverse=True)[1]
 
-
+# %% ../../../nbs/models/coreference/07_entities.ipynb #69e067b8
 def offers(entity: np.ndarray, part: np.ndarray) -> Offers:
     "Pair each mention with the entities of its own text that started before it."
     order = entity.argsort(kind="stable")
@@ -80,7 +80,9 @@ class EntityScorer(nn.Module):
 
     of_feature = 20  # size of the embedding of a distance or a count
 
-    def __init__(self, inputs: int, size: int = 128, ffn: int = 150, dropout: float = 0.3):
+    def __init__(
+        self, inputs: int, size: int = 128, ffn: int = 150, dropout: float = 0.3
+    ):
         super().__init__()
         self.size = size
         self.own = nn.Linear(inputs, size)
@@ -111,12 +113,18 @@ class EntityScorer(nn.Module):
         return v @ self._weights()[1].T + self.net[0].bias
 
     def rated(
-        self, parts: torch.Tensor, product: torch.Tensor, far: np.ndarray, often: np.ndarray
+        self,
+        parts: torch.Tensor,
+        product: torch.Tensor,
+        far: np.ndarray,
+        often: np.ndarray,
     ) -> torch.Tensor:
         "Score pairs from the first layer's output for entity and mention, their product, and both buckets."
         _, _, w, w_far, w_often = self._weights()
         of_far = (self.far.weight @ w_far.T)[torch.from_numpy(far).to(parts.device)]
-        of_often = (self.often.weight @ w_often.T)[torch.from_numpy(often).to(parts.device)]
+        of_often = (self.often.weight @ w_often.T)[
+            torch.from_numpy(often).to(parts.device)
+        ]
         return self.net[1:](parts + product @ w.T + of_far + of_often)[:, 0]
 
     def loss(

@@ -53,7 +53,9 @@ def _sizes(sets: Iterable[frozenset[str]]) -> np.ndarray:
     return np.array(list(map(len, sets)), int)
 
 
-def _ones_at(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_matrix:
+def _ones_at(
+    rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]
+) -> csr_matrix:
     "Make a sparse matrix with ones at some places."
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
 
@@ -91,7 +93,10 @@ class Mentions:
             frozenset() if g else content(w) for g, w in zip(self.group, strings)
         ]
         self.size = _sizes(self.content)
-        self.sentence, self.quotation = self._first(t.sentence), self._first(t.quotation)
+        self.sentence, self.quotation = (
+            self._first(t.sentence),
+            self._first(t.quotation),
+        )
         self.speaker, self.part = self._first(t.speaker), self._first(t.part)
         self.words, self.said = _incidence(self.content), strings
 
@@ -236,7 +241,9 @@ def pairs(
     groups = m.group[i] * np.int16(GROUPS) + m.group[j]
     found = _values(m, i, j, groups)
     values = [found[t.name] for t in (*TABLES, SPEAKERS)]
-    return Pairs(_categories(m, rows, columns, groups), values, *_may_link(m.part, i, j))
+    return Pairs(
+        _categories(m, rows, columns, groups), values, *_may_link(m.part, i, j)
+    )
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #e3419611
 _RELEASED_GROUPS = (

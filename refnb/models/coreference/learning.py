@@ -92,7 +92,10 @@ def _need_training(name: str, splits: Collection[str]):
 # %% ../../../nbs/models/coreference/11_learning.ipynb #02b86dd8
 def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
     "Load the documents of a corpus."
-    splits, folds = the_corpus(name, s).splits, {"fold": fold} if name == "litbank" else {}
+    splits, folds = (
+        the_corpus(name, s).splits,
+        {"fold": fold} if name == "litbank" else {},
+    )
     _need_training(name, splits)
     source = f"{name}, fold {fold}" if folds else name
     judge = load(name, "dev", s, **folds) if "dev" in splits else []
@@ -113,14 +116,14 @@ def _lessons(d: Document) -> list[Document]:
         return [d]
     return [w for w in split(d, crossing="drop") if w.clusters]
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #f0646c01
 def _set_aside(docs: list[Document]) -> tuple[list[Document], list[Document]]:
     "Set every tenth document aside; return the others, and these."
     aside = docs[9::10]
     del docs[9::10]
     return docs, aside
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #e1174985
 def _of_file(path: str) -> Taught:
     "Read the documents of a file."
     whole = [d for d in read_documents(path) if d.clusters]
@@ -159,14 +162,14 @@ def _not_empty(t: Taught, what: str) -> Taught:
         raise DataError("there is nothing to train on", what)
     return t
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #14f2b45d
 def taught_by(what: str, fold: int = 0, s: Settings | None = None) -> Taught:
     "Load training documents: of a corpus, a file of documents, or several of them joined by +."
     s = s or load_settings()
     parts = [_taught_by(x, fold, s) for x in what.split("+")]
     return _not_empty(reduce(_with, parts), what)
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #665608b9
 def _taught_by(what: str, fold: int, s: Settings) -> Taught:
     "Load the training documents of one source."
     if m := re.fullmatch(r"litbank/fold(\d)", what):
@@ -177,7 +180,7 @@ def _taught_by(what: str, fold: int, s: Settings) -> Taught:
         return _of_corpus(what, fold, s)
     return _of_file(what) if Path(what).is_file() else _unknown(what, s)
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #f65f4a0c
 def _unknown(what: str, s: Settings) -> Taught:
     "Raise an error that lists what can be trained on."
     known = [n for n, c in corpora(s).items() if "train" in c.splits]
@@ -211,7 +214,9 @@ def _weighted(w: Wrong, r: CorefRecipe) -> torch.Tensor:
     return w.mentions + r.links * w.links + r.auxiliary * (w.types + w.kinds)
 
 
-def _loss(net: Resolver | Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
+def _loss(
+    net: Resolver | Reader, r: CorefRecipe
+) -> Callable[[list[Lesson]], torch.Tensor]:
     "Make the loss function of some lessons."
 
     def of(some: list[Lesson]) -> torch.Tensor:
@@ -233,7 +238,9 @@ def f1(
     return score_coref(docs, answers).pooled()["conll"].f1
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5de3be9f
-def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> float:
+def accuracy(
+    net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]
+) -> float:
     "Compute how often a net joins each document's pronoun with the right name only."
     found = clusters_of_many(net, list(map(text_of, docs)))
     return sum(
@@ -257,7 +264,10 @@ def _judge(
     return lambda: _own_f1(net, docs)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f618d0c4
-_THRESHOLDS, _BIASES = (-1.5, -1.0, -0.7, -0.4, 0.0, 0.4), (-0.5, 0.0, 0.3, 0.6, 0.9, 1.2)
+_THRESHOLDS, _BIASES = (
+    (-1.5, -1.0, -0.7, -0.4, 0.0, 0.4),
+    (-0.5, 0.0, 0.3, 0.6, 0.9, 1.2),
+)
 
 
 def _each_bias(
@@ -273,7 +283,11 @@ def _each_bias(
 def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     "Select threshold and bias on documents; return them with their F1. The first of equal ones counts."
     net.eval()
-    own, tried, texts = net.m, dict[tuple[float, float], float](), list(map(text_of, docs))
+    own, tried, texts = (
+        net.m,
+        dict[tuple[float, float], float](),
+        list(map(text_of, docs)),
+    )
     read = [list(net.read(t)) for t in texts]
     for threshold in _THRESHOLDS:
         net.m = own.changed(threshold=threshold)
@@ -288,19 +302,19 @@ def _vocabulary_bytes(tokenizer: Any) -> bytes:
     "Return the words of a tokenizer with their ids, in one order."
     return repr(sorted(tokenizer.get_vocab().items())).encode()
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #ffc101ce
 def _bytes_of(p: torch.Tensor) -> bytes:
     "Return the numbers of a tensor, in single precision."
     return p.detach().cpu().float().contiguous().numpy().tobytes()
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #1c95d8fb
 def _add_parameter(h: Any, name: str, p: torch.Tensor) -> None:
     "Add a parameter to a hash: its name and shape, and its numbers if it is frozen."
     h.update(f"{name} {tuple(p.shape)}".encode())
     if not p.requires_grad:
         h.update(_bytes_of(p))
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #abd5071d
 def encoder_id(net: Resolver | Reader) -> str:
     "Hash the part of an encoder that training does not change: vocabulary, shapes, and frozen weights."
     h = hashlib.sha256(_vocabulary_bytes(net.words.tokenizer))
@@ -319,7 +333,9 @@ def _unreadable(e: Exception, folder: str | Path) -> FormatError:
     )
 
 
-def _model_of(seal: CorefSeal, folder: str | Path, changed: dict[str, Any]) -> CorefModel:
+def _model_of(
+    seal: CorefSeal, folder: str | Path, changed: dict[str, Any]
+) -> CorefModel:
     "Return the model of a training, with changed settings."
     try:
         return msgspec.convert(seal.model | changed, CorefModel)
@@ -464,12 +480,12 @@ def _first(t: Taught, n: int) -> Taught:
         else t
     )
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #2152818a
 def _hashed_settings(m: CorefModel) -> dict[str, Any]:
     "Return the settings of a model that can change its weights."
     return {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED}
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #6e339803
 def _folder(
     name: str,
     x: TrainedCoref,
@@ -481,7 +497,9 @@ def _folder(
 ) -> Path:
     "Name a folder by a hash of everything that can change the weights."
     inputs = (name, _hashed_settings(x.model), x.training, what, data, encoder, start)
-    digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
+    digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[
+        :12
+    ]
     return Path(s.runs) / "trained" / safe_path(name) / safe_path(what) / digest
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4bba59db
@@ -518,8 +536,12 @@ def _trained_before(folder: Path) -> CorefSeal | None:
 # %% ../../../nbs/models/coreference/11_learning.ipynb #6848becb
 def _announced(system: str, taught: Taught) -> str:
     "Describe what a training learns from, and what judges it."
-    judged = f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
-    return f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}"
+    judged = (
+        f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
+    )
+    return (
+        f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}"
+    )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #319c81b4
 def _origin(start: Path | None) -> tuple[str, str]:
@@ -550,10 +572,15 @@ def train_coref(
         _take_over(net, start)
     begins, started = _origin(start)
     encoder, data = encoder_id(net), _ids(taught)
-    folder = Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
+    folder = (
+        Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
+    )
     say(_announced(system, taught))
     seal = _seal_of(
-        net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every
+        net,
+        _Course(system, x, taught, data, encoder, begins, started, folder),
+        say,
+        every,
     )
     return LearntCoref(
         folder,
@@ -575,18 +602,18 @@ class _Course(NamedTuple):
     started: str
     folder: Path
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #15d8fd3d
 def _rates(r: CorefRecipe) -> Callable[[str], float]:
     "Return factors of the learning rate: heads learn faster than the encoder."
     return lambda name: 1.0 if name.startswith("words.encoder.") else r.heads
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #35c6b61c
 def _line_of(e: Entry, score: str) -> str:
     "Describe the result of an epoch: its loss, and its score on development documents if there are any."
     held_out = f", {score} {100 * e.held_out:.1f} %" if e.held_out is not None else ""
     return f"{e.id}: loss {e.loss:.3f}{held_out}"
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #3f285746
 def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
     "Make a function that reports the result of an epoch."
 
@@ -629,13 +656,13 @@ def _cast_makers(m: CorefModel) -> tuple[_Make, _Make]:
         return _with_unnamed, cast_of
     return cast_lesson, cast_lesson
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #cfc1a1de
 def _check_named(teach: Sequence[Document], told: str) -> None:
     "Refuse documents of which none has a person with a name."
     if not teach:
         raise DataError("has no person with a name to learn from", told)
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #856c6122
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "Return the training and development documents, as casts if the recipe says so."
     taught = c.taught
@@ -686,7 +713,10 @@ def _write_seal(folder: Path, seal: CorefSeal):
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #36819a0f
 def _chosen(
-    net: Resolver | Reader, c: _Course, judge: Sequence[Document], held_out: float | None
+    net: Resolver | Reader,
+    c: _Course,
+    judge: Sequence[Document],
+    held_out: float | None,
 ) -> tuple[CorefModel, float | None]:
     "Select threshold and bias on development documents, if the recipe says so; return the score with them."
     m = c.x.model
@@ -702,7 +732,7 @@ def _load_best(net: Resolver | Reader, folder: Path) -> dict[str, torch.Tensor]:
     set_weights(net, tensors)
     return tensors
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #11d2ea8f
 def _learn(
     net: Resolver | Reader, c: _Course, say: Callable[[str], None], every: float
 ) -> CorefSeal:
@@ -773,9 +803,12 @@ def _line_of_fold(k: int, learnt: LearntCoref) -> str:
     "Describe the training of a fold."
     return f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds"
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #b3a6813f
 def _on_ray(
-    ray: str, system: str, todo: Mapping[int, dict[str, Any]], say: Callable[[str], None]
+    ray: str,
+    system: str,
+    todo: Mapping[int, dict[str, Any]],
+    say: Callable[[str], None],
 ) -> dict[int, LearntCoref]:
     "Train the folds on a Ray cluster."
     done, faults = dict[int, LearntCoref](), []
@@ -801,7 +834,7 @@ def _check_folds(what: str) -> None:
             f"{what} has no folds", do="leave out --fold all, or train on litbank"
         )
 
-
+# %% ../../../nbs/models/coreference/11_learning.ipynb #f956fe33
 def train_folds(
     system: str,  # a name of coreference.yaml
     what: str = "litbank",  # the corpus with folds

@@ -19,7 +19,8 @@ from .resolvers import Resolver, new_resolver
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #a0d73ae3
 _State = Mapping[str, torch.Tensor]  # weights by name
 _Weights = dict[str, torch.Tensor]
-_PARTS = {"dense1": "0", "layer_norm": "2", "dense": "4"}  # the package's name, and ours
+# the package's name, and ours
+_PARTS = {"dense1": "0", "layer_norm": "2", "dense": "4"}
 
 
 def _layers(state: _State, name: str) -> _Weights:
@@ -30,14 +31,14 @@ def _layers(state: _State, name: str) -> _Weights:
         for kind in ("weight", "bias")
     }
 
-
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #4813c30b
 def _reading(head: _State, begin: int, width: int) -> _Weights:
     "Extend a head to read a part of a wider vector, from `begin` on."
     weight = head["0.weight"]
     after = width - begin - weight.shape[1]
     return {**head, "0.weight": F.pad(weight, (begin, after))}
 
-
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #c01a1913
 def _swapped(head: _State) -> _Weights:
     "Swap the two vectors in the input of a head."
     first, second = head["0.weight"].chunk(2, 1)
@@ -49,7 +50,8 @@ def _links(state: _State) -> _Weights:
     matrix = lambda pair: state[f"antecedent_{pair}_all_weights"]
     bias = lambda pair: state[f"antecedent_{pair}_all_biases"]
     rows = [
-        torch.cat([matrix(a), matrix(b)], 2) for a, b in (("s2s", "s2e"), ("e2s", "e2e"))
+        torch.cat([matrix(a), matrix(b)], 2)
+        for a, b in (("s2s", "s2e"), ("e2s", "e2e"))
     ]
     return {
         "fit": torch.cat(rows, 1),
@@ -81,8 +83,12 @@ def tensors_of_release(
     half = state["start_token_classifier.layer.dense1.weight"].shape[1]
     return _full_names(
         {
-            "finder.begins": _reading(_layers(state, "start_token_classifier"), 0, width),
-            "finder.starts": _reading(_layers(state, "end_token_representation"), 0, width),
+            "finder.begins": _reading(
+                _layers(state, "start_token_classifier"), 0, width
+            ),
+            "finder.starts": _reading(
+                _layers(state, "end_token_representation"), 0, width
+            ),
             "finder.ends": _reading(
                 _layers(state, "start_token_representation"), half, width
             ),
@@ -116,13 +122,13 @@ def _with_speakers(base: str | Path) -> Any:
     t.add_tokens([SPEAKER[0], SPEAKER[2]], special_tokens=True)
     return t
 
-
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #86da9b02
 def _nobody(t: Any) -> list[str]:
     "Return the pieces of an unknown speaker."
     ids = t([*SPEAKER], is_split_into_words=True, add_special_tokens=False)["input_ids"]
     return t.convert_ids_to_tokens(ids)
 
-
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #a5de4f29
 def _tokenizer_of_release(base: str | Path) -> Any:
     "Make the tokenizer of an encoder, with the package's two tokens and a speaker before each text."
     t = _with_speakers(base)
@@ -133,7 +139,9 @@ def _tokenizer_of_release(base: str | Path) -> Any:
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #e108311a
 def _encoder_weights(state: _State) -> _Weights:
     "Select the weights of the encoder, with the names that they have in it."
-    own = {k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")}
+    own = {
+        k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")
+    }
     return _without(own, "encoder.")
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #9a8d972c
@@ -154,7 +162,7 @@ def _pretrained(base: str | Path) -> Any:
     with quietly(transformers):
         return transformers.AutoModel.from_pretrained(base)
 
-
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #b7d00547
 def _encoder_with(own: _State, base: str | Path) -> Any:
     "Load a pretrained encoder, and set its weights to those of the package's model."
     model = _pretrained(base)
@@ -163,7 +171,7 @@ def _encoder_with(own: _State, base: str | Path) -> Any:
     _check_complete(model.load_state_dict(own, strict=False).missing_keys, base)
     return model
 
-
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #1bd42e55
 def encoder_of_release(
     state: Mapping[str, torch.Tensor], base: str | Path, folder: str | Path
 ) -> Path:
@@ -181,7 +189,7 @@ def _hidden_size(state: _State) -> int:
     of_starts = "start_token_classifier.layer.dense1.weight"
     return next(v.shape[1] for k, v in state.items() if k.endswith(of_starts))
 
-
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #bcb8109d
 def _model_of_release(state: _State, encoder: Path, segment: int) -> CorefModel:
     "Describe the package's model."
     hidden = _hidden_size(state)

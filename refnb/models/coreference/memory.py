@@ -26,18 +26,18 @@ class Best(NamedTuple):
     score: np.ndarray  # the link's score; -inf for the first mention
     alone: np.ndarray | None = None  # mentions that count even without links; None: all
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #2894bc67
 def _free_number(numbers: np.ndarray) -> int:
     "Return the first number above all others; -1 counts as none."
     return int(numbers.max(initial=-1)) + 1
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #31ed8842
 def _begun(given: Sequence[int], n: int) -> tuple[np.ndarray, int]:
     "Return the known entities of mentions, -1 elsewhere, and the first free number."
     out = np.array(given, int) if len(given) else np.full(n, -1)
     return out, _free_number(out)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #3f544239
 def link(best: Best, bias: float = 0.0, given: Sequence[int] = ()) -> np.ndarray:
     """Number the entity of each mention; a link is a score above 0 with `bias` added.
     `given` are known entities, -1 if unknown; new numbers follow them. Unlinked spans that are not mentions by
@@ -50,13 +50,13 @@ def link(best: Best, bias: float = 0.0, given: Sequence[int] = ()) -> np.ndarray
             out[i], entities = entities, entities + 1
     return out if best.alone is None else without_lonely(out, best.alone)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #c300fe76
 def _fellows(entity: np.ndarray, marked: np.ndarray) -> np.ndarray:
     "Count the marked mentions in the entity of each mention."
     at = np.maximum(entity, 0)
     return np.bincount(at, marked, minlength=1)[at]
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #37e6e0be
 def without_lonely(entity: np.ndarray, alone: np.ndarray | None = None) -> np.ndarray:
     "Remove entities of a single mention, unless it may be alone."
     several = _fellows(entity, entity >= 0) > 1
@@ -110,7 +110,7 @@ class Known(NamedTuple):
         "Return a copy with the window of each mention."
         return Known(self.words, self.named, self.string, window)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #74d77b72
 def _checked(scores: Scores) -> Scores:
     "Wrap scores with a check that they are numbers."
 
@@ -122,7 +122,7 @@ def _checked(scores: Scores) -> Scores:
 
     return checked
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #b9cf2327
 def _at_least(least: int, **sizes: int):
     "Raise an error for a size that is too small."
     for name, size in sizes.items():
@@ -138,7 +138,7 @@ def _best_one(scores: Scores, i: int, columns: Sequence[int]) -> tuple[int, floa
     k = int(row.argmax())
     return (columns[k], float(row[k])) if row[k] > -np.inf else (0, -np.inf)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #ca4ea6e4
 def _best_each(
     scores: Scores, rows: np.ndarray, columns: np.ndarray, allowed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +150,7 @@ def _best_each(
     top = block[np.arange(len(rows)), k]
     return np.where(top > -np.inf, columns[k], 0), top
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #843eb59e
 def _blocks(n: int, size: int) -> Iterator[np.ndarray]:
     "Yield blocks of neighbouring mentions."
     for begin in range(0, n, size):
@@ -245,7 +245,9 @@ def local(
     having: dict[int, deque[int]] = {}
     for i in _blocks(len(words), rows):
         j = np.arange(max(0, i[0] - reach), i[-1])
-        near, top = _best_each(scores, i, j, (j < i[:, None]) & (j >= i[:, None] - reach))
+        near, top = _best_each(
+            scores, i, j, (j < i[:, None]) & (j >= i[:, None] - reach)
+        )
         far, far_top = _best_far(scores, i, _far(i, words, having, reach, most))
         first = far_top >= top  # far candidates precede all near ones
         at[i], score[i] = np.where(first, far, near), np.where(first, far_top, top)
@@ -323,7 +325,9 @@ def rated_plain(
 ) -> list[float]:
     "Score an entity of a window against earlier ones, by their names."
     names = first_names(mine, known)
-    return [_mean_best(scores, names, first_names(members, known)) for members in entities]
+    return [
+        _mean_best(scores, names, first_names(members, known)) for members in entities
+    ]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1ad8ae4c
 def _entity_of_name(name: int, entities: Sequence[Sequence[int]], known: Known) -> int:
@@ -333,7 +337,7 @@ def _entity_of_name(name: int, entities: Sequence[Sequence[int]], known: Known) 
             return k
     return -1
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #e2a683fc
 def _earlier_plain(
     scores: Scores,
     known: Known,
@@ -540,14 +544,17 @@ class Cache:
         self.recent, self.frequent = recent, frequent
         # the latest last; only as many as can matter
         self.last: OrderedDict[int, None] = OrderedDict()
-        self.used: dict[int, tuple[int, int]] = {}  # number of uses, and order of first use
+        # number of uses, and order of first use
+        self.used: dict[int, tuple[int, int]] = {}
         self.top: set[int] = set()
         self.now: set[int] = set()
 
     def candidates(self) -> list[int]:
         "List the candidates of the next mention, in the order of the plain form."
         out = sorted(self.top, key=self.used.__getitem__)
-        return out + list(islice(self._others(), self.recent + self.frequent - len(out)))
+        return out + list(
+            islice(self._others(), self.recent + self.frequent - len(out))
+        )
 
     def _others(self) -> Iterator[int]:
         "Return the last used entities that are not in the top, the latest first."
@@ -608,7 +615,7 @@ def lru_steps_plain(
     for k in range(len(log)):
         yield lru_candidates(log[:k], recent)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #89ace263
 def dual_steps_plain(
     log: Log,  # the entity of each mention, in order
     recent: int = 25,  # L: number of last used entities
@@ -618,7 +625,7 @@ def dual_steps_plain(
     for k in range(len(log)):
         yield dual_candidates(log[:k], recent, frequent)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #b6307d84
 def dual_steps(
     log: Iterable[int], recent: int = 25, frequent: int = 25
 ) -> Iterator[list[int]]:
@@ -628,7 +635,7 @@ def dual_steps(
         yield cache.candidates()
         cache.access(e)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #bca3550b
 def lru_steps(log: Iterable[int], recent: int = 25) -> Iterator[list[int]]:
     "Yield the candidates as lru_steps_plain does, in one pass."
     return dual_steps(log, recent, 0)
@@ -643,7 +650,9 @@ def _representing(
     entities: Iterable[int], members: dict[int, list[int]], known: Known
 ) -> list[int]:
     "List the mentions that represent some entities, in order."
-    return sorted(chain.from_iterable(standing_for(members[e], known) for e in entities))
+    return sorted(
+        chain.from_iterable(standing_for(members[e], known) for e in entities)
+    )
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #8f853d76
 class Remembered(NamedTuple):
@@ -670,7 +679,9 @@ def remembered_plain(
     now = set[int]()
     for i in range(len(known)):
         if out[i] < 0:
-            at, score = _best_one(scores, i, _representing(candidates(log), members, known))
+            at, score = _best_one(
+                scores, i, _representing(candidates(log), members, known)
+            )
             if score + bias > 0:
                 out[i] = out[at]
             else:
@@ -709,7 +720,11 @@ class _Ahead:
     "Scores of the next mentions with all representatives of candidates."
 
     def __init__(self, scores: Scores, rows: np.ndarray, columns: np.ndarray):
-        self.scores, self.rows, self.columns = scores, rows, np.concatenate([columns, rows])
+        self.scores, self.rows, self.columns = (
+            scores,
+            rows,
+            np.concatenate([columns, rows]),
+        )
         self.table = scores(rows, self.columns)
 
     def more(self, mentions: Iterable[int]):
@@ -719,7 +734,9 @@ class _Ahead:
             return
         columns = np.concatenate([self.columns, new])
         order = columns.argsort()
-        self.table = np.concatenate([self.table, self.scores(self.rows, new)], 1)[:, order]
+        self.table = np.concatenate([self.table, self.scores(self.rows, new)], 1)[
+            :, order
+        ]
         self.columns = columns[order]
 
     def best(self, i: int, active: np.ndarray) -> tuple[int, float]:
@@ -846,7 +863,8 @@ def gathered(
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #00355773
 POLICIES = ("local", "all", "unbounded", "lru", "dual", "windows")
-OF_ENTITIES = ("unbounded", "lru", "dual")  # policies for scorers of mentions with entities
+# policies for scorers of mentions with entities
+OF_ENTITIES = ("unbounded", "lru", "dual")
 
 
 class Sizes(NamedTuple):
@@ -874,7 +892,8 @@ def _plain(
         return Remembered(in_windows_plain(scores, known, size.join, bias, given), [])
     if policy == "local":
         return Remembered(
-            link(local_plain(scores, known.words, size.reach, size.most), bias, given), []
+            link(local_plain(scores, known.words, size.reach, size.most), bias, given),
+            [],
         )
     return remembered_plain(scores, known, _plain_candidates(policy, size), bias, given)
 
@@ -910,17 +929,19 @@ def _check_entities(policy: str, policies: Sequence[str]) -> None:
             f"choose {', '.join(policies)}",
         )
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #f8767a45
 def _check_sizes(size: Sizes) -> None:
     "Refuse sizes that are too small."
     _at_least(1, reach=size.reach, most=size.most, recent=size.recent)
     _at_least(0, frequent=size.frequent)
 
-
+# %% ../../../nbs/models/coreference/05_memory.ipynb #9552d903
 def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
     "Raise an error for an unknown policy or sizes that are too small."
     if policy not in POLICIES:
-        raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))
+        raise CallError(
+            f"unknown policy {policy!r}", "memory", nearest(policy, policies)
+        )
     _check_entities(policy, policies)
     _check_sizes(size)
 
@@ -956,7 +977,9 @@ def clustered(
 ) -> Remembered:  # entities, and removed candidates
     "Number the entity of each mention under a policy."
     _check(policy, size)
-    return (_plain if plain else _quick)(policy, _checked(scores), known, size, bias, given)
+    return (_plain if plain else _quick)(
+        policy, _checked(scores), known, size, bias, given
+    )
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #fe0e7244
 def clustered_by_entity(
@@ -970,5 +993,7 @@ def clustered_by_entity(
 ) -> Remembered:  # entities, and removed candidates
     "Number the entity of each mention under a policy, with scores of whole entities."
     _check(policy, size, OF_ENTITIES)
-    cache = PlainCache(_plain_candidates(policy, size)) if plain else _cache(policy, size)
+    cache = (
+        PlainCache(_plain_candidates(policy, size)) if plain else _cache(policy, size)
+    )
     return gathered(entities, n, cache, bias, given)

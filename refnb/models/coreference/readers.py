@@ -70,7 +70,9 @@ def tail_of(pieces: Sequence[Sequence[int]], tokenizer: Any) -> Tail:
 # %% ../../../nbs/models/coreference/10_readers.ipynb #b5d422cf
 def _with_tail(cut: Cut, tail: Tail) -> Cut:
     "Put the pieces of candidates after each segment."
-    return cut._replace(segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments])
+    return cut._replace(
+        segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments]
+    )
 
 
 def passages(t: Text, tail: Tail, tokenizer: Any, length: int, context: int) -> Cut:
@@ -142,7 +144,9 @@ class Reader(nn.Module):
     def _divided(self, order: list[int], t: Text) -> list[list[int]]:
         "Divide candidates into lists that are read at once, by the pieces of their names."
         pieces = word_pieces(t.names, self.words.tokenizer)
-        lists = candidate_lists([1 + len(pieces[k]) for k in order], self.m.segment // 2)
+        lists = candidate_lists(
+            [1 + len(pieces[k]) for k in order], self.m.segment // 2
+        )
         return [order[some[0] : some[-1] + 1] for some in lists]
 
     def read(self, t: Text) -> Iterator[Passage]:
@@ -193,7 +197,10 @@ class Reader(nn.Module):
         losses = [self._links(p, within(p, [*entity, *others]), entity) for p in read]
         none = x.new_zeros(())
         return Wrong(
-            missed, torch.cat(losses).mean() if any(map(len, losses)) else none, none, none
+            missed,
+            torch.cat(losses).mean() if any(map(len, losses)) else none,
+            none,
+            none,
         )
 
     def _links(

@@ -74,7 +74,7 @@ def _of_tables(tables: Tables, p: Pairs) -> dict[str, float]:
         for t, at in zip(tables.tables, tables.places(p))
     }
 
-
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #7c2314c3
 def _parts(net: Resolver, v: Vectors, i: int, j: int, p: Pairs) -> dict[str, float]:
     "Return the summands of the score of a mention i with an earlier mention j."
     k, scale = int(p.category[0, 0]), math.sqrt(net.scorer.size)
@@ -120,7 +120,9 @@ def reasons(
     i, j = spans.index(a), spans.index(b)
     p = pairs(Mentions(t, spans), [i], [j])
     parts = _parts(net, net.scorer.vectors(r), i, j, p)
-    return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[int(p.category[0, 0])], parts)
+    return Reasons(
+        _phrase(d, a), _phrase(d, b), CATEGORIES[int(p.category[0, 0])], parts
+    )
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #f325d891
 def _with_neighbours(first: int, last: int, width: int, words: int) -> range:
@@ -146,7 +148,11 @@ def without_each(
     mask = net.words.tokenizer.mask_token or net.words.tokenizer.unk_token
     near = _near(d, [later, earlier], width)
     rows = [
-        (d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score)
+        (
+            d.tokens[i],
+            i,
+            whole - reasons(net, _masked(d, i, mask), later, earlier).score,
+        )
         for i in near
     ]
     table = pd.DataFrame(rows, columns=["word", "token", "falls by"])

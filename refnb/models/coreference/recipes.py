@@ -17,7 +17,12 @@ from ...core.settings import packaged
 from ...core.files import read_bytes
 from ...core.runs import OtherVersion
 from ..registry import changed_record, differing, entries_of, record_of
-from ..pairs.encoders import PairModel, _pair_models, _too_small, the_pair_model
+from refnb.models.pairs.encoders import (
+    PairModel,
+    _pair_models,
+    _too_small,
+    the_pair_model,
+)
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #384018ef
 def encoder_of(name: str, length: int) -> PairModel:
@@ -80,7 +85,8 @@ class CorefModel(Record):
     frozen: int = 0  # frozen lower layers, including the embeddings
     # a word's vector: mean of its pieces, or first and last
     pieces: Literal["mean", "ends"] = "mean"
-    mentions: Literal["banded", "start-end", "enumerated"] = "banded"  # mention detection
+    # mention detection
+    mentions: Literal["banded", "start-end", "enumerated"] = "banded"
     hidden: int = 256  # width of the heads
     widest: int = 30  # maximum words of a mention; start-end has no limit
     # scoring of links: between mentions, of mentions with entities, or of mentions with a list of names
@@ -98,10 +104,13 @@ class CorefModel(Record):
     share: float = 0.4  # spans per word that enumerated keeps
     order: int = 2  # c2f: with 2, antecedents are mixed into mention vectors
     candidates: int = 50  # antecedents that c2f scores in full
-    released: bool = False  # as in Maverick's package: reach of start-end, single precision
+    # as in Maverick's package: reach of start-end, single precision
+    released: bool = False
     given: Literal["", "gold"] = ""  # gold: link the task's gold mentions
     # candidates of a mention; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
-    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto"
+    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = (
+        "auto"
+    )
     # local: number of last mentions, besides earlier ones that share a word
     reach: int = 400
     recent: int = 25  # lru and dual: number of last used entities
@@ -162,7 +171,9 @@ def _not_positive(x: Record, fields: Sequence[str]) -> str:
 def _uneven_batch(batch: int, together: int) -> str:
     'Describe a batch that cannot be divided into texts read as one; return "" if it can.'
     if batch % together:
-        return f"field together: {batch} texts at a step cannot be read {together} as one"
+        return (
+            f"field together: {batch} texts at a step cannot be read {together} as one"
+        )
     return ""
 
 
@@ -260,18 +271,21 @@ def _model_otherwise(m: CorefModel, usual: CorefModel) -> dict[str, Any]:
 def coref_systems() -> dict[str, TrainedCoref]:
     "Read all coreference systems with an entry, by name."
     return {
-        name: record_of(e, TrainedCoref) for name, e in entries_of("coreference").items()
+        name: record_of(e, TrainedCoref)
+        for name, e in entries_of("coreference").items()
     }
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #929bd424
 def the_coref(name: str, **changed: Any) -> TrainedCoref:
     """Find a coreference system by name, with some settings of its recipe or its model changed, such as lr=1e-4 or
     widest=20."""
     if name not in (known := coref_systems()):
-        raise CallError(f"{name!r} is not a coreference system", do=nearest(name, known))
+        raise CallError(
+            f"{name!r} is not a coreference system", do=nearest(name, known)
+        )
     return changed_coref(known[name], changed)
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #10011c49
 def changed_coref(x: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
     "Change some settings of a recipe or of a model."
     recipe, model, entry = _by_owner(changed)
@@ -281,7 +295,7 @@ def changed_coref(x: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
         **entry,
     )
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #06d79443
 def trained_otherwise(x: TrainedCoref, usual: TrainedCoref) -> dict[str, Any]:
     "List the settings of a training that differ from the usual ones, except threshold and bias."
     start = {"start": x.start} if x.start != usual.start else {}
@@ -326,7 +340,7 @@ def _check_schema(data: bytes, path: Path) -> None:
             "use the version that wrote it, or train the system elsewhere",
         )
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #713683fd
 def _check_complete(folder: str | Path) -> None:
     "Refuse a folder without the record of a complete training."
     if not (Path(folder) / SEAL).exists():
@@ -336,7 +350,7 @@ def _check_complete(folder: str | Path) -> None:
             "train it with refnb train, which resumes",
         )
 
-
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #0c37b50c
 def _read_seal(path: Path) -> CorefSeal:
     "Read a record of this version of the format."
     data = read_bytes(path)

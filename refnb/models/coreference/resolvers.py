@@ -16,7 +16,14 @@ from torch import nn
 from torch.nn import functional as F
 from ...core.types import CallError, DataError, FormatError, Span
 from ...core.documents import Document, tidy
-from .texts import Cut, Segment, Text, joined, joined_cuts, text_of
+from refnb.models.coreference.texts import (
+    Cut,
+    Segment,
+    Text,
+    joined,
+    joined_cuts,
+    text_of,
+)
 from .words import Words, words_of
 from .features import Mentions
 from refnb.models.coreference.mentions import (
@@ -60,7 +67,8 @@ class Lesson(NamedTuple):
     text: Text
     cut: Cut
     entity: dict[Span, int]  # mention -> entity
-    told: dict[Span, tuple[int, int]]  # mention -> type and kind, as indices; -1: unknown
+    # mention -> type and kind, as indices; -1: unknown
+    told: dict[Span, tuple[int, int]]
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #7be44195
 def _label(
@@ -148,7 +156,9 @@ def _unsure(logits: torch.Tensor, right: Sequence[int]) -> torch.Tensor:
     )
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #55aac919
-def _link_loss(scores: torch.Tensor, may: np.ndarray, right: np.ndarray) -> torch.Tensor:
+def _link_loss(
+    scores: torch.Tensor, may: np.ndarray, right: np.ndarray
+) -> torch.Tensor:
     """Compute the loss of links: the probability of right antecedents among the possible ones, or of none.
     The last column of `scores` is for no antecedent."""
     right = np.concatenate([right, ~right.any(1, keepdims=True)], 1)
@@ -268,7 +278,9 @@ class Resolver(nn.Module):
         # links decide which spans are mentions
         self.prunes = m.mentions == "enumerated" and m.antecedents == "c2f"
 
-    def vectors(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
+    def vectors(
+        self, x: torch.Tensor, spans: Sequence[Span], at: int = 0
+    ) -> torch.Tensor:
         """Compute mention vectors from the vectors of the words from `at` on; for c2f the last number is the mention
         score."""
         if self.m.antecedents == "c2f":
@@ -283,7 +295,9 @@ class Resolver(nn.Module):
             return of_spans[:, : 2 * self.words.width]  # first and last word
         return self.mention(of_spans)
 
-    def wrong(self, lesson: Lesson, extra: float = 0.4, memory: str = "unbounded") -> Wrong:
+    def wrong(
+        self, lesson: Lesson, extra: float = 0.4, memory: str = "unbounded"
+    ) -> Wrong:
         "Compute the losses; links are trained on gold mentions and on the most similar other spans."
         t, entity = lesson.text, lesson.entity
         x = self.words(t, lesson.cut)
@@ -317,7 +331,9 @@ class Resolver(nn.Module):
         scores = self.scorer.scores(v, v, p)
         may = p.earlier & (scores.detach() > LEAST / 2).cpu().numpy()
         return _link_loss(
-            torch.cat([scores, r.new_zeros(len(r), 1)], 1), may, may & _same_entity(entity)
+            torch.cat([scores, r.new_zeros(len(r), 1)], 1),
+            may,
+            may & _same_entity(entity),
         )
 
     @torch.no_grad()
@@ -349,7 +365,9 @@ class Resolver(nn.Module):
         given_, more_ = _in_order(given or ()), _in_order(more)
         for x, at in self.read(t) if read is None else read:
             end = at + len(x)
-            here = self._looked_for(x, t, at) if given is None else given_.within(at, end)
+            here = (
+                self._looked_for(x, t, at) if given is None else given_.within(at, end)
+            )
             here = sorted({*here, *more_.within(at, end)})
             if here:
                 yield here, self.vectors(x, here, at)
@@ -362,7 +380,10 @@ class Resolver(nn.Module):
         for many in _groups(cut.segments, 32 if len(cut.segments) > 32 else 8):
             whole, first = self.words(t, cut, many), many[0].start
             for some in _groups(many, 8):
-                yield whole[some[0].start - first : some[-1].stop - first], some[0].start
+                yield (
+                    whole[some[0].start - first : some[-1].stop - first],
+                    some[0].start,
+                )
 
     def _looked_for(self, x: torch.Tensor, t: Text, at: int) -> list[Span]:
         "Find the spans to score links for: mentions, or all candidates if links decide."
@@ -522,7 +543,10 @@ class Resolver(nn.Module):
 
     def _sizes(self) -> Sizes:
         return Sizes(
-            self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join
+            self.m.reach,
+            recent=self.m.recent,
+            frequent=self.m.frequent,
+            join=self.m.join,
         )
 
     def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
@@ -605,7 +629,9 @@ def new_resolver(
     form: Callable[..., Any] = Resolver,
 ) -> Any:
     "Load a system's encoder and add a form's untrained heads; if `offline`, nothing is downloaded."
-    words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
+    words = words_of(
+        m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces
+    )
     # as in the package: in bfloat16, scores near 0 may change sign
     words.single |= m.released
     with torch.random.fork_rng():

@@ -51,7 +51,11 @@ from refnb.models.registry import (
     refuse_asking,
 )
 from ..running import write_run_summary
-from ..pairs.encoders import _newest_first, check_pair_model, pair_model_is_here
+from refnb.models.pairs.encoders import (
+    _newest_first,
+    check_pair_model,
+    pair_model_is_here,
+)
 from .choices import choices
 from refnb.models.coreference.recipes import (
     CLUSTERING,
@@ -79,7 +83,7 @@ def _clustering(m: CorefModel) -> dict[str, Any]:
     "Return the settings of clustering."
     return {k: getattr(m, k) for k in CLUSTERING}
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #b82bc9d8
 class Spent(Record):
     "The resources used for answering on this machine."
 
@@ -87,7 +91,7 @@ class Spent(Record):
     peak_mb: float  # peak memory of the process
     word: ClassVar[str] = "spent"
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #afd28ec5
 def _cpu_lines() -> list[str]:
     "Return what Linux says about the processor; nothing on other systems."
     try:
@@ -95,7 +99,7 @@ def _cpu_lines() -> list[str]:
     except OSError:
         return []
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #79025dbb
 def processor() -> str:
     "Return the name of this machine's processor."
     lines = _cpu_lines()
@@ -104,7 +108,7 @@ def processor() -> str:
     )
     return named or platform.processor() or platform.machine()
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #0fb0cd1d
 def _spent(since: float) -> Spent:
     "Return the resources used since a time."
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -177,7 +181,9 @@ def _refuse_other(wanted: dict, learnt: dict, where: str) -> None:
 
 def _weights_id(seals: Sequence[CorefSeal]) -> str:
     "Return the id of the weights of trainings, or a hash of several."
-    return seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
+    return (
+        seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
+    )
 
 
 def _identity_in_kitmus(settings: dict[str, Any], weights: str) -> Identity:
@@ -194,8 +200,14 @@ class CorefSystem(BaseSystem):
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry; settings that can change a cluster change the system's name."
-        self.base, self.usual, self.settings = entry.name, record_of(entry, TrainedCoref), s
-        now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
+        self.base, self.usual, self.settings = (
+            entry.name,
+            record_of(entry, TrainedCoref),
+            s,
+        )
+        now = {
+            k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")
+        }
         self.model = changed_record(self.usual.model, now, "a coreference system")
         self.trained = self._trained({k: v for k, v in changed.items() if k not in now})
         self.asked = self._asked(now)
@@ -274,9 +286,7 @@ class CorefSystem(BaseSystem):
     @property
     def needs(self) -> str:
         m = encoder_of(self.model.encoder, self.model.segment)
-        encoder = (
-            f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})"
-        )
+        encoder = f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})"
         return encoder + ("" if self.folder() else "; training, or a checkpoint")
 
     def folder(self, task: Task | None = None) -> Path | None:
@@ -304,7 +314,9 @@ class CorefSystem(BaseSystem):
     def _is_mine(self, folder: Path) -> bool:
         "Tell whether a training used these settings."
         try:
-            return trained_otherwise(self._of_training(folder), self.usual) == self.other
+            return (
+                trained_otherwise(self._of_training(folder), self.usual) == self.other
+            )
         except DataError:
             return False
 
@@ -419,7 +431,9 @@ class CorefSystem(BaseSystem):
             return _chosen(net, items)
         return self._clusters(net, task, items)
 
-    def _clusters(self, net: Any, task: Task, items: Sequence[Document]) -> Iterator[Said]:
+    def _clusters(
+        self, net: Any, task: Task, items: Sequence[Document]
+    ) -> Iterator[Said]:
         from refnb.models.coreference.resolvers import predicted
 
         gold = task.annotated if self.model.given else {}
@@ -492,28 +506,32 @@ def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path | None
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1daa845c
 def _is_kitmus(task: Task) -> bool:
     "Tell whether a task is one of KITMUS."
-    return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
+    return (
+        task.known
+        and task.benchmark == "kitmus"
+        and not task.name.startswith("sample/")
+    )
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #20f4ecb8
 def _chosen(net: Any, items: Sequence[Question]) -> Iterator[Answer]:
     "Answer questions through the clusters of their texts."
     from refnb.models.coreference.texts import text_of
 
     return choices(items, lambda d, more: net.resolve(text_of(d), more=more))
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #4fdc2be4
 def _items_here(task: Task) -> Sequence[Any]:
     "Return the items of a task that is here, or that is not a known one; else none."
     return task.items if task.here or not task.known else []
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #6f58d390
 def _seen(task: Task, folder: Path) -> int:
     "Count the documents of a task that no training of a folder can answer, as all have seen them."
     items = _items_here(task)
     folders = _folders(task, items, folder)
     return len({x.doc_key for x, p in zip(items, folders, strict=True) if not p})
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #781f0719
 def _together(weights: Sequence[str]) -> str:
     "Hash the ids of several weights to one."
     return hashlib.sha256(" ".join(weights).encode()).hexdigest()[:16]
@@ -524,14 +542,14 @@ def _subtask_of(task: Task) -> tuple[str, int, str]:
     about = task.fields
     return about["variant"], int(about["entities"]), about["split"]
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #ec945d02
 def _asked_documents(task: Task, items: Sequence[Question]) -> list[Document]:
     "Load the documents of some questions of KITMUS."
     ids = {q.id for q in items}
     docs = subtask_documents(*_subtask_of(task), task.settings)
     return [d for d in docs if d.doc_key in ids]
 
-
+# %% ../../../nbs/models/coreference/13_systems.ipynb #f8cc425a
 def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     "Yield the candidates that share a cluster with the pronoun of each text, in the words of the release."
     from refnb.models.coreference.resolvers import clusters_of_many
@@ -596,8 +614,8 @@ def _train_coref(system: str, what: str, more: dict[str, Any]) -> Any:
 def train(
     system: str,  # the system to train (`refnb list systems`)
     what: Any,  # a task, a corpus, or a file; several joined by +
-    **more: Any,  # arguments such as fold= and out= of a coreference system or folds= of
-    # a pair model, and settings
+    **more: Any,  # arguments such as fold= and out= of a coreference system or folds=
+    # of a pair model, and settings
 ) -> Any:  # output folder and final record; for all folds, a list of them
     "Train a system; interrupted trainings resume."
     need("torch", "models")

@@ -18,7 +18,14 @@ from ...core.types import DataError, Span
 from ...core.documents import Clusters, Document
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #b2347da8
-SHAPES = ("small", "capital", "capital, first of a sentence", "capitals", "number", "sign")
+SHAPES = (
+    "small",
+    "capital",
+    "capital, first of a sentence",
+    "capitals",
+    "number",
+    "sign",
+)
 
 
 def _capitalized(word: str, first: bool) -> int:
@@ -27,7 +34,7 @@ def _capitalized(word: str, first: bool) -> int:
         return 3
     return 2 if first else 1
 
-
+# %% ../../../nbs/models/coreference/01_texts.ipynb #1510d363
 def _shape(word: str, first: bool) -> int:
     "Return the shape of a word, as an index into SHAPES."
     if word[:1].isupper():
@@ -36,7 +43,7 @@ def _shape(word: str, first: bool) -> int:
         return 4
     return 0 if any(map(str.isalnum, word)) else 5
 
-
+# %% ../../../nbs/models/coreference/01_texts.ipynb #d71d58e2
 def _shapes(words: Sequence[str], starts: Iterable[int]) -> np.ndarray:
     "Return the shape of each word, as an index into SHAPES."
     first = set(starts)
@@ -96,7 +103,9 @@ class Text:
         return len(self.words)
 
     def __repr__(self) -> str:
-        return f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
+        return (
+            f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
+        )
 
     @cached_property
     def low(self) -> list[str]:
@@ -124,7 +133,7 @@ def _after(quotation: np.ndarray, others: int) -> np.ndarray:
     "Number the quotations of a text after those of the texts before it."
     return np.where(quotation > 0, quotation + others, 0)
 
-
+# %% ../../../nbs/models/coreference/01_texts.ipynb #761e9e76
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
     out, low = Text("+".join(t.key for t in texts[:2]), []), list[str]()
@@ -166,9 +175,9 @@ MOST = 12  # maximum pieces per word
 def _tokenized(kinds: Sequence[str], tokenizer: Any) -> list[list[int]]:
     "Tokenize different words, each as if inside a text."
     lead = _lead(tokenizer)
-    return tokenizer([lead + w for w in kinds], add_special_tokens=False, verbose=False)[
-        "input_ids"
-    ]
+    return tokenizer(
+        [lead + w for w in kinds], add_special_tokens=False, verbose=False
+    )["input_ids"]
 
 
 def _trimmed(tokenized: Sequence[list[int]], tokenizer: Any) -> list[list[int]]:
@@ -325,7 +334,9 @@ def _check_types(d: Document):
     "Refuse a document without types and kinds of mentions."
     if not {"type", "kind"} <= d.labels.keys():
         raise DataError(
-            "has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank"
+            "has no types and kinds of mentions",
+            f"document {d.doc_key!r}",
+            "use LitBank",
         )
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #144e546d

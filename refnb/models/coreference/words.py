@@ -111,7 +111,9 @@ def _pieces_of(s: Segment, cut: Cut, device: Any) -> tuple[int, torch.Tensor]:
 def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     "Average the pieces of each word of a segment, without its context."
     skipped, counts = _pieces_of(s, cut, hidden.device)
-    of = torch.repeat_interleave(torch.arange(len(counts), device=hidden.device), counts)
+    of = torch.repeat_interleave(
+        torch.arange(len(counts), device=hidden.device), counts
+    )
     sums = hidden.new_zeros(len(counts), hidden.shape[-1]).index_add(
         0, of, hidden[skipped : skipped + len(of)]
     )

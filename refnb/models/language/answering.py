@@ -105,7 +105,7 @@ def _shared(q: Question, prompt: str, form: str) -> int:
     at = prompt.rfind(q.text) if q.text and not the_form(form).marks else -1
     return at + len(q.text) if at >= 0 else 0
 
-
+# %% ../../../nbs/models/language/10_answering.ipynb #dcac2c01
 def _check_led(m: LanguageModel, form: str):
     "Raise an error for a chat, which cannot begin a reply for the model."
     if m.message == "chat":
@@ -115,7 +115,7 @@ def _check_led(m: LanguageModel, form: str):
             "say message: raw, or a form whose reply is a letter",
         )
 
-
+# %% ../../../nbs/models/language/10_answering.ipynb #ba092b4f
 def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
     "Return the prompt for scoring options; for servers, the lead is appended."
     if m.provider == "local" or not lead:
@@ -123,7 +123,7 @@ def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
     _check_led(m, form)
     return prompt + lead.rstrip()
 
-
+# %% ../../../nbs/models/language/10_answering.ipynb #ffecd7a6
 def _bound(m: LanguageModel, q: Question, form: str) -> str:
     "Return the pattern of the constraint."
     if m.constraint == "regex":
@@ -235,18 +235,20 @@ def _failure(t: Sent, r: Reply) -> Failure:
     what = re.split(r"; | \(|: ", r.error)[0]
     return Failure(t.ask.id, what, r.error, sample=t.sample)
 
-
+# %% ../../../nbs/models/language/10_answering.ipynb #8f4dc5e5
 def _as_vote(a: Answer, options: int) -> Answer:
     "Score the chosen options of one of several replies, so that they can be added up."
     return a.changed(scores=tuple(float(i in a.chosen) for i in range(options)))
 
-
+# %% ../../../nbs/models/language/10_answering.ipynb #2a8228d2
 def _read_said(t: Sent, m: LanguageModel, r: Reply) -> Answer:
     "Read the text of a reply in its form."
     said = spoken(t.ask, r.text)
-    return read(t.question, t.form, said, r.finish, m.reading, m.drop).changed(raw=r.text)
+    return read(t.question, t.form, said, r.finish, m.reading, m.drop).changed(
+        raw=r.text
+    )
 
-
+# %% ../../../nbs/models/language/10_answering.ipynb #10fdbf64
 def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
     "Read a reply as an answer in the original order of options; return a Failure for a failed request."
     if r.finish == "failed":
@@ -269,7 +271,9 @@ _EXACTLY = {"outside": "names no option exactly", "unparsable": "has no answer l
 def _read_again(a: Answer, q: Question, settings: Mapping[str, Any]) -> str:
     "Read a reply once more, to learn why it holds no answer."
     shown, _ = in_order(q, settings.get("order", "given"))
-    return reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
+    return (
+        reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
+    )
 
 
 def _why(a: Answer, q: Question | None, settings: Mapping[str, Any]) -> str:
@@ -283,7 +287,9 @@ def _why(a: Answer, q: Question | None, settings: Mapping[str, Any]) -> str:
 
 # %% ../../../nbs/models/language/10_answering.ipynb #92abcc47
 def unread(
-    answers: Iterable[Answer], asked: Mapping[str, Question], settings: Mapping[str, Any]
+    answers: Iterable[Answer],
+    asked: Mapping[str, Question],
+    settings: Mapping[str, Any],
 ) -> dict[str, int]:
     """Count the reasons why replies of a language model's run were not read, most frequent first. `asked` are the
     available questions by id; `settings` are the run's."""

@@ -259,7 +259,9 @@ def _ordered():
         def __init__(self, plain):
             super().__init__()
             self.shape = plain.weight.shape
-            self.weights = torch.ops.mkldnn._reorder_linear_weight(plain.weight.detach())
+            self.weights = torch.ops.mkldnn._reorder_linear_weight(
+                plain.weight.detach()
+            )
             self.bias, self.rows = plain.bias, 0
 
         def forward(self, x):
@@ -305,7 +307,11 @@ def order_weights(model: Any) -> int:
     import torch
 
     plain = _linear_layers(model, model.get_output_embeddings())
-    if model.config.model_type not in PLAIN or model.dtype != torch.bfloat16 or not plain:
+    if (
+        model.config.model_type not in PLAIN
+        or model.dtype != torch.bfloat16
+        or not plain
+    ):
         return 0
     with torch.inference_mode():
         if not _can_reorder(next(iter(plain.values()))):
@@ -356,7 +362,8 @@ def in_eight_bits(weights: Any):
     import torch
 
     largest = weights.float().abs().amax(1, keepdim=True)
-    scales = (largest / 127).clamp(min=1e-30).bfloat16()  # a row of zeros has a scale, too
+    # a row of zeros has a scale, too
+    scales = (largest / 127).clamp(min=1e-30).bfloat16()
     return (weights.float() / scales.float()).round().to(torch.int8), scales[:, 0]
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a504
@@ -466,7 +473,8 @@ def _roomy():
         def _grow(self, like, kept, end):
             width = end + max(256, end // 4)
             stores = [
-                like.new_empty((*like.shape[:-2], width, like.shape[-1])) for _ in range(2)
+                like.new_empty((*like.shape[:-2], width, like.shape[-1]))
+                for _ in range(2)
             ]
             for store, old in zip(stores, (self.keys, self.values), strict=True):
                 if kept:
@@ -616,7 +624,9 @@ def _each_row(attend: Any):
     "Extend one row's attention to several rows."
     import torch
 
-    def attention(module, query, key, value, attention_mask, sliding_window=None, **more):
+    def attention(
+        module, query, key, value, attention_mask, sliding_window=None, **more
+    ):
         near = slice(-sliding_window if sliding_window else None, None)
         rows = zip(query.split(1, 2), key, value, strict=True)
         out = [
@@ -642,9 +652,13 @@ def _attend_last(
     import torch
 
     if softcap is not None:
-        return _attend(module, query, key, value, attention_mask, scaling, softcap=softcap)
+        return _attend(
+            module, query, key, value, attention_mask, scaling, softcap=softcap
+        )
     fused = torch.nn.functional.scaled_dot_product_attention
-    return fused(query, key, value, scale=scaling, enable_gqa=True).transpose(1, 2), None
+    return fused(query, key, value, scale=scaling, enable_gqa=True).transpose(
+        1, 2
+    ), None
 
 # %% ../../../nbs/models/language/07_attention.ipynb #1011ab71
 def writes_by_rows(model: Any) -> bool:

@@ -18,7 +18,13 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, FormatError, Record
 from ...core.files import disk_fault, read_bytes, write_atomic
-from .language_models import Ask, LanguageModel, Patience, Reply, cost
+from refnb.models.language.language_models import (
+    Ask,
+    LanguageModel,
+    Patience,
+    Reply,
+    cost,
+)
 from .replies import SETTLED, Bought, Replies
 from refnb.models.language.protocol import (
     error_words,
@@ -51,7 +57,8 @@ class Job(Record, omit_defaults=False):
     path: str  # path of the requests
     asks: int  # number of requests
     at_most: float | None  # upper bound of its cost in USD; None: the price is unknown
-    state: Literal["written", "sending", "sent", "ended", "done"] = "written"  # progress
+    # progress
+    state: Literal["written", "sending", "sent", "ended", "done"] = "written"
     since: float = 0.0  # time of sending, by this machine's clock
     file: str = ""  # the input's id at the server
     batch: str = ""  # the batch's id at the server
@@ -89,7 +96,8 @@ def _note(path: Path, job: Job, **changed: Any) -> Job:
     "Save the progress of a job before the next step."
     job = job.changed(**changed)
     write_atomic(
-        path / "job.json", msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n"
+        path / "job.json",
+        msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n",
     )
     return job
 
@@ -151,7 +159,7 @@ def _keys_in(path: Path) -> list[str]:
     with (path / "input.jsonl").open("rb") as f:
         return [json.loads(line)["custom_id"] for line in f]
 
-
+# %% ../../../nbs/models/language/11_batches.ipynb #e754731d
 def _under_way(before: Iterable[Job], folder: Path) -> set[str]:
     "List the keys of requests in batches that are not done."
     known: set[str] = set()
@@ -160,12 +168,12 @@ def _under_way(before: Iterable[Job], folder: Path) -> set[str]:
             known.update(_keys_in(folder / job.name))
     return known
 
-
+# %% ../../../nbs/models/language/11_batches.ipynb #1177c076
 def _usd_of(parts: Iterable[_Part]) -> float:
     "Add up the upper bounds of the cost of new batches."
     return sum(map(attrgetter("usd"), parts))
 
-
+# %% ../../../nbs/models/language/11_batches.ipynb #6dfcdf32
 def _check_budget(parts: Iterable[_Part], m: LanguageModel, budget: float | None):
     "Raise an error if new batches could cost more than the budget."
     if budget is not None and (usd := _usd_of(parts)) > budget:
@@ -234,7 +242,7 @@ def _no_reply(f: Fault, path: str, m: LanguageModel) -> DataError:
         )
     return DataError(f.what, m.model, f.do or "nothing is lost; rerun later")
 
-
+# %% ../../../nbs/models/language/11_batches.ipynb #901df4d9
 def _upload(path: Path) -> dict:
     "Return the form that uploads a batch's requests."
     return {
@@ -256,7 +264,7 @@ def _labelled(batches: Iterable[dict], nonce: str) -> dict | None:
             return b
     return None
 
-
+# %% ../../../nbs/models/language/11_batches.ipynb #7c97fc0f
 def _not_created(made: Fault, m: LanguageModel) -> DataError:
     "Describe why a batch was not created."
     return DataError(
@@ -265,7 +273,7 @@ def _not_created(made: Fault, m: LanguageModel) -> DataError:
         made.do or "nothing is lost; rerun later",
     )
 
-
+# %% ../../../nbs/models/language/11_batches.ipynb #8a265232
 def _batch_of(job: Job) -> dict:
     "Return the request that creates a batch."
     return {
@@ -343,23 +351,30 @@ class _Post(NamedTuple):
         sure = job.state == "written"
         if sure:
             multipart = {"Content-Type": "multipart/form-data"}
-            file = (await self.asked("post", "/files", partial(_upload, path), multipart))[
-                "id"
-            ]
+            file = (
+                await self.asked("post", "/files", partial(_upload, path), multipart)
+            )["id"]
             job = _note(path, job, state="sending", file=file, since=self.clock())
         made = await self.create(job, sure)
         if isinstance(made, Fault):
             if made.kind != "again":
-                _note(path, job, state="written")  # it was refused, so it does not exist
+                # it was refused, so it does not exist
+                _note(path, job, state="written")
             raise _not_created(made, self.m)
         return _note(
-            path, job, state="sent", batch=made["id"], status=str(made.get("status") or "")
+            path,
+            job,
+            state="sent",
+            batch=made["id"],
+            status=str(made.get("status") or ""),
         )
 
     def settling(self, job: Job, first: bool) -> float:
         "Return the seconds to wait until the server surely lists a batch that it may have created."
         settle = self.patience.settle
-        return max(0.0, min(settle, job.since + settle - self.clock()) if first else settle)
+        return max(
+            0.0, min(settle, job.since + settle - self.clock()) if first else settle
+        )
 
     async def create(self, job: Job, sure: bool) -> dict | Fault:
         "Create a batch; if it may exist already, look for it first."
@@ -446,12 +461,16 @@ def submit_batch(
     _check_price(m, budget)
 
     async def work():
-        async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
+        async with _post(
+            Path(folder), m, patience, transport, sleep, clock, rng
+        ) as post:
             _pack(asks, m, store, Path(folder), budget, most)
             sent = []
             for job in jobs(folder):
                 new = job.state in ("written", "sending")
-                sent.append(await post.send(Path(folder) / job.name, job) if new else job)
+                sent.append(
+                    await post.send(Path(folder) / job.name, job) if new else job
+                )
             return sent
 
     return finished(work)
@@ -476,7 +495,9 @@ def poll_batch(
             Path(folder), m, patience, transport, sleep, time.time, rng
         ) as post:
             return [
-                await _polled(post, Path(folder) / j.name, j) if j.state == "sent" else j
+                await _polled(post, Path(folder) / j.name, j)
+                if j.state == "sent"
+                else j
                 for j in jobs(folder)
             ]
 
@@ -672,7 +693,9 @@ async def _download(post: _Post, path: Path, job: Job):
         if id and not (path / name).exists():
             write_atomic(
                 path / name,
-                await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)),
+                await post.call(
+                    "get", f"/files/{id}/content", most=_most_bytes(post, job)
+                ),
             )
 
 # %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7

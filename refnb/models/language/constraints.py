@@ -113,7 +113,9 @@ class EachItsOwn:
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #824cc1c9
 _FINES = np.where(
-    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0, -np.inf
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"),
+    0,
+    -np.inf,
 ).astype(np.float32)
 
 

@@ -41,7 +41,7 @@ OPEN, CLOSE, NOTE = MARKS  # a story must not contain them
 def _on_a_line(text: str) -> str:
     return " ".join(text.split())
 
-
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #9313733f
 def chars_of(q: Question) -> tuple[int, int]:
     "Return start and end of the mention; raise an error if the question has none."
     if not q.text or not q.chars:
@@ -52,7 +52,7 @@ def chars_of(q: Question) -> tuple[int, int]:
         )
     return q.chars
 
-
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #eb545a83
 def mention_of(q: Question) -> str:
     "Return the words of the question's mention, on one line."
     if words := _on_a_line(q.text[slice(*chars_of(q))]):
@@ -161,7 +161,7 @@ def _option_name(q: Question, i: int) -> str:
         )
     return names[i]
 
-
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #e70cfa2f
 def reply_form(
     q: Question,
     answer_index: int,
@@ -173,9 +173,7 @@ def reply_form(
     `mention` defaults to the question's; `explanation` is for desc and coref."""
     name = _option_name(q, answer_index)
     words = mention_of(q) if mention is None else _on_a_line(mention)
-    return (
-        f"- Mention: {OPEN}{words}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{name}"
-    )
+    return f"- Mention: {OPEN}{words}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{name}"
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #0fe7dfdb
 KINDS = ("released", "complete")
@@ -404,7 +402,8 @@ def _answers(reply: str) -> tuple[list[str], list[str]]:
 def _named_by(names: Sequence[str], found: Iterable[str]) -> set[tuple[int, ...]]:
     "Return the sets of options that answers name."
     return {
-        _named(names, answer) or _named(names, _LOOSE.split(answer)[-1]) for answer in found
+        _named(names, answer) or _named(names, _LOOSE.split(answer)[-1])
+        for answer in found
     }
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #69109233
@@ -430,8 +429,22 @@ _WILL_NOT = tuple(
     starmap(
         "i{} {}".format,
         product(
-            ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not"),
-            ("assist", "help", "comply", "continue with this", "answer this", "provide"),
+            (
+                "'m unable to",
+                " am unable to",
+                " cannot",
+                " can't",
+                " won't",
+                " will not",
+            ),
+            (
+                "assist",
+                "help",
+                "comply",
+                "continue with this",
+                "answer this",
+                "provide",
+            ),
         ),
     )
 )
@@ -449,14 +462,14 @@ def _why_none(meant: set, reply: str, cut: bool) -> Reason:
         return "cut"
     return "refused" if _refuses(reply) else "unparsable"
 
-
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #bb4057d3
 def _told_apart(named: tuple[int, ...]) -> _Read:
     "Return the option that a name fits, unless it fits several or none."
     if len(named) == 1:
         return named, None
     return (), "unparsable" if named else "outside"
 
-
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #b8df70d6
 def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
     "Read a reply tolerantly."
     meant = _meant(names, reply, cut)
@@ -490,7 +503,7 @@ def _unread(reply: str, finish: str) -> Reason | None:
         return reason
     return "cut" if finish == "length" else "unparsable"
 
-
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #09ed26e8
 def read_answer(
     q: Question,
     reply: str,

@@ -60,7 +60,8 @@ def _base64_of(data: bytes) -> Iterator[str]:
     "Yield what base64 makes of bytes inside a longer text, in three shifts and two alphabets."
     for shift in range(3):
         text = base64.b64encode(bytes(shift) + data).decode().rstrip("=")
-        core = text[-(-shift * 4 // 3) : len(text) - 1]  # its ends depend on the neighbours
+        # its ends depend on the neighbours
+        core = text[-(-shift * 4 // 3) : len(text) - 1]
         yield core
         yield core.replace("+", "-").replace("/", "_")
 
@@ -99,7 +100,9 @@ def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, in
     "Extend a match of a gram to the longest piece of the key."
     left, right = 0, size
     while (
-        at - left > 0 and found - left > 0 and key[at - left - 1] == text[found - left - 1]
+        at - left > 0
+        and found - left > 0
+        and key[at - left - 1] == text[found - left - 1]
     ):
         left += 1
     while (
@@ -148,7 +151,8 @@ class Secret:
         # a server without a key never gets another server's key
         key = self._value or "none"
         return {
-            name: text.replace("{key}", key) for name, text in (wanted or _BEARER).items()
+            name: text.replace("{key}", key)
+            for name, text in (wanted or _BEARER).items()
         }
 
     def hidden(self, text: str) -> str:
@@ -180,7 +184,9 @@ class Secret:
     def scrubbed(self, text: str) -> str:
         "Return an error's text without the key, even if a vendor quotes it half hidden."
         return re.sub(
-            r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}", "[key]", self.hidden(text)
+            r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}",
+            "[key]",
+            self.hidden(text),
         )
 
 # %% ../../../nbs/models/language/04_keys.ipynb #1267d6ee
@@ -193,7 +199,7 @@ def _check_set(m: LanguageModel, value: str):
             f"it holds the key of the server: export {m.key}=…",
         )
 
-
+# %% ../../../nbs/models/language/04_keys.ipynb #988c2c99
 def _check_clean(m: LanguageModel, value: str):
     "Raise an error for a value that no header can carry."
     if not (value.isascii() and value.isprintable() and " " not in value):
@@ -203,7 +209,7 @@ def _check_clean(m: LanguageModel, value: str):
             "it has a line end, a blank or a letter that a key cannot have",
         )
 
-
+# %% ../../../nbs/models/language/04_keys.ipynb #76d7289d
 def secret_of(m: LanguageModel) -> Secret:
     "Read a server's key from the environment."
     if not m.key:

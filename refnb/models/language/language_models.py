@@ -76,7 +76,8 @@ class Patience(Record):
     after: float = 300.0  # longest wait that a server may request
     total: float = 900.0  # no new try after this time
     connect: float = 10.0  # connection timeout
-    reply: float = 300.0  # timeout of a whole reply; if too short, replies are billed twice
+    # timeout of a whole reply; if too short, replies are billed twice
+    reply: float = 300.0
     quiet: float = 60.0  # longest gap within a reply
     room: int = 1_000_000  # size limit of a reply in bytes, plus 100 per token
     settle: float = 10.0  # time until a server lists a new batch
@@ -159,14 +160,14 @@ def _read_dialects(paths: Iterable[Path]) -> dict[str, Dialect]:
 def _packaged_dialects() -> dict[str, Dialect]:
     return _read_dialects(card_files("data/dialects", []))
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #af91e243
 def dialects() -> dict[str, Dialect]:
     "Read all dialects by name, the package's and those in the folder `dialects` of your systems folder."
     folder = your_folder("systems")
     yours = sorted((Path(folder) / "dialects").glob("*.yaml")) if folder else []
     return _read_dialects(yours) | _packaged_dialects()
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #823ea05a
 def the_dialect(name: str) -> Dialect:
     "Find a dialect by its name; the default is plain."
     if found := _packaged_dialects().get(name or "plain"):
@@ -176,7 +177,7 @@ def the_dialect(name: str) -> Dialect:
         raise CallError(f"unknown dialect {name!r}", do=nearest(name, known))
     return known[name]
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #872c858b
 def kinds() -> set[str]:
     "List the kinds of entries, which are also prefixes of names."
     return set(filter(None, map(attrgetter("kind"), dialects().values()))) | {"local"}
@@ -211,9 +212,7 @@ def fault_of_device(device: str) -> str:
 def _fault_of_parts(parts: SplitResult) -> str:
     """Describe a fault in the parts of a server's address; "" if there is none."""
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        return (
-            "base_url: this is no address of a server; it begins with http:// or https://"
-        )
+        return "base_url: this is no address of a server; it begins with http:// or https://"
     if parts.username or parts.password or parts.query or "@" in parts.netloc:
         return "base_url: holds more than an address; keys come from the environment alone: key names the variable"
     return ""
@@ -245,7 +244,8 @@ class LanguageModel(Record):
     drop: str = ""  # characters removed before reading
     decoding: Decoding = Decoding()  # decoding settings
     effort: str = ""  # reasoning effort, from none to max; "": the model's default
-    thinking: int | None = None  # reasoning budget in tokens, if the server supports one
+    # reasoning budget in tokens, if the server supports one
+    thinking: int | None = None
     cache: bool = False  # mark shared text for the provider's cache
     dialect: str = ""  # its server's dialect, in data/dialects; "": plain
     reasons: bool = False  # reasons before answering, by default
@@ -300,7 +300,7 @@ def _writes_otherwise(d: Dialect, name: str) -> bool:
     "Tell whether a dialect writes a setting in another way than a plain server."
     return name in d.also or d.fields.get(name) != the_dialect("").fields.get(name)
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #5b1be37c
 def _changes_settings(m: LanguageModel, d: Dialect) -> bool:
     "Tell whether a dialect writes any of a model's settings in another way than a plain server."
     sent = _asked_settings(m) | {"max_tokens": m.decoding.max_tokens}
@@ -309,7 +309,7 @@ def _changes_settings(m: LanguageModel, d: Dialect) -> bool:
             return True
     return False
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #7a327047
 def wire_name(m: LanguageModel) -> str:
     """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
     if not m.dialect:
@@ -328,20 +328,22 @@ def _refuse(m: LanguageModel, what: str, advice: str) -> NoReturn:
     "Raise an error for something that a model's dialect does not do."
     raise CallError(f"{_dialect_words(m)} {what}", m.model, advice)
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #2858668c
 def _check_fields(m: LanguageModel, d: Dialect):
     "Raise an error for a setting without a field in the dialect."
     for name, value in _asked_settings(m).items():
         if value is not None and name not in d.fields:
             _refuse(m, f"takes no {name}", omit_line(name))
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #5dec2870
 def _check_effort(m: LanguageModel, d: Dialect):
     "Raise an error for an effort that the dialect does not know."
     if m.effort and d.efforts and m.effort not in d.efforts:
-        _refuse(m, f"takes no effort {m.effort!r}", f"say one of {', '.join(d.efforts)}")
+        _refuse(
+            m, f"takes no effort {m.effort!r}", f"say one of {', '.join(d.efforts)}"
+        )
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #b43a4cfd
 def _check_abilities(m: LanguageModel, d: Dialect):
     "Raise an error for a cache or log-probabilities that the dialect does not offer."
     if m.cache and not d.cache:
@@ -355,7 +357,9 @@ def check_taken(m: LanguageModel):
     if m.provider == "local":
         return
     if m.device:
-        raise CallError("its server computes elsewhere", m.model, "leave the device out")
+        raise CallError(
+            "its server computes elsewhere", m.model, "leave the device out"
+        )
     d = the_dialect(m.dialect)
     _check_fields(m, d)
     _check_effort(m, d)
@@ -391,7 +395,7 @@ def _dialect_of_kind(known: dict[str, Dialect], kind: str) -> str:
             return name
     return ""
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #7beba2d2
 def _dialect_of_model(known: dict[str, Dialect], model: str) -> str:
     """Name the dialect that a model is known to need, or ""."""
     for name, d in known.items():
@@ -399,7 +403,7 @@ def _dialect_of_model(known: dict[str, Dialect], model: str) -> str:
             return name
     return ""
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #c18af3be
 def _dialect_for(fields: dict[str, Any], kind: str) -> str:
     "Choose the dialect of an entry that names none: its kind's, or the one that its model needs."
     known, model = dialects(), str(fields.get("model", ""))
@@ -443,13 +447,13 @@ def _kind_of(fields: dict[str, Any]) -> str:
         kind = fields.get("provider", "openai")
     return kind
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #3d650201
 def _dialect_decoding(usual: dict[str, Any]) -> dict[str, Any]:
     "Return the decoding that the dialect of an entry asks for."
     name = usual.get("dialect")
     return the_dialect(name).decoding if name else {}
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #882a1acf
 def model_of(entry: Entry) -> LanguageModel:
     """Read an entry, from a file or a complete name, as a language model.
     Omitted fields get the usual values."""
@@ -459,7 +463,9 @@ def model_of(entry: Entry) -> LanguageModel:
         fields["provider"] = usual["provider"]
     if isinstance(fields.get("decoding"), dict) and _dialect_decoding(usual):
         fields["decoding"] = usual["decoding"] | fields["decoding"]
-    return record_of(entry._replace(data=fields), LanguageModel, title=entry.name, **usual)
+    return record_of(
+        entry._replace(data=fields), LanguageModel, title=entry.name, **usual
+    )
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #3941bf2f
 def language_models(s: Settings | None = None) -> dict[str, LanguageModel]:
@@ -606,7 +612,9 @@ def _cost_in(p: Price, r: Reply) -> float:
 def _cost_out(p: Price, r: Reply) -> float:
     "Compute the cost of a reply's output tokens, in millionths of a USD."
     reasoning = p.output if p.reasoning is None else p.reasoning
-    return (r.tokens_out - r.tokens_reasoning) * p.output + r.tokens_reasoning * reasoning
+    return (
+        r.tokens_out - r.tokens_reasoning
+    ) * p.output + r.tokens_reasoning * reasoning
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
 def _millionths(p: Price, r: Reply) -> float:
@@ -667,7 +675,7 @@ def _too_long(m: LanguageModel, sizes: Iterable[int], out: int) -> int:
     "Count the prompts that leave no room for a reply in the model's context."
     return sum(bool(m.context) and n + out > m.context for n in sizes)
 
-
+# %% ../../../nbs/models/language/01_language_models.ipynb #2454cefd
 def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> Forecast:
     """Estimate tokens and cost of requests, at one token per four characters; `copies` if a reply repeats the text
     of its prompt."""

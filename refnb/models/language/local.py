@@ -223,7 +223,7 @@ def is_repository(place: str) -> bool:
         and re.fullmatch(rf"{part}(/{part})?", place, re.ASCII) is not None
     )
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #215ee646
 def in_hub_cache(w: Weights, file: str) -> bool:
     "Tell whether a file of a hub repository was downloaded before."
     if not is_repository(w.place):
@@ -234,12 +234,12 @@ def in_hub_cache(w: Weights, file: str) -> bool:
         return False
     return _cached(huggingface_hub, w, file) is not None
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #43172881
 def _is_in(folder: Path, file: str) -> bool:
     "Tell whether a folder holds a file of weights, or safetensors if no file is named."
     return (folder / file).is_file() if file else any(folder.glob("*.safetensors"))
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #7bc82bc6
 def is_here(m: LanguageModel) -> bool:
     "Tell whether a local model's weights are available without download."
     w = _weights_of(m)
@@ -289,7 +289,7 @@ def _usual_batch(model: Any, on_cpu: bool) -> int:
         return 32
     return 8 if model.num_parameters() < _LARGE else 1
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #d8f8be53
 class Local:
     "A loaded model, its tokenizer, and the cache of the last prompts' common beginning."
 
@@ -514,7 +514,7 @@ def _raw_text(ask: Ask) -> str:
     "Return a prompt without a chat template, after its system message."
     return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #e49846de
 def _check_chat(local: Local):
     "Raise an error for a model without a chat template."
     if not local.tokenizer.chat_template:
@@ -523,7 +523,7 @@ def _check_chat(local: Local):
             do="say message: raw in its settings, or take a checkpoint with one",
         )
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #59629cab
 def _chat_text(local: Local, ask: Ask) -> str:
     "Write a request's messages through the model's chat template."
     _check_chat(local)
@@ -534,7 +534,7 @@ def _chat_text(local: Local, ask: Ask) -> str:
         **_effort(local, ask.effort),
     )
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #f992befe
 def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
     "Return the whole text that the model reads."
     return (_raw_text(ask) if ask.message == "raw" else _chat_text(local, ask)) + lead
@@ -594,7 +594,7 @@ def _prefill(local: Local, ids: list[int], share: bool = True) -> int:
     local.ids = list(ids)
     return len(ids) - keep
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #7280480c
 def _cut(local: Local, keep: int):
     "Crop the cache to the first tokens."
     if not keep:
@@ -603,7 +603,7 @@ def _cut(local: Local, keep: int):
         local.cache.crop(-drop)
         local.ids = local.ids[:keep]
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #9ad5c717
 def _read_on(local: Local, ids: Sequence[int], cache: Any):
     "Read tokens after the cached ones; return the scores of the next one."
     torch = need("torch", "models")
@@ -611,7 +611,9 @@ def _read_on(local: Local, ids: Sequence[int], cache: Any):
     with torch.inference_mode():
         for a in range(0, len(ids), step or 1):
             part = torch.tensor([ids[a : a + step]], device=local.model.device)
-            out = local.model(part, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            out = local.model(
+                part, past_key_values=cache, use_cache=True, logits_to_keep=1
+            )
     return out and out.logits[0, -1].float()
 
 # %% ../../../nbs/models/language/09_local.ipynb #9661151c
@@ -695,7 +697,8 @@ def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Repl
     each = (time.monotonic() - start) / len(jobs)
     replies: list[Reply] = []
     for row, branch, own in zip(rows, branches, scores, strict=True):
-        cached = branch.keep - (0 if replies else computed)  # the first one read the trunk
+        # the first one read the trunk
+        cached = branch.keep - (0 if replies else computed)
         replies.append(
             Reply(
                 model=local.m.model,
@@ -767,7 +770,10 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
             logits_to_keep=len(row) + 1,
         )
     logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
-    local.read, local.computed = local.read + len(ids), local.computed + len(ids) + len(row)
+    local.read, local.computed = (
+        local.read + len(ids),
+        local.computed + len(ids) + len(row),
+    )
     return float(logp[range(len(row)), row].mean())
 
 # %% ../../../nbs/models/language/09_local.ipynb #a1586a08
@@ -840,13 +846,18 @@ def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
 def _written_alone(local: Local, job: _Job) -> Reply:
     "Write a reply with a model whose cache cannot be cropped."
     start = time.monotonic()
-    local.read, local.computed = local.read + len(job.ids), local.computed + len(job.ids)
+    local.read, local.computed = (
+        local.read + len(job.ids),
+        local.computed + len(job.ids),
+    )
     with need("torch", "models").inference_mode():
         out = _generate(local, [job])
     return _as_replies(local, [job], out, time.monotonic() - start)[0]
 
 # %% ../../../nbs/models/language/09_local.ipynb #164ccd43
-def _padded(rows: Sequence[list[int]], pad: int) -> tuple[list[list[int]], list[list[int]]]:
+def _padded(
+    rows: Sequence[list[int]], pad: int
+) -> tuple[list[list[int]], list[list[int]]]:
     "Fill up rows of tokens on the left to one length; return them, and ones where their own tokens are."
     width, padded, own = max(map(len, rows)), [], []
     for row in rows:
@@ -891,7 +902,9 @@ def _as_reply(local: Local, job: _Job, tokens: list[int], seconds: float) -> Rep
     written = _up_to_end(tokens, ends)
     local.computed += len(written)
     ended = (
-        len(written) < job.ask.decoding.max_tokens or bool(written) and written[-1] in ends
+        len(written) < job.ask.decoding.max_tokens
+        or bool(written)
+        and written[-1] in ends
     )
     return Reply(
         local.tokenizer.decode(written, skip_special_tokens=True),
@@ -912,20 +925,20 @@ def _as_replies(
         replies.append(_as_reply(local, job, tokens, seconds / len(jobs)))
     return replies
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #88112179
 def _pad(local: Local) -> int:
     "Return the padding token."
     t = local.tokenizer
     return t.pad_token_id if t.pad_token_id is not None else t.eos_token_id
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #0462b3f6
 def _drawn(d: Decoding) -> dict:
     "Return the decoding settings as arguments of transformers."
     if d.temperature:
         return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
     return {"do_sample": False, "temperature": None, "top_p": None}
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #bff00b42
 def _ends(local: Local) -> set[int]:
     "Return the tokens that end a reply."
     e = local.model.generation_config.eos_token_id
@@ -939,10 +952,14 @@ def shared_order(questions: Sequence[Question]) -> list[int]:
         first.setdefault(q.doc_key, i)
     return sorted(
         range(len(questions)),
-        key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i),
+        key=lambda i: (
+            first[questions[i].doc_key],
+            -(questions[i].chars or (0, 0))[0],
+            i,
+        ),
     )
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #fab2cc0e
 class Sharing(NamedTuple):
     "The savings of sharing."
 
@@ -953,7 +970,7 @@ class Sharing(NamedTuple):
     def ratio(self) -> float:
         return self.read / max(1, self.computed)
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #a7d40528
 def _sharing(prompts: Iterable[Sequence[int]]) -> Sharing:
     "Count the tokens that prompts share with the previous one."
     read, computed = 0, 0
@@ -980,21 +997,21 @@ def _job(local: Local, ask: Ask, lead: str = "") -> _Job | Reply:
     except DataError as e:
         return _failed(local, e.what)
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #9b2261db
 def _vocabulary(local: Local) -> Any:
     "Return the vocabulary for constraints, which is read at the first use."
     if local.words is None:
         local.words = words_of(local.tokenizer)
     return local.words
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #2fb34412
 def _bound(local: Local, ask: Ask) -> Bound | None:
     "Return the constraint on a reply, or None."
     if ask.constraint == "none" or not ask.pattern:
         return None
     return Bound(_vocabulary(local), ask.constraint, ask.pattern)
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #c6fe7e1d
 def _failed(local: Local, why: str) -> Reply:
     return Reply(finish="failed", error=why, model=local.m.model)
 
@@ -1042,7 +1059,9 @@ def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
         return False
     common = _common(group[0].ids, job.ids)
     if job.ask.way == "reply":
-        return writes_by_rows(local.model) and (common > _SHORT or job.size < 2 * _SHORT)
+        return writes_by_rows(local.model) and (
+            common > _SHORT or job.size < 2 * _SHORT
+        )
     return local.room > 0 and max(group[0].size, job.size) - common <= max(
         _SHORT, local.room // 8
     )
@@ -1068,18 +1087,18 @@ def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
     local.batch = len(jobs) // 2
     return _fitting(local, [_begun_anew(local, j) for j in jobs], share)
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #bc9b9398
 def _replied(local: Local, jobs: Sequence[_Job], share: bool) -> list[Reply]:
     writes = jobs[0].ask.way == "reply"
     if local.shares and (not writes or writes_by_rows(local.model)):
         return (_written if writes else _scored)(local, jobs, share)
     return [(_written_alone if writes else _scored_alone)(local, j) for j in jobs]
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #7a43f4eb
 def _begun_anew(local: Local, job: _Job) -> _Job:
     return job._replace(bound=_bound(local, job.ask))
 
-
+# %% ../../../nbs/models/language/09_local.ipynb #b5a8a73d
 def _free():
     "Release cached memory of the device."
     torch = need("torch", "models")

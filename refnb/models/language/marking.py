@@ -20,7 +20,13 @@ from ...core.runs import ClusterAnswer
 from ...metrics.windows import window_starts
 from ..reasoning import split_reasoning
 from ..systems import Failure
-from .language_models import Ask, LanguageModel, Reply, ask_key, ask_of
+from refnb.models.language.language_models import (
+    Ask,
+    LanguageModel,
+    Reply,
+    ask_key,
+    ask_of,
+)
 from .prompts import Form, text_of, the_form
 
 # %% ../../../nbs/models/language/13_marking.ipynb #309c09a2
@@ -66,7 +72,7 @@ def form_of_documents(
         )
     return name
 
-
+# %% ../../../nbs/models/language/13_marking.ipynb #44244418
 def marking_model(m: LanguageModel, form: str) -> LanguageModel:
     "Return the model with a token limit that suffices for a marked copy of a passage."
     room = max(m.decoding.max_tokens, 4 * the_form(form).words)
@@ -74,7 +80,7 @@ def marking_model(m: LanguageModel, form: str) -> LanguageModel:
         way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room)
     )
 
-
+# %% ../../../nbs/models/language/13_marking.ipynb #0997988c
 def _prompt_for(d: Document, p: Passage, form: str) -> str:
     "Write the prompt for a passage of a document."
     names = ", ".join(d.names) or "(no list; use their names as labels)"
@@ -251,7 +257,7 @@ def _named_clusters(found: dict) -> dict[tuple, str]:
         named[tidy([cluster])[0]] = name
     return named
 
-
+# %% ../../../nbs/models/language/13_marking.ipynb #d09bcdcc
 def clusters_of(
     d: Document,  # the document
     form: str,  # the name of a form for documents

@@ -63,7 +63,7 @@ def _check_order(order: Order):
             "another tool asks each question once", "order", "say given or reversed"
         )
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #12d2b658
 def exported(
     m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = ""
 ) -> Exported:
@@ -96,7 +96,7 @@ class Verdict(NamedTuple):
     credit: float  # 0 to 1
     said: str  # the option's name, or the reason for none
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #6c8d13ed
 def _question(record: Mapping[str, Any]) -> Question:
     "Return the part of a question that is needed to score its answer."
     return Question(
@@ -106,13 +106,13 @@ def _question(record: Mapping[str, Any]) -> Question:
         right=tuple(record["right"]),
     )
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #fccb6773
 def _verdict(q: Question, a: Answer) -> Verdict:
     return Verdict(
         credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or ""
     )
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #e57fe391
 def verdict(record: Mapping[str, Any], reply: str, finish: str = "stop") -> Verdict:
     """Score a reply to a question, a line of questions.jsonl, as refnb does.
     `finish` is stop, length, content_filter, refusal or failed."""
@@ -151,16 +151,18 @@ def _sums(n: int, results: Sequence[str | float]) -> list[float]:
     return [r - sum(numbers[n:]) for r in numbers[:n]]
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #69c18fe6
-def option_means(sizes: Sequence[int], results: Sequence[str | float]) -> tuple[float, ...]:
+def option_means(
+    sizes: Sequence[int], results: Sequence[str | float]
+) -> tuple[float, ...]:
     "Average the log-probabilities of choices over their tokens, without the blanks before them, as refnb does."
     return tuple(s / k for s, k in zip(_sums(len(sizes), results), sizes, strict=True))
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #85a1da7b
 def _per_letter(sums: Sequence[float], choices: Sequence[str]) -> list[float]:
     "Divide the sums of choices by their numbers of characters, as the harness does."
     return [s / len(c) for s, c in zip(sums, choices, strict=True)]
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #bd7d79d1
 def harness_scores(
     record: Mapping[str, Any], results: Sequence[str | float]
 ) -> dict[str, float]:
@@ -196,12 +198,12 @@ def _named_tokenizer(about: Mapping[str, Any]) -> str:
         "say tokenizer=NAME; or export replies, with way=reply",
     )
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #7c19b2a1
 def _file_of(about: Mapping[str, Any]) -> dict[str, Any]:
     "Return what else in a model's arguments chooses the tokenizer's files."
     return {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #6ea93729
 def tokenizer_of(about: Mapping[str, Any]) -> Any:
     "Load the tokenizer of the harness' model, from the model's arguments."
     name = _named_tokenizer(about)
@@ -221,7 +223,9 @@ def harness_documents(path: str | Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
     `about` holds the task's metadata and the model's arguments."""
     records = list(map(json.loads, Path(path).read_bytes().splitlines()))
-    tokenizer = tokenizer_of(about) if any(map(itemgetter("choices"), records)) else None
+    tokenizer = (
+        tokenizer_of(about) if any(map(itemgetter("choices"), records)) else None
+    )
     for r in records:
         _complete(r, tokenizer)
     return records
@@ -241,7 +245,7 @@ def _fixed(tool: str) -> dict[str, str]:
     fixed = {"constraint": "none"}
     return fixed | {"way": "reply"} if tool == "inspect" else fixed
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #3476d66c
 def _check_fixed(tool: str, changed: Mapping[str, Any]):
     "Raise an error for a setting that a tool cannot change."
     for name, value in _fixed(tool).items():
@@ -249,10 +253,11 @@ def _check_fixed(tool: str, changed: Mapping[str, Any]):
             raise CallError(
                 f"{tool} can only do {name}={value}",
                 f"{name}={changed[name]}",
-                "leave it out" + (", or export for the harness" if name == "way" else ""),
+                "leave it out"
+                + (", or export for the harness" if name == "way" else ""),
             )
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #0d2d0b12
 def _forced(system: str, tool: str) -> dict[str, str]:
     "List the settings of a model that a tool overrides."
     forced = {}
@@ -261,8 +266,10 @@ def _forced(system: str, tool: str) -> dict[str, str]:
             forced[name] = value
     return forced
 
-
-def _model(system: str, tool: str, changed: dict) -> tuple[LanguageModel, dict[str, Any]]:
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #dea34313
+def _model(
+    system: str, tool: str, changed: dict
+) -> tuple[LanguageModel, dict[str, Any]]:
     "Return the model whose prompts are exported, and its changed settings."
     _check_fixed(tool, changed)
     changed = changed | _forced(system, tool)
@@ -345,7 +352,7 @@ def _new(folder: str | Path) -> Path:
         raise CallError("exists and is not empty", str(path), "name a new folder")
     return path
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #0476ea30
 def _change(name: str, value: Any) -> list[str]:
     "Write a changed setting, or each changed field of one."
     if not isinstance(value, dict):
@@ -355,7 +362,7 @@ def _change(name: str, value: Any) -> list[str]:
         words += ["-p", f"{name}.{field}={part}"]
     return words
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #235bf402
 def _changes(changed: Mapping[str, Any]) -> list[str]:
     "Write changed settings as refnb run takes them."
     words = []
@@ -417,7 +424,8 @@ def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
 def _metrics(*names: str) -> list[dict[str, Any]]:
     "List metrics for the harness, which are means over questions."
     return [
-        {"metric": name, "aggregation": "mean", "higher_is_better": True} for name in names
+        {"metric": name, "aggregation": "mean", "higher_is_better": True}
+        for name in names
     ]
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4
@@ -446,9 +454,11 @@ def _harness_words(m: LanguageModel) -> dict[str, str]:
 def _yaml_line(name: str, value: Any) -> str:
     "Write a field of a task: a function with its tag, anything else as JSON."
     is_function = str(value).startswith("!function ")
-    return f"{name}: {value if is_function else json.dumps(value, ensure_ascii=False)}\n"
+    return (
+        f"{name}: {value if is_function else json.dumps(value, ensure_ascii=False)}\n"
+    )
 
-
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #a2c421d8
 def _harness_yaml(e: Export) -> str:
     "Write the task for the harness: JSON is YAML, and functions are tagged."
     scored = e.model.way != "reply"

@@ -151,7 +151,10 @@ def _limits(q: Question) -> tuple[list[int], list[int]]:
     "List where the sentences up to the mention begin, and where those from the mention on end."
     a, b = chars_of(q)
     ends = list(map(re.Match.end, _END.finditer(q.text)))
-    return [0, *ends[: bisect_right(ends, a)]], [*ends[bisect_left(ends, b) :], len(q.text)]
+    return [0, *ends[: bisect_right(ends, a)]], [
+        *ends[bisect_left(ends, b) :],
+        len(q.text),
+    ]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #ff3954bb
 def _sentence_of(q: Question, least: int = 60) -> tuple[str, tuple[int, int]]:
@@ -172,17 +175,17 @@ def _wanted(form: str) -> list[str]:
     "List the placeholders of a form."
     return Template(text_of(form)).get_identifiers()
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #73761467
 def _marked_sentence(q: Question) -> str:
     sentence, chars = _sentence_of(q)
     return marked(q.changed(text=sentence, chars=chars, right=(), meta={}))
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #17a0bfa2
 def _bracketed_sentence(q: Question) -> str:
     sentence, (a, b) = _sentence_of(q)
     return f"{sentence[:a]}[{sentence[a:b]}]{sentence[b:]}"
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #d49c1c57
 def _fields(q: Question, form: str) -> dict[str, str]:
     "Fill the placeholders of a form."
     f, mention = the_form(form), mention_of(q)  # raises an error if there is no mention
@@ -199,7 +202,7 @@ def _fields(q: Question, form: str) -> dict[str, str]:
     }
     return {k: known[k]() for k in _wanted(form) if k in known}
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #ae6c0f00
 def render(q: Question, form: str) -> str:
     "Write the prompt for a question, with its text, in a form given by name."
     return Template(text_of(form)).substitute(_fields(q, form))
@@ -211,18 +214,18 @@ def _labels(q: Question, form: Form) -> list[str]:
         return _letters(len(q.options))
     return [" ".join(o.name.split()) for o in q.options]
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #97994c8e
 def answers(q: Question, form: str) -> list[str]:
     "List the allowed answers, each once: the options' labels, and a form's extra answer."
     f = the_form(form)
     return list(dict.fromkeys([*_labels(q, f), *([f.extra] if f.extra else [])]))
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #fd877078
 def _lead(q: Question) -> str:
     "Write the beginning of a well-formed reply, up to the name."
     return reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #7a3ae643
 def continuations(q: Question, form: str) -> tuple[str, list[str]]:
     "Return the lead of a reply and each option's continuation."
     f = the_form(form)
@@ -236,12 +239,12 @@ def pattern(q: Question, form: str) -> str:
         return grammar(q, "desc" if f.explains else "base", "complete")
     return one_of(answers(q, form))
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #c3d534cd
 def one_of(words: list[str]) -> str:
     "Write a regular expression that fits exactly one of these words."
     return "(" + "|".join(map(re.escape, words)) + ")"
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #a384a506
 def _schema_fields(q: Question, form: str) -> dict[str, Any]:
     "Describe the fields of a reply: an explanation if the form has one, then the answer."
     fields: dict = {}
@@ -250,7 +253,7 @@ def _schema_fields(q: Question, form: str) -> dict[str, Any]:
     fields["answer"] = {"type": "string", "enum": answers(q, form)}
     return fields
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #d9d39c8f
 def schema(q: Question, form: str) -> str:
     "Write the JSON schema of a reply: an explanation if the form has one, then one of the answers."
     fields = _schema_fields(q, form)
@@ -287,17 +290,17 @@ def _as_yes_no(m: re.Match) -> str:
     "Return yes or no for a word of any language."
     return (_YES | _NO)[m[1].lower()]
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #2a8425e8
 def _contrary(words: list[str]) -> int:
     "Return where the first word is contradicted."
     return words.index("no" if words[0] == "yes" else "yes")
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #4c0197b1
 def _first_if_it_counts(text: str, found: list[re.Match], words: list[str]) -> str:
     """Return the first of contrary words if it counts, or ""."""
     return words[0] if _counts(text, found[0], found[_contrary(words)]) else ""
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #7d7fa9ff
 def _uncontested(text: str, found: list[re.Match]) -> str:
     """Return the only word of a text, or the first of contrary ones if it counts, or ""."""
     words = list(map(_as_yes_no, found))
@@ -305,7 +308,7 @@ def _uncontested(text: str, found: list[re.Match]) -> str:
         return words[0] if words else ""
     return _first_if_it_counts(text, found, words)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #ac8d6563
 def _yes_or_no(text: str) -> str:
     """Read a text as yes, no, or ""."""
     if announced := set(map(str.lower, _ANNOUNCED.findall(text))):
@@ -367,7 +370,7 @@ _CUT = Reading(None, "cut", WHY["cut"])
 def _bare(text: str) -> str:
     return re.sub(r"\W+", " ", text).strip().lower()
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #f75f8772
 def _is_extra(f: Form, reply: str) -> bool:
     "Tell whether a reply is the form's extra answer, which counts as a refusal."
     return bool(f.extra) and _bare(reply) == _bare(f.extra)
@@ -377,7 +380,7 @@ def _line_form(f: Form) -> Literal["base", "desc"]:
     "Return the form of answer lines in which a prompt form asks."
     return "desc" if f.explains else "base"
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #64ede90b
 def _read_name(q: Question, f: Form, answer: str, cut: bool) -> Reading | None:
     "Read a reply that names an option in the requested form; None: it does not."
     if f.reads == "letter":
@@ -386,14 +389,14 @@ def _read_name(q: Question, f: Form, answer: str, cut: bool) -> Reading | None:
     chosen = read_answer(q, answer, _line_form(f), finish=finish).chosen
     return Reading(chosen[0]) if chosen else None
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #51d4a0bb
 def _with_refusals(r: Reading, answer: str) -> Reading:
     "Count a reply as refused if no option was found in it and it refuses in words."
     if r.chosen is None and r.reason == "unparsable" and _refuses(answer):
         return _REFUSED
     return r if r.reason != "refused" else Reading(None, "refused", r.why)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #507883cb
 def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
     "Read a reply that gives a letter or a name."
     if _is_extra(f, answer):
@@ -405,7 +408,11 @@ def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
 # %% ../../../nbs/models/language/02_prompts.ipynb #bbe2246c
 def _read_answer_text(q: Question, f: Form, answer: str, cut: bool) -> Reading:
     "Read what a reply says after its reasoning."
-    r = _read_yes_no(q, answer) if f.reads == "yes-no" else _read_options(q, f, answer, cut)
+    r = (
+        _read_yes_no(q, answer)
+        if f.reads == "yes-no"
+        else _read_options(q, f, answer, cut)
+    )
     return _CUT if cut and r.chosen is None else r
 
 
@@ -445,23 +452,27 @@ def read(
     return _as_answer(q, reading_of(q, form, reply, finish), reply)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #8f438966
-def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) -> Answer:
+def _read_as_released(
+    q: Question, f: Form, reply: str, finish: str, drop: str
+) -> Answer:
     "Read a reply as the authors do."
     if _is_extra(f, reply):
         return Answer(q.id, reason="refused", raw=reply)
-    a = read_answer(q, reply, "desc" if f.explains else "base", "released", drop, finish)
+    a = read_answer(
+        q, reply, "desc" if f.explains else "base", "released", drop, finish
+    )
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #c2741d67
 def _without_brackets(name: str) -> str:
     return re.sub(r"\s*\([^()]*\)$", "", name)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #119f434e
 def _distinct(names: list[str]) -> bool:
     "Tell whether every name says something, and each something else."
     return all(names) and len(set(names)) == len(names)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #27be8e8c
 def _short_names(q: Question) -> list[str]:
     "List the options' names without final brackets, as songs have for their singers; none if that cannot tell them."
     names = list(map(attrgetter("name"), q.options))
@@ -484,26 +495,26 @@ def _none_last(q: Question) -> bool:
     "Tell whether the last option is None of the Above, which stays last."
     return bool(q.options) and q.options[-1].name == NONE
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #80a2e4dc
 def _movable(q: Question) -> int:
     "Count the options that an order moves."
     return len(q.options) - _none_last(q)
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #3ec76501
 def turns(q: Question, order: Order = "given") -> int:
     "Return the number of rotations in which an order shows a question."
     if order != "rotations":
         return 1
     return max(1, _movable(q))
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #5173e3d0
 def _turned(indices: list[int], order: Order, turn: int) -> list[int]:
     "Reverse indices, or begin with the one at `turn`."
     if order == "reversed":
         return indices[::-1]
     return indices[turn:] + indices[:turn]
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #65214e65
 def _permutation(q: Question, order: Order, turn: int) -> list[int]:
     "List the indices of the options in an order; None of the Above stays last."
     free = list(range(_movable(q)))
@@ -515,7 +526,7 @@ def _check_order(order: str):
     if order not in ORDERS:
         raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #0e48d6b9
 def _reordered(q: Question, perm: list[int]) -> Question:
     "Return a question with its options in the order of these indices."
     return q.changed(
@@ -523,7 +534,7 @@ def _reordered(q: Question, perm: list[int]) -> Question:
         right=tuple(map(perm.index, q.right)),
     )
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #ec9babe9
 def in_order(
     q: Question, order: Order = "given", turn: int = 0
 ) -> tuple[Question, list[int]]:
@@ -533,12 +544,12 @@ def in_order(
     perm = _permutation(q, order, turn)
     return _reordered(q, perm), perm
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #b8b87d6d
 def _turned_scores(scores: tuple[float, ...], perm: list[int]) -> tuple[float, ...]:
     "Return the options' scores in their original order."
     return tuple(scores[perm.index(i)] for i in range(len(perm)))
 
-
+# %% ../../../nbs/models/language/02_prompts.ipynb #7c3780be
 def turned_back(a: Answer, perm: list[int]) -> Answer:
     "Map an answer to the question as shown to the original order of options; `perm` is from `in_order`."
     scores = None if a.scores is None else _turned_scores(a.scores, perm)

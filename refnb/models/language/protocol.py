@@ -79,7 +79,11 @@ _BOUNDS: dict[Bound, Callable[[Ask], Any]] = {
 }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #794ee3ca
-_HELD_TO = {"regex": "a regular expression", "json": "a JSON schema", "choice": "a choice"}
+_HELD_TO = {
+    "regex": "a regular expression",
+    "json": "a JSON schema",
+    "choice": "a choice",
+}
 
 
 def _check_bound(ask: Ask, d: Dialect):
@@ -93,12 +97,16 @@ def _check_bound(ask: Ask, d: Dialect):
         "or run the model locally",
     )
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #456b82f7
 def _binds_chats_only(ask: Ask, d: Dialect) -> bool:
     "Tell whether the dialect writes a constraint as a schema, which a raw prompt cannot have."
-    return not set(d.constraints[ask.constraint].values()) <= {"pattern", "list", "grammar"}
+    return not set(d.constraints[ask.constraint].values()) <= {
+        "pattern",
+        "list",
+        "grammar",
+    }
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #5138adfb
 def _check_together(ask: Ask, d: Dialect):
     "Raise an error for a constraint that does not fit the kind of request."
     if ask.way == "logprobs" or ask.message == "raw" and _binds_chats_only(ask, d):
@@ -119,15 +127,17 @@ def _check_way(ask: Ask, d: Dialect):
             "say way: logprobs, or run the model locally",
         )
     if ask.message == "raw" and d.shape != "chat":
-        raise CallError(f"{d.title} takes no raw prompt", ask.model, "use -p message=chat")
+        raise CallError(
+            f"{d.title} takes no raw prompt", ask.model, "use -p message=chat"
+        )
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #118b754e
 def _check_scored(ask: Ask):
     "Raise an error for a request to score no options."
     if ask.way == "logprobs" and not ask.options:
         raise CallError("there are no options to score", f"question {ask.id}")
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #8019e48d
 def check_possible(ask: Ask):
     "Check that a server supports the request."
     d = the_dialect(ask.dialect)
@@ -176,7 +186,9 @@ def _messages_words(ask: Ask, d: Dialect) -> dict:
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #47a9c2a5
 def _gemini_words(ask: Ask, d: Dialect) -> dict:
-    system = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
+    system = (
+        {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
+    )
     return {"contents": [{"role": "user", "parts": [{"text": ask.prompt}]}]} | system
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #4acd46eb
@@ -251,14 +263,14 @@ def _texts_of(ask: Ask, d: Dialect) -> dict:
     "Return the model and the texts of a request, in the dialect's shape."
     return _raw_words(ask) if ask.message == "raw" else _WORDS[d.shape](ask, d)
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #aa1d1730
 def _logprob_fields(ask: Ask, d: Dialect) -> dict:
     "Return the fields that ask for log-probabilities."
     if ask.message == "raw":
         return {"logprobs": TOP}
     return {"logprobs": True, "top_logprobs": d.logprobs}
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #d8998b61
 def payload(ask: Ask) -> tuple[str, dict]:
     "Make the path and the body of a request."
     check_possible(ask)
@@ -278,16 +290,19 @@ def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float | 
     dearest = Reply(
         tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0
     )
-    usual, reasoning = cost(m, dearest), cost(m, dearest.changed(tokens_reasoning=written))
+    usual, reasoning = (
+        cost(m, dearest),
+        cost(m, dearest.changed(tokens_reasoning=written)),
+    )
     return None if usual is None or reasoning is None else max(usual, reasoning)
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #701c679e
 def size_of(ask: Ask) -> int:
     "Compute an upper bound of a request's input tokens: a tokenizer makes at most one token per byte."
     text = "".join((ask.prompt, ask.system, ask.pattern, *ask.options))
     return len(text.encode("utf-8", "surrogatepass")) + 64
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #d0957179
 def estimate(ask: Ask) -> tuple[int, int]:
     "Estimate the input and output tokens of a request."
     return -(
@@ -347,7 +362,7 @@ def _first_object(text: str) -> dict:
     first = _DECODER.raw_decode(text)[0]
     return next(iter(_dicts(first)), {}) if isinstance(first, list) else first
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #66f11b1b
 def _first_with(text: str, wanted: tuple[str, ...]) -> dict | None:
     "Find the first JSON object in a text that has one of the wanted fields."
     for x in _objects(text):
@@ -355,7 +370,7 @@ def _first_with(text: str, wanted: tuple[str, ...]) -> dict | None:
             return x
     return None
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #2a3a0dad
 def json_object(data: bytes, *wanted: str) -> dict:
     """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
     Raise ValueError if there is none, RecursionError if it is nested too deep."""
@@ -371,7 +386,11 @@ _MOST_TOKENS = 10**8
 
 def _count(x: Any) -> int | None:
     "Return a token count, or None if it is implausible."
-    if isinstance(x, bool) or not isinstance(x, (int, float)) or not 0 <= x <= _MOST_TOKENS:
+    if (
+        isinstance(x, bool)
+        or not isinstance(x, (int, float))
+        or not 0 <= x <= _MOST_TOKENS
+    ):
         return None
     return math.ceil(x)
 
@@ -481,7 +500,7 @@ def _chat_counts(usage: dict[str, Any]) -> dict:
         "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning")},
     }
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #1dcd96f9
 def _as_chat(
     body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any
 ) -> dict:
@@ -510,7 +529,11 @@ def _responses_as_chat(body: dict) -> dict:
     for item in _dicts(body["output"], "reasoning"):
         thoughts += _joined(item.get("summary")) + _joined(item.get("content"))
     status, usage = body.get("status"), body.get("usage")
-    end = _field(body, "incomplete_details", "reason") if status == "incomplete" else status
+    end = (
+        _field(body, "incomplete_details", "reason")
+        if status == "incomplete"
+        else status
+    )
     return _as_chat(
         body,
         _joined(parts),
@@ -588,7 +611,7 @@ NO_LOGPROBS = "the server tells no log-probabilities"
 def _logprob(t: Any) -> tuple[Any, Any]:
     return _field(t, "token"), _field(t, "logprob")
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #340e4866
 def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
     "List the likeliest first tokens, in either of the protocol's formats."
     with suppress(KeyError, IndexError, TypeError, AttributeError):
@@ -597,19 +620,19 @@ def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
         return list(logprobs["top_logprobs"][0].items())
     return []
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #ffbfe7f1
 def _is_good(token: Any, p: Any) -> bool:
     "Tell whether a token has a valid log-probability, apart from rounding."
     return isinstance(token, str) and isinstance(p, (int, float)) and p < 1e-3
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #a8a70cd0
 def _top(logprobs: Any) -> list[tuple[str, float]]:
     "List the likeliest first tokens with valid log-probabilities."
 
     found = _listed(logprobs)
     return [(token, min(float(p), 0.0)) for token, p in found if _is_good(token, p)]
 
-
+# %% ../../../nbs/models/language/05_protocol.ipynb #8354a879
 def _begun_by(word: str, options: Iterable[str]) -> list[str]:
     "List the option that a word is, or else those that it begins."
     if not word or word in options:
@@ -667,7 +690,9 @@ def _check_body(body: dict, choice: dict | None):
         raise ValueError("it has no list of choices")
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #fab81e35
-def _finish(choice: dict, text: str, refused: bool, thinking: bool) -> tuple[Finish, str]:
+def _finish(
+    choice: dict, text: str, refused: bool, thinking: bool
+) -> tuple[Finish, str]:
     "Return the finish reason of a choice and an error message; `thinking` if its reasoning has no end."
     if refused:
         return "refusal", ""

@@ -27,7 +27,7 @@ class Kept(Record):
     ask: Ask | None  # the request, its texts as hashes; None: not given
     at: str  # time of storing: UTC, to the second
 
-
+# %% ../../../nbs/models/language/03_replies.ipynb #4cb261b8
 def _hashed(text: str) -> str:
     return (
         "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -35,7 +35,7 @@ def _hashed(text: str) -> str:
         else ""
     )
 
-
+# %% ../../../nbs/models/language/03_replies.ipynb #4e96479b
 def _wordless(ask: Ask) -> Ask:
     "Replace a request's prompt, system message, pattern and options by hashes."
     return ask.changed(
@@ -65,7 +65,9 @@ _NOTE = (
 
 def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
     "Compute the checksum of a row."
-    return zlib.crc32(b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode())))
+    return zlib.crc32(
+        b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode()))
+    )
 
 # %% ../../../nbs/models/language/03_replies.ipynb #b70881c8
 _REMEDY = {
@@ -102,7 +104,7 @@ def _fault_of(e: sqlite3.Error, path: Path) -> DataError:
         _REMEDY.get(_code_of(e), "earlier replies are undamaged"),
     )
 
-
+# %% ../../../nbs/models/language/03_replies.ipynb #36dfc4b5
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
     "Convert SQLite's errors to errors of one line."
@@ -136,10 +138,12 @@ def _prepare(db: sqlite3.Connection, version: int):
     if not _has_raw(db):
         _add_raw(db)
 
-
+# %% ../../../nbs/models/language/03_replies.ipynb #b2837481
 def _open(path: Path) -> sqlite3.Connection:
     "Open the file, and create it if it is missing."
-    db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(
+        path, timeout=60, isolation_level=None, check_same_thread=False
+    )
     try:
         version = _version_of(db, path)
         _log_ahead(db)
@@ -253,7 +257,7 @@ class Bought(NamedTuple):
     ask: Ask | None  # the request
     raw: bytes = b""  # the reply's bytes
 
-
+# %% ../../../nbs/models/language/03_replies.ipynb #618568d8
 _MOST_RAW = 10**9
 
 
@@ -267,13 +271,13 @@ def _checked_columns(b: Bought, at: str) -> tuple:
         at,
     )
 
-
+# %% ../../../nbs/models/language/03_replies.ipynb #e01c466f
 def _row(b: Bought, at: str) -> tuple:
     "Make a row of the table."
     row = _checked_columns(b, at)
     return (*row, _crc(*row), zlib.compress(b.raw, 1) if b.raw else b"")
 
-
+# %% ../../../nbs/models/language/03_replies.ipynb #5a5b9773
 def _unpacked(data: bytes) -> bytes:
     """Decompress a reply's bytes; return b"" if they are damaged, as zlib's checksum shows."""
     try:
@@ -293,7 +297,9 @@ class Replies:
     "Replies by key, in a folder; threads may share one, each process opens its own."
 
     def __init__(
-        self, folder: str | Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        folder: str | Path,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ):
         "Open the store in a folder, which is created if missing; `now` returns the time."
         self.path, self.now, self._lock = Path(folder) / FILE, now, threading.Lock()
@@ -351,7 +357,8 @@ class Replies:
         "Insert rows in a transaction, which ends at an error."
         try:
             self._db.executemany(
-                f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)", rows
+                f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)",
+                rows,
             )
         except BaseException:
             self._db.rollback()

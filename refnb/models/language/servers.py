@@ -56,7 +56,8 @@ class Fault(NamedTuple):
     do: str = ""  # remedy, if the run stops
     odd: bool = False  # a question's fault that may affect all questions
     busy: bool = False  # too many requests: the server works
-    setup: bool = False  # probably no server of the protocol, unless it has replied before
+    # probably no server of the protocol, unless it has replied before
+    setup: bool = False
 
 
 _LONG = re.compile(
@@ -91,7 +92,11 @@ def _about(data: bytes) -> tuple[str, str, str]:
     if isinstance(body, list) and body:
         body = body[0]  # as one vendor does
     error = _error_of(body)
-    return error_words(body), str(error.get("code") or ""), str(error.get("param") or "")
+    return (
+        error_words(body),
+        str(error.get("code") or ""),
+        str(error.get("param") or ""),
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #d258def7
 _REFUSES = re.compile(
@@ -112,7 +117,8 @@ def _fields_of(m: LanguageModel) -> dict[str, str]:
     return fields | {"logprobs": "way", "top_logprobs": "way"}
 
 # %% ../../../nbs/models/language/06_servers.ipynb #7feb3b8e
-_WORDS = {"type", "text", "format", "choice"}  # parts of field names that are common words
+# parts of field names that are common words
+_WORDS = {"type", "text", "format", "choice"}
 
 
 def _names_of(path: str) -> list[str]:
@@ -262,7 +268,11 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
         return fault
     if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
         return Fault(
-            "again", message, _retry_after(headers), status in _GATEWAY, busy=status == 429
+            "again",
+            message,
+            _retry_after(headers),
+            status in _GATEWAY,
+            busy=status == 429,
         )
     if fault := _fault_of_access(status, what, message, m):
         return fault
@@ -281,9 +291,7 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
     )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #72dfd9d3
-_LOOK = (
-    "start the server, or look at base_url in the model's settings; then rerun the command"
-)
+_LOOK = "start the server, or look at base_url in the model's settings; then rerun the command"
 _UNSENT = (
     "ConnectError",
     "ConnectTimeout",
@@ -314,7 +322,9 @@ def _fault_of_connection(e: BaseException | None, seconds: float = 0) -> Fault:
         "ConnectError": f"the server cannot be reached ({e})",
     }
     what = words.get(name, f"the connection broke ({name}{f': {e}' if str(e) else ''})")
-    return Fault("again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words)
+    return Fault(
+        "again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words
+    )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #b68e3fab
 def pause(n: int, p: Patience, rng: random.Random, after: float | None = None) -> float:
@@ -426,19 +436,19 @@ _MOST: ContextVar[int] = ContextVar("most", default=10**9)
 class _Unfit(Exception):
     "A rejected reply."
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #685b5cab
 class _TooLarge(_Unfit):
     "The reply exceeds its size limit."
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #7074df53
 class _Stalled(_Unfit):
     "The reply has stalled."
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #c3962502
 class _Packed(_Unfit):
     "The reply cannot be decompressed."
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #72c60201
 _PACKINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 
 
@@ -594,7 +604,9 @@ def _the_client(
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
     if transport is None and (proxy := _proxy_of(url)):
         transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
-    guarded = _guarded(http, transport or _pools(http, max(1, concurrency // 8)), patience)
+    guarded = _guarded(
+        http, transport or _pools(http, max(1, concurrency // 8)), patience
+    )
     carrier = http.AsyncClient(
         transport=guarded,
         timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None),
@@ -619,7 +631,7 @@ class Heard(NamedTuple):
     said: Reply | Fault  # the parsed reply, or the fault
     raw: bytes = b""  # the reply's bytes, without the key
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #9c62190e
 def _reveals(reply: Reply | Fault, data: bytes) -> bool:
     "Tell whether a reply's bytes hold a key in pieces: only the parsed texts show it."
     return (
@@ -628,7 +640,7 @@ def _reveals(reply: Reply | Fault, data: bytes) -> bool:
         and b"[key]" not in data
     )
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #bffb442a
 def _unsent(m: LanguageModel) -> dict[str, Any]:
     "Return the client's own header of a key as one to be left out, if the server takes another header."
     other = the_dialect(m.dialect).headers
@@ -654,7 +666,7 @@ def _filter_logs(hide: Callable[[logging.LogRecord], bool]):
     for name in _LOGS:
         logging.getLogger(name).addFilter(hide)
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #14709adb
 _TOO_DEEP = Fault("question", "the reply is nested too deep", billed=True)
 
 
@@ -884,18 +896,20 @@ def _end(stored: asyncio.Future, error: Exception | None):
     else:
         stored.set_result(None)
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #8dcc4108
 def _refused_reply(f: Fault, n: int) -> Reply:
     "Make the reply to a question that a server refuses."
     return Reply(
         finish=f.finish, error="" if f.finish == "content_filter" else f.what, tries=n
     )
 
-
+# %% ../../../nbs/models/language/06_servers.ipynb #561e6a29
 def _given_up(f: Fault, n: int) -> Reply:
     "Make the reply to a question that failed after `n` tries."
     return Reply(
-        finish="failed", error=f"{f.what}; after {n} tr{'y' if n == 1 else 'ies'}", tries=n
+        finish="failed",
+        error=f"{f.what}; after {n} tr{'y' if n == 1 else 'ies'}",
+        tries=n,
     )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
@@ -925,7 +939,8 @@ class _Asking:
         self.clock, self.sleep, self.rng = clock, sleep, rng or random.Random()
         self.workers, self.window = concurrency, _Window(concurrency)
         self.line, self.purse = Line(m, patience, concurrency, transport), purse
-        self.added, self.more = 0, 0  # tokens beyond the expected numbers: input, output
+        # tokens beyond the expected numbers: input, output
+        self.added, self.more = 0, 0
         self.requests = _Bucket(m.rate.requests, clock)
         self.tokens = _Bucket(m.rate.tokens, clock)
         self.closed = 0.0  # end of a pause that the server requested
@@ -956,7 +971,10 @@ class _Asking:
     def summary(self) -> Summary:
         "Summarize the requests so far."
         c, known = self.count, self.m.price is not None
-        ends, models = dict(sorted(self.ends.items())), dict(sorted(self.models.items()))
+        ends, models = (
+            dict(sorted(self.ends.items())),
+            dict(sorted(self.models.items())),
+        )
         usd = self.purse.spent if known else None
         usd_at_most = self.purse.spent + self.purse.lost if known else None
         return Summary(
@@ -1037,7 +1055,10 @@ class _Asking:
 
     async def attempt(self, ask: Ask, name: str) -> Heard:
         "Send a request once and keep the accounts."
-        usd, tokens = worst(self.m, ask, self.added, self.more) or 0.0, sum(estimate(ask))
+        usd, tokens = (
+            worst(self.m, ask, self.added, self.more) or 0.0,
+            sum(estimate(ask)),
+        )
         await self.gate(usd, tokens)
         # without a reply, it may have been billed
         spent, lost, start = 0.0, True, self.clock()
@@ -1046,7 +1067,9 @@ class _Asking:
             self.count["requests"] += 1
             heard = await self.line.ask(ask, name)
             outcome = heard.said
-            self.heard = self.heard or not (isinstance(outcome, Fault) and outcome.setup)
+            self.heard = self.heard or not (
+                isinstance(outcome, Fault) and outcome.setup
+            )
             if isinstance(outcome, Fault):
                 lost = outcome.billed
                 self.slow(outcome, start)
@@ -1055,7 +1078,9 @@ class _Asking:
             lost, spent = False, cost(self.m, outcome) or 0.0
             self.tokens.take(outcome.tokens_in + outcome.tokens_out - tokens)
             self.learn(ask, outcome)
-            return Heard(outcome.changed(seconds=max(0.0, self.clock() - start)), heard.raw)
+            return Heard(
+                outcome.changed(seconds=max(0.0, self.clock() - start)), heard.raw
+            )
         except RefnbError:
             lost = False  # no key: nothing was sent
             raise
@@ -1079,7 +1104,10 @@ class _Asking:
                 # it may have been billed
                 await self.put(
                     Bought(
-                        key, Reply(finish="failed", error=outcome.what, tries=n), ask, raw
+                        key,
+                        Reply(finish="failed", error=outcome.what, tries=n),
+                        ask,
+                        raw,
                     )
                 )
             if outcome.kind == "question":
@@ -1193,9 +1221,7 @@ class _Asking:
 
     def _in_a_row(self, last: Reply) -> DataError:
         "Make the error for too many failures in a row."
-        what = (
-            f"{len(self.doubtful)} questions in a row failed, the last because {last.error}"
-        )
+        what = f"{len(self.doubtful)} questions in a row failed, the last because {last.error}"
         do = "answers so far are saved; rerun when the server works"
         return DataError(what, self.m.model, do)
 
@@ -1256,7 +1282,9 @@ class _Asking:
         finally:
             await self.down(over, stop, keeper)
 
-    async def down(self, over: asyncio.Future, stop: asyncio.Task, keeper: asyncio.Task):
+    async def down(
+        self, over: asyncio.Future, stop: asyncio.Task, keeper: asyncio.Task
+    ):
         "Shut down: end pending requests, store replies, close the connection."
         try:
             stop.cancel()
@@ -1315,7 +1343,9 @@ def _check_price(m: LanguageModel, budget: float | None):
 def _check_limits(concurrency: int, budget: float | None):
     "Raise an error for limits that no run can have."
     if concurrency < 1:
-        raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
+        raise CallError(
+            f"{concurrency} requests at a time", "concurrency", "say 1 or more"
+        )
     if budget is not None and not 0 <= budget < math.inf:
         raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
 
@@ -1335,8 +1365,8 @@ async def answered(
     asks: Iterable[Ask],  # requests, also a generator
     m: LanguageModel,  # the model
     store: Replies,  # the store of replies
-    on_reply: Callable[[Ask, Reply], None] | None = None,  # called for each question when
-    # its reply is on disk
+    on_reply: Callable[[Ask, Reply], None] | None = None,  # called for each question
+    # when its reply is on disk
     concurrency: int = 8,  # requests at a time
     budget: float | None = None,  # maximum spend in USD; None: no limit
     spent_before: float = 0.0,  # USD of the budget spent by earlier calls
@@ -1370,7 +1400,9 @@ async def answered(
     return a.summary()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #db0007b9
-def ask_all(asks: Iterable[Ask], m: LanguageModel, store: Replies, **how: Any) -> Summary:
+def ask_all(
+    asks: Iterable[Ask], m: LanguageModel, store: Replies, **how: Any
+) -> Summary:
     """Send many requests to a server, from a script or a notebook, and return a summary.
     Other arguments are as in `answered`."""
     return finished(lambda: answered(asks, m, store, **how))

@@ -99,7 +99,7 @@ def _no_model(name: str, kind: str) -> CallError:
     form = f"{kind}/MODEL" + ("@URL" if kind == "vllm" else "")
     return CallError("names no model", name, f"write {form}")
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #9fca01b9
 def _parsed(name: str) -> Entry:
     "Parse a name such as vllm/MODEL@URL to an entry."
     kind, _, rest = name.partition("/")
@@ -149,7 +149,7 @@ def _unset(usual: LanguageModel, asked: LanguageModel) -> dict[str, Any]:
             unset[name] = value
     return unset
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #7359d434
 def _moved(
     usual: LanguageModel, asked: LanguageModel
 ) -> tuple[str, LanguageModel, LanguageModel]:
@@ -190,7 +190,8 @@ def true_name(
         other |= {"shots": shots} | ({"examples": examples} if examples else {})
     name = variant_name(base, other)
     return _True(
-        name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked
+        name,
+        asked.changed(title=asked.title + name.removeprefix(base)) if other else asked,
     )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #cad86f98
@@ -217,8 +218,10 @@ def _check_draws(m: LanguageModel, samples: int, name: str):
             "say way=reply and decoding.temperature=1",
         )
 
-
-def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, name: str):
+# %% ../../../nbs/models/language/14_systems.ipynb #510deeb6
+def _check_samples(
+    m: LanguageModel, order: Order, samples: int, batches: bool, name: str
+):
     "Check that samples make sense with these settings."
     _check_draws(m, samples, name)
     if batches and (samples > 1 or order == "rotations"):
@@ -228,7 +231,9 @@ def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, 
 def _development_parts(task: Task) -> list[str]:
     "List the names that a development part of a task's benchmark can have, best first."
     start = task.whole.rpartition("/")[0] if task.known else ""
-    return [f"{start}/{part}" for part in ("dev", "validation", "train")] if start else []
+    return (
+        [f"{start}/{part}" for part in ("dev", "validation", "train")] if start else []
+    )
 
 
 def _too_few(found: int, wanted: int, task: Task, source: str) -> DataError:
@@ -246,13 +251,16 @@ class Shots:
 
     number: int
     examples: str = ""
-    made: dict[tuple[str, str], str] = field(default_factory=dict)  # task and form -> text
+    # task and form -> text
+    made: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.number < 0:
             raise CallError(f"{self.number} shots", do="say 0 or more")
         if self.examples and not self.number:
-            raise CallError("no number of examples is given", "examples", "say -p shots=3")
+            raise CallError(
+                "no number of examples is given", "examples", "say -p shots=3"
+            )
 
     def source(self, task: Task) -> str:
         """Return the task or file of the examples, by default the development part of a task; "" if it has none."""
@@ -288,7 +296,10 @@ class Shots:
         "Choose and write the examples for a task."
         if why := self.lacks(task):
             raise CallError(why, task.name)
-        source, known = self.source(task), set(map(attrgetter("doc_key"), task.questions))
+        source, known = (
+            self.source(task),
+            set(map(attrgetter("doc_key"), task.questions)),
+        )
         found = chosen_examples(
             as_task(source, task.settings).questions, self.number, known
         )
@@ -320,7 +331,7 @@ def _key_words(m: LanguageModel) -> str:
         return m.base_url
     return f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})"
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #6357f564
 def _weights_fault(m: LanguageModel, offline: bool) -> str:
     """Describe why a local model's weights cannot be used; "" if they can."""
     try:
@@ -329,17 +340,17 @@ def _weights_fault(m: LanguageModel, offline: bool) -> str:
         return str(e)
     return ""
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #c2695e9e
 def _prompt_texts(m: LanguageModel, form: str, benchmark: str) -> str:
     "Return the texts that every prompt of a run holds: system message and form."
     return "\n".join(filter(None, (system_text(m, benchmark), text_of(form))))
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #67dfc5da
 def _without_shots(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Leave out what identifies examples in the settings of a run."
     return {k: v for k, v in settings.items() if k not in ("shots", "examples")}
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #36d5320d
 def _store_of(task: Task) -> Replies:
     "Open the store of replies beside the runs of a task."
     return Replies(Path(task.settings.runs) / "replies")
@@ -358,7 +369,8 @@ class LanguageModelSystem(BaseSystem):
         form: str = "",  # prompt form; "": the model's own for the benchmark
         order: Order = "given",  # order of the options
         concurrency: int = 0,  # requests at a time; 0: 8
-        budget: float | None = None,  # maximum API spend of the run in USD; None: no limit
+        budget: float | None = None,  # maximum API spend of the run in USD; None:
+        # no limit
         batches: bool = False,  # use batches: each call advances them by one step
         samples: int = 1,  # number of draws per question
         shots: int = 0,  # number of solved examples before a question
@@ -381,7 +393,9 @@ class LanguageModelSystem(BaseSystem):
             )
         check_taken(self.model)
         if batches and not the_dialect(self.model.dialect).batch:
-            raise CallError("its dialect takes no batches", self.name, "leave out --batch")
+            raise CallError(
+                "its dialect takes no batches", self.name, "leave out --batch"
+            )
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.0  # USD spent by earlier calls of the run
         self.loaded: Local | None = None
@@ -447,7 +461,9 @@ class LanguageModelSystem(BaseSystem):
         if not self.local:
             return {}
         return {
-            "weights": weights_id(check_here(self.model_on(task), task.settings.offline))
+            "weights": weights_id(
+                check_here(self.model_on(task), task.settings.offline)
+            )
         }
 
     def identity(self, task: Task) -> Identity:
@@ -513,7 +529,10 @@ class LanguageModelSystem(BaseSystem):
         asks = list(self.requests(task, items))
         if not asks:
             return Plan(0, form=self.form_on(task))
-        f, first = forecast(self.model_on(task), asks, task.shape == "clusters"), asks[0]
+        f, first = (
+            forecast(self.model_on(task), asks, task.shape == "clusters"),
+            asks[0],
+        )
         return Plan(
             f.questions,
             f.tokens_in,
@@ -566,7 +585,9 @@ class LanguageModelSystem(BaseSystem):
             self.shots.text(task, self.form_on(task)),
         )
 
-    def _wasted_on(self, task: Task, items: Iterable[Question], store: Replies) -> float:
+    def _wasted_on(
+        self, task: Task, items: Iterable[Question], store: Replies
+    ) -> float:
         "Add up what was paid for questions without an answer, if there is a budget."
         if self.budget is None:
             return 0.0
@@ -578,7 +599,11 @@ class LanguageModelSystem(BaseSystem):
             yield from self._asked(task, items, store)
 
     def _marked(self, task: Task, docs: Sequence[Document]) -> Iterator[Said]:
-        m, form, offline = self.model_on(task), self.form_on(task), task.settings.offline
+        m, form, offline = (
+            self.model_on(task),
+            self.form_on(task),
+            task.settings.offline,
+        )
         if self.local and docs and self.loaded is None:
             self.loaded = load_local(self.model, offline)
         with _store_of(task) as store:
@@ -625,7 +650,9 @@ class LanguageModelSystem(BaseSystem):
                 else:
                     yield answer
             budget = (
-                None if self.budget is None else max(0.0, self.budget - self.spent_before)
+                None
+                if self.budget is None
+                else max(0.0, self.budget - self.spent_before)
             )
             submit_batch(map(attrgetter("ask"), left), m, store, folder, budget)
             if not left:
@@ -672,7 +699,7 @@ def _paid(store: Replies, m: LanguageModel, asks: Iterable[Ask]) -> float:
             paid.append(cost(m, k.reply) or 0.0)
     return sum(paid)
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #634d7d02
 def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
     "Add up the cost in USD of replies that are no answers."
     return sum(
@@ -681,7 +708,7 @@ def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
         if k.reply.finish not in SETTLED
     )
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #f6e6a429
 def _in_store(store: Replies, ask: Ask) -> Reply | None:
     "Return the stored reply to a request, or the failed one of a batch."
     key = ask_key(ask)
@@ -789,7 +816,9 @@ def _decoding_in(entry: Entry, dialect: str) -> Decoding:
     return model_of(entry._replace(data=entry.data | {"dialect": dialect})).decoding
 
 
-def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
+def _speaking(
+    entry: Entry, usual: LanguageModel, new: Mapping[str, Any]
+) -> LanguageModel:
     "Return the model with the decoding that a changed dialect needs."
     if not (name := str(new.get("dialect") or "")):
         return usual
@@ -807,16 +836,18 @@ def _whole_number(value: Any, name: str) -> int:
 def _check_order(order: Any):
     "Raise an error for an unknown order."
     if order not in ORDERS:
-        raise CallError(f"unknown order {order!r}", do="say given, reversed or rotations")
+        raise CallError(
+            f"unknown order {order!r}", do="say given, reversed or rotations"
+        )
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #517f05c4
 def _check_asking(how: dict[str, Any]):
     "Check settings of asking; turn numbers that were given as texts to numbers."
     _check_order(how.get("order", "given"))
     for name in how.keys() & {"samples", "shots"}:
         how[name] = _whole_number(how[name], name)
 
-
+# %% ../../../nbs/models/language/14_systems.ipynb #fd48e3a2
 def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     "Divide changed settings into those of asking, which are checked, and those of the model."
     how: dict[str, Any] = {}
@@ -837,7 +868,9 @@ def _with_own_key(usual: LanguageModel, new: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
-def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
+def make_language_model(
+    entry: Entry, changed: Mapping[str, Any], s: Settings
+) -> System:
     "Make a system from an entry, with settings changed."
     how, new = _divided(changed)
     usual = model_of(entry)

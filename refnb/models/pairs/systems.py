@@ -22,7 +22,10 @@ from refnb.core.types import (
 )
 from ...core.settings import Settings, packaged
 from ...core.runs import RunInfo, prompt_hash
-from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
+from refnb.benchmarks.altentities.questions import (
+    altentities_task,
+    read_altentities_task,
+)
 from ...benchmarks.tasks import Task, find_task, is_task, sample_of
 from ..systems import BaseSystem, Identity, System, variant_name
 from refnb.models.registry import (
@@ -232,7 +235,9 @@ def _refuse_training(base: str, changed: Mapping[str, Any]):
     "Refuse settings that are made when a system is trained."
     for k in changed:
         if k in Recipe.__struct_fields__:
-            raise CallError(f"{k} is a setting of training", base, "give it to refnb train")
+            raise CallError(
+                f"{k} is a setting of training", base, "give it to refnb train"
+            )
     if fixed := {"kind", "model"} & set(changed):
         raise CallError(
             f"{min(fixed)} is fixed when a system is trained",
@@ -252,7 +257,7 @@ def _check_settings(base: str, changed: Mapping[str, Any], trained: bool):
             f"checkpoints are for {', '.join(trained_systems())}",
         )
 
-
+# %% ../../../nbs/models/pairs/06_systems.ipynb #1efe182f
 def _asked_model(
     base: str, usual: PairModel | None, changed: dict, trained: bool
 ) -> PairModel | None:
@@ -264,7 +269,9 @@ def _asked_model(
             )
         return None
     _check_settings(base, changed, trained)
-    return changed_record(usual, changed, "a trained system" if trained else "an encoder")
+    return changed_record(
+        usual, changed, "a trained system" if trained else "an encoder"
+    )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #fb92883a
 def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -294,13 +301,13 @@ def trained_for(task: str) -> list[str]:
         return []
     return [f"{whole.rpartition('/')[0]}/{split}" for split in ("train", "dev")]
 
-
+# %% ../../../nbs/models/pairs/06_systems.ipynb #a5a8e715
 def _seals_of(base: str, part: str, s: Settings) -> Iterator[Path]:
     "Yield the final records of a system's trainings on a task."
     place = Path(s.runs) / "trained" / safe_path(base) / safe_path(part)
     yield from place.glob(f"*/{SEAL}")
 
-
+# %% ../../../nbs/models/pairs/06_systems.ipynb #9f12f987
 def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List the folders with weights of a system (`base`) trained for a task, newest first."
     found: list[Path] = []
@@ -308,7 +315,7 @@ def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
         found += _seals_of(base, part, s)
     return [p.parent for p in _newest_first(found)]
 
-
+# %% ../../../nbs/models/pairs/06_systems.ipynb #8e588303
 def _same_questions(task: str) -> str:
     "Name a task's questions without its setting: in AltEntities, all settings share the same expressions."
     whole = sample_of(task)[0]
@@ -358,7 +365,9 @@ def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
     raise _not_trained(base, task)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d2d7877a
-def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> PairModel:
+def _learnt_model(
+    model: PairModel, settings: dict[str, Any], folder: Path
+) -> PairModel:
     "Return a model with the settings of its training."
     try:
         return _with_settings(model, settings)
@@ -370,7 +379,9 @@ def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> P
         ) from None
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
-def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
+def _with_checkpoint(
+    system: PairSystem, task: str, s: Settings, **changed
+) -> PairSystem:
     "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
     if not system.trained or system.model is None:
         return system
@@ -379,7 +390,9 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
     _check_checkpoint(folder, seal, system.base, task)
     learnt = _learnt_model(system.model, seal.settings, folder)
     return system.having(
-        changed_record(learnt, changed | {"checkpoint": str(folder)}, "a trained system")
+        changed_record(
+            learnt, changed | {"checkpoint": str(folder)}, "a trained system"
+        )
     )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
@@ -411,7 +424,8 @@ def _weighted_model(system: PairSystem) -> PairModel:
         raise CallError(f"{system.base} has no weights")
     if system.trained and not m.checkpoint:
         raise DataError(
-            f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER"
+            f"{system.base} is not trained",
+            do="name a folder with -p checkpoint=FOLDER",
         )
     return m
 
@@ -443,7 +457,7 @@ def _weightless_scorer(
         return Comparing(texts, weights_for(task, questions))
     return WEIGHTLESS[system.base].made(texts)
 
-
+# %% ../../../nbs/models/pairs/06_systems.ipynb #67c0fd47
 def scorer_of(
     system: PairSystem,
     task: str,
@@ -479,7 +493,10 @@ def _pair_answers(
         return
     kind = system.model.kind if system.model else "cosine"
     yield from compared(
-        todo, scorer_of(system, task, questions, s, loaded), _block_of(kind), text_for(kind)
+        todo,
+        scorer_of(system, task, questions, s, loaded),
+        _block_of(kind),
+        text_for(kind),
     )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e

@@ -52,7 +52,14 @@ from refnb.models.pairs.heads import (
     the_trained,
 )
 from .systems import _block_of, _weights_in, pair_settings
-from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
+from refnb.models.training import (
+    Diverged,
+    Entry,
+    Fitted,
+    load_tensors,
+    set_weights,
+    train,
+)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #49744db6
 class Source(NamedTuple):
@@ -179,7 +186,9 @@ def _check_folds(groups: int, k: int):
         )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eb79bca5
-def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
+def _folds_of(
+    questions: Sequence[Question], k: int, seed: int = 0
+) -> list[list[Question]]:
     "Split questions into folds that share neither a document nor a target."
     groups = _bound(questions)
     _check_folds(len(groups), k)
@@ -392,7 +401,7 @@ def _not_printed(x: TrainedSystem, task: str) -> CallError:
         f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}",
     )
 
-
+# %% ../../../nbs/models/pairs/08_trained.ipynb #48938684
 def _printed_cells(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the cells of Table 13 for a system and a task."
     row = _printed_row(x, task)
@@ -401,7 +410,7 @@ def _printed_cells(x: TrainedSystem, task: str) -> dict[str, Any]:
         raise _not_printed(x, task)
     return rows[row]
 
-
+# %% ../../../nbs/models/pairs/08_trained.ipynb #e36c569b
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for a system and a task."
     return {_PRINTED[k]: v for k, v in _printed_cells(x, task).items()}
@@ -682,7 +691,9 @@ def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
     judges = _first_of(source.judges, s, limit)
     files = _file_ids([*source.tasks, *source.judges])
     if limit:
-        source = source._replace(told=f"{source.told}, only the first {limit} of each task")
+        source = source._replace(
+            told=f"{source.told}, only the first {limit} of each task"
+        )
     return source, questions, judges, files
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #3e78771a
@@ -711,7 +722,9 @@ def _check_questions(questions: Sequence[Question], asked: str):
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8abf86b9
 def _learnt_from(what: str | Sequence[Question], s: Settings, limit: int) -> _Data:
     "Return the source, its questions, the held-out questions, and the ids of all."
-    found = _of_tasks(what, s, limit) if isinstance(what, str) else _at_hand(what, limit)
+    found = (
+        _of_tasks(what, s, limit) if isinstance(what, str) else _at_hand(what, limit)
+    )
     source, questions, judges, files = found
     _check_questions(questions, source.asked)
     return (
@@ -794,7 +807,8 @@ def _check_judged(folds: int, judges: Sequence[Question], recipes: Sequence[Reci
 def train_system(
     system: str,  # a name of trained.yaml
     what: str | Sequence[Question],  # a task, several joined by +, or questions
-    folds: int = 5,  # folds of the cross-validation if there is no development set; 0: none
+    folds: int = 5,  # folds of the cross-validation if there is no development set; 0:
+    # none
     grid: str = "",  # recipes to try: full, selected, or such as "lr=1e-5,1e-4"
     limit: int = 0,  # first questions of each task only; 0: all
     s: Settings | None = None,  # settings with the folders of runs and files
@@ -870,7 +884,9 @@ def _write_seal(w: _Work, system: str, source: Source, seal: TrainedSeal):
 # %% ../../../nbs/models/pairs/08_trained.ipynb #33824781
 def _judged_on(w: _Work, source: Source) -> str:
     "Name the held-out data."
-    return f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
+    return (
+        f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
+    )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #5195f4ab
 def _all_of_it(

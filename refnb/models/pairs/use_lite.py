@@ -25,7 +25,9 @@ def _marked_words(text: str) -> list[str]:
     "Split a text into words as in the vocabulary."
     normal = unicodedata.normalize("NFKC", text)
     return (
-        re.findall(f"{MARK}[^{MARK}]*", MARK + normal.replace(" ", MARK)) if normal else []
+        re.findall(f"{MARK}[^{MARK}]*", MARK + normal.replace(" ", MARK))
+        if normal
+        else []
     )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #1aac7614
@@ -39,7 +41,10 @@ class Pieces:
         self.numbers = {
             p: (s or 0.0, i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED
         }
-        self.longest, self.size = max(map(len, self.numbers), default=1), len(vocabulary)
+        self.longest, self.size = (
+            max(map(len, self.numbers), default=1),
+            len(vocabulary),
+        )
         for piece in self.numbers:
             if not piece or MARK in piece[1:]:
                 raise FormatError(
@@ -70,7 +75,9 @@ class Pieces:
         return ids[:limit]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #a4dc69ef
-def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.0) -> tuple[list[int], float]:
+def _best_pieces(
+    word: str, pieces: Pieces, sofar: float = 0.0
+) -> tuple[list[int], float]:
     "Find the best segmentation of a word."
     n, known = len(word), pieces.numbers
     best, came = [sofar] + [0.0] * n, [(0, end - 1) for end in range(n + 1)]
@@ -249,7 +256,9 @@ def _toy_pieces(words: Sequence[str]) -> list[tuple[str, float]]:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #3df1efff
 def _manifest(arrays: Arrays) -> dict:
     "Describe constants as in model.json."
-    weights = [{"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()]
+    weights = [
+        {"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()
+    ]
     return {"weightsManifest": [{"paths": ["group1-shard1of1"], "weights": weights}]}
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
@@ -295,7 +304,9 @@ def _levelled(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
     "Normalize to mean 0 and variance 1, then apply the learned scale and bias."
     x = x - x.mean(-1, keepdims=True)
     return (
-        x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * c[f"{name}layer_norm_scale"]
+        x
+        / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+        * c[f"{name}layer_norm_scale"]
         + c[f"{name}layer_norm_bias"]
     )
 
@@ -323,7 +334,9 @@ def _layer_of(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndar
     "Apply one layer of the transformer."
     residual = _dense(x, c, f"{layer}/dense") if f"{layer}/dense/kernel" in c else x
     y = residual + _attended(_levelled(x, c, f"{layer}/"), seen, c, layer)
-    inner = np.maximum(_dense(_levelled(y, c, f"{layer}/FFN/"), c, f"{layer}/FFN/conv1"), 0)
+    inner = np.maximum(
+        _dense(_levelled(y, c, f"{layer}/FFN/"), c, f"{layer}/FFN/conv1"), 0
+    )
     return y + _dense(inner, c, f"{layer}/FFN/conv2")
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #53b519d9
@@ -401,13 +414,13 @@ def _check_tokens(m: PairModel):
             do="say tokens=128 or less",
         )
 
-
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #11a3bd60
 def _read_pieces(folder: Path) -> Pieces:
     "Read the vocabulary of a graph."
     file = folder / "vocab.json"
     return Pieces(_decoded(file, list[tuple[str, float | None]]), str(file))
 
-
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #01d10f1d
 def load_lite(m: PairModel, offline: bool = True) -> UseLite:
     "Load the Universal Sentence Encoder Lite; `offline` makes no difference, as refnb never downloads it."
     _check_tokens(m)

@@ -66,7 +66,11 @@ class PublishedSystem(BaseSystem):
 
     def identity(self, task: Task) -> Identity:
         return Identity(
-            {"form": self.record.form, "drop": self.record.drop, "file": self.record.file}
+            {
+                "form": self.record.form,
+                "drop": self.record.drop,
+                "file": self.record.file,
+            }
         )
 
     def lacks(self, task: Task) -> str:

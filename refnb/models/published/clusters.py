@@ -19,7 +19,13 @@ from ...metrics.windows import pair
 from ...benchmarks.bookcoref.books import SPLIT
 from ...benchmarks.tasks import Task, find_task
 from ..systems import CLUSTERS, BaseSystem, Identity, System
-from ..registry import Entry, entries_of, find_system, record_of, refuse_settings
+from refnb.models.registry import (
+    Entry,
+    entries_of,
+    find_system,
+    record_of,
+    refuse_settings,
+)
 from ..running import run
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3c06fc96
@@ -33,7 +39,9 @@ class PublishedClusters(Record):
 def _set_of(file: str) -> str:
     "Return the name of the set of upstream files, for `refnb fetch`."
     return next(
-        n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n)
+        n
+        for n in ("bookcoref", "bookcoref-large")
+        if upstream_files()[file] in files_of(n)
     )
 
 
@@ -102,7 +110,9 @@ def make_published_clusters(
 def _check_released(system: str, known: Mapping[str, Entry]):
     "Raise an error for a released system that there is not."
     if system.startswith("published/") and system not in known:
-        raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
+        raise CallError(
+            f"unknown coreference system {system!r}", do=nearest(system, known)
+        )
 
 
 def lacks_file(system: str, task: str, s: Settings) -> str:

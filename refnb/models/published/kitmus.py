@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 from ...core.types import Answer, CallError, Question, nearest
 from ...core.settings import Settings, load_settings
 from ...core.upstream import UpstreamFile, files_of, get, where
-from ...core.runs import Run, find_summaries, places_of_summaries, read_summary, run_hash
+from refnb.core.runs import (
+    Run,
+    find_summaries,
+    places_of_summaries,
+    read_summary,
+    run_hash,
+)
 from ...metrics.antecedents import Links
 from ...benchmarks.tasks import Task, find_task
 from ...benchmarks.kitmus.tasks import task_name
@@ -43,7 +49,7 @@ class Predicted(NamedTuple):
     def system(self) -> str:
         return f"published/{self.model}/run-{self.run}"
 
-
+# %% ../../../nbs/models/published/02_kitmus.ipynb #b77e08a9
 _SHAPE = re.compile(
     r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)"
 )
@@ -55,7 +61,7 @@ def _predicted(f: UpstreamFile) -> Predicted | None:
         return None
     return Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f)
 
-
+# %% ../../../nbs/models/published/02_kitmus.ipynb #0c97aada
 @cache
 def predicted_files() -> list[Predicted]:
     "List all files of predictions of the release, downloaded or not."
@@ -142,7 +148,9 @@ class PublishedLinks(BaseSystem):
         return write_link_summary(run, task)
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #aa473c99
-def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
+def make_published_kitmus(
+    entry: Entry, changed: Mapping[str, Any], s: Settings
+) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
     return PublishedLinks(entry.name, entry.data.get("title", entry.name), s)
@@ -173,12 +181,14 @@ def _summary_of(name: str, task: str, s: Settings) -> Path | None:
             return path
     return None
 
-
+# %% ../../../nbs/models/published/02_kitmus.ipynb #11ac0c9b
 def _run_name(p: Predicted, task: str, s: Settings) -> str:
     "Name the run of a file's system on a task, with its hash."
-    return f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
+    return (
+        f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
+    )
 
-
+# %% ../../../nbs/models/published/02_kitmus.ipynb #3465aa52
 def kitmus_scores(model: str, task: str, s: Settings | None = None) -> Scored:
     "Read the scores of a system, by its name in the release's folders, on a task from committed summaries, run by run."
     s, files = s or load_settings(), runs_of(model, task)

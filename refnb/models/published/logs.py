@@ -39,7 +39,8 @@ class Asked(Record):
     form: str  # prompt form, which defines how a reply is read
     reading: Mode  # tolerant or released
     drop: str  # characters removed from a reply before reading
-    sizes: tuple[int, ...] = ()  # number of tokens of each option, if options were scored
+    # number of tokens of each option, if options were scored
+    sizes: tuple[int, ...] = ()
 
 # %% ../../../nbs/models/published/03_logs.ipynb #f2f804e2
 class Sample(NamedTuple):
@@ -83,14 +84,16 @@ def _plain(content: Any) -> str:
     "Return the text of a message: a string, or its text parts."
     if isinstance(content, str):
         return content
-    return "".join(part.get("text", "") for part in content if part.get("type") == "text")
+    return "".join(
+        part.get("text", "") for part in content if part.get("type") == "text"
+    )
 
 # %% ../../../nbs/models/published/03_logs.ipynb #0d02a993
 def _tokens_in(u: Mapping[str, Any], written: int) -> int:
     "Count the input tokens, with those from a cache, which only the total includes."
     return max(u.get("input_tokens", 0), u.get("total_tokens", 0) - written)
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #4cae70ec
 def _used(out: Mapping[str, Any]) -> Usage | None:
     "Read tokens and time of a reply; cached tokens count as input."
     if not (u := out.get("usage")):
@@ -104,7 +107,7 @@ def _used(out: Mapping[str, Any]) -> Usage | None:
         tokens_reasoning=u.get("reasoning_tokens") or 0,
     )
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #40c09923
 def _inspect_sample(x: Mapping[str, Any], where: str) -> Sample:
     "Read a sample of inspect_ai."
     out, id_ = x.get("output") or {}, str(x["id"])
@@ -132,7 +135,7 @@ def _check_size(z: zipfile.ZipFile, path: Path):
     if sum(map(attrgetter("file_size"), z.infolist())) > _MOST:
         raise FormatError(f"unpacks to over {_MOST:,} bytes", str(path))
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #b65ef047
 def _packed_samples(z: zipfile.ZipFile) -> list[Any]:
     "Read the samples in an archive."
     samples = []
@@ -141,7 +144,7 @@ def _packed_samples(z: zipfile.ZipFile) -> list[Any]:
             samples.append(json.loads(z.read(n)))
     return samples
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #eab7c539
 def _packed_log(z: zipfile.ZipFile) -> dict[str, Any]:
     "Read the header of an archive, or its start if it is truncated, and the samples."
     whole = "header.json" in z.namelist()
@@ -206,13 +209,13 @@ def _results_beside(path: Path) -> dict[str, Any]:
     )
     return json.loads(read_bytes(beside)) if beside.exists() else {}
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #1b01e3ad
 def _harness_model(about: Mapping[str, Any], path: Path) -> str:
     "Name the model of the harness: of a path the last part; without results, the folder."
     model = about.get("model_name") or path.resolve().parent.name
     return Path(model).name if "/" in model[:2] else model
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #9ca5e700
 def _harness_samples(path: Path) -> list[Sample]:
     "Read all samples in a file of the harness."
     samples: list[Sample] = []
@@ -220,7 +223,7 @@ def _harness_samples(path: Path) -> list[Sample]:
         samples.append(_harness_sample(json.loads(line), str(path)))
     return samples
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #49650563
 def read_harness(path: Path) -> Log:
     "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
     about = _results_beside(path)
@@ -243,7 +246,7 @@ def _unreadable(tool: str, path: Path, e: Exception) -> FormatError:
         f"cannot be read ({type(e).__name__}: {e})", str(path), f"it should be {what}"
     )
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #4652e2c0
 def read_log(tool: str, path: Path) -> Log:
     "Read a log of a tool, inspect or harness."
     try:
@@ -300,7 +303,7 @@ def _log_name(tool: str, model: str) -> str:
     "Name a log's system by tool and model, without characters that a name cannot have."
     return f"{tool}/{re.sub(r'[^A-Za-z0-9._:/+-]+', '_', model).strip('/') or 'model'}"
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #43c1b434
 _RUN_THEM = "run the missing questions with the other tool, and name the new log"
 
 
@@ -312,7 +315,7 @@ def _said(x: Sample | None, q: Question) -> Answer | Failure:
         return Failure(q.id, "without answer", x.error, _RUN_THEM)
     return answer_in(x, q)
 
-
+# %% ../../../nbs/models/published/03_logs.ipynb #a21313cb
 def _others(strange: Sequence[str], samples: Mapping[str, Sample], task: Task) -> str:
     "Describe questions of a log that are not the task's."
     return (
@@ -341,7 +344,11 @@ class LogSystem(BaseSystem):
         if not self.log.samples:
             return {}
         first = self.log.samples[0].asked
-        return {"form": first.form, "reading": first.reading, "order": self._order(task)}
+        return {
+            "form": first.form,
+            "reading": first.reading,
+            "order": self._order(task),
+        }
 
     def identity(self, task: Task) -> Identity:
         log = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
@@ -369,7 +376,9 @@ class LogSystem(BaseSystem):
         "Refuse questions that the task does not have, and questions that appear twice."
         if strange := sorted(samples.keys() - set(task.ids)):
             raise DataError(
-                _others(strange, samples, task), str(self.path), "name the exported task"
+                _others(strange, samples, task),
+                str(self.path),
+                "name the exported task",
             )
         self._check_once()
 
@@ -382,7 +391,9 @@ class LogSystem(BaseSystem):
                 "run one epoch, with one filter",
             )
 
-    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer | Failure]:
+    def answer(
+        self, task: Task, items: Sequence[Question]
+    ) -> Iterator[Answer | Failure]:
         samples = self._samples()
         self._check(task, samples)
         for q in items:

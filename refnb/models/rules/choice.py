@@ -40,7 +40,7 @@ def _noted(q: Question, field: str) -> int:
         )
     return int(at)
 
-
+# %% ../../../nbs/models/rules/00_choice.ipynb #19051d6a
 def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
     "Make the system that follows a rule."
 

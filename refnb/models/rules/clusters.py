@@ -17,17 +17,17 @@ def _plain(text: str, fold: bool) -> str:
     text = "".join(text.split())
     return text.casefold() if fold else text
 
-
+# %% ../../../nbs/models/rules/01_clusters.ipynb #94329148
 def _keys(names: Iterable[str], fold: bool) -> dict[str, str]:
     "Return the names by their text without spaces."
     return {key: n for n in names if (key := _plain(n, fold))}
 
-
+# %% ../../../nbs/models/rules/01_clusters.ipynb #5075ab4f
 def _beginnings(keys: Iterable[str]) -> set[str]:
     "Return all beginnings of some texts."
     return set(chain.from_iterable(map(accumulate, keys)))
 
-
+# %% ../../../nbs/models/rules/01_clusters.ipynb #62039b47
 def occurrences(
     tokens: list[str], names: Iterable[str], fold: bool = False
 ) -> dict[str, list[Span]]:

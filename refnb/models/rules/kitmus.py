@@ -40,36 +40,38 @@ def _pronoun(q: Question) -> tuple[int, int]:
         raise DataError("marks no pronoun", f"question {q.id}")
     return q.chars
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #1d142b26
 def _pronoun_text(q: Question) -> str:
     "Return the pronoun as the text has it."
     start, end = _pronoun(q)
     return q.text[start:end]
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #57939984
 def _starts(name: str, text: str) -> list[int]:
     "List the positions of a name in a text, as a word."
-    return list(map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)))
+    return list(
+        map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text))
+    )
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #52e0b155
 def _at(q: Question, name: str, last: bool = False) -> int:
     "Return the position of a name in the text before the pronoun, first or last; -1 if missing."
     found = _starts(name, q.text[: _pronoun(q)[0]])
     return -1 if not found else found[-1] if last else found[0]
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #0e5d8a93
 def _places(q: Question, last: bool = False) -> list[int]:
     return [_at(q, n, last) for n in _names(q)]
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #d9d23095
 def first_mention(q: Question) -> Answer:
     return _chosen(q, list(map(neg, _places(q))))
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #ee93533d
 def last_mention(q: Question) -> Answer:
     return _chosen(q, _places(q))
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #48ea8245
 def most_recent(q: Question) -> Answer:
     return _chosen(q, _places(q, last=True))
 
@@ -81,11 +83,11 @@ def _own_words(q: Question, name: str) -> set[str]:
             return _words(text) - {name.lower()}
     return set()
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #abdcb105
 def _names_one(q: Question, text: str) -> bool:
     return any(_starts(name, text) for name in _names(q))
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #d87ffec3
 def _free_sentences(q: Question) -> list[set[str]]:
     "List the words of each sentence without a name or the pronoun."
     pronoun = _pronoun_text(q)
@@ -95,7 +97,7 @@ def _free_sentences(q: Question) -> list[set[str]]:
         if pronoun not in text.split() and not _names_one(q, text)
     ]
 
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #d3f88815
 def _pronoun_sentence(q: Question) -> set[str]:
     "Return the words of the pronoun's sentence."
     start, _ = _pronoun(q)
@@ -115,7 +117,9 @@ def _telling_words(q: Question) -> list[set[str]]:
 def _about_names(q: Question) -> list[set[str]]:
     "Return the words of the background of each name: of free sentences with a word that only this name's own has."
     free = _free_sentences(q)
-    return [set[str]().union(*filter(own.intersection, free)) for own in _telling_words(q)]
+    return [
+        set[str]().union(*filter(own.intersection, free)) for own in _telling_words(q)
+    ]
 
 
 def overlap(q: Question) -> Answer:

@@ -34,7 +34,7 @@ def shared_mentions(m: Matched) -> Counter[tuple[int, int]]:
         (p, g) for s, g in m.gold.items() if (p := m.predicted.get(s)) is not None
     )
 
-
+# %% ../../../nbs/results/pages/02_book_view.ipynb #904169cf
 def aligned(
     shared: Mapping[tuple[int, int], int],  # of `shared_mentions`
 ) -> dict[int, int]:  # predicted cluster -> gold cluster, if they share a mention
@@ -45,7 +45,7 @@ def aligned(
             best[p] = g
     return best
 
-
+# %% ../../../nbs/results/pages/02_book_view.ipynb #9ad55c2c
 def largest_pieces(
     shared: Mapping[tuple[int, int], int],  # of `shared_mentions`
     character: Mapping[int, int],  # of `aligned`
@@ -80,14 +80,17 @@ class Cast(NamedTuple):
     "The characters of a page, the most mentioned first."
 
     names: list[str]  # what they are called
-    rows: list[list[int]]  # by side: the character of each cluster; -1: it has no mention
+    # by side: the character of each cluster; -1: it has no mention
+    rows: list[list[int]]
     sizes: list[list[int]]  # by side: mentions of each character
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a4f033b1
 _Owner = tuple[int, int]  # a side, and a cluster of it
 
 
-def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[list[_Owner]]:
+def _owners(
+    sides: Sequence[Document], character: Mapping[int, int]
+) -> list[list[_Owner]]:
     "Name for each cluster of each side the cluster whose character it is."
     out = [[(0, i) for i in range(len(sides[0].clusters))]]
 
@@ -225,12 +228,12 @@ def _shown(token: str) -> str:
         return ""
     return plain(token, 200).replace(" ", "\u00a0")
 
-
+# %% ../../../nbs/results/pages/02_book_view.ipynb #c75d5ba8
 def _in_order(d: Document) -> list[tuple[Span, int]]:
     "List the mentions in the order of the text, each with its cluster."
     return sorted((s, i) for i, c in enumerate(d.clusters) for s in c)
 
-
+# %% ../../../nbs/results/pages/02_book_view.ipynb #b75a20e3
 def _packed(d: Document, states: Mapping[Span, int]) -> list[int]:
     "Mentions in the order of the text, four numbers each: step, width, cluster, state."
     out, last = [], 0
@@ -239,7 +242,7 @@ def _packed(d: Document, states: Mapping[Span, int]) -> list[int]:
         last = start
     return out
 
-
+# %% ../../../nbs/results/pages/02_book_view.ipynb #2230aac2
 def _steps(counted: Mapping[int, int]) -> list[int]:
     "Numbers along the text, two numbers each: step, how many."
     out, last = [], 0
@@ -260,7 +263,8 @@ def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     character = aligned(shared)
     largest = largest_pieces(shared, character)
     return character, {
-        s: state_of(s, m, character, largest) for s in m.gold.keys() | m.predicted.keys()
+        s: state_of(s, m, character, largest)
+        for s in m.gold.keys() | m.predicted.keys()
     }
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #1690ce6b
@@ -270,7 +274,9 @@ def _nodes(cast: Cast) -> list[int]:
     return [row for row, n in enumerate(most[:NODES]) if n > 1]
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #741081c6
-def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict[str, Any]:
+def _network(
+    places: Sequence[Sequence[Place]], d: Document, cast: Cast
+) -> dict[str, Any]:
     "Collect the network of the most mentioned characters: where they are drawn, and by side who meets whom."
     nodes, starts = _nodes(cast), sentence_starts(d)
     met: Counter[tuple[int, int]] = Counter()
@@ -344,7 +350,11 @@ def _title(books: Sequence[Mapping[str, Any]]) -> str:
 
 def _book_page(books: Sequence[Mapping[str, Any]]) -> str:
     "Books as one file."
-    about = {"books": list(map(itemgetter("title"), books)), "first": 0, "before": BEFORE}
+    about = {
+        "books": list(map(itemgetter("title"), books)),
+        "first": 0,
+        "before": BEFORE,
+    }
     data = [_script("about", about)]
     for i, book in enumerate(books):
         data.append(_script(f"d{i}", book))
@@ -460,7 +470,9 @@ def _view_of_run(r: Run, other: Run | str | Path | None, s: Settings) -> BookVie
     def shown(d: Document) -> dict[str, Any]:
         if d.doc_key not in gold:
             return book_data(d, labels=(r.info.system,))
-        return book_data(gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system))
+        return book_data(
+            gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system)
+        )
 
     return BookView(list(map(shown, mine)))
 
@@ -483,7 +495,9 @@ def _view_of(
 ) -> View | BookView:
     "Find out what is to be shown."
     if not isinstance(what, Run) and Path(what).is_file():
-        return _view_of_file(Path(what), other.folder if isinstance(other, Run) else other)
+        return _view_of_file(
+            Path(what), other.folder if isinstance(other, Run) else other
+        )
     run = _named_run(what, s)
     if _is_of_documents(run):
         return _view_of_run(run, other, s)

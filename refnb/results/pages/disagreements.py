@@ -41,7 +41,8 @@ class Readings(NamedTuple):
 
     docs: list[Document]
     owners: list[dict[Span, int]]  # chain of each mention
-    first: list[dict[int, int]]  # by reading: the first reading's chain for each of its own
+    # by reading: the first reading's chain for each of its own
+    first: list[dict[int, int]]
     # of each mention: right where all agree; missed: somebody has none
     states: dict[Span, State]
 
@@ -54,7 +55,9 @@ def _state_of(
         f.get(o[s], -1 - k) if s in o else None
         for k, (o, f) in enumerate(zip(owners, first))
     }
-    return "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
+    return (
+        "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
+    )
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #1d15489d
 def readings(docs: Sequence[Document]) -> Readings:
@@ -125,7 +128,10 @@ def _grid(r: Readings, most: int) -> tuple[str, int]:
     starts = _rows(text)
     rows = _differing_rows(r, starts)
     boxes = [_boxes(r, k, starts) for k in range(len(r.docs))]
-    ends = [*starts[1:], text.size or 1 + max(map(attrgetter("end"), r.states), default=-1)]
+    ends = [
+        *starts[1:],
+        text.size or 1 + max(map(attrgetter("end"), r.states), default=-1),
+    ]
     cells = ""
     for n in rows[:most]:
         tokens = window_tokens(text, starts[n], ends[n])
@@ -160,7 +166,9 @@ def _pair_row(p: PairAgreement) -> dict[str, str]:
 def agreement_rows(a: ChainAgreement) -> list[dict[str, str]]:
     "Write agreement as rows of text: percent, with intervals where there are any."
     every = (
-        {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}
+        {"annotators": "all"}
+        | dict.fromkeys(MEASURES, "")
+        | {"alpha": _percent(a.alpha)}
     )
     return [*map(_pair_row, a.pairs), every]
 
@@ -212,7 +220,9 @@ def _how_many(n: int, most: int) -> str:
     )
 
 
-def _document_part(key: str, by: dict[str, Document], ties: list[Tie], most: int) -> str:
+def _document_part(
+    key: str, by: dict[str, Document], ties: list[Tie], most: int
+) -> str:
     "Write a document's part of the page: the sentences that annotators read differently, side by side, and its ties."
     cells, n = _grid(readings(list(by.values())), most)
     heads = "".join(f"<b>{html.escape(plain(who, 60))}</b>" for who in by)
@@ -230,7 +240,7 @@ def _head() -> str:
         f'<meta name="referrer" content="no-referrer"><title>Disagreements</title><style>{_CSS}</style>'
     )
 
-
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #f933db50
 def disagreement_page(
     versions: Versions,  # of `aligned_versions`
     agreement: ChainAgreement,  # of `chain_agreement`

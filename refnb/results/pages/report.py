@@ -70,12 +70,12 @@ def _reasons(o: Any) -> dict[str, str]:
     "Map the questions without a choice to why nothing was chosen."
     return {i: r for i, r in zip(o.id, o.reason, strict=True) if isinstance(r, str)}
 
-
+# %% ../../../nbs/results/pages/03_report.ipynb #02a126f7
 def _first_choices(answers: Mapping[str, Any]) -> dict[str, int]:
     "Map the questions to the first option that was chosen, if one was."
     return {i: a.chosen[0] for i, a in answers.items() if a.chosen}
 
-
+# %% ../../../nbs/results/pages/03_report.ipynb #e61780d7
 def _of_outcomes(
     info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float | None, seconds: float
 ) -> Entry:
@@ -116,7 +116,7 @@ def _seconds_of(summary: Summary) -> float:
     "Return the seconds of a processor that a run took, as far as its summary has them."
     return float(summary.cost.get("cpu_seconds", 0.0))
 
-
+# %% ../../../nbs/results/pages/03_report.ipynb #18c75a37
 def _of_counts(summary: Summary) -> Entry | None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
     setting = next(chain.from_iterable(summary.counts.values()), "")
@@ -237,9 +237,13 @@ def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
     "Rank runs over the same questions."
     first = next(iter(named.values()))
     ids = list(first.credit)
-    values = np.array([list(map(x.credit.__getitem__, ids)) for x in named.values()], float)
+    values = np.array(
+        [list(map(x.credit.__getitem__, ids)) for x in named.values()], float
+    )
     c = Credits(tuple(named), values, tuple(map(first.clusters.__getitem__, ids)))
-    return Board(first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed))
+    return Board(
+        first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed)
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #1aba2afc
 def _asked(x: Entry) -> tuple:
@@ -432,7 +436,7 @@ def _heads(metric: str) -> list[str]:
         "run",
     ]
 
-
+# %% ../../../nbs/results/pages/03_report.ipynb #683bfb6b
 def ranking_table(b: Board) -> str:
     "Write a board as a table."
     rows = [_ranking_row(r, b.entries[r.system]) for r in b.ranked]
@@ -556,7 +560,9 @@ def _dot(a: _Axes, r: Ranked, cost: float, unit: str) -> str:
 def _dots(a: _Axes, b: Board, known: Mapping[str, float], unit: str) -> str:
     "Draw all systems with a known cost, the best last, above the others."
     return "".join(
-        _dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known
+        _dot(a, r, known[r.system], unit)
+        for r in reversed(b.ranked)
+        if r.system in known
     )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
@@ -604,13 +610,17 @@ def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
     if not rows:
         return "<p>No two benchmarks have a system in common.</p>"
     return _table(
-        ["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4)
+        ["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""],
+        rows,
+        (2, 3, 4),
     )
 
 
 def _alike(taus: Mapping[tuple[str, str], Tau]) -> str:
     "Write the part of the page that compares rankings."
-    return f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(taus)}</section>"
+    return (
+        f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(taus)}</section>"
+    )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ca8a50a6
 def _button(id: str, board: int, item: int) -> str:
@@ -618,7 +628,9 @@ def _button(id: str, board: int, item: int) -> str:
     return f'<button type="button" data-board="{board}" data-item="{item}">{_e(id, 60)}</button>'
 
 # %% ../../../nbs/results/pages/03_report.ipynb #0e92b46c
-def items_list(b: Board, ids: Sequence[str], title: str, at: int, most: int = 100) -> str:
+def items_list(
+    b: Board, ids: Sequence[str], title: str, at: int, most: int = 100
+) -> str:
     "Write ids as buttons that lead to the comparison, question by question."
     if not ids:
         return f"<p>{title}: none</p>"
@@ -754,7 +766,9 @@ def _as_json(b: Board) -> dict[str, Any]:
 class Report:
     "Rankings of a folder of runs: `.boards`, `.taus`, `.left`, `.write(path)`, `.frame()`."
 
-    def __init__(self, boards: list[Board], left: Sequence[LeftOut] = (), seed: int = 0):
+    def __init__(
+        self, boards: list[Board], left: Sequence[LeftOut] = (), seed: int = 0
+    ):
         self.boards, self.left, self.taus = boards, list(left), rank_alike(boards, seed)
 
     def __repr__(self):

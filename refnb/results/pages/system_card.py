@@ -89,7 +89,7 @@ def _to_know(scores: Scores, several: Sampled | None) -> str:
     agreement = sampled_words(several) if several else ""
     return "; ".join(filter(None, (scores.warning, agreement)))
 
-
+# %% ../../../nbs/results/pages/01_system_card.ipynb #156d23a2
 def _line_of(r: Run, s: Settings | None = None) -> Line:
     "State what a sealed run comes to."
     o = as_outcomes(r, s)
@@ -128,7 +128,7 @@ def _stopped(r: Run, task: str) -> Line:
         reason="it stopped before the end; the same command goes on",
     )
 
-
+# %% ../../../nbs/results/pages/01_system_card.ipynb #44b40fff
 def _asked(
     system: Any,
     task: str,
@@ -152,7 +152,8 @@ def _who_is_asked(system: str, s: Settings, settings: dict[str, Any]) -> Any:
     who: Any = find_system(system, s, **settings)
     if getattr(who, "partial", False):
         raise CallError(
-            f"{system} is a file of released answers", do=f"it answers {who.answers} alone"
+            f"{system} is a file of released answers",
+            do=f"it answers {who.answers} alone",
         )
     return who
 
@@ -162,11 +163,11 @@ def run_all(
     n: int | float = 0,  # questions of each task; below 1: such a share of them; 0: all
     s: Settings | None = None,  # where runs and reports are
     sample: bool = False,  # refnb's own questions in place of the benchmarks'
-    budget: float | None = None,  # maximum API spend in USD for all of it, over all calls;
-    # None: no limit
+    budget: float | None = None,  # maximum API spend in USD for all of it,
+    # over all calls; None: no limit
     say: Callable[[str], None] = lambda line: None,  # told of each task
-    progress: Callable[[int, int], None] | None = None,  # called with how many of a task
-    # are answered, and how many there are
+    progress: Callable[[int, int], None] | None = None,  # called with how many of a
+    # task are answered, and how many there are
     **settings,  # single settings of the system
 ) -> SystemCard:  # written to reports/systems as well
     """Ask a system everything.
@@ -219,14 +220,14 @@ def _percent(x: float | None) -> str:
     "Write a fraction in percent; nothing where there is none."
     return "" if x is None else f"{100 * x:.1f}"
 
-
+# %% ../../../nbs/results/pages/01_system_card.ipynb #ce2de45a
 def _price(x: Line) -> str:
     "Write what a run cost in USD; nothing where nothing was asked."
     if x.usd is None:
         return "unknown"
     return f"{x.usd:.4g}" if x.n else ""
 
-
+# %% ../../../nbs/results/pages/01_system_card.ipynb #ffec7bf3
 def _card_row(x: Line) -> dict[str, Any]:
     "Make a line of a card a row of its table."
     return {

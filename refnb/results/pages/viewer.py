@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 import pandas as pd
-from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
+from refnb.core.types import (
+    Answer,
+    DataError,
+    Option,
+    Question,
+    Record,
+    Usage,
+    safe_path,
+)
 from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.choice_files import read_questions
@@ -32,7 +40,9 @@ from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 def _name_and_hash(named: str) -> tuple[str, str]:
     "Split system@hash; a system's address has an @ too, with something else behind it."
     system, at, hash_ = named.rpartition("@")
-    return (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
+    return (
+        (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #61deb25c
 def _runs_in(folder: Path, hash_: str) -> list[Run]:
@@ -87,15 +97,17 @@ def _no_questions(run: Run) -> DataError:
         "give them as questions=",
     )
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #fec843b6
 def _check_fetched(task: str, s: Settings):
     "Refuse a task of questions whose files are not here."
     if the_card(task).shape == "choice" and not task_is_here(task, s):
         raise DataError(
-            "its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}"
+            "its files are not here",
+            task,
+            f"refnb fetch {' '.join(the_card(task).inputs)}",
         )
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #d5eca0f0
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
@@ -178,12 +190,12 @@ def _exact_usage(u: Usage) -> Usage:
     "Write seconds and dollars as JSON can hold them."
     return u.changed(seconds=_exact(u.seconds), usd=_exact(u.usd))
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #8e9b37fd
 def _verdict_on(earned: float | None) -> str:
     "Name what an answer earned."
     return "right" if earned == 1 else "tie" if earned else "wrong"
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #bbd48aff
 def _said(q: Question, a: Answer | None, sealed: bool) -> Said:
     "The verdict on an answer, and the answer."
     if a is None:
@@ -245,7 +257,8 @@ class ViewData(Record, omit_defaults=False):
     questions: tuple[Shown, ...]  # of the first run, in order
     texts: tuple[str, ...]  # each once
     fields: tuple[Field, ...]  # in the order of the questions' values
-    only: tuple[int, int] = (0, 0)  # questions that only the first, only the second run has
+    # questions that only the first, only the second run has
+    only: tuple[int, int] = (0, 0)
     unlike: int = 0  # ids that both have, with other options or another text
     # of accuracy, first minus second, on what both answered
     difference: Difference | None = None
@@ -293,7 +306,11 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
 
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
-    return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
+    return (
+        q.doc_key,
+        len(q.options),
+        *(_exact(q.meta.get(f.name)) for f in fields[2:]),
+    )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #d532799b
 def _told(x: Any) -> str:
@@ -375,7 +392,7 @@ class _Side(NamedTuple):
     answers: dict[str, Answer]
     outcomes: pd.DataFrame
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #30845ad2
 def _side(x: Run | str | Path, questions: _Given, s: Settings) -> _Side:
     run = _named_run(x, s)
     qs = _run_questions(run, questions, s)
@@ -387,7 +404,7 @@ def _side(x: Run | str | Path, questions: _Given, s: Settings) -> _Side:
         outcomes(qs, answers, f"run {run.info.system} on {run.info.task}"),
     )
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #56182f6d
 def _ran(x: _Side) -> Ran:
     "How a run did."
     usages = list(filter(None, map(attrgetter("usage"), x.answers.values())))
@@ -413,7 +430,7 @@ def _asked_alike(a: Question, b: Question | None) -> bool:
         b.right,
     )
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #1e7482ab
 def _nothing_shared(a: _Side, b: _Side) -> DataError:
     "Make the error of two runs that were not asked the same."
     return DataError(
@@ -422,7 +439,7 @@ def _nothing_shared(a: _Side, b: _Side) -> DataError:
         "give two runs on the same questions",
     )
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #a3625932
 def _shared(a: _Side, b: _Side) -> set[str]:
     "The ids under which both runs were asked the same."
     both = {i for i, q in a.questions.items() if _asked_alike(q, b.questions.get(i))}
@@ -430,17 +447,17 @@ def _shared(a: _Side, b: _Side) -> set[str]:
         raise _nothing_shared(a, b)
     return both
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #186d7300
 def _counted(x: _Side, ids: set[str]) -> set[str]:
     "Choose the questions that count for a run: all of a complete one, the answered ones of an open one."
     return ids if x.run.sealed else ids & x.answers.keys()
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #a3f2b201
 def _outcomes_on(ids: set[str], x: _Side) -> pd.DataFrame:
     "Choose a run's outcomes on some questions."
     return x.outcomes[x.outcomes.id.isin(ids)]
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #91953388
 def _difference(a: _Side, b: _Side, both: set[str]) -> Difference | None:
     "First minus second, on what counts for both."
     ids = _counted(b, _counted(a, both))
@@ -464,9 +481,19 @@ def _shown(
         for k, x in enumerate(sides)
     ]
     text = texts.add(q.text) if q.text else -1
-    chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
+    chars = q.chars and (
+        texts.place(q.text, q.chars[0]),
+        texts.place(q.text, q.chars[1]),
+    )
     return Shown(
-        q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars
+        q.id,
+        q.doc_key,
+        text,
+        q.options,
+        q.right,
+        tuple(told),
+        _values(q, fields),
+        chars,
     )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e260e4a0
@@ -492,7 +519,9 @@ def _view_data(
     sides = [_side(x, questions, s) for x in (run, other) if x is not None and x != ""]
     first, second, texts = sides[0], sides[-1], _Texts()
     both, fields = _shared(first, second), _fields(list(first.questions.values()))
-    shown = tuple(_shown(q, sides, both, fields, texts) for q in first.questions.values())
+    shown = tuple(
+        _shown(q, sides, both, fields, texts) for q in first.questions.values()
+    )
     return ViewData(
         tuple(map(_ran, sides)),
         shown,
@@ -511,7 +540,7 @@ def _holds(told: str, value: str) -> bool:
     in_data = json.dumps(value)[1:-1].replace("<", "\\u003c")
     return in_data in told or html.escape(value) in told
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #8a8ba9d3
 def _holds_key(name: str) -> DataError:
     "Make the error of a page that would give a key away."
     return DataError(
@@ -520,7 +549,7 @@ def _holds_key(name: str) -> DataError:
         "take it out of the settings or the prompt, and get a new key",
     )
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #cf3b5309
 def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     "Refuse what holds a key."
     for name, value in env.items():
@@ -530,7 +559,7 @@ def _without_secrets(told: str, env: Mapping[str, str]) -> str:
             raise _holds_key(name)
     return told
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #9573cfd5
 def _title(data: ViewData) -> str:
     return plain(
         " against ".join(dict.fromkeys(r.system for r in data.runs))
@@ -538,7 +567,7 @@ def _title(data: ViewData) -> str:
         160,
     )
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #3ebd4452
 def _page(data: ViewData) -> str:
     "Runs as one file."
     return data_page(
@@ -556,16 +585,16 @@ ROWS, ROOM = 20, 60_000
 def _e(text: str, limit: int = 80) -> str:
     return html.escape(plain(" ".join(text.split()), limit))
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #f68d02f7
 def _units(text: bytes, start: int, end: int) -> str:
     "Cut out a piece of a text of UTF-16, by its units, as a browser does."
     return text[2 * max(0, start) : 2 * end].decode("utf-16-le", "replace")
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #8a6a9871
 def _names(q: Shown, at: Iterable[int]) -> str:
     return ", ".join(f"{_e(q.options[i].name, 60)}" for i in list(at)[:4]) or "none"
 
-
+# %% ../../../nbs/results/pages/00_viewer.ipynb #e58f8bda
 def _around(q: Shown, texts: tuple[str, ...], width: int = 200) -> tuple[str, str, str]:
     "Some of the text before the mention, the mention, and some after it."
     if q.text < 0:
@@ -694,7 +723,9 @@ def _table(data: ViewData) -> str:
 class Frame:
     "A page inside a notebook."
 
-    def __init__(self, page: str, height: int = 720, title: str = "questions and answers"):
+    def __init__(
+        self, page: str, height: int = 720, title: str = "questions and answers"
+    ):
         "Keep a page's HTML, the height in pixels of its frame, and what a screen reader calls it."
         self.page, self.height, self.title = page, height, title
 

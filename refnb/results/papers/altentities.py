@@ -79,7 +79,9 @@ def _check_task(task: str):
     "Refuse what is neither a split of AltEntities nor the sample."
     known = list(map("altentities/{}".format, SPLITS))
     if task not in known:
-        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+        raise CallError(
+            f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK])
+        )
 
 
 def columns_of(task: str) -> _Columns:
@@ -96,7 +98,9 @@ def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
     systems can answer: each domain, in the paper's words, has a task, and the domain if the task has several."""
     the_setting(setting, "books")
     if task == SAMPLE_TASK:
-        return {paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)}
+        return {
+            paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)
+        }
     return {
         c.split(" / ")[0]: at
         for c, at in columns_of(task).items()
@@ -115,7 +119,7 @@ def _learnt_from(info: RunInfo) -> list[str]:
     m = re.match("trained on (?:dev: )?([^,]+)", info.settings.get("trained", ""))
     return m[1].split("+") if m else []
 
-
+# %% ../../../nbs/results/papers/02_altentities.ipynb #a07dcd1f
 def _hashed(system: str, task: str, s: Settings) -> list[str]:
     "List all runs and summaries of a system on a task, as system@hash, runs first."
     hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)]
@@ -123,7 +127,7 @@ def _hashed(system: str, task: str, s: Settings) -> list[str]:
         hashes += [p.stem[-12:] for p in find_summaries(place, task, system)]
     return [f"{system}@{hash}" for hash in dict.fromkeys(hashes)]
 
-
+# %% ../../../nbs/results/papers/02_altentities.ipynb #ca3bda69
 def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
     "List all runs (system@hash) of a trained system on a task, newest first, with the tasks of each one's training."
     out: dict[str, list[str]] = {}
@@ -132,7 +136,7 @@ def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
             out[name] = _learnt_from(found[1])
     return out
 
-
+# %% ../../../nbs/results/papers/02_altentities.ipynb #69e6ba13
 def the_run(system: str, task: str, s: Settings) -> str | None:
     """Choose which run of a system, or system@hash, on a task is in a table: with a hash where there is a choice;
     None: it was not trained for this task."""
@@ -163,12 +167,14 @@ def run_learnt_on(
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
-def _answered(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, RunInfo] | None:
+def _answered(
+    system: str, task: str, s: Settings
+) -> tuple[pd.DataFrame, RunInfo] | None:
     "Find what the run of a system that is in a table answered of a task; None: there is no such run."
     run = the_run(system, task, s)
     return None if run is None else run_outcomes(run, task, s)
 
-
+# %% ../../../nbs/results/papers/02_altentities.ipynb #ef3d8afb
 def cells_answered(
     systems: Iterable[str], task: str, s: Settings, report: Report
 ) -> dict[str, dict[str, tuple[pd.DataFrame, str]]]:
@@ -199,7 +205,9 @@ class PaperModel(NamedTuple):
     needs: str  # the requirements of such a run
 
 
-_TRAIN = "needs the training files, {} and a GPU: refnb reproduce --plan lists the commands"
+_TRAIN = (
+    "needs the training files, {} and a GPU: refnb reproduce --plan lists the commands"
+)
 PAPER_MODELS = {
     "USE": PaperModel(
         "use",
@@ -223,7 +231,9 @@ def other_weights(run: str, task: str, s: Settings) -> str:
     if name not in known or found is None:
         return ""
     model, usual = found[1].settings.get("model", ""), known[name].pair.model
-    return f"{name} was trained from {model}, not from {usual}" if model != usual else ""
+    return (
+        f"{name} was trained from {model}, not from {usual}" if model != usual else ""
+    )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #53276d5b
 def _seals_here(system: str, task: str, s: Settings) -> Iterable[Path]:
@@ -274,7 +284,7 @@ def lacks_files(tasks: Iterable[str], s: Settings) -> str:
             return f"its files are not here: refnb fetch altentities{'-train' if task.endswith('/train') else ''}"
     return ""
 
-
+# %% ../../../nbs/results/papers/02_altentities.ipynb #403dfdd6
 def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
     their choices can be changed."""
@@ -284,8 +294,10 @@ def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     _, folder, _, split = task.split("/")
     return altentities(folder, split, s)
 
-
-def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
+# %% ../../../nbs/results/papers/02_altentities.ipynb #1f6cca2b
+def questions_told(
+    domain: str, task: str, setting: Setting, s: Settings
+) -> list[Question]:
     """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
     sample. The setting is the task's, or what is told of the sample."""
     if task != SAMPLE_TASK:
@@ -295,7 +307,7 @@ def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> lis
         out += questions_of(q, setting)
     return out
 
-
+# %% ../../../nbs/results/papers/02_altentities.ipynb #c19a4439
 def note_files(report: Report, tasks: Iterable[str]):
     "Note the files of tasks as inputs of a table that was computed from questions."
     for task in tasks:
@@ -319,8 +331,10 @@ def _not_one(k: Sequence[int], share: float, n: int) -> str:
         return f"{k[0]} or {k[-1]}"
     return f"no whole number of {n:,} answers is printed as {share}"
 
-
-def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[str] = ()):
+# %% ../../../nbs/results/papers/02_altentities.ipynb #beb3d226
+def add_whole_numbers(
+    report: Report, sizes: Mapping[str, int], rows: Iterable[str] = ()
+):
     """Add a row of whole numbers for each row of printed shares, or for those named; `sizes` has the answers of each
     column."""
     for row in rows or report.printed.cells:
@@ -345,7 +359,9 @@ def _drawn_means(
     "Compute the mean of resampled questions, times a share; the columns are sum and size of each one's credits."
     w = bootstrap_weights(len(by_question), resamples, seed)
     return (
-        share * (w @ by_question["sum"].to_numpy()) / (w @ by_question["size"].to_numpy())
+        share
+        * (w @ by_question["sum"].to_numpy())
+        / (w @ by_question["size"].to_numpy())
     )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7d840f20
@@ -369,7 +385,9 @@ def mean_of_cells(
         drawn += _drawn_means(by_question, share, resamples, seed + k)
         clusters += len(by_question)
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(value, float(low), float(high), sum(map(len, cells.values())), clusters)
+    return Interval(
+        value, float(low), float(high), sum(map(len, cells.values())), clusters
+    )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7af45fb4
 def _is_tied(best: pd.Series, other: pd.Series, level: float) -> bool:

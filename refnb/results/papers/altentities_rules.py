@@ -60,10 +60,12 @@ class Corpus(NamedTuple):
             else "its files are not here: refnb fetch altentities"
         )
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ac1fd3e9
 def _sample_corpus() -> Corpus:
     "Read refnb's own sample."
-    domains: dict[str, dict[str, list[AltQuestion]]] = {d: {"sample": []} for d in DOMAINS}
+    domains: dict[str, dict[str, list[AltQuestion]]] = {
+        d: {"sample": []} for d in DOMAINS
+    }
     for q in read_altentities(packaged("data/sample/altentities.json"), "sample"):
         domains[q.topic]["sample"].append(q)
     return Corpus(domains, {}, True)
@@ -73,7 +75,9 @@ def _splits_of(task: str) -> tuple[str, ...]:
     "Name the splits whose files altentities/all, altentities/dev or altentities/test is made of."
     wanted = {f"altentities/{x}": (x,) for x in SPLITS} | {"altentities/all": SPLITS}
     if task not in wanted:
-        raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
+        raise CallError(
+            f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK])
+        )
     return wanted[task]
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #e258ba98
@@ -81,12 +85,12 @@ def _files_of(splits: Iterable[str]) -> list[str]:
     "List the files of some splits, domain after domain."
     return list(starmap(altentities_file, product(DOMAINS, splits)))
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #db18711a
 def _ids_here(splits: Iterable[str], s: Settings | None) -> dict[str, str]:
     "Find the ids of the files of some splits that are here."
     return {k: v for k, v in data_ids(_files_of(splits), s).items() if v != "absent"}
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #5f8aced7
 def corpus_here(task: str, s: Settings | None = None) -> Corpus:
     "Read the files that are here of altentities/all, altentities/dev, altentities/test, or sample/altentities."
     if task == SAMPLE_TASK:
@@ -144,7 +148,10 @@ _WHOLE_DATE = re.compile(
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #99d8752a
 def _in_a_row(expression: str, text: str, n: int) -> bool:
     "Tell whether a text contains n words of an expression in sequence; 0: all of them."
-    words, searched = words_in(expression.lower()), f" {' '.join(words_in(text.lower()))} "
+    words, searched = (
+        words_in(expression.lower()),
+        f" {' '.join(words_in(text.lower()))} ",
+    )
     n = n or len(words)
     return any(
         f" {' '.join(words[i : i + n])} " in searched for i in range(len(words) - n + 1)
@@ -153,7 +160,9 @@ def _in_a_row(expression: str, text: str, n: int) -> bool:
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ef4b5e83
 def _own_words(expression: str, text: str) -> bool:
     "Tell whether an expression has a content word that the text lacks."
-    return not set(stems(plain(expression))) - word_lists().empty <= set(stems(plain(text)))
+    return not set(stems(plain(expression))) - word_lists().empty <= set(
+        stems(plain(text))
+    )
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ffde6c78
 # a yes or no for each expression; None: the files cannot tell
@@ -163,7 +172,7 @@ Measure = Callable[[AltQuestion], list[bool] | None]
 def _each(holds: Callable[[AltQuestion, str], bool]) -> Measure:
     return lambda q: [holds(q, e) for e in q.expressions]
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #48aca40e
 def _shown(holds: Callable[[str, list[str]], bool]) -> Measure:
     "Make a measure that compares each expression with the texts that annotators saw."
 
@@ -175,16 +184,16 @@ def _shown(holds: Callable[[str, list[str]], bool]) -> Measure:
 
     return measure
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #d495d291
 def _others(q: AltQuestion) -> list[Alternative]:
     "List the choices of a question that are not meant."
     return [c for i, c in enumerate(q.choices) if i != q.target_index]
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #3aa52f18
 def _names_other(q: AltQuestion, expression: str) -> bool:
     return any(bare_title(c.name).lower() in expression.lower() for c in _others(q))
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #5d2f6a99
 def begins_otherwise(q: AltQuestion) -> list[bool]:
     "Tell, by expression, whether no other of the question begins with the same two words."
     first = [tuple(words_in(e.lower())[:2]) for e in q.expressions]
@@ -316,7 +325,9 @@ BEGINNINGS = {
 
 def beginning(expression: str) -> str:
     "Tell how an expression begins: a key of BEGINNINGS."
-    return next(k for k, p in BEGINNINGS.items() if re.match(p, expression.strip(), re.I))
+    return next(
+        k for k, p in BEGINNINGS.items() if re.match(p, expression.strip(), re.I)
+    )
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #80f6c55a
 def _any_of(words: Iterable[str]) -> re.Pattern:
@@ -347,13 +358,17 @@ def categories_by_rule(expression: str) -> set[str]:
 def _stems_of(text: str) -> frozenset[str]:
     return frozenset(stems(plain(text)))
 
-
-def _in_common(q: AltQuestion, expression: str, setting: Setting = "unshown") -> list[int]:
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #fdddadbb
+def _in_common(
+    q: AltQuestion, expression: str, setting: Setting = "unshown"
+) -> list[int]:
     "Count the words that an expression shares with each choice."
     telling = _stems_of(expression) - word_lists().empty
-    return [len(telling & _stems_of(choice_text(option(c, setting)))) for c in q.choices]
+    return [
+        len(telling & _stems_of(choice_text(option(c, setting)))) for c in q.choices
+    ]
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #a206d496
 def _more_with_other(q: AltQuestion, e: str) -> bool:
     "Tell whether an expression shares more words with another choice than with the target."
     common = _in_common(q, e)
@@ -361,12 +376,16 @@ def _more_with_other(q: AltQuestion, e: str) -> bool:
 
 
 ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
-    "no word in common with the target": lambda q, e: not _in_common(q, e)[q.target_index],
+    "no word in common with the target": lambda q, e: (
+        not _in_common(q, e)[q.target_index]
+    ),
     "no word in common with either": lambda q, e: not any(_in_common(q, e)),
     "more in common with the other": _more_with_other,
     "compares": lambda q, e: "comparison" in categories_by_rule(e),
     "negates": lambda q, e: "negation" in categories_by_rule(e),
-    "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e),
+    "looks, sounds, tastes": lambda q, e: (
+        "looks, sounds, tastes" in categories_by_rule(e)
+    ),
 }
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #03256940
@@ -384,7 +403,9 @@ def _series_of(panels: Mapping[str, _Rows]) -> list[str]:
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #7bbce170
 def _by_row(rows: _Rows, series: str) -> dict[int, float]:
     "Collect the shares of a series by the number of their row."
-    return {y: x for y, r in enumerate(rows.values()) if (x := r.get(series)) is not None}
+    return {
+        y: x for y, r in enumerate(rows.values()) if (x := r.get(series)) is not None
+    }
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6c1135ca
 def _draw_shares(ax: Axes, rows: _Rows, series: Sequence[str]):
@@ -410,7 +431,7 @@ def _below_each_other(sizes: list[float]) -> dict[str, Any]:
     "Arrange panels of these heights below each other."
     return {"ncols": 1, "nrows": len(sizes), "height_ratios": sizes, "sharey": False}
 
-
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #0560f267
 def share_dots(
     panels: Mapping[str, Mapping[str, Mapping[str, float | None]]],
     title: str = "",
@@ -423,7 +444,13 @@ def share_dots(
     sizes = [len(rows) + 2.2 for rows in panels.values()]
     shape = _below_each_other(sizes) | {"sharex": same}
     with figure(
-        8.2, 0.28 * sum(sizes) + 0.9, title, list(panels), xlabel=xlabel, grid="x", **shape
+        8.2,
+        0.28 * sum(sizes) + 0.9,
+        title,
+        list(panels),
+        xlabel=xlabel,
+        grid="x",
+        **shape,
     ) as (fig, axes):
         for ax, rows in zip(axes, panels.values(), strict=True):
             _draw_shares(ax, rows, series)

@@ -21,7 +21,11 @@ from ...core.inert import csv_line
 from ...benchmarks.altentities.questions import AltQuestion
 from ...benchmarks.altentities.statistics import filled_lines
 from ...metrics.agreement import cohen_kappa
-from .altentities_rules import ERROR_RULES, _others, categories_by_rule
+from refnb.results.papers.altentities_rules import (
+    ERROR_RULES,
+    _others,
+    categories_by_rule,
+)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #224aac1b
 class Labelling(NamedTuple):
@@ -101,7 +105,7 @@ def _check_none_lost(lost: Sequence[str]):
             do="take the questions that the system answered",
         )
 
-
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #54de9739
 def answers_that_earned(
     questions: Iterable[AltQuestion], outcomes: pd.DataFrame, credit: float
 ) -> list[Drawn]:
@@ -119,7 +123,7 @@ def answers_that_earned(
     _check_none_lost(lost)
     return found
 
-
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #ba6da231
 def _drawn_answers(answers: Sequence[Drawn], kind: str, seed: int = 0) -> list[Drawn]:
     "Draw the answers of a sheet."
     return random.Random(f"{seed}:{kind}").sample(
@@ -130,22 +134,26 @@ def _drawn_answers(answers: Sequence[Drawn], kind: str, seed: int = 0) -> list[D
 def _guessed(kind: str, d: Drawn) -> list[str]:
     "Suggest labels of an answer by rules."
     if kind == "errors":
-        return [k for k, holds in ERROR_RULES.items() if holds(d.question, d.expression)]
-    return [k for k in _the_labelling(kind).labels if k in categories_by_rule(d.expression)]
+        return [
+            k for k, holds in ERROR_RULES.items() if holds(d.question, d.expression)
+        ]
+    return [
+        k for k in _the_labelling(kind).labels if k in categories_by_rule(d.expression)
+    ]
 
-
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #b082416f
 def _other_names(q: AltQuestion) -> str:
     "Name the choices that are not meant."
     return " / ".join(map(attrgetter("name"), _others(q)))
 
-
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #34784764
 def _line(kind: str, d: Drawn) -> list[str]:
     "List what the line of an answer has, its label empty."
     q, guess = d.question, "; ".join(_guessed(kind, d))
     asked = [d.id, q.question, q.meant.name, _other_names(q), d.expression.strip()]
     return [*asked, guess, ""]
 
-
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #883a0276
 def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
     "Write a sheet to be filled in."
     return "".join(map(csv_line, [HEADS, *(_line(kind, d) for d in drawn)]))
@@ -183,7 +191,9 @@ def write_labellings(
     for domain in filter(answers.get, _the_labelling(kind).domains):
         path = labelling_path(folder, kind, domain)
         _check_absent(path)
-        wanted[path] = _labelling_text(kind, _drawn_answers(answers[domain], kind, seed))
+        wanted[path] = _labelling_text(
+            kind, _drawn_answers(answers[domain], kind, seed)
+        )
     return [write_atomic(path, text) for path, text in wanted.items()]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #db253f38
@@ -196,7 +206,7 @@ def _check_one(labels: list[str], where: str):
             "an error has one type: keep the first that fits",
         )
 
-
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #401024a2
 def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
     "Read the labels of one line."
     k = _the_labelling(kind)
@@ -205,7 +215,9 @@ def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
         if not (label := " ".join(piece.split()).lower()):
             continue
         if label not in k.labels:
-            raise FormatError(f"unknown label {label!r}", where, nearest(label, k.labels))
+            raise FormatError(
+                f"unknown label {label!r}", where, nearest(label, k.labels)
+            )
         labels[label] = None
     if not k.several:
         _check_one(list(labels), where)
@@ -215,7 +227,8 @@ def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
 def read_labels(path: str | Path, kind: str) -> dict[str, tuple[str, ...]]:
     "Read the labels, by id, of a filled sheet of a kind (errors, right); () where there are none yet."
     return {
-        id: _labels_in(text, kind, where) for id, text, where in filled_lines(path, "label")
+        id: _labels_in(text, kind, where)
+        for id, text, where in filled_lines(path, "label")
     }
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #77345a9f
@@ -268,7 +281,9 @@ def _kappa_of(
     return cohen_kappa([label in x for x in a], [label in x for x in b])
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #dd5e420a
-def _kappa_of_types(a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
+def _kappa_of_types(
+    a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]
+) -> float:
     "Compute how far two people agree on the only label of each answer."
     return cohen_kappa(list(map(itemgetter(0), a)), list(map(itemgetter(0), b)))
 
@@ -277,7 +292,11 @@ def label_agreement(a: _Labels, b: _Labels, kind: str) -> dict[str, float]:
     """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
     of types, or the mean over categories."""
     _check_sheets(a, b)
-    k, first, second = _the_labelling(kind), list(a.values()), list(map(b.__getitem__, a))
+    k, first, second = (
+        _the_labelling(kind),
+        list(a.values()),
+        list(map(b.__getitem__, a)),
+    )
     each = {label: _kappa_of(label, first, second) for label in k.labels}
     if k.several:
         return each | {"all": sum(each.values()) / len(each)}

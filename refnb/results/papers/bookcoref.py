@@ -149,7 +149,9 @@ def _in_setting(
     scores: Mapping[str, Mapping[str, _Scores]], setting: str
 ) -> dict[str, _Scores]:
     "Pick the scores of one setting, by system; a system without it has none."
-    return {system: by_setting.get(setting, {}) for system, by_setting in scores.items()}
+    return {
+        system: by_setting.get(setting, {}) for system, by_setting in scores.items()
+    }
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #bf1ba3a7
 def bars(
@@ -167,6 +169,9 @@ def bars(
     ):
         for ax, setting in zip(axes, settings, strict=True):
             _panel(
-                ax, _in_setting(scores, setting), names, _in_setting(printed or {}, setting)
+                ax,
+                _in_setting(scores, setting),
+                names,
+                _in_setting(printed or {}, setting),
             )
     return fig

@@ -33,7 +33,9 @@ def _stretch(n: int) -> int:
     return -(-w // unit) * unit
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #731f5fc0
-def _state_counts(gold: Document, predicted: Document, n: int, width: int) -> pd.DataFrame:
+def _state_counts(
+    gold: Document, predicted: Document, n: int, width: int
+) -> pd.DataFrame:
     "Count the states of mentions in each stretch of `width` of `n` tokens."
     states = mention_states(gold, predicted)
     return pd.crosstab(states.start // width * width, states.state).reindex(
@@ -49,7 +51,7 @@ def _check_width(width: int):
             do="say 1 or more, or 0 for about a sixtieth of the text",
         )
 
-
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #94b0b85c
 def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
     """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
     text) with counts of states, recall, precision; its index is the first token."""
@@ -118,7 +120,9 @@ def _strip(ax: Axes, along: pd.DataFrame, edges: list[float]):
 def _row(ax: Axes, states: pd.DataFrame, edges: list[float], y: int, width: int):
     "Draw the skyline of an entity from the states of its mentions."
     counts = pd.crosstab(states.start // width, states.state)
-    counts = counts.reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
+    counts = counts.reindex(
+        index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0
+    )
     _skyline(ax, edges, y, {s: counts[s].tolist() for s in _FILLS})
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #4e97784d
@@ -134,7 +138,13 @@ def _key(ax: Axes):
     "Let the legend show what each fill means."
     for state, (color, hatch) in _FILLS.items():
         ax.fill_between(
-            [], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=0.5, label=state
+            [],
+            [],
+            facecolor=color,
+            hatch=hatch,
+            edgecolor=INK,
+            linewidth=0.5,
+            label=state,
         )
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #aadee408
@@ -169,9 +179,13 @@ def _two_panels(tall: float) -> dict[str, Any]:
         "height_ratios": [1, max(tall, 0.5)],
     }
 
-
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #93092215
 def along_the_book(
-    gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = ""
+    gold: Document,
+    predicted: Document,
+    entities: int = 12,
+    width: int = 0,
+    title: str = "",
 ) -> Figure:
     """Draw what became of the mentions of the most frequent entities, so many rows, along the text, in stretches of
     `width` tokens; 0: a sixtieth of the text."""

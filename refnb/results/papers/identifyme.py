@@ -63,6 +63,10 @@ def _needs_stories(piece: str) -> str:
 def why_not(system: str, task: str, s: Settings) -> str:
     "Say, for a cell without a number, why a system has no row: it did not answer a task."
     pieces = the_card(task).pieces if is_task(task) else []
-    if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published():
+    if (
+        pieces
+        and not any(task_is_here(p, s) for p in pieces)
+        and system not in published()
+    ):
         return _needs_stories(pieces[0])
     return f"there is no complete run on {task} here, nor a summary of one"
