@@ -136,7 +136,8 @@ def _show_proposed(found: Any, path: Path, json: bool):
     "Print the characters that were proposed, and what to do with their file."
     if json:
         return print_json({"proposed": str(path), "characters": _proposed_json(found)})
-    echo(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
+    lines = found.yaml.rstrip().split("\n")
+    echo(*lines, f"edit {path}, then annotate with --characters {path}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #07182f17
 def _propose(document: Any, out: Path, system: str, s: Settings, json: bool):

@@ -317,10 +317,10 @@ Metric = Callable[[pd.DataFrame], float]
 
 def _unknown_metric(name: str, points: Collection[str]) -> CallError:
     "Make the error of a metric that is not installed, with the nearest name of one that is."
-    known = f"{nearest(name, points)}; or " if points else ""
+    known = f"; {nearest(name, points)}" if points else ""
     return CallError(
         f"unknown metric {name!r}",
-        do=f"{known}name it as file.py:function or module:function",
+        do=f"name it as file.py:function or module:function{known}",
     )
 
 
