@@ -333,7 +333,8 @@ def _without_comment(line: str) -> str:
 def read_denied(path: str | Path) -> tuple[str, ...]:
     "Read a denylist from a file: a word or phrase a line; # begins a comment."
     lines = utf8(read_bytes(path), str(path)).splitlines()
-    return tuple(dict.fromkeys(filter(None, map(_without_comment, lines))))
+    words = map(_without_comment, filter(None, lines))
+    return tuple(dict.fromkeys(filter(None, words)))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e7d536fe
 def _usable_sections(e: Entity, f: Filters) -> list[str]:
