@@ -230,7 +230,7 @@ def test_merging_is_a_vote_on_every_pair(made):
     merged, ties = merge_versions(docs)
     assert merged.clusters == tidy(groups)
     assert tidy(merge_versions(docs, singletons=False)[0].clusters) == tidy(g for g in groups if len(g) > 1)
-    assert all(len(t.said)*2 == len(docs) for t in ties) and (len(docs) % 2 == 0 or not ties)
+    assert all(len(t.annotators)*2 == len(docs) for t in ties) and (len(docs) % 2 == 0 or not ties)
     half = {s for o in owners for s in o if 2*sum(s in p for p in owners) == len(owners)}
     assert {t.at for t in ties if t.antecedent is None} == half
 

@@ -29,10 +29,10 @@ from .reading import read_documents
 from .extensions import named_cards, named_object
 
 # %% ../../nbs/core/14_corpora.ipynb #5703a509
-def _rows(told: dict[str, str]) -> str:
+def _rows(fields: dict[str, str]) -> str:
     "Write rows of a table in HTML, without those that are empty."
     rows = ""
-    for name, text in told.items():
+    for name, text in fields.items():
         if text:
             rows += f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
     return rows

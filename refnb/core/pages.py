@@ -35,9 +35,9 @@ def page_policy(**inside: str) -> str:
     )
 
 # %% ../../nbs/core/10_pages.ipynb #d7fb8862
-def page_data(told: Any) -> str:
+def page_data(data: Any) -> str:
     "Write the data of a page's script as JSON: in ASCII, without `<`, so that no text can end the script."
-    return json.dumps(told, allow_nan=False, separators=(",", ":")).replace(
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace(
         "<", "\\u003c"
     )
 
@@ -61,8 +61,8 @@ def data_page(folder: str, title: str, data: str, **parts: str) -> str:
     )
 
 # %% ../../nbs/core/10_pages.ipynb #c4bd3e51
-def one_page(folder: str, told: Any, title: str) -> str:
-    """Make a page for people as one HTML file, from a folder of the package's data, such as annotation; `told` is the
+def one_page(folder: str, data: Any, title: str) -> str:
+    """Make a page for people as one HTML file, from a folder of the package's data, such as annotation; `data` is the
     data of its script."""
     css = _carried("pages/base.css") + _carried(f"{folder}/page.css")
     js = _carried("pages/base.js") + _carried(f"{folder}/page.js")
@@ -70,7 +70,7 @@ def one_page(folder: str, told: Any, title: str) -> str:
         "css": css,
         "main": _carried(f"{folder}/page.html"),
         "js": js,
-        "data": page_data(told),
+        "data": page_data(data),
     }
     return Template(_carried("pages/base.html")).substitute(parts)
 

@@ -144,9 +144,9 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 # %% ../../nbs/core/00_types.ipynb #7c55965b
-def prf(right: float, said: float, gold: float) -> Prf:
-    "Compute precision, recall and F1 from counts of right, predicted (`said`) and gold; 0 where a denominator is 0."
-    p, r = _ratio(right, said), _ratio(right, gold)
+def prf(right: float, predicted: float, gold: float) -> Prf:
+    "Compute precision, recall and F1 from counts of right, predicted and gold; 0 where a denominator is 0."
+    p, r = _ratio(right, predicted), _ratio(right, gold)
     return Prf(p, r, _ratio(2 * p * r, p + r))
 
 # %% ../../nbs/core/00_types.ipynb #442d4153

@@ -81,9 +81,9 @@ def _check_field(g: Pronoun, field: str):
         )
 
 
-def _check_predicted(g: Pronoun, said: Mapping[str, Sequence[int]]):
+def _check_predicted(g: Pronoun, predicted: Mapping[str, Sequence[int]]):
     "Refuse a text without a prediction."
-    if g.id not in said:
+    if g.id not in predicted:
         raise DataError(
             "has no prediction",
             f"text {g.id!r}",
@@ -97,15 +97,15 @@ def _label(g: Pronoun, field: str) -> str:
 
 
 def by_field(
-    golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = ""
+    golds: Iterable[Pronoun], predicted: Mapping[str, Sequence[int]], field: str = ""
 ) -> dict[str, Links]:
-    """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
+    """Count links of all texts by label of a field; "": all together. `predicted` maps an id to its joined candidates."""
     out: dict[str, Links] = {}
     for g in golds:
-        _check_predicted(g, said)
+        _check_predicted(g, predicted)
         _check_field(g, field)
         label = _label(g, field)
-        out[label] = out.get(label, Links()) + _count(g, said[g.id])
+        out[label] = out.get(label, Links()) + _count(g, predicted[g.id])
     return out
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #67f1ea52

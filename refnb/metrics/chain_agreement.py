@@ -354,7 +354,7 @@ class Tie(NamedTuple):
     words: str  # of the mention
     # the mention before it in a chain; None: whether it is a mention at all
     antecedent: Span | None
-    said: tuple[str, ...]  # who has it
+    annotators: tuple[str, ...]  # who has it
     kept: bool  # whether the merged document has it
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #096fbce2

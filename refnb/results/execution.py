@@ -391,9 +391,9 @@ def _where(nb: dict) -> str:
     return ""
 
 # %% ../../nbs/results/06_execution.ipynb #e7ff9df5
-def _one_line(kind: str, told: Any) -> str:
+def _one_line(kind: str, text: Any) -> str:
     "Write an exception in one line, which may be cut."
-    return f"{kind}: {' '.join(str(told).split())}"[:400]
+    return f"{kind}: {' '.join(str(text).split())}"[:400]
 
 
 def _what(e: BaseException) -> str:

@@ -467,7 +467,7 @@ def _unknown_id(ids: Iterable[str], drafts: Iterable[Draft]) -> str:
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #78b5a719
 def join_expressions(
     drafts: Sequence[Draft],
-    said: Mapping[str, Iterable[Sequence[str]]],
+    collected: Mapping[str, Iterable[Sequence[str]]],
     keep: bool = False,
     least: int = 1,
 ) -> Joined:
@@ -475,7 +475,7 @@ def join_expressions(
     flagged expressions, as the release does; a question has `least` expressions or more."""
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
-    if bad := _unknown_id(said, drafts):
+    if bad := _unknown_id(collected, drafts):
         raise DataError(
             f"{bad!r} is none of the {len(drafts)} questions",
             "join_expressions",
@@ -483,7 +483,7 @@ def join_expressions(
         )
     for d in drafts:
         expressions = _kept(
-            d, list(chain.from_iterable(said.get(d.id, ()))), keep, counts
+            d, list(chain.from_iterable(collected.get(d.id, ()))), keep, counts
         )
         if len(expressions) >= max(1, least):
             files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))

@@ -269,7 +269,7 @@ TRUE = frozenset(("TRUE", "True", "true", "1", "1.0"))
 class Predictions(NamedTuple):
     "Joined candidates by id, and counts of oddities."
 
-    said: dict[str, tuple[int, ...]]
+    candidates: dict[str, tuple[int, ...]]
     extra: int  # texts that are not in gold
     odd: int  # flags of a table that are neither true nor false, and count as true
 
@@ -409,9 +409,9 @@ def _of_documents(
     return Predictions(found, len(docs) - len(found), 0)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #10fb1ef9
-def _check_all(gold: Iterable[str], said: Mapping[str, Any], where: str) -> None:
+def _check_all(gold: Iterable[str], predicted: Mapping[str, Any], where: str) -> None:
     "Refuse predictions that miss a gold text."
-    lost = [key for key in gold if key not in said]
+    lost = [key for key in gold if key not in predicted]
     if lost:
         raise DataError(
             f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}",
@@ -437,7 +437,7 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
         raise FormatError(
             "is not a prediction: readable are JSON lines, CoNLL and GAP's table", where
         )
-    _check_all(gold, found.said, where)
+    _check_all(gold, found.candidates, where)
     return found
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96
@@ -465,8 +465,8 @@ def score_files(gold: str | Path, predicted: str | Path) -> KitmusScores:
         [t.gold for t in texts.values()],
     )
     return KitmusScores(
-        by_field(golds, joined.said)["all"],
-        {f: by_field(golds, joined.said, f) for f in golds[0].fields},
+        by_field(golds, joined.candidates)["all"],
+        {f: by_field(golds, joined.candidates, f) for f in golds[0].fields},
         joined.extra,
         joined.odd,
     )

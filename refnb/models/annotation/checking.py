@@ -200,8 +200,8 @@ def _wrong_mention(e: Edit, owner: Mapping[Span, int]) -> str:
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2c296887
 def _wrong_place(e: Edit, owner: Mapping[Span, int], size: int) -> str:
     "Say what is wrong with the words of an edit, or nothing."
-    if said := _wrong_span(e.at, size):
-        return said
+    if fault := _wrong_span(e.at, size):
+        return fault
     if e.do == "add" and e.at in owner:
         return f"{list(e.at)} is a mention already"
     return _wrong_mention(e, owner)
@@ -217,11 +217,11 @@ def _wrong_name(name: str, others: Iterable[str]) -> str:
 def _wrong(e: Edit, state: _State, size: int) -> str:
     "Say what is wrong with an edit, or nothing."
     names, owner = state
-    if said := _wrong_fields(e):
-        return said
+    if fault := _wrong_fields(e):
+        return fault
     has = _NEEDS[e.do]
-    if "at" in has and (said := _wrong_place(e, owner, size)):
-        return said
+    if "at" in has and (fault := _wrong_place(e, owner, size)):
+        return fault
     for field, k in (("who", e.who), ("into", e.into)):
         if field in has and not 0 <= k < len(names):
             return f"there is no character {k}"
@@ -273,8 +273,8 @@ def replay(
     "Do again what a person did."
     state: _State = list(w.names), _owners(w)
     for i, e in enumerate(edits):
-        if said := _wrong(e, state, w.size):
-            raise FormatError(said, f"{where}, field edits[{i}]")
+        if fault := _wrong(e, state, w.size):
+            raise FormatError(fault, f"{where}, field edits[{i}]")
         _apply(e, state)
     names, owner = state
     return w.changed(clusters=_clusters_of(owner, len(names)), names=tuple(names))
@@ -299,8 +299,8 @@ def _wrong_spans(clusters: Clusters, size: int) -> tuple[str, str]:
     for k, c in enumerate(clusters):
         for i, s in enumerate(c):
             at = f"clusters[{k}][{i}]"
-            if said := _wrong_span(s, size):
-                return at, said
+            if fault := _wrong_span(s, size):
+                return at, fault
             if s in seen:
                 return at, f"{list(s)} is a mention twice"
             seen.add(s)
@@ -320,12 +320,12 @@ def _check(c: Correction, d: Document, where: str) -> Document:
         raise FormatError(
             known, at("version"), "read it with the refnb that made the page"
         )
-    if said := _wrong_name(c.annotator, ()):
-        raise FormatError(said, at("annotator"), "whose correction is it?")
+    if fault := _wrong_name(c.annotator, ()):
+        raise FormatError(fault, at("annotator"), "whose correction is it?")
     w = _corrected_window(c.window, d, at)
-    field, said = _wrong_spans(c.clusters, w.size)
-    if said:
-        raise FormatError(said, at(field))
+    field, fault = _wrong_spans(c.clusters, w.size)
+    if fault:
+        raise FormatError(fault, at(field))
     return w
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #9445f539

@@ -657,10 +657,10 @@ def _cast_makers(m: CorefModel) -> tuple[_Make, _Make]:
     return cast_lesson, cast_lesson
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #cfc1a1de
-def _check_named(teach: Sequence[Document], told: str) -> None:
+def _check_named(teach: Sequence[Document], source: str) -> None:
     "Refuse documents of which none has a person with a name."
     if not teach:
-        raise DataError("has no person with a name to learn from", told)
+        raise DataError("has no person with a name to learn from", source)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #856c6122
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:

@@ -243,8 +243,8 @@ def _as_vote(a: Answer, options: int) -> Answer:
 # %% ../../../nbs/models/language/10_answering.ipynb #2a8228d2
 def _read_said(t: Sent, m: LanguageModel, r: Reply) -> Answer:
     "Read the text of a reply in its form."
-    said = spoken(t.ask, r.text)
-    return read(t.question, t.form, said, r.finish, m.reading, m.drop).changed(
+    text = spoken(t.ask, r.text)
+    return read(t.question, t.form, text, r.finish, m.reading, m.drop).changed(
         raw=r.text
     )
 

@@ -573,14 +573,14 @@ def _gemini_as_chat(body: dict) -> dict:
         return body
     first = next(iter(_dicts(body.get("candidates"))), {"finishReason": "blocked"})
     usage = body.get("usageMetadata")
-    said: list[dict] = []
+    written: list[dict] = []
     thought: list[dict] = []
     for part in _dicts(_field(first, "content", "parts")):
-        (thought if part.get("thought") else said).append(part)
+        (thought if part.get("thought") else written).append(part)
     reasoning = _field(usage, "thoughtsTokenCount")
     chat = _as_chat(
         body,
-        _joined(said),
+        _joined(written),
         _joined(thought),
         first.get("finishReason"),
         read=_field(usage, "promptTokenCount"),

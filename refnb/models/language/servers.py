@@ -628,7 +628,7 @@ def _the_client(
 class Heard(NamedTuple):
     "The outcome of a request."
 
-    said: Reply | Fault  # the parsed reply, or the fault
+    result: Reply | Fault  # the parsed reply, or the fault
     raw: bytes = b""  # the reply's bytes, without the key
 
 # %% ../../../nbs/models/language/06_servers.ipynb #9c62190e
@@ -1066,7 +1066,7 @@ class _Asking:
             self.line.open()
             self.count["requests"] += 1
             heard = await self.line.ask(ask, name)
-            outcome = heard.said
+            outcome = heard.result
             self.heard = self.heard or not (
                 isinstance(outcome, Fault) and outcome.setup
             )

@@ -787,11 +787,11 @@ def _check_call(folds: int, limit: int, x: TrainedSystem):
     _check_base(x)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #7c5c3489
-def _announced(told: str, folds: int, judged: bool) -> str:
+def _announced(description: str, folds: int, judged: bool) -> str:
     "Describe what a system is trained on, and what judges it."
     if folds:
-        return f"{told}; {folds} folds that share no target judge it"
-    return told if judged else f"{told}; nothing judges it"
+        return f"{description}; {folds} folds that share no target judge it"
+    return description if judged else f"{description}; nothing judges it"
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #ab79c359
 def _check_judged(folds: int, judges: Sequence[Question], recipes: Sequence[Recipe]):

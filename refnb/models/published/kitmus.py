@@ -142,7 +142,7 @@ class PublishedLinks(BaseSystem):
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         predicted = _said_in(self.file(task), task)
         for q in items:
-            yield Answer(q.id, predicted.said[q.id])
+            yield Answer(q.id, predicted.candidates[q.id])
 
     def write_summary(self, run: Run, task: Task) -> Path:
         return write_link_summary(run, task)

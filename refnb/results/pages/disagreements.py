@@ -201,7 +201,7 @@ def _tie_row(t: Tie) -> dict[str, str]:
         "tie": t.words,
         "at": _tokens(t.at),
         "linked to": _tokens(t.antecedent) if t.antecedent else "a mention?",
-        "said": ", ".join(t.said),
+        "annotators": ", ".join(t.annotators),
         "merged": "kept" if t.kept else "left out",
     }
 

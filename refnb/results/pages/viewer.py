@@ -535,10 +535,10 @@ def _view_data(
 _SECRETS = r"(KEY|TOKEN|SECRET|PASSWORD)$"
 
 
-def _holds(told: str, value: str) -> bool:
+def _holds(page: str, value: str) -> bool:
     "Tell whether a page has a value, as its data or its text would have it."
     in_data = json.dumps(value)[1:-1].replace("<", "\\u003c")
-    return in_data in told or html.escape(value) in told
+    return in_data in page or html.escape(value) in page
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8a8ba9d3
 def _holds_key(name: str) -> DataError:
@@ -550,14 +550,14 @@ def _holds_key(name: str) -> DataError:
     )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #cf3b5309
-def _without_secrets(told: str, env: Mapping[str, str]) -> str:
+def _without_secrets(page: str, env: Mapping[str, str]) -> str:
     "Refuse what holds a key."
     for name, value in env.items():
         if len(value) < 12 or not re.search(_SECRETS, name, re.I):
             continue
-        if _holds(told, value):
+        if _holds(page, value):
             raise _holds_key(name)
-    return told
+    return page
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #9573cfd5
 def _title(data: ViewData) -> str:
