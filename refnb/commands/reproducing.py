@@ -24,7 +24,7 @@ def _refuse_failed(steps: Sequence[Any], failed: Sequence[Any]):
     "Fail where tables failed, and name the first."
     if failed:
         raise DataError(
-            f"{len(failed)} of {len(steps)} tables failed, the first is {failed[0].name}: {failed[0].message}"
+            f"{len(failed)} of {len(steps)} tables failed, the first is {failed[0].name}: {failed[0].said}"
         )
 
 # %% ../../nbs/commands/09_reproducing.ipynb #b1954a6d

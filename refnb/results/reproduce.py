@@ -546,7 +546,7 @@ class Step(NamedTuple):
     name: str  # paper/table
     state: str  # new, changed, same, kept, unchanged or failed
     seconds: float  # wall clock
-    message: str  # one line
+    said: str  # one line
 
 # %% ../../nbs/results/07_reproduce.ipynb #557a640d
 def _placed(task: Job, done: Executed, s: Settings, code: str, force: bool) -> str:
@@ -659,7 +659,7 @@ def _work(
         for n, (task, done) in enumerate(results, 1):
             steps.append(_settle(task, done, s, code, force))
             say(
-                f"[{n}/{len(tasks)}] {task.name}: {steps[-1].message} ({done.seconds:.1f} s)"
+                f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)"
             )
     except KeyboardInterrupt as e:
         results.close()
