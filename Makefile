@@ -1,4 +1,4 @@
-# make reproduce | test | style | site | lab | bench | hooks | test-full: each sets up .venv first, when it is missing or what it is made from changed
+# make reproduce | test | site | lab | bench | hooks | test-full: each sets up .venv first, when it is missing or what it is made from changed
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= dev,models
@@ -14,7 +14,7 @@ export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce site test test-full check notebooks style pytest tables lab bench bench-full hooks outputs weights constraints
+.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench bench-full hooks outputs weights constraints
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -46,8 +46,6 @@ reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated h
 test: check notebooks tables pytest ## all checks: what CI runs
 check: $(VENV)/.$(EXTRAS)    ## format, export, clean, order of imports, notebooks' form, keys, typos, ruff, types
 	@$(BIN)/python .ci/check.py
-style: $(VENV)/.$(EXTRAS)    ## how plain code and notebooks are, beside the goals and fastcore; `.ci/style.py NAME=FOLDER` measures another package
-	@$(BIN)/python .ci/style.py
 notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its committed outputs
 	@$(BIN)/python .ci/notebooks.py
 pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKERS files of tests at a time
