@@ -1,4 +1,5 @@
 """AltEntities against its budgets: what the builder does with many entities; all pair models without weights on the eleven test cells, MiniLM on the texts of a test file, and the training loop beside a bare one. Called by bench.py, or alone."""
+
 import os, subprocess, sys
 from collections.abc import Callable, Iterator
 from measure import LONG, Row, absent, peak, show, upstream_is_here, with_memory
@@ -17,12 +18,19 @@ def answer(some):
         for name in names: assert run(cell, name, s=s).sealed
 """
 
+
 def weightless() -> Iterator[Row]:
     "All systems that need no weights, on a test cell; on all of them, if long measurements are wanted."
     name = "AltEntities: chance and the twelve pair models without weights on {}, as runs"
-    if not upstream_is_here(): yield absent(name.format("a test cell"))
-    else: yield from with_memory(name.format("a test cell"), peak(WITHOUT, "answer(cells[:1])"), 6.)
-    if LONG and upstream_is_here(): yield from with_memory(name.format("all 11 test cells"), peak(WITHOUT, "answer(cells)"), 60.)
+    if not upstream_is_here():
+        yield absent(name.format("a test cell"))
+    else:
+        yield from with_memory(name.format("a test cell"), peak(WITHOUT, "answer(cells[:1])"), 6.0)
+    if LONG and upstream_is_here():
+        yield from with_memory(
+            name.format("all 11 test cells"), peak(WITHOUT, "answer(cells)"), 60.0
+        )
+
 
 EMBED = """
 from refnb.benchmarks.tasks import task_questions
@@ -33,13 +41,17 @@ p = pairs_of(task_questions('altentities/books/oracle/test')[:800])
 texts = [*p.expressions, *p.texts]
 """
 
+
 def embedding() -> Row:
     "MiniLM on the first books' questions."
     from refnb.models.pairs.encoders import pair_model_is_here, the_pair_model
+
     name = "AltEntities: the texts of the first 800 questions about books with MiniLM, 256 tokens at most, each once"
-    if not upstream_is_here(): return absent(name)
-    if not pair_model_is_here(the_pair_model("minilm")): return absent(name, "needs the weights of minilm: refnb list systems says how to get them")
-    return Row(name, peak(EMBED, "e.embed(texts)")[0], 12.)
+    if not upstream_is_here():
+        return absent(name)
+    if not pair_model_is_here(the_pair_model("minilm")):
+        return absent(name, "needs the weights of minilm: refnb list systems says how to get them")
+    return Row(name, peak(EMBED, "e.embed(texts)")[0], 12.0)
 
 
 # The builder
@@ -65,20 +77,32 @@ e = [Entity(str(i), f'u:{i}', 'books', {}) for i in range(n)]
 d = [Drawn('books', 'UNIFORM', '', tuple(rng.sample(e, 2)), 0) for _ in range(n)]
 """
 
+
 def similar_titles() -> Iterator[Row]:
     "Grows a little faster than the titles: a piece of a title is shared by more of them."
     for n, budget in ((10_000, None), (40_000, 4.8)):
         seconds, _ = peak(INVENT.format(n) + TITLES, "assert len(_similar_titles(titles)) > 100")
         yield Row(f"AltEntities' builder, {n:,} entities: similar titles", seconds, budget)
 
+
 def nearest_descriptions() -> Iterator[Row]:
     "Every pair of entities is compared: grows with their square."
     for n, budget in ((10_000, None), (20_000, 7.2)):
-        yield from with_memory(f"AltEntities' builder, {n:,} entities: nearest descriptions of 384 numbers", peak(INVENT.format(n) + VECTORS, "assert (_nearest_rows(v)[0] >= 0).all()"), budget, 1000.)
+        yield from with_memory(
+            f"AltEntities' builder, {n:,} entities: nearest descriptions of 384 numbers",
+            peak(INVENT.format(n) + VECTORS, "assert (_nearest_rows(v)[0] >= 0).all()"),
+            budget,
+            1000.0,
+        )
+
 
 def splits() -> Row:
     call = "assert len(split_pairs(d)) == len(split_pairs(d, 'entities')) == n"
-    return Row("AltEntities' builder, 100,000 entities: splits of as many questions", peak(INVENT.format(100_000) + DRAWN, call)[0], 10.)
+    return Row(
+        "AltEntities' builder, 100,000 entities: splits of as many questions",
+        peak(INVENT.format(100_000) + DRAWN, call)[0],
+        10.0,
+    )
 
 
 # Training
@@ -121,12 +145,33 @@ ours(); got = [(ours(), bare()) for _ in range(3)]
 print(min(a for a, _ in got)/min(b for _, b in got), len(plan), sum(map(sum, got)))
 """
 
+
 def training() -> Row:
     "The best of three of each in turn; a throughput of 0.95 is a ratio of 1.053."
-    got = subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    if got.returncode: raise RuntimeError(" ".join(got.stderr.splitlines()[-1:]))
-    return Row("training loop, CPU time as a multiple of a bare loop of torch and transformers", float(got.stdout.split()[0]), 1/.95, "times")
+    got = subprocess.run(
+        [sys.executable, "-c", TRAINING],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    if got.returncode:
+        raise RuntimeError(" ".join(got.stderr.splitlines()[-1:]))
+    return Row(
+        "training loop, CPU time as a multiple of a bare loop of torch and transformers",
+        float(got.stdout.split()[0]),
+        1 / 0.95,
+        "times",
+    )
 
-BENCHES: list[Callable] = [weightless, embedding, similar_titles, nearest_descriptions, splits, training]
 
-if __name__ == "__main__": sys.exit(show(BENCHES))
+BENCHES: list[Callable] = [
+    weightless,
+    embedding,
+    similar_titles,
+    nearest_descriptions,
+    splits,
+    training,
+]
+
+if __name__ == "__main__":
+    sys.exit(show(BENCHES))

@@ -64,9 +64,7 @@ def __getattr__(name: str):
     module, _, attr = _NAMES[name].partition(":")
     from refnb.core.extensions import with_parameters
 
-    return with_parameters(
-        getattr(importlib.import_module(f"refnb.{module}"), attr or name)
-    )
+    return with_parameters(getattr(importlib.import_module(f"refnb.{module}"), attr or name))
 
 # %% ../nbs/results/09_root.ipynb #b11c4d33
 def __dir__():

@@ -1,6 +1,7 @@
 """Fifteen texts that do something where they are not made inert, for every field that a server or a file can fill.
 
 A page in which one of them ran has `window.pwned`; the host that some name exists nowhere."""
+
 from pathlib import Path
 from refnb.core.files import write_jsonl
 from refnb.core.types import Answer, Option, Question
@@ -26,14 +27,25 @@ HOSTILE = [
 STEERING = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"  # obeyed by a terminal, or turning a line round
 assert len(HOSTILE) == len(set(HOSTILE)) == 15
 
+
 def asked(text: str, k: int = 0) -> Question:
     "A question with a text in every field."
-    return Question(f"{k}{text}", text, f"{text} {text}", (0, len(text)), (Option(text, text), Option(f"other {text}")), (0,), {"kind": text, text: text})
+    return Question(
+        f"{k}{text}",
+        text,
+        f"{text} {text}",
+        (0, len(text)),
+        (Option(text, text), Option(f"other {text}")),
+        (0,),
+        {"kind": text, text: text},
+    )
+
 
 SCORE = ("score", "choice", "a.jsonl", "--gold", "q.jsonl", "--by", "kind")
+
 
 def write_files(folder: Path):
     "Questions and answers full of hostile texts, which SCORE scores."
     questions = [asked(t, k) for k, t in enumerate(HOSTILE)]
-    write_jsonl(folder/"q.jsonl", questions)
-    write_jsonl(folder/"a.jsonl", [Answer(q.id, (0,), raw=q.doc_key) for q in questions])
+    write_jsonl(folder / "q.jsonl", questions)
+    write_jsonl(folder / "a.jsonl", [Answer(q.id, (0,), raw=q.doc_key) for q in questions])

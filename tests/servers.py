@@ -1,4 +1,5 @@
 "A small web server for tests: a tree of files on 127.0.0.1, and the faults that networks have."
+
 import gzip, socket, struct, threading
 from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,43 +10,57 @@ from urllib.parse import unquote
 
 class Seen(NamedTuple):
     "A request that arrived."
-    path: str        # decoded, without the first slash
-    range: str|None  # its Range header
+
+    path: str  # decoded, without the first slash
+    range: str | None  # its Range header
+
 
 class Fault(NamedTuple):
     "What goes wrong with one request; the default is nothing."
-    status: int = 0           # answered instead of the file
-    location: str = ""        # with a status 3xx: where to
-    wrong: bytes|None = None  # sent instead of the file's bytes
-    cut: int|None = None      # the connection ends after so many bytes of this reply
-    reset: bool = False       # it ends by a reset
-    stall: int|None = None    # nothing more comes after so many bytes, until the server is released
-    ranges: bool = True       # False: a Range is not honoured
-    shift: int = 0            # a Range is honoured, but from another byte on
-    length: int|str = 0       # added to the Content-Length; a text stands instead of it
+
+    status: int = 0  # answered instead of the file
+    location: str = ""  # with a status 3xx: where to
+    wrong: bytes | None = None  # sent instead of the file's bytes
+    cut: int | None = None  # the connection ends after so many bytes of this reply
+    reset: bool = False  # it ends by a reset
+    stall: int | None = None  # nothing more comes after so many bytes, until the server is released
+    ranges: bool = True  # False: a Range is not honoured
+    shift: int = 0  # a Range is honoured, but from another byte on
+    length: int | str = 0  # added to the Content-Length; a text stands instead of it
+
 
 class _Handler(BaseHTTPRequestHandler):
-    def log_message(self, *args): pass
+    def log_message(self, *args):
+        pass
 
     def do_GET(self):
         tree, path = self.server.tree, unquote(self.path)[1:]
         fault, data = tree.next_fault(Seen(path, self.headers["Range"])), tree.content(path)
-        if fault.status or data is None: return self._say(fault.status or 404, Location=fault.location)
+        if fault.status or data is None:
+            return self._say(fault.status or 404, Location=fault.location)
         self._send(data if fault.wrong is None else fault.wrong, fault)
 
     def _say(self, status: int, **headers):
         self.send_response(status)
         for k, v in headers.items():
-            if v: self.send_header(k.replace("_", "-"), v)
+            if v:
+                self.send_header(k.replace("_", "-"), v)
         self.end_headers()
 
     def _send(self, data: bytes, fault: Fault):
         asked = self.headers["Range"] if fault.ranges else None
         start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
-        if asked and start >= len(data): return self._say(416, Content_Range=f"bytes */{len(data)}")
-        body = data[start + (fault.shift if asked else 0):]
-        length = fault.length if isinstance(fault.length, str) else str(len(data) - start + fault.length)
-        self._say(206 if asked else 200, Content_Length=length, Content_Range=asked and f"bytes {start}-{len(data) - 1}/{len(data)}")
+        if asked and start >= len(data):
+            return self._say(416, Content_Range=f"bytes */{len(data)}")
+        body = data[start + (fault.shift if asked else 0) :]
+        length = (
+            fault.length if isinstance(fault.length, str) else str(len(data) - start + fault.length)
+        )
+        self._say(
+            206 if asked else 200,
+            Content_Length=length,
+            Content_Range=asked and f"bytes {start}-{len(data) - 1}/{len(data)}",
+        )
         self._body(body, fault)
 
     def _body(self, body: bytes, fault: Fault):
@@ -55,36 +70,51 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.stall is not None:
             self.server.tree.released.wait()
             self.wfile.write(body[upto:])
-        if fault.reset: self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if fault.reset:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
 
 class _Web(ThreadingHTTPServer):
     daemon_threads = True
-    def handle_error(self, request, client_address): self.tree.note_error()
+
+    def handle_error(self, request, client_address):
+        self.tree.note_error()
+
 
 class Tree:
     "Serves `root`, laid out owner/repo/commit/path, each file plain or .gz; use it in a `with`."
-    def __init__(self, root: str|Path):
+
+    def __init__(self, root: str | Path):
         self.root, self.seen, self.errors = Path(root), [], []
         self.faults: dict[str, Iterator[Fault]] = {}
-        self.extra: dict[str, bytes] = {}  # path as it is asked for -> content, for paths that no folder can have
+        self.extra: dict[
+            str, bytes
+        ] = {}  # path as it is asked for -> content, for paths that no folder can have
         self.released, self._lock = threading.Event(), threading.Lock()
 
     def __enter__(self):
         self._web = _Web(("127.0.0.1", 0), _Handler)
         self._web.tree = self
-        self._thread = threading.Thread(target=self._web.serve_forever, kwargs=dict(poll_interval=0.01))
+        self._thread = threading.Thread(
+            target=self._web.serve_forever, kwargs=dict(poll_interval=0.01)
+        )
         self._thread.start()
         return self
 
     def __exit__(self, *exc):
         self.released.set()
-        self._web.shutdown(); self._web.server_close(); self._thread.join()
+        self._web.shutdown()
+        self._web.server_close()
+        self._thread.join()
         assert not self.errors, self.errors
 
     @property
-    def host(self) -> str: return f"http://127.0.0.1:{self._web.server_port}"
+    def host(self) -> str:
+        return f"http://127.0.0.1:{self._web.server_port}"
+
     @property
-    def ranges(self) -> list[str|None]: return [s.range for s in self.seen]
+    def ranges(self) -> list[str | None]:
+        return [s.range for s in self.seen]
 
     def fail(self, path: str, faults: Iterable[Fault]):
         "The next requests for a path meet these faults, one each; what comes after them is well."
@@ -95,16 +125,21 @@ class Tree:
             self.seen.append(seen)
             return next(self.faults.get(seen.path, iter(())), Fault())
 
-    def content(self, path: str) -> bytes|None:
-        if path in self.extra: return self.extra[path]
-        plain = self.root/path
-        if ".." in plain.parts: return None
-        if plain.is_file(): return plain.read_bytes()
+    def content(self, path: str) -> bytes | None:
+        if path in self.extra:
+            return self.extra[path]
+        plain = self.root / path
+        if ".." in plain.parts:
+            return None
+        if plain.is_file():
+            return plain.read_bytes()
         packed = plain.with_name(plain.name + ".gz")
         return gzip.decompress(packed.read_bytes()) if packed.is_file() else None
 
     def note_error(self):
         "A client that went away is what many tests are about; anything else is a fault of the server."
         import sys
+
         e = sys.exc_info()[1]
-        if not isinstance(e, ConnectionError): self.errors.append(repr(e))
+        if not isinstance(e, ConnectionError):
+            self.errors.append(repr(e))

@@ -1,6 +1,7 @@
 """A stub of an OpenAI-compatible server on 127.0.0.1: it answers every prompt, and plays the faults that a test scripts, one request after the other.
 
 In a test it runs in a thread: `with Stub() as stub: …`. Started as a script it serves alone, says its address, and ends when its standard input does."""
+
 import asyncio, itertools, json, re, socket, struct, sys, threading, time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -8,66 +9,122 @@ from typing import Any, NamedTuple
 
 class Seen(NamedTuple):
     "A request that arrived."
-    at: float      # monotonic clock
+
+    at: float  # monotonic clock
     method: str
-    path: str      # without the query
+    path: str  # without the query
     query: str
     headers: dict  # names in small letters
-    raw: bytes     # its body
+    raw: bytes  # its body
+
     @property
-    def body(self) -> dict: return json.loads(self.raw)
+    def body(self) -> dict:
+        return json.loads(self.raw)
+
     @property
-    def prompt(self) -> str: return prompt_of(self.body)
+    def prompt(self) -> str:
+        return prompt_of(self.body)
+
 
 class Play(NamedTuple):
     "What comes back for one request; the default is a good reply."
+
     status: int = 200
     headers: dict = {}
-    text: str|None = None          # of the reply; None: one made of the prompt
-    finish: str|None = "stop"
-    refusal: str|None = None
-    usage: dict|None = {}          # {}: counted from the words; None: left out
-    logprobs: dict|None = None     # of the choice
-    choices: list|None = None      # instead of the one choice
+    text: str | None = None  # of the reply; None: one made of the prompt
+    finish: str | None = "stop"
+    refusal: str | None = None
+    usage: dict | None = {}  # {}: counted from the words; None: left out
+    logprobs: dict | None = None  # of the choice
+    choices: list | None = None  # instead of the one choice
     model: str = "stub-2026-11"
-    body: bytes|None = None        # instead of all that
-    delay: float = 0.              # seconds before it comes
-    cut: int|None = None           # the connection ends after so many bytes of it
-    reset: bool = False            # it ends by a reset
-    stall: bool = False            # after what was cut, nothing more comes, but the connection stays
-    hang: bool = False             # nothing ever comes
+    body: bytes | None = None  # instead of all that
+    delay: float = 0.0  # seconds before it comes
+    cut: int | None = None  # the connection ends after so many bytes of it
+    reset: bool = False  # it ends by a reset
+    stall: bool = False  # after what was cut, nothing more comes, but the connection stays
+    hang: bool = False  # nothing ever comes
+
 
 def prompt_of(body: dict) -> str:
     "What a request asks."
     return body["messages"][-1]["content"] if "messages" in body else body.get("prompt", "")
 
-def error(status: int, message: str = "", code: str|None = None, param: str|None = None, **headers) -> Play:
-    "An error as the vendors word it."
-    return Play(status, {k.replace("_", "-"): v for k, v in headers.items()}, body=json.dumps({"error": {"message": message, "type": "error", "code": code, "param": param}}).encode())
 
-def reply_text(prompt: str) -> str: return f"The mention refers to: {prompt.split()[-1] if prompt.split() else ''}"
+def error(
+    status: int, message: str = "", code: str | None = None, param: str | None = None, **headers
+) -> Play:
+    "An error as the vendors word it."
+    return Play(
+        status,
+        {k.replace("_", "-"): v for k, v in headers.items()},
+        body=json.dumps(
+            {"error": {"message": message, "type": "error", "code": code, "param": param}}
+        ).encode(),
+    )
+
+
+def reply_text(prompt: str) -> str:
+    return f"The mention refers to: {prompt.split()[-1] if prompt.split() else ''}"
+
 
 def completion(body: dict, play: Play) -> dict:
     "A reply as it is in the protocol."
     prompt, chat = prompt_of(body), "messages" in body
     text = reply_text(prompt) if play.text is None else play.text
-    said = {"message": {"role": "assistant", "content": text if play.refusal is None else None, "refusal": play.refusal}} if chat else {"text": text}
+    said = (
+        {
+            "message": {
+                "role": "assistant",
+                "content": text if play.refusal is None else None,
+                "refusal": play.refusal,
+            }
+        }
+        if chat
+        else {"text": text}
+    )
     choice = {"index": 0, "finish_reason": play.finish, "logprobs": play.logprobs, **said}
     read, written = len(json.dumps(body.get("messages", prompt)).split()), len(text.split())
-    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written} if play.usage == {} else play.usage
-    got = {"id": "c-1", "object": "chat.completion" if chat else "text_completion", "created": 0, "model": play.model, "choices": [choice] if play.choices is None else play.choices}
+    usage = (
+        {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        if play.usage == {}
+        else play.usage
+    )
+    got = {
+        "id": "c-1",
+        "object": "chat.completion" if chat else "text_completion",
+        "created": 0,
+        "model": play.model,
+        "choices": [choice] if play.choices is None else play.choices,
+    }
     return got if usage is None else got | {"usage": usage}
 
 
 # The wire
 
-REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests", 500: "Internal Server Error"}
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+}
+
 
 class _Wire(asyncio.Protocol):
     "HTTP/1.1 with connections that are kept; one request at a time on each."
-    def __init__(self, stub): self.stub, self.data, self.transport = stub, bytearray(), None
-    def connection_made(self, transport): self.transport = transport; self.stub.open.add(transport); self.stub.most_open = max(self.stub.most_open, len(self.stub.open))
-    def connection_lost(self, exc): self.stub.open.discard(self.transport)
+
+    def __init__(self, stub):
+        self.stub, self.data, self.transport = stub, bytearray(), None
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.stub.open.add(transport)
+        self.stub.most_open = max(self.stub.most_open, len(self.stub.open))
+
+    def connection_lost(self, exc):
+        self.stub.open.discard(self.transport)
 
     def data_received(self, data: bytes):
         self.data += data
@@ -75,41 +132,68 @@ class _Wire(asyncio.Protocol):
             line, *rest = self.data[:end].decode("latin-1").split("\r\n")
             headers = {k.lower(): v for k, v in (h.split(": ", 1) for h in rest)}
             size = int(headers.get("content-length", 0))
-            if len(self.data) < end + 4 + size: return
-            raw = bytes(self.data[end + 4:end + 4 + size])
-            del self.data[:end + 4 + size]
+            if len(self.data) < end + 4 + size:
+                return
+            raw = bytes(self.data[end + 4 : end + 4 + size])
+            del self.data[: end + 4 + size]
             method, target, _ = line.split(" ")
             path, _, query = target.partition("?")
-            self.stub.arrived(self, Seen(time.monotonic(), method, path.removeprefix("/v1"), query, headers, raw))
+            self.stub.arrived(
+                self, Seen(time.monotonic(), method, path.removeprefix("/v1"), query, headers, raw)
+            )
 
     def send(self, play: Play, body: bytes):
-        if play.hang or self.transport.is_closing(): return
-        headers = {"content-type": "application/json", "content-length": str(len(body)), "x-request-id": "stub"} | play.headers
-        head = f"HTTP/1.1 {play.status} {REASONS.get(play.status, 'Status')}\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
+        if play.hang or self.transport.is_closing():
+            return
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "x-request-id": "stub",
+        } | play.headers
+        head = (
+            f"HTTP/1.1 {play.status} {REASONS.get(play.status, 'Status')}\r\n"
+            + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
+            + "\r\n"
+        )
         data = head.encode("latin-1") + body
-        self.transport.write(data if play.cut is None else data[:len(head) + play.cut])
-        if play.reset: self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); self.transport.abort()
-        elif play.cut is not None and not play.stall: self.transport.close()
+        self.transport.write(data if play.cut is None else data[: len(head) + play.cut])
+        if play.reset:
+            self.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            self.transport.abort()
+        elif play.cut is not None and not play.stall:
+            self.transport.close()
 
 
 # Batches
 
+
 class BatchPlay(NamedTuple):
     "What a batch does."
-    states: tuple[str, ...] = ("validating", "in_progress", "completed") # one for each time that it is asked for; the last stays
-    output: Callable[[list[dict]], list[dict]] = list  # the lines of the output file, from the good ones in order
-    failed: dict[str, dict] = {}     # custom_id -> error, in the error file
-    left: tuple[str, ...] = ()       # ids that are in neither file: the batch expired before them
-    errors: tuple[dict, ...] = ()    # of a batch that failed as a whole
-    plays: dict[str, Play] = {}      # custom_id -> the reply
-    extra: bytes = b""               # at the end of the output file
+
+    states: tuple[str, ...] = (
+        "validating",
+        "in_progress",
+        "completed",
+    )  # one for each time that it is asked for; the last stays
+    output: Callable[[list[dict]], list[dict]] = (
+        list  # the lines of the output file, from the good ones in order
+    )
+    failed: dict[str, dict] = {}  # custom_id -> error, in the error file
+    left: tuple[str, ...] = ()  # ids that are in neither file: the batch expired before them
+    errors: tuple[dict, ...] = ()  # of a batch that failed as a whole
+    plays: dict[str, Play] = {}  # custom_id -> the reply
+    extra: bytes = b""  # at the end of the output file
+
 
 class Stub:
     "The server. What it saw is in `seen`; `plays` and `always` script it."
-    def __init__(self, delay: float = 0.):
+
+    def __init__(self, delay: float = 0.0):
         self.delay, self.seen, self.lock = delay, [], threading.Lock()
         self.plays: dict[str, Iterator[Play]] = {}
-        self.always: Callable[[Seen], Play|None] = lambda seen: None
+        self.always: Callable[[Seen], Play | None] = lambda seen: None
         self.open, self.most_open = set(), 0
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict] = {}
@@ -118,11 +202,15 @@ class Stub:
 
     def __enter__(self):
         self.loop, ready = asyncio.new_event_loop(), threading.Event()
+
         def run():
             asyncio.set_event_loop(self.loop)
-            self.server = self.loop.run_until_complete(self.loop.create_server(lambda: _Wire(self), "127.0.0.1", 0, backlog=2048))
+            self.server = self.loop.run_until_complete(
+                self.loop.create_server(lambda: _Wire(self), "127.0.0.1", 0, backlog=2048)
+            )
             ready.set()
             self.loop.run_forever()
+
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
         ready.wait()
@@ -131,28 +219,38 @@ class Stub:
     def __exit__(self, *exc):
         def end():
             self.server.close()
-            for t in list(self.open): t.abort()
+            for t in list(self.open):
+                t.abort()
             self.loop.call_soon(self.loop.stop)
+
         self.loop.call_soon_threadsafe(end)
         self.thread.join()
         self.loop.close()
 
     @property
-    def url(self) -> str: return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}/v1"
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}/v1"
+
     def play(self, prompt: str, plays: Iterable[Play]):
         "The next requests with this prompt get these, one each; then all is well."
         self.plays[prompt] = iter(plays)
+
     def asked(self, path: str = "/chat/completions") -> list[str]:
         "The prompts that arrived, in order."
         return [s.prompt for s in self.seen if s.path == path]
 
     def arrived(self, wire: _Wire, seen: Seen):
-        with self.lock: self.seen.append(seen)
-        if seen.path in ("/chat/completions", "/completions"): play, body = self._complete(seen)
-        else: play, body = self._batch(seen)
+        with self.lock:
+            self.seen.append(seen)
+        if seen.path in ("/chat/completions", "/completions"):
+            play, body = self._complete(seen)
+        else:
+            play, body = self._batch(seen)
         delay = play.delay or self.delay
-        if delay: self.loop.call_later(delay, wire.send, play, body)
-        else: wire.send(play, body)
+        if delay:
+            self.loop.call_later(delay, wire.send, play, body)
+        else:
+            wire.send(play, body)
 
     def _complete(self, seen: Seen) -> tuple[Play, bytes]:
         body = seen.body
@@ -160,48 +258,97 @@ class Stub:
         return play, json.dumps(completion(body, play)).encode() if play.body is None else play.body
 
     def _batch(self, seen: Seen) -> tuple[Play, bytes]:
-        play = next(self.plays.get(f"{seen.method} {seen.path}", iter(())), None) or self.always(seen) or Play()
+        play = (
+            next(self.plays.get(f"{seen.method} {seen.path}", iter(())), None)
+            or self.always(seen)
+            or Play()
+        )
         early = play.status != 200 or play.body is not None
         got = None if early else self._routed(seen)
-        if play.body is not None or early: return play, play.body or b""
-        if got is None: return error(404, "no such thing"), error(404, "no such thing").body
+        if play.body is not None or early:
+            return play, play.body or b""
+        if got is None:
+            return error(404, "no such thing"), error(404, "no such thing").body
         return play, got if isinstance(got, bytes) else json.dumps(got).encode()
 
     def _routed(self, seen: Seen) -> Any:
         "Files and batches."
         match seen.method, seen.path.strip("/").split("/"):
-            case "POST", ["files"]: return self._add_file(seen)
-            case "GET", ["files"]: return {"object": "list", "data": [self._file(i) for i in reversed(self.files)], "has_more": False}
-            case "GET", ["files", i] if i in self.files: return self._file(i)
-            case "GET", ["files", i, "content"]: return self.files.get(i)
-            case "POST", ["batches"]: return self._add_batch(seen.body)
-            case "GET", ["batches"]: return self._list(seen.query)
-            case "GET", ["batches", i] if i in self.batches: return self._step(i)
+            case "POST", ["files"]:
+                return self._add_file(seen)
+            case "GET", ["files"]:
+                return {
+                    "object": "list",
+                    "data": [self._file(i) for i in reversed(self.files)],
+                    "has_more": False,
+                }
+            case "GET", ["files", i] if i in self.files:
+                return self._file(i)
+            case "GET", ["files", i, "content"]:
+                return self.files.get(i)
+            case "POST", ["batches"]:
+                return self._add_batch(seen.body)
+            case "GET", ["batches"]:
+                return self._list(seen.query)
+            case "GET", ["batches", i] if i in self.batches:
+                return self._step(i)
 
-    def _file(self, i: str) -> dict: return {"id": i, "object": "file", "bytes": len(self.files[i]), "created_at": 0, "filename": "x.jsonl", "purpose": "batch", "status": "processed"}
+    def _file(self, i: str) -> dict:
+        return {
+            "id": i,
+            "object": "file",
+            "bytes": len(self.files[i]),
+            "created_at": 0,
+            "filename": "x.jsonl",
+            "purpose": "batch",
+            "status": "processed",
+        }
+
     def _add_file(self, seen: Seen) -> dict:
         boundary = re.search('boundary="?([^";]+)', seen.headers["content-type"])[1].encode()
-        parts = {re.search(b'name="(\\w+)"', p)[1]: p.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n") for p in seen.raw.split(b"--" + boundary)[1:-1]}
+        parts = {
+            re.search(b'name="(\\w+)"', p)[1]: p.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+            for p in seen.raw.split(b"--" + boundary)[1:-1]
+        }
         assert parts[b"purpose"] == b"batch", parts
         self.files[i := f"file-{next(self.numbers)}"] = parts[b"file"]
         return self._file(i)
 
     def _add_batch(self, body: dict) -> dict:
         i = f"batch-{next(self.numbers)}"
-        self.batches[i] = body | {"id": i, "object": "batch", "status": "validating", "created_at": 1, "steps": iter(self.batch_play.states), "output_file_id": None, "error_file_id": None}
+        self.batches[i] = body | {
+            "id": i,
+            "object": "batch",
+            "status": "validating",
+            "created_at": 1,
+            "steps": iter(self.batch_play.states),
+            "output_file_id": None,
+            "error_file_id": None,
+        }
         return self._told(i)
-    def _told(self, i: str) -> dict: return {k: v for k, v in self.batches[i].items() if k != "steps"}
+
+    def _told(self, i: str) -> dict:
+        return {k: v for k, v in self.batches[i].items() if k != "steps"}
+
     def _list(self, query: str) -> dict:
         ids, asked = list(reversed(self.batches)), dict(p.split("=") for p in query.split("&") if p)
         start = ids.index(asked["after"]) + 1 if "after" in asked else 0
-        page = ids[start:start + min(int(asked.get("limit", 20)), 100)]
-        return {"object": "list", "data": [self._told(i) for i in page], "has_more": start + len(page) < len(ids), "first_id": page[0] if page else None, "last_id": page[-1] if page else None}
+        page = ids[start : start + min(int(asked.get("limit", 20)), 100)]
+        return {
+            "object": "list",
+            "data": [self._told(i) for i in page],
+            "has_more": start + len(page) < len(ids),
+            "first_id": page[0] if page else None,
+            "last_id": page[-1] if page else None,
+        }
 
     def _step(self, i: str) -> dict:
         b = self.batches[i]
         b["status"] = next(b["steps"], b["status"])
-        if b["status"] == "failed": b["errors"] = {"object": "list", "data": list(self.batch_play.errors)}
-        if b["status"] in ("completed", "expired", "cancelled") and not b["output_file_id"]: self._finish(b)
+        if b["status"] == "failed":
+            b["errors"] = {"object": "list", "data": list(self.batch_play.errors)}
+        if b["status"] in ("completed", "expired", "cancelled") and not b["output_file_id"]:
+            self._finish(b)
         return self._told(i)
 
     def _finish(self, b: dict):
@@ -209,16 +356,59 @@ class Stub:
         play, good, bad = self.batch_play, [], []
         for line in map(json.loads, self.files[b["input_file_id"]].splitlines()):
             i, said = line["custom_id"], play.plays.get(line["custom_id"], Play())
-            if i in play.left: bad.append({"id": "r", "custom_id": i, "response": None, "error": {"code": "batch_expired", "message": "This request could not be executed before the completion window expired."}})
-            elif i in play.failed: bad.append({"id": "r", "custom_id": i, "response": {"status_code": 400, "request_id": "x", "body": {"error": play.failed[i]}}, "error": None})
-            else: good.append({"id": "r", "custom_id": i, "response": {"status_code": 200, "request_id": "x", "body": completion(line["body"], said)}, "error": None})
+            if i in play.left:
+                bad.append(
+                    {
+                        "id": "r",
+                        "custom_id": i,
+                        "response": None,
+                        "error": {
+                            "code": "batch_expired",
+                            "message": "This request could not be executed before the completion window expired.",
+                        },
+                    }
+                )
+            elif i in play.failed:
+                bad.append(
+                    {
+                        "id": "r",
+                        "custom_id": i,
+                        "response": {
+                            "status_code": 400,
+                            "request_id": "x",
+                            "body": {"error": play.failed[i]},
+                        },
+                        "error": None,
+                    }
+                )
+            else:
+                good.append(
+                    {
+                        "id": "r",
+                        "custom_id": i,
+                        "response": {
+                            "status_code": 200,
+                            "request_id": "x",
+                            "body": completion(line["body"], said),
+                        },
+                        "error": None,
+                    }
+                )
         for name, lines in (("output_file_id", play.output(good)), ("error_file_id", bad)):
-            if not lines: continue
+            if not lines:
+                continue
             b[name] = f"file-{next(self.numbers)}"
-            self.files[b[name]] = b"".join(json.dumps(x).encode() + b"\n" for x in lines) + (play.extra if name == "output_file_id" else b"")
-        b["request_counts"] = {"total": len(good) + len(bad), "completed": len(good), "failed": len(bad)}
+            self.files[b[name]] = b"".join(json.dumps(x).encode() + b"\n" for x in lines) + (
+                play.extra if name == "output_file_id" else b""
+            )
+        b["request_counts"] = {
+            "total": len(good) + len(bad),
+            "completed": len(good),
+            "failed": len(bad),
+        }
+
 
 if __name__ == "__main__":
-    with Stub(float(sys.argv[1]) if len(sys.argv) > 1 else 0.) as alone:
+    with Stub(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0) as alone:
         print(alone.url, flush=True)
         sys.stdin.read()

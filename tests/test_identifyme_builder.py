@@ -1,15 +1,57 @@
 "IdentifyMe built from its corpora: the released half word for word, laws of the builder, bad input."
+
 import ast, hashlib
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
 from refnb.benchmarks.identifyme.building import build, build_benchmark
-from refnb.benchmarks.identifyme.builder import (KINDS, NONE, PAPER, RELEASED, RULES_OF_THUMB, Known, Rules, _help, _nearest_places, _nested, _block, build_identifyme, candidates, copeland, likeness, _page_of,
-                                         _pool_of, question_ids, ranked, story_of, streams, _the_rules, tidied)
-from refnb.benchmarks.identifyme.entities import Label, align_names, auto_names, genders_of, _named_as, _profiles
+from refnb.benchmarks.identifyme.builder import (
+    KINDS,
+    NONE,
+    PAPER,
+    RELEASED,
+    RULES_OF_THUMB,
+    Known,
+    Rules,
+    _help,
+    _nearest_places,
+    _nested,
+    _block,
+    build_identifyme,
+    candidates,
+    copeland,
+    likeness,
+    _page_of,
+    _pool_of,
+    question_ids,
+    ranked,
+    story_of,
+    streams,
+    _the_rules,
+    tidied,
+)
+from refnb.benchmarks.identifyme.entities import (
+    Label,
+    align_names,
+    auto_names,
+    genders_of,
+    _named_as,
+    _profiles,
+)
 from refnb.models.language.identifyme_prompts import marked
-from refnb.benchmarks.identifyme.released import answer_rows, dev_ranks, implied_ranks, lists_of_names, named_documents, rebuilt, released_dialogue, released_labels, released_questions, row_id
+from refnb.benchmarks.identifyme.released import (
+    answer_rows,
+    dev_ranks,
+    implied_ranks,
+    lists_of_names,
+    named_documents,
+    rebuilt,
+    released_dialogue,
+    released_labels,
+    released_questions,
+    row_id,
+)
 from refnb.benchmarks.tasks import task_questions
 from refnb.core.corpora import load
 from refnb.core.documents import Document
@@ -23,224 +65,475 @@ from tools import examples
 FULL = "KawshikManikantan/IdentifyMe/analysis_data/info/gpt4o_mention_info.csv"
 REJECTED = {1064, 160, 2084, 2095, 219, 2489, 2775, 32, 33, 36, 41, 4300, 550, 876, 8867}
 
+
 @pytest.fixture(scope="module")
 def s(upstream, tmp_path_factory):
     home = tmp_path_factory.mktemp("builder")
-    return load_settings("/", env={}, upstream=str(upstream), offline=True, **{k: str(home/k) for k in ("cache", "runs", "reports")})
+    return load_settings(
+        "/",
+        env={},
+        upstream=str(upstream),
+        offline=True,
+        **{k: str(home / k) for k in ("cache", "runs", "reports")},
+    )
+
 
 @pytest.fixture(scope="module")
-def rows(s): return answer_rows(FULL, s)
+def rows(s):
+    return answer_rows(FULL, s)
+
 
 @pytest.fixture(scope="module")
-def litbank(rows): return [r for r in rows if r["dataset"] == "litbank"]
+def litbank(rows):
+    return [r for r in rows if r["dataset"] == "litbank"]
+
 
 @pytest.fixture(scope="module")
-def litbank_documents(s): return list(named_documents("LitBank", s))
+def litbank_documents(s):
+    return list(named_documents("LitBank", s))
+
 
 @pytest.fixture(scope="module")
-def built(s): return rebuilt(s, corpora=["LitBank"])
+def built(s):
+    return rebuilt(s, corpora=["LitBank"])
+
 
 @pytest.fixture(scope="module")
-def test_set(built): return built.questions("test")
+def test_set(built):
+    return built.questions("test")
 
-def md5(text): return hashlib.md5(text.encode()).hexdigest()
+
+def md5(text):
+    return hashlib.md5(text.encode()).hexdigest()
 
 
 # The released half (spec, sections 2 and 8)
 
+
 def test_stories_and_pools(built):
     p = built.pool
-    assert {int(k.split("_")[0]) for k in p.rejected} == REJECTED and all("have no named entity" in why for why in p.rejected.values())
+    assert {int(k.split("_")[0]) for k in p.rejected} == REJECTED and all(
+        "have no named entity" in why for why in p.rejected.values()
+    )
     assert len(p.stories) == 65 and sum(len(x.words) for x in p.stories.values()) == 19_191
-    assert {k: sum(x.kind.count(k) for x in p.stories.values()) for k in ("PRON", "NOM", "PROP")} == {"PRON": 10_653, "NOM": 6_019, "PROP": 2_519}
+    assert {
+        k: sum(x.kind.count(k) for x in p.stories.values()) for k in ("PRON", "NOM", "PROP")
+    } == {"PRON": 10_653, "NOM": 6_019, "PROP": 2_519}
     assert dict(p.mentions.kind.value_counts()) == {"PRON": 8_984, "NOM": 2_210, "PROP": 1_929}
     assert sum(len(x.names) for x in built.pages.values()) == 608
     assert [len(candidates(p, k)) for k in KINDS] == [1_386, 1_361]
 
+
 def test_pools_of_neighbouring_thresholds(built):
     nominal, pronominal = (built.pool.mentions[built.pool.mentions.kind == k] for k in KINDS)
-    assert ((nominal.fuzzy <= 75).sum(), (nominal.fuzzy > 75).sum(), (nominal.fuzzy == 75).sum()) == (1_406, 804, 43)
+    assert (
+        (nominal.fuzzy <= 75).sum(),
+        (nominal.fuzzy > 75).sum(),
+        (nominal.fuzzy == 75).sum(),
+    ) == (1_406, 804, 43)
     assert ((pronominal.net >= 0) & (pronominal.pronoun_class >= 0)).sum() == 1_741
-    assert [len(candidates(built.pool, k, rules=RELEASED.changed(hard=False))) for k in KINDS] == [2_189, 8_984]
+    assert [len(candidates(built.pool, k, rules=RELEASED.changed(hard=False))) for k in KINDS] == [
+        2_189,
+        8_984,
+    ]
+
 
 def test_alignment_finds_all_names(s, litbank, litbank_documents):
     docs, labels = {d.doc_key: d for d in litbank_documents}, released_labels(s)
-    assert sum(sum(map(bool, d.names)) for d in docs.values()) == sum(len(labels[k]) for k in docs) == 733
-    assert list(docs) == list(dict.fromkeys(k for k in labels if k in docs))  # the order of the split's list
+    assert (
+        sum(sum(map(bool, d.names)) for d in docs.values())
+        == sum(len(labels[k]) for k in docs)
+        == 733
+    )
+    assert list(docs) == list(
+        dict.fromkeys(k for k in labels if k in docs)
+    )  # the order of the split's list
     tidy = {k: tidied(d).doc for k, d in docs.items()}
-    for r in litbank: assert tidy[r["doc_key"]].names[int(r["mentions_vs_clusters"])] == r["entity_name"]
+    for r in litbank:
+        assert tidy[r["doc_key"]].names[int(r["mentions_vs_clusters"])] == r["entity_name"]
     genders = {k: genders_of(d) for k, d in docs.items()}
     rule = [(l, genders[k][l.name]) for k in docs for l in labels[k]]
     assert sum(l.gender == g if g else l.asked for l, g in rule) == 733
 
-@pytest.mark.parametrize(("kind", "most", "cut"), [("NOM", 5412.5, 3255.0), ("PRON", 5127.0, 3224.5)])
+
+@pytest.mark.parametrize(
+    ("kind", "most", "cut"), [("NOM", 5412.5, 3255.0), ("PRON", 5127.0, 3224.5)]
+)
 def test_ranking_needs_no_help(built, litbank, kind, most, cut):
     "Without the released order: every test item is among the 450, and points never rise along it."
     pool = ranked(candidates(built.pool, kind), kind)
     points = dict(zip(question_ids(pool), pool.points, strict=True))
     ranks = implied_ranks(litbank)
     asked = sorted((row_id(r) for r in litbank if r["category"] == kind), key=ranks.get)
-    assert set(asked) <= set(question_ids(pool)[:450]) and np.all(np.diff([points[i] for i in asked]) <= 0)
-    assert (pool.points.iloc[0], pool.points.iloc[449]) == (most, cut) and pool.points.iloc[450] < cut
+    assert set(asked) <= set(question_ids(pool)[:450]) and np.all(
+        np.diff([points[i] for i in asked]) <= 0
+    )
+    assert (pool.points.iloc[0], pool.points.iloc[449]) == (most, cut) and pool.points.iloc[
+        450
+    ] < cut
+
 
 def test_what_the_implied_ranks_decide(built, litbank_documents):
     plain = build_identifyme(litbank_documents)
-    moved = {k: sum(a.id != b.id for a, b in zip(plain.blocks["LitBank", "test", k], built.blocks["LitBank", "test", k], strict=True)) for k in KINDS}
+    moved = {
+        k: sum(
+            a.id != b.id
+            for a, b in zip(
+                plain.blocks["LitBank", "test", k], built.blocks["LitBank", "test", k], strict=True
+            )
+        )
+        for k in KINDS
+    }
     assert moved == {"NOM": 15, "PRON": 36} and len(dev_ranks()) == 28
 
-def test_all_items_in_order(test_set, litbank): assert [q.id for q in test_set] == [row_id(r) for r in litbank]
+
+def test_all_items_in_order(test_set, litbank):
+    assert [q.id for q in test_set] == [row_id(r) for r in litbank]
+
 
 def test_options_answers_and_none_rows(test_set, litbank):
-    assert [[o.name for o in q.options] for q in test_set] == [ast.literal_eval(r["options"]) for r in litbank]
+    assert [[o.name for o in q.options] for q in test_set] == [
+        ast.literal_eval(r["options"]) for r in litbank
+    ]
     assert [q.options[q.right[0]].name for q in test_set] == [r["answer"] for r in litbank]
-    assert [q.meta["answer"] == "none" for q in test_set] == [r["answer"] == NONE for r in litbank] and sum(q.meta["answer"] == "none" for q in test_set) == 60
+    assert [q.meta["answer"] == "none" for q in test_set] == [
+        r["answer"] == NONE for r in litbank
+    ] and sum(q.meta["answer"] == "none" for q in test_set) == 60
 
-COLUMNS = {"words": "mentions_vs_mentionstr", "cluster": "mentions_vs_clusters", "kind": "category", "pronoun_class": "pronoun_class", "entity": "entity_name", "fuzzy": "name_fuzzy_scores", "nearest": "neighbour_distance",
-           "nearest_nominal": "nominal_neighbour_distance", "nearest_like": "surface_neighbour_distance", "cluster_size": "cluster_size", "nominal_size": "nominal_size", "helpers": "num_helpers", "distractors": "num_dists", "net": "fin_dists"}
+
+COLUMNS = {
+    "words": "mentions_vs_mentionstr",
+    "cluster": "mentions_vs_clusters",
+    "kind": "category",
+    "pronoun_class": "pronoun_class",
+    "entity": "entity_name",
+    "fuzzy": "name_fuzzy_scores",
+    "nearest": "neighbour_distance",
+    "nearest_nominal": "nominal_neighbour_distance",
+    "nearest_like": "surface_neighbour_distance",
+    "cluster_size": "cluster_size",
+    "nominal_size": "nominal_size",
+    "helpers": "num_helpers",
+    "distractors": "num_dists",
+    "net": "fin_dists",
+}
+
 
 def test_twenty_feature_columns(built, litbank):
     "Fourteen of the table, the span, nesting, and four that are told of asked mentions only."
     table = built.pool.mentions.assign(id=question_ids(built.pool.mentions)).set_index("id")
     for r in litbank:
-        m, story, page, i = table.loc[row_id(r)], built.pool.stories[r["doc_key"]], built.pages[r["doc_key"]], int(r["mention_ind"])
+        m, story, page, i = (
+            table.loc[row_id(r)],
+            built.pool.stories[r["doc_key"]],
+            built.pages[r["doc_key"]],
+            int(r["mention_ind"]),
+        )
         assert {c: str(m[c]) for c in COLUMNS} == {c: r[k] for c, k in COLUMNS.items()}
-        assert f"[{m.start}, {m.end}]" == r["mentions_vs_tbound"] and str(int(m.nested)) == r["is_nested"]
-        over = (story.starts <= m.start) & (story.ends >= m.end) | (story.starts >= m.start) & (story.ends <= m.end)
-        assert {page.entity[j] or "Others" for j in np.flatnonzero(over) if j != i} == set(ast.literal_eval(r["nested_entities"]))
-        assert sum(map(bool, page.entity[max(0, i - 10):i + 11])) == int(r["num_major_mentions_neigh"])
-        others = [w for w, c, k in zip(story.words, story.cluster, story.kind, strict=True) if c == m.cluster and k != "PRON"]
-        mean = -1. if m.kind == "PRON" else float(np.mean([likeness(w, m.words) for w in others]))
-        assert mean == pytest.approx(float(r["avg_fuzzy_scores"])) and str(any(w.lower() in ("they", "we") for w in others)) == r["is_plural"]
+        assert (
+            f"[{m.start}, {m.end}]" == r["mentions_vs_tbound"]
+            and str(int(m.nested)) == r["is_nested"]
+        )
+        over = (story.starts <= m.start) & (story.ends >= m.end) | (story.starts >= m.start) & (
+            story.ends <= m.end
+        )
+        assert {page.entity[j] or "Others" for j in np.flatnonzero(over) if j != i} == set(
+            ast.literal_eval(r["nested_entities"])
+        )
+        assert sum(map(bool, page.entity[max(0, i - 10) : i + 11])) == int(
+            r["num_major_mentions_neigh"]
+        )
+        others = [
+            w
+            for w, c, k in zip(story.words, story.cluster, story.kind, strict=True)
+            if c == m.cluster and k != "PRON"
+        ]
+        mean = -1.0 if m.kind == "PRON" else float(np.mean([likeness(w, m.words) for w in others]))
+        assert (
+            mean == pytest.approx(float(r["avg_fuzzy_scores"]))
+            and str(any(w.lower() in ("they", "we") for w in others)) == r["is_plural"]
+        )
         assert page.gender[m.entity] == r["ans_gender"] or r["answer"] == NONE
+
 
 def test_texts_by_their_hashes(built, test_set):
     lines = lambda qs: "\n".join("\t".join(q.id.rsplit(":", 1)) for q in qs)
     assert md5(lines(test_set)) == "529e861fc57fb05254dade88dc86f7d3"
     assert md5(lines(built.questions("dev"))) == "cd650d5882c2cc568d5dfc07239149e6"
-    assert sum(len(marked(q)) for q in test_set) == 6_068_226 and md5("\n".join(map(marked, test_set))) == "acd9d566579dbb057340e6c472cf2278"
+    assert (
+        sum(len(marked(q)) for q in test_set) == 6_068_226
+        and md5("\n".join(map(marked, test_set))) == "acd9d566579dbb057340e6c472cf2278"
+    )
+
 
 def test_the_released_example(built):
     "Mention 300 of Great Expectations, the one question that was released in full."
     story = built.pool.stories["1400_great_expectations_brat_0"]
-    [q] = _block(built.pool.mentions[(built.pool.mentions.doc_key == story.doc.doc_key) & (built.pool.mentions.mention == 300)], built.pages, streams(), RELEASED)
+    [q] = _block(
+        built.pool.mentions[
+            (built.pool.mentions.doc_key == story.doc.doc_key)
+            & (built.pool.mentions.mention == 300)
+        ],
+        built.pages,
+        streams(),
+        RELEASED,
+    )
     assert md5(marked(q)) == "002dc5ff8f65ccbd45e7f9fcf01cde71"
+
 
 def test_the_first_development_question(built):
     q = built.questions("dev")[0]
-    assert q.id == "4276_north_and_south_brat_0:271" and md5(q.options[q.right[0]].name) == "dc4ea128f48b2c556fe419093c402188"
+    assert (
+        q.id == "4276_north_and_south_brat_0:271"
+        and md5(q.options[q.right[0]].name) == "dc4ea128f48b2c556fe419093c402188"
+    )
+
 
 def test_fantasycoref_options_come_from_the_same_stream(s, built, rows):
     "FantasyCoref's blocks follow LitBank's in both generators, so turning its options back proves LitBank's development questions too."
-    labels, full = released_labels(s), lists_of_names(built, rows)  # all questions of a story agree, or this raises
+    labels, full = (
+        released_labels(s),
+        lists_of_names(built, rows),
+    )  # all questions of a story agree, or this raises
     fantasy = [r for r in rows if r["dataset"] == "fantasy"]
     unique = {k: ns for k, ns in full.items() if len(set(ns)) == len(ns)}
-    assert all(ns == [l.name for l in labels[k]] for k, ns in unique.items()) and len(full) - len(unique) == 14
+    assert (
+        all(ns == [l.name for l in labels[k]] for k, ns in unique.items())
+        and len(full) - len(unique) == 14
+    )
     assert all(set(ns) == {l.name for l in labels[k]} for k, ns in full.items())
-    assert {r["doc_key"] for r in fantasy} - set(full) == {"058_The_Dog_and_the_Sparrow_0"}  # its one question is a None of the Above, which lacks a name
-    assert sum(r["doc_key"] not in set(full) - set(unique) for r in fantasy) == 446 and sum(len(set(o)) < len(o) for o in (ast.literal_eval(r["options"]) for r in fantasy)) == 154
+    assert {r["doc_key"] for r in fantasy} - set(full) == {
+        "058_The_Dog_and_the_Sparrow_0"
+    }  # its one question is a None of the Above, which lacks a name
+    assert (
+        sum(r["doc_key"] not in set(full) - set(unique) for r in fantasy) == 446
+        and sum(len(set(o)) < len(o) for o in (ast.literal_eval(r["options"]) for r in fantasy))
+        == 154
+    )
+
 
 def test_a_wrong_stream_is_noticed(built, rows):
-    with pytest.raises(DataError, match="its questions give two lists of names"): lists_of_names(built, rows[::-1])
+    with pytest.raises(DataError, match="its questions give two lists of names"):
+        lists_of_names(built, rows[::-1])
+
 
 def test_fantasycorefs_half_builds_the_same_way(s, test_set, monkeypatch):
     "With other stories in place of its training file: LitBank's half stays as it is, and the second half follows."
     import refnb.benchmarks.identifyme.released as module
+
     stories = [auto_names(d) for d in load("fantasycoref", "dev", s)]
-    listed = {d.doc_key: [Label(d.names[p.cluster], p.gender, p.gender is None) for p in _profiles(story_of(d)) if d.names[p.cluster]] for d in stories}
+    listed = {
+        d.doc_key: [
+            Label(d.names[p.cluster], p.gender, p.gender is None)
+            for p in _profiles(story_of(d))
+            if d.names[p.cluster]
+        ]
+        for d in stories
+    }
     true_load, true_labels = module.load, module.released_labels
-    monkeypatch.setattr(module, "load", lambda name, split, s: [d.changed(names=()) for d in stories] if name == "fantasycoref" else true_load(name, split, s))
+    monkeypatch.setattr(
+        module,
+        "load",
+        lambda name, split, s: (
+            [d.changed(names=()) for d in stories]
+            if name == "fantasycoref"
+            else true_load(name, split, s)
+        ),
+    )
     monkeypatch.setattr(module, "released_labels", lambda s=None: true_labels(s) | listed)
     both = rebuilt(s, corpora=["LitBank", "FantasyCoref"])
     assert both.questions("test", "LitBank") == test_set and len(both.questions()) > 1_000
-    assert {q.meta["corpus"] for q in both.questions("test", "FantasyCoref")} == {"FantasyCoref"} and both.blocks["FantasyCoref", "test", "NOM"]
+    assert {q.meta["corpus"] for q in both.questions("test", "FantasyCoref")} == {
+        "FantasyCoref"
+    } and both.blocks["FantasyCoref", "test", "NOM"]
+
 
 def test_parts(s, test_set):
     told = released_dialogue(s)
     part = task_questions("identifyme/litbank/test", s)
-    assert [q.id for q in part] == [q.id for q in test_set] and all(q.meta["dialogue"] == told[q.id] for q in part if q.meta["type"] == "pronominal")
+    assert [q.id for q in part] == [q.id for q in test_set] and all(
+        q.meta["dialogue"] == told[q.id] for q in part if q.meta["type"] == "pronominal"
+    )
     known = {q.id: q for q in released_questions(s)}
     for q in part:
         r = known[q.id]
-        assert (q.options, q.right) == (r.options, r.right) and {k: q.meta[k] for k in r.meta} == r.meta
-    assert len(task_questions("identifyme/litbank/dev", s)) == len(task_questions("identifyme/litbank/random3", s)) == 300
+        assert (q.options, q.right) == (r.options, r.right) and {
+            k: q.meta[k] for k in r.meta
+        } == r.meta
+    assert (
+        len(task_questions("identifyme/litbank/dev", s))
+        == len(task_questions("identifyme/litbank/random3", s))
+        == 300
+    )
+
 
 def test_random_sets(built):
     sets = [{q.id for q in built.questions(f"random{i}")} for i in range(10)]
     assert all(len(x) == 300 for x in sets) and len(set.union(*sets)) == 3_000
 
-EXPECTED = {"most-frequent": 154, "nearest-mention": 111, "preceding-mention": 122, "always-none": 60}
+
+EXPECTED = {
+    "most-frequent": 154,
+    "nearest-mention": 111,
+    "preceding-mention": 122,
+    "always-none": 60,
+}
+
+
 @pytest.mark.parametrize("system", EXPECTED)
-def test_baselines(test_set, system): assert sum(credit(q, find_system(system).f(q)) for q in test_set) == EXPECTED[system]
+def test_baselines(test_set, system):
+    assert sum(credit(q, find_system(system).f(q)) for q in test_set) == EXPECTED[system]
+
 
 def test_baseline_by_pronoun_class(test_set):
-    assert sum(credit(q, find_system("preceding-same-class").f(q)) for q in test_set if q.meta["type"] == "pronominal") == 148
+    assert (
+        sum(
+            credit(q, find_system("preceding-same-class").f(q))
+            for q in test_set
+            if q.meta["type"] == "pronominal"
+        )
+        == 148
+    )
+
 
 def test_paper_mode(s):
     b = rebuilt(s, "paper", ["LitBank"])
     assert not any(q.meta["doubled_option"] for q in b.questions()) and b.pool.rules == PAPER
     nominal = candidates(b.pool, "NOM")
-    assert nominal.fuzzy.max() < 75 and candidates(b.pool, "PRON").net.min() == 0 and len(nominal) == 1_336
-    assert not any(w.endswith(" 's") for x in b.pool.stories.values() for w, k in zip(x.words, x.kind, strict=True) if k == "PRON")
+    assert (
+        nominal.fuzzy.max() < 75
+        and candidates(b.pool, "PRON").net.min() == 0
+        and len(nominal) == 1_336
+    )
+    assert not any(
+        w.endswith(" 's")
+        for x in b.pool.stories.values()
+        for w, k in zip(x.words, x.kind, strict=True)
+        if k == "PRON"
+    )
+
 
 def test_names_by_rule_on_litbank(s):
     "Nearly all the clusters that the authors named get a name by rule, and most of these are like theirs."
     docs = load("litbank", "train", s)
     ours, theirs = [auto_names(d) for d in docs], named_documents("LitBank", s)
-    pairs = [(a, b) for x, y in zip(ours, theirs, strict=True) for a, b in zip(x.names, y.names, strict=True) if b]
-    assert sum(bool(a) for a, _ in pairs) >= 725 and sum(likeness(b, a) > 75 for a, b in pairs if a) >= 600
+    pairs = [
+        (a, b)
+        for x, y in zip(ours, theirs, strict=True)
+        for a, b in zip(x.names, y.names, strict=True)
+        if b
+    ]
+    assert (
+        sum(bool(a) for a, _ in pairs) >= 725
+        and sum(likeness(b, a) > 75 for a, b in pairs if a) >= 600
+    )
+
 
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_any_corpus(s, split):
     docs = load("fantasycoref", split, s)
     b = build_benchmark("identifyme", docs)
-    assert b.questions() and not any(b.pool.stories[q.doc_key].kind[int(q.id.rsplit(":", 1)[1])] == "PROP" for q in b.questions())
+    assert b.questions() and not any(
+        b.pool.stories[q.doc_key].kind[int(q.id.rsplit(":", 1)[1])] == "PROP" for q in b.questions()
+    )
     for d in map(auto_names, docs):  # names find their clusters again, thirty and more of a story
-        found = align_names(d.changed(names=()), [Label(d.names[p.cluster], p.gender, p.gender is None) for p in _profiles(story_of(d)) if d.names[p.cluster]])
+        found = align_names(
+            d.changed(names=()),
+            [
+                Label(d.names[p.cluster], p.gender, p.gender is None)
+                for p in _profiles(story_of(d))
+                if d.names[p.cluster]
+            ],
+        )
         assert found.names == tuple(n if n else "" for n in d.names)
+
 
 def test_a_whole_book(s):
     "Animal Farm has gold for its characters: a context of its own for each question keeps the questions small."
     [book] = load("animal-farm", s=s)
-    b = build_benchmark("identifyme", [book], context=200, max_others=1.)
+    b = build_benchmark("identifyme", [book], context=200, max_others=1.0)
     assert b.questions() and max(len(q.text) for q in b.questions()) < 5_000
 
 
 # Laws
 
+
 def document(tokens, clusters, names=(), kind=None):
     clusters = tuple(tuple(Span(*x) for x in c) for c in clusters)
     return Document("d", (tuple(tokens),), clusters, names, {"kind": kind} if kind else {})
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(-1, 3)), min_size=1, max_size=40), st.integers(1, 6), st.booleans())
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(-1, 3)), min_size=1, max_size=40),
+    st.integers(1, 6),
+    st.booleans(),
+)
 def test_helpers_and_distractors_as_written(mentions, window, itself):
     "The vectorised count is the definition's."
     cl, k = np.array([c for c, _ in mentions]), np.array([x for _, x in mentions])
     helpers, distractors = _help(cl, k, RELEASED.changed(window=window, count_itself=itself))
     for i in range(len(cl)):
-        near = [j for j in range(max(0, i - window), min(len(cl), i + window + 1)) if j != i or itself]
-        if k[i] < 0: assert (helpers[i], distractors[i]) == (-1, -2); continue
+        near = [
+            j for j in range(max(0, i - window), min(len(cl), i + window + 1)) if j != i or itself
+        ]
+        if k[i] < 0:
+            assert (helpers[i], distractors[i]) == (-1, -2)
+            continue
         assert helpers[i] == sum(k[j] == k[i] and cl[j] == cl[i] for j in near)
-        assert distractors[i] == sum(k[j] == k[i] and cl[j] != cl[i] for j in near) + sum(k[j] not in (-1, k[i]) and cl[j] == cl[i] for j in near)
+        assert distractors[i] == sum(k[j] == k[i] and cl[j] != cl[i] for j in near) + sum(
+            k[j] not in (-1, k[i]) and cl[j] == cl[i] for j in near
+        )
+
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=40))
 def test_distances_as_written(mentions):
     cl, among = np.array([c for c, _ in mentions]), np.array([a for _, a in mentions])
-    expected = [min((abs(i - j) for j in range(len(cl)) if j != i and cl[j] == cl[i] and among[j]), default=-1) for i in range(len(cl))]
+    expected = [
+        min(
+            (abs(i - j) for j in range(len(cl)) if j != i and cl[j] == cl[i] and among[j]),
+            default=-1,
+        )
+        for i in range(len(cl))
+    ]
     assert _nearest_places(cl, among).tolist() == expected
+
 
 @given(st.sets(st.tuples(st.integers(0, 20), st.integers(0, 6)), min_size=1, max_size=25))
 def test_nesting_as_written(spans):
     spans = sorted((a, a + n) for a, n in spans)
-    expected = [any(x != y and (x[0] <= y[0] and y[1] <= x[1] or y[0] <= x[0] and x[1] <= y[1]) for y in spans) for x in spans]
-    assert _nested(np.array([a for a, _ in spans]), np.array([b for _, b in spans])).tolist() == expected
+    expected = [
+        any(
+            x != y and (x[0] <= y[0] and y[1] <= x[1] or y[0] <= x[0] and x[1] <= y[1])
+            for y in spans
+        )
+        for x in spans
+    ]
+    assert (
+        _nested(np.array([a for a, _ in spans]), np.array([b for _, b in spans])).tolist()
+        == expected
+    )
 
-@given(st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=20), min_size=1, max_size=4).filter(lambda c: len({len(x) for x in c}) == 1))
+
+@given(
+    st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=20), min_size=1, max_size=4).filter(
+        lambda c: len({len(x) for x in c}) == 1
+    )
+)
 def test_points_as_written(criteria):
-    expected = [sum(sum((x > y) + .5*(x == y) for y in c) - .5 for c in criteria for x in [c[i]]) for i in range(len(criteria[0]))]
+    expected = [
+        sum(sum((x > y) + 0.5 * (x == y) for y in c) - 0.5 for c in criteria for x in [c[i]])
+        for i in range(len(criteria[0]))
+    ]
     assert copeland(criteria).tolist() == expected
 
+
 @examples(40)
-@given(st.integers(0, 10**6), st.sampled_from(["released", "paper"]), st.integers(2, 9), st.integers(0, 60))
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["released", "paper"]),
+    st.integers(2, 9),
+    st.integers(0, 60),
+)
 def test_laws_of_questions(seed, mode, options, context):
     "Whatever the seed: the mention is where chars says, the right option is its entity or None, no question appears twice."
     b = build_identifyme(load("sample"), mode, seed=seed, options=options, context=context)
@@ -250,94 +543,188 @@ def test_laws_of_questions(seed, mode, options, context):
         for q in qs:
             story, i = b.pool.stories[q.doc_key], int(q.id.rsplit(":", 1)[1])
             name, right = b.pages[q.doc_key].entity[i], q.options[q.right[0]].name
-            assert q.text[slice(*q.chars)] == story.words[i] and right == (NONE if q.meta["answer"] == "none" else name)
-            assert q.options[-1].name == NONE and len(q.options) <= options + 1 and (q.meta["answer"] == "entity" or name not in [o.name for o in q.options])
+            assert q.text[slice(*q.chars)] == story.words[i] and right == (
+                NONE if q.meta["answer"] == "none" else name
+            )
+            assert (
+                q.options[-1].name == NONE
+                and len(q.options) <= options + 1
+                and (q.meta["answer"] == "entity" or name not in [o.name for o in q.options])
+            )
             assert all(0 <= q.meta[f] < len(q.options) for f in RULES_OF_THUMB)
 
-@pytest.mark.parametrize("changed", [dict(max_fuzzy=60), dict(min_net=3), dict(window=4), dict(neighbours="pronouns"), dict(max_chars=12), dict(min_entities=15), dict(count_itself=False), dict(most=40, test=30), dict(none_share=.5), dict(seed=1)])
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        dict(max_fuzzy=60),
+        dict(min_net=3),
+        dict(window=4),
+        dict(neighbours="pronouns"),
+        dict(max_chars=12),
+        dict(min_entities=15),
+        dict(count_itself=False),
+        dict(most=40, test=30),
+        dict(none_share=0.5),
+        dict(seed=1),
+    ],
+)
 def test_each_rule_changes_something(changed):
     plain, other = build("identifyme", "sample"), build("identifyme", "sample", **changed)
     assert [(q.id, q.options) for q in plain] != [(q.id, q.options) for q in other]
 
+
 def test_order_of_clusters_and_mentions_means_nothing():
     docs = load("sample")
-    turned = [d.changed(clusters=tuple(c[::-1] for c in d.clusters[::-1]), names=d.names[::-1], labels={k: tuple(x[::-1] for x in v[::-1]) for k, v in d.labels.items()}) for d in docs]
+    turned = [
+        d.changed(
+            clusters=tuple(c[::-1] for c in d.clusters[::-1]),
+            names=d.names[::-1],
+            labels={k: tuple(x[::-1] for x in v[::-1]) for k, v in d.labels.items()},
+        )
+        for d in docs
+    ]
     assert [q.id for q in build("identifyme", docs)] == [q.id for q in build("identifyme", turned)]
 
-def test_equal_runs_equal_questions(): assert build("identifyme", "sample") == build("identifyme", "sample")
+
+def test_equal_runs_equal_questions():
+    assert build("identifyme", "sample") == build("identifyme", "sample")
 
 
 # Bad input: an error of one line, or a documented outcome
 
+
 def test_f46_a_document_without_clusters_is_left_out():
     b = build_identifyme([*load("sample"), Document("empty", (("a", "b"),))])
     assert b.pool.rejected == {"empty": "no clusters"}
-    with pytest.raises(DataError, match="none of the 1 documents can be used: no clusters"): build_identifyme([Document("empty", (("a",),))])
+    with pytest.raises(DataError, match="none of the 1 documents can be used: no clusters"):
+        build_identifyme([Document("empty", (("a",),))])
+
 
 def test_clusters_without_text_are_left_out():
-    assert _pool_of([*load("sample"), Document("bare", clusters=((Span(0, 0),),))]).rejected == {"bare": "no text"}
+    assert _pool_of([*load("sample"), Document("bare", clusters=((Span(0, 0),),))]).rejected == {
+        "bare": "no text"
+    }
+
 
 def test_names_for_unknown_clusters():
     d = load("sample")[0]
-    with pytest.raises(DataError, match="there is a name for cluster 99, and 20 clusters"): _named_as(d, {99: "Nobody"})
-    with pytest.raises(ValueError, match="1 names for 20 clusters"): d.changed(names=("Ann",))
-    with pytest.raises(DataError, match="names do not fit"): align_names(d, [Label(f"Name {i}", "Male") for i in range(15)])
-    with pytest.raises(DataError, match="the names in their order are not those of the clusters"): _page_of(story_of(d), ["Nobody"])
+    with pytest.raises(DataError, match="there is a name for cluster 99, and 20 clusters"):
+        _named_as(d, {99: "Nobody"})
+    with pytest.raises(ValueError, match="1 names for 20 clusters"):
+        d.changed(names=("Ann",))
+    with pytest.raises(DataError, match="names do not fit"):
+        align_names(d, [Label(f"Name {i}", "Male") for i in range(15)])
+    with pytest.raises(DataError, match="the names in their order are not those of the clusters"):
+        _page_of(story_of(d), ["Nobody"])
+
 
 def test_one_entity_only():
     "As in the release its questions offer one name and None of the Above; the paper mode leaves the story out."
     tokens = "The old sorter slept . He woke and the clerk saw him .".split()
     d = document(tokens, [[(0, 2), (5, 5), (11, 11)], [(8, 9)]], ("Abel", ""))
-    with pytest.raises(DataError, match="no mention is hard enough"): build_identifyme([d], min_tokens=0, max_others=1., min_net=99, max_fuzzy=0, max_chars=1)
-    b = build_identifyme([d], min_tokens=0, max_others=1., min_net=-9)
-    assert {tuple(o.name for o in q.options) for q in b.questions() + b.questions("dev")} == {("Abel", NONE)}
-    with pytest.raises(DataError, match="1 named clusters, fewer than 2"): build_identifyme([d], "paper", min_tokens=0, max_others=1.)
+    with pytest.raises(DataError, match="no mention is hard enough"):
+        build_identifyme([d], min_tokens=0, max_others=1.0, min_net=99, max_fuzzy=0, max_chars=1)
+    b = build_identifyme([d], min_tokens=0, max_others=1.0, min_net=-9)
+    assert {tuple(o.name for o in q.options) for q in b.questions() + b.questions("dev")} == {
+        ("Abel", NONE)
+    }
+    with pytest.raises(DataError, match="1 named clusters, fewer than 2"):
+        build_identifyme([d], "paper", min_tokens=0, max_others=1.0)
+
 
 def test_a_mention_equal_to_an_option():
     "It is asked about all the same where it means another entity: the audit lists it; where it means that entity it is too like its name."
-    docs = [d.changed(names=tuple("him" if i == 1 else n for i, n in enumerate(d.names))) for d in load("sample")]
+    docs = [
+        d.changed(names=tuple("him" if i == 1 else n for i, n in enumerate(d.names)))
+        for d in load("sample")
+    ]
     b = build_identifyme(docs)
-    assert any(q.text[slice(*q.chars)].lower() == "him" and "him" in [o.name for o in q.options] for q in b.questions() + b.questions("dev"))
-    assert all(likeness(e, w) <= 75 for e, w in zip(*(candidates(b.pool, "NOM")[c] for c in ("entity", "words")), strict=True))
+    assert any(
+        q.text[slice(*q.chars)].lower() == "him" and "him" in [o.name for o in q.options]
+        for q in b.questions() + b.questions("dev")
+    )
+    assert all(
+        likeness(e, w) <= 75
+        for e, w in zip(*(candidates(b.pool, "NOM")[c] for c in ("entity", "words")), strict=True)
+    )
+
 
 @pytest.mark.parametrize("mark", ["{{", "}}", "x{{y", "(#This is the marked mention)"])
 def test_a_text_that_holds_a_marker_is_left_out(mark):
     docs = load("sample")
     first = docs[0].changed(sentences=(*docs[0].sentences, tuple(mark.split(" "))))
-    assert "with which prompts mark the mention" in build_identifyme([first, *docs[1:]]).pool.rejected[first.doc_key]
+    assert (
+        "with which prompts mark the mention"
+        in build_identifyme([first, *docs[1:]]).pool.rejected[first.doc_key]
+    )
+
 
 def test_the_same_document_twice():
-    with pytest.raises(DataError, match="the document appears twice"): build_identifyme([*load("sample"), load("sample")[2]])
+    with pytest.raises(DataError, match="the document appears twice"):
+        build_identifyme([*load("sample"), load("sample")[2]])
 
-@pytest.mark.parametrize(("rule", "value", "said"), [("window", 0, "the least is 1"), ("max_others", 1.5, "not a share"), ("options", 1, "one option is no choice"), ("test", 451, "more would be test questions"), ("none_share", -1., "not a share")])
+
+@pytest.mark.parametrize(
+    ("rule", "value", "said"),
+    [
+        ("window", 0, "the least is 1"),
+        ("max_others", 1.5, "not a share"),
+        ("options", 1, "one option is no choice"),
+        ("test", 451, "more would be test questions"),
+        ("none_share", -1.0, "not a share"),
+    ],
+)
 def test_rules_that_cannot_be(rule, value, said):
-    with pytest.raises(CallError, match=said): _the_rules(**{rule: value})
-    with pytest.raises(ValueError, match=said): Rules(**{rule: value})
+    with pytest.raises(CallError, match=said):
+        _the_rules(**{rule: value})
+    with pytest.raises(ValueError, match=said):
+        Rules(**{rule: value})
+
 
 def test_unknown_rules_modes_and_splits():
-    for call, said in ((lambda: _the_rules(windwo=3), "did you mean window"), (lambda: _the_rules("releesed"), "did you mean released"), (lambda: build("identifyme", "sample", split="tset"), "did you mean test"), (lambda: build("identifym", "sample"), "did you mean identifyme")):
-        with pytest.raises(CallError, match=said): call()
+    for call, said in (
+        (lambda: _the_rules(windwo=3), "did you mean window"),
+        (lambda: _the_rules("releesed"), "did you mean released"),
+        (lambda: build("identifyme", "sample", split="tset"), "did you mean test"),
+        (lambda: build("identifym", "sample"), "did you mean identifyme"),
+    ):
+        with pytest.raises(CallError, match=said):
+            call()
+
 
 def test_a_tie_that_the_release_cannot_have(s, litbank):
     "Ranks of other names or other documents are refused, and never bend the order."
     docs, ranks = named_documents("LitBank", s), implied_ranks(litbank)
     a, b = (row_id(litbank[i]) for i in (0, 1))
-    with pytest.raises(DataError, match="are the documents and names those of the release"): build_identifyme(docs, known=Known(ranks | {a: ranks[b], b: ranks[a]}, {}, {}))
+    with pytest.raises(DataError, match="are the documents and names those of the release"):
+        build_identifyme(docs, known=Known(ranks | {a: ranks[b], b: ranks[a]}, {}, {}))
 
 
 # Systems on questions
+
 
 def test_runs_of_anything(settings):
     s, qs = settings(), build("identifyme", "sample")
     mine = run(qs, lambda q: q.right[0], s=s)
     assert mine.sealed and all(credit(q, mine.answers()[q.id]) == 1 for q in qs)
-    assert run(qs, "most-frequent", s=s).sealed and run("sample/identifyme", "preceding-mention", s=s).sealed
+    assert (
+        run(qs, "most-frequent", s=s).sealed
+        and run("sample/identifyme", "preceding-mention", s=s).sealed
+    )
+
 
 def test_a_run_goes_on_after_an_error(settings):
     s, qs, calls = settings(), build("identifyme", "sample"), []
+
     def shaky(q):
         calls.append(q.id)
-        if len(calls) == 20: raise RuntimeError("a bad moment")
+        if len(calls) == 20:
+            raise RuntimeError("a bad moment")
         return 0
-    with pytest.raises(DataError, match="the system raised RuntimeError: a bad moment; earlier answers are saved"): run(qs, shaky, s=s)
+
+    with pytest.raises(
+        DataError, match="the system raised RuntimeError: a bad moment; earlier answers are saved"
+    ):
+        run(qs, shaky, s=s)
     assert run(qs, shaky, s=s).sealed and len(calls) == len(qs) + 1 and len(set(calls)) == len(qs)

@@ -3,6 +3,7 @@
 The contract is tested with a package made here: a wheel of one module, its requirements with hashes, a worker of a few lines. maverick-coref,
 xcore-coref and fastcoref are asked where `refnb setup` made their environments, or with TEST_FULL=1, which makes them; random weights stand for trained ones.
 """
+
 import hashlib, itertools, json, os, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
@@ -66,49 +67,60 @@ settings: {least: 2, trap: ""}
 canary: wiring
 """
 
+
 def wheel(folder: Path, text: str = PACKAGE) -> tuple[Path, str]:
     "A package of one module, and its hash."
-    path = folder/"toycoref-1.0-py3-none-any.whl"
-    about = {"METADATA": "Metadata-Version: 2.1\nName: toycoref\nVersion: 1.0\n", "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    path = folder / "toycoref-1.0-py3-none-any.whl"
+    about = {
+        "METADATA": "Metadata-Version: 2.1\nName: toycoref\nVersion: 1.0\n",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
     files = {"toycoref.py": text} | {f"toycoref-1.0.dist-info/{k}": v for k, v in about.items()}
     record = "".join(f"{name},,\n" for name in [*files, "toycoref-1.0.dist-info/RECORD"])
     with zipfile.ZipFile(path, "w") as z:
-        for name, data in (files | {"toycoref-1.0.dist-info/RECORD": record}).items(): z.writestr(zipfile.ZipInfo(name), data)
+        for name, data in (files | {"toycoref-1.0.dist-info/RECORD": record}).items():
+            z.writestr(zipfile.ZipInfo(name), data)
     return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     "A folder with a system of one's own, and settings that find it."
-    mine = {"REFNB_SYSTEMS": str(tmp_path/"systems"), "OPENAI_API_KEY": "not for others"}
-    for k in set(os.environ) - set(tools.clean(tmp_path)): monkeypatch.delenv(k)
-    for k, v in tools.clean(tmp_path, **mine).items(): monkeypatch.setenv(k, v)
+    mine = {"REFNB_SYSTEMS": str(tmp_path / "systems"), "OPENAI_API_KEY": "not for others"}
+    for k in set(os.environ) - set(tools.clean(tmp_path)):
+        monkeypatch.delenv(k)
+    for k, v in tools.clean(tmp_path, **mine).items():
+        monkeypatch.setenv(k, v)
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path/"systems"
+    folder = tmp_path / "systems"
     folder.mkdir()
     _, digest = wheel(folder)
-    (folder/"toy.yaml").write_text(ENTRY)
-    (folder/"toy.py").write_text(WORKER)
-    (folder/"toy.txt").write_text(f"toycoref==1.0 \\\n    --hash=sha256:{digest}\n")
+    (folder / "toy.yaml").write_text(ENTRY)
+    (folder / "toy.py").write_text(WORKER)
+    (folder / "toy.txt").write_text(f"toycoref==1.0 \\\n    --hash=sha256:{digest}\n")
     return tmp_path
+
 
 @pytest.fixture
 def refnb(home, capsys):
     "Run a command in this process."
     return lambda *args: tools.here(capsys, *args)
 
+
 @pytest.fixture
 def toy(home, monkeypatch):
     "The system in an environment that takes no time to make: nothing is installed, its package lies in a folder that it shares."
-    folder = home/"systems"
+    folder = home / "systems"
     monkeypatch.syspath_prepend(str(folder))
-    (folder/"toycoref.py").write_text(PACKAGE)
-    (folder/"toy.txt").write_text("")
-    (folder/"toy.yaml").write_text(ENTRY.replace("shares: [msgspec]", "shares: [toycoref]"))
+    (folder / "toycoref.py").write_text(PACKAGE)
+    (folder / "toy.txt").write_text("")
+    (folder / "toy.yaml").write_text(ENTRY.replace("shares: [msgspec]", "shares: [toycoref]"))
     made.set_up("toy", say=lambda line: None)
     return folder
 
 
 # Requirements
+
 
 def test_requirements_are_exact_hashed_and_name_no_host():
     for p in made.environments().values():
@@ -117,47 +129,87 @@ def test_requirements_are_exact_hashed_and_name_no_host():
             assert not any("//" in line or line.startswith("-") for line in lines), file
             names = [line for line in lines if line[:1].isalpha()]
             hashes = [line for line in lines if line.startswith("    --hash=sha256:")]
-            assert (names or not lines) and all("==" in line for line in names) and len(hashes) >= len(names)
+            assert (
+                (names or not lines)
+                and all("==" in line for line in names)
+                and len(hashes) >= len(names)
+            )
             assert len(lines) == len(names) + len(hashes), file
+
 
 def test_what_is_shared_is_not_installed_a_second_time():
     for p in made.environments().values():
-        named = {line.partition("==")[0] for file in made._requirements(p) for line in file.read_text().splitlines() if "==" in line}
+        named = {
+            line.partition("==")[0]
+            for file in made._requirements(p)
+            for line in file.read_text().splitlines()
+            if "==" in line
+        }
         assert not named & {*p.made_of.shares, "huggingface-hub", "safetensors"}
+
 
 def test_no_worker_runs_code_of_a_checkpoint():
     for path in packaged("data/live").glob("*.py"):
         text = path.read_text()
-        assert "trust_remote_code" not in text and "pickle.load" not in text and "weights_only=False" not in text, path
+        assert (
+            "trust_remote_code" not in text
+            and "pickle.load" not in text
+            and "weights_only=False" not in text
+        ), path
 
 
 # Setting up
 
+
 def test_a_system_is_set_up_listed_and_run(refnb, home):
-    tools.one_line(refnb("run", "sample/bookcoref", "toy"), 1, "toy: its environment is not here: refnb setup toy")
-    said = refnb("setup", "toy", "--wheels", home/"systems")
-    assert said.status == 0 and "toy: installing toy.txt (1 package)" in said.out and said.out.endswith("toy: ready\n")
+    tools.one_line(
+        refnb("run", "sample/bookcoref", "toy"),
+        1,
+        "toy: its environment is not here: refnb setup toy",
+    )
+    said = refnb("setup", "toy", "--wheels", home / "systems")
+    assert (
+        said.status == 0
+        and "toy: installing toy.txt (1 package)" in said.out
+        and said.out.endswith("toy: ready\n")
+    )
     rows = {r["environment"]: r for r in json.loads(refnb("setup", "--json").out)["environments"]}
-    assert (rows["toy"]["state"], rows["toy"]["licence"], rows["toy"]["megabytes"]) == ("ready", "MIT", 1)
+    assert (rows["toy"]["state"], rows["toy"]["licence"], rows["toy"]["megabytes"]) == (
+        "ready",
+        "MIT",
+        1,
+    )
     assert rows["fastcoref"]["systems"] == "fcoref, lingmess, booknlp"
-    listed = {r["system"]: r["needs"] for r in json.loads(refnb("list", "systems", "--json").out)["systems"]}
+    listed = {
+        r["system"]: r["needs"]
+        for r in json.loads(refnb("list", "systems", "--json").out)["systems"]
+    }
     assert listed["toy"] == "environment toy" and "refnb setup maverick" in listed["maverick"]
     told = json.loads(refnb("run", "sample/bookcoref", "toy", "--json").out)
     assert (told["sealed"], told["documents"], told["system"]) == (True, 6, "toy")
     assert refnb("setup", "toy").out == "toy: ready\n"
 
+
 def test_one_that_was_interrupted_is_made_anew(home, monkeypatch):
-    def killed(command, doing, name): raise KeyboardInterrupt
+    def killed(command, doing, name):
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as m:
         m.setattr(made, "_ran", killed)
-        with pytest.raises(KeyboardInterrupt): made.set_up("toy", say=lambda line: None)
+        with pytest.raises(KeyboardInterrupt):
+            made.set_up("toy", say=lambda line: None)
     p = made.the_environment("toy")
     p.folder.mkdir(parents=True, exist_ok=True)
-    (p.folder/"half").write_text("")
+    (p.folder / "half").write_text("")
     assert made.environment_state(p) == "interrupted"
     lines = []
-    made.set_up("toy", wheels=str(home/"systems"), say=lines.append)
-    assert lines[0] == "toy: interrupted, starting over" and made.environment_state(p) == "ready" and not (p.folder/"half").exists()
+    made.set_up("toy", wheels=str(home / "systems"), say=lines.append)
+    assert (
+        lines[0] == "toy: interrupted, starting over"
+        and made.environment_state(p) == "ready"
+        and not (p.folder / "half").exists()
+    )
+
 
 def test_it_is_out_of_date_where_anything_changed(toy, monkeypatch):
     p = made.the_environment("toy")
@@ -165,87 +217,154 @@ def test_it_is_out_of_date_where_anything_changed(toy, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(made, "_python", lambda: "3.99")
         assert made.environment_state(p) == "out of date"
-    seal = p.folder/made.SEAL
-    seal.write_text(seal.read_text().replace(str(toy), str(toy/"gone")))
+    seal = p.folder / made.SEAL
+    seal.write_text(seal.read_text().replace(str(toy), str(toy / "gone")))
     assert made.environment_state(p) == "out of date"
-    assert find_system("toy").lacks(find_task("sample/bookcoref")) == "its environment is out of date: refnb setup toy"
+    assert (
+        find_system("toy").lacks(find_task("sample/bookcoref"))
+        == "its environment is out of date: refnb setup toy"
+    )
 
-@pytest.mark.parametrize("change, why", [
-    (lambda f: wheel(f, PACKAGE + "#"), "THESE PACKAGES DO NOT MATCH THE HASHES"),
-    (lambda f: (f/"toy.txt").write_text("toycoref==1.0\n"), "Hashes are required in --require-hashes mode"),
-    (lambda f: (f/"toy.txt").write_text("toycoref==1.0 --no-such-option\n"), "pip failed"),
-    (lambda f: (f/"toy.txt").unlink(), "toy.txt")])
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        (lambda f: wheel(f, PACKAGE + "#"), "THESE PACKAGES DO NOT MATCH THE HASHES"),
+        (
+            lambda f: (f / "toy.txt").write_text("toycoref==1.0\n"),
+            "Hashes are required in --require-hashes mode",
+        ),
+        (lambda f: (f / "toy.txt").write_text("toycoref==1.0 --no-such-option\n"), "pip failed"),
+        (lambda f: (f / "toy.txt").unlink(), "toy.txt"),
+    ],
+)
 def test_what_fails_is_told_in_one_line(refnb, home, change, why):
-    change(home/"systems")
-    tools.one_line(refnb("setup", "toy", "--wheels", home/"systems"), 1, why)
+    change(home / "systems")
+    tools.one_line(refnb("setup", "toy", "--wheels", home / "systems"), 1, why)
     tools.one_line(refnb("run", "sample/bookcoref", "toy"), 1)
 
+
 def test_what_cannot_be_imported_is_no_environment(home, refnb):
-    _, digest = wheel(home/"systems", "import no_such_module")
-    (home/"systems"/"toy.txt").write_text(f"toycoref==1.0 --hash=sha256:{digest}\n")
-    tools.one_line(refnb("setup", "toy", "--wheels", home/"systems"), 1, "environment toy: its import failed: ModuleNotFoundError: No module named 'no_such_module'")
+    _, digest = wheel(home / "systems", "import no_such_module")
+    (home / "systems" / "toy.txt").write_text(f"toycoref==1.0 --hash=sha256:{digest}\n")
+    tools.one_line(
+        refnb("setup", "toy", "--wheels", home / "systems"),
+        1,
+        "environment toy: its import failed: ModuleNotFoundError: No module named 'no_such_module'",
+    )
     assert made.environment_state(made.the_environment("toy")) == "interrupted"
+
 
 def test_wrong_calls(refnb):
     tools.one_line(refnb("setup", "toys"), 2, "unknown environment 'toys'; did you mean toy?")
     tools.one_line(refnb("setup", "toy", "--wheels", "nowhere"), 2, "nowhere: is not a folder")
-    tools.one_line(refnb("run", "sample/bookcoref", "toy", "-p", "leest=3"), 2, "toy has no setting 'leest'; did you mean least?")
-    tools.one_line(refnb("run", "sample/ferryman", "toy"), 2, "toy: answers documents, sample/ferryman has questions")
+    tools.one_line(
+        refnb("run", "sample/bookcoref", "toy", "-p", "leest=3"),
+        2,
+        "toy has no setting 'leest'; did you mean least?",
+    )
+    tools.one_line(
+        refnb("run", "sample/ferryman", "toy"),
+        2,
+        "toy: answers documents, sample/ferryman has questions",
+    )
+
 
 def test_an_entry_that_cannot_be(home, refnb):
-    (home/"systems"/"toy.yaml").write_text(ENTRY.replace("requirements: toy.txt, ", ""))
-    tools.one_line(refnb("setup", "toy"), 2, "toy, environment: Object missing required field `requirements`")
-    (home/"systems"/"toy.yaml").write_text(ENTRY.replace("worker: toy.py", "worker: 3"))
-    tools.one_line(refnb("run", "sample/bookcoref", "toy"), 1, "toy.yaml, toy: Expected `str`, got `int`")
+    (home / "systems" / "toy.yaml").write_text(ENTRY.replace("requirements: toy.txt, ", ""))
+    tools.one_line(
+        refnb("setup", "toy"), 2, "toy, environment: Object missing required field `requirements`"
+    )
+    (home / "systems" / "toy.yaml").write_text(ENTRY.replace("worker: toy.py", "worker: 3"))
+    tools.one_line(
+        refnb("run", "sample/bookcoref", "toy"), 1, "toy.yaml, toy: Expected `str`, got `int`"
+    )
 
 
 # Being asked
 
+
 def asked(folder: Path) -> int:
     "How many texts the package has read."
-    path = folder/"asked.txt"
+    path = folder / "asked.txt"
     return len(path.read_text().splitlines()) if path.exists() else 0
+
 
 def test_a_worker_prints_what_it_likes_and_sees_no_key(toy):
     done = run("sample/bookcoref", "toy")
     assert done.sealed and all(a.clusters for a in done.answers().values())
-    seen = json.loads((toy/"seen.json").read_text())
-    assert "OPENAI_API_KEY" not in seen and seen["HF_HUB_OFFLINE"] == "1" and seen["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "1"
+    seen = json.loads((toy / "seen.json").read_text())
+    assert (
+        "OPENAI_API_KEY" not in seen
+        and seen["HF_HUB_OFFLINE"] == "1"
+        and seen["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "1"
+    )
+
 
 def test_a_text_that_fails_is_asked_again_alone(toy, monkeypatch):
     docs = find_task("sample/bookcoref").documents
     others = {t for d in docs[:2] + docs[3:] for t in d.tokens}
     trap = next(t for t in docs[2].tokens if t not in others)
-    with pytest.raises(DataError, match=f"1 of 6 failed .1 error.; the first is {docs[2].doc_key}: ValueError: cannot read"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(
+        DataError,
+        match=f"1 of 6 failed .1 error.; the first is {docs[2].doc_key}: ValueError: cannot read",
+    ):
+        run("sample/bookcoref", "toy", trap=trap)
     before = asked(toy)
-    with pytest.raises(DataError, match="1 of 6 failed"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match="1 of 6 failed"):
+        run("sample/bookcoref", "toy", trap=trap)
     assert asked(toy) - before == len(canaries()) + 1  # and the text that failed
     monkeypatch.setenv("TRAP", "die")
-    with pytest.raises(DataError, match="ended with status 3.*0 of 1 answers are saved"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match="ended with status 3.*0 of 1 answers are saved"):
+        run("sample/bookcoref", "toy", trap=trap)
 
-@pytest.mark.parametrize("how, why", [("die", "ended with status 3"), ("kill", "ended with status -9 .killed: possibly out of memory")])
+
+@pytest.mark.parametrize(
+    "how, why",
+    [
+        ("die", "ended with status 3"),
+        ("kill", "ended with status -9 .killed: possibly out of memory"),
+    ],
+)
 def test_what_was_answered_before_a_death_is_kept(toy, monkeypatch, how, why):
     docs = find_task("sample/bookcoref").documents
     trap = next(t for t in docs[3].tokens if t not in {t for d in docs[:3] for t in d.tokens})
     monkeypatch.setenv("TRAP", how)
-    with pytest.raises(DataError, match=f"{why}.*3 of 6 answers are saved"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match=f"{why}.*3 of 6 answers are saved"):
+        run("sample/bookcoref", "toy", trap=trap)
     before = asked(toy)
-    with pytest.raises(DataError, match="0 of 3 answers are saved"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match="0 of 3 answers are saved"):
+        run("sample/bookcoref", "toy", trap=trap)
     assert asked(toy) - before == len(canaries()) + 1  # and the text on which it dies
 
+
 def test_a_failed_canary_costs_no_question(toy):
-    (toy/"toy.py").write_text(WORKER.replace("[t for s in sentences for t in s]", "[t for s in sentences for t in s][::-1]"))
-    with pytest.raises(DataError, match="toy: failed its canary 'people': it reads '.' where the text has 'Alice' .token 0.; nothing was sent"): run("sample/bookcoref", "toy")
+    (toy / "toy.py").write_text(
+        WORKER.replace(
+            "[t for s in sentences for t in s]", "[t for s in sentences for t in s][::-1]"
+        )
+    )
+    with pytest.raises(
+        DataError,
+        match="toy: failed its canary 'people': it reads '.' where the text has 'Alice' .token 0.; nothing was sent",
+    ):
+        run("sample/bookcoref", "toy")
     assert asked(toy) == 1
-    (toy/"toy.py").write_text(WORKER)
-    with pytest.raises(DataError, match="does not find 'Alice'; nothing was sent; if it is trained for another annotation"): run("sample/bookcoref", "toy", canary="clusters")
+    (toy / "toy.py").write_text(WORKER)
+    with pytest.raises(
+        DataError,
+        match="does not find 'Alice'; nothing was sent; if it is trained for another annotation",
+    ):
+        run("sample/bookcoref", "toy", canary="clusters")
+
 
 def test_long_texts_bring_the_long_canary(toy):
     long = canaries()[2]
     run([Document("short", sample()[0].sentences[:3])], "toy")
     before = asked(toy)
-    run([Document("long", long.sentences*2)], "toy")
+    run([Document("long", long.sentences * 2)], "toy")
     assert asked(toy) - before == 4
+
 
 def test_windows_are_read_apart_and_put_together(toy):
     [whole] = run([canaries()[2]], "toy").answers().values()
@@ -254,27 +373,38 @@ def test_windows_are_read_apart_and_put_together(toy):
     assert {s for c in parts.clusters for s in c} <= {s for c in whole.clusters for s in c}
     assert all(len({canaries()[2].tokens[s.start] for s in c}) == 1 for c in parts.clusters)
 
+
 def test_what_could_change_an_answer_names_the_run(toy):
     task = find_task("sample/bookcoref")
-    weights = toy/"weights"
+    weights = toy / "weights"
     weights.mkdir()
-    (weights/"a").write_text("1")
-    def identity(**changed): return find_system("toy", **changed).identity(task)
+    (weights / "a").write_text("1")
+
+    def identity(**changed):
+        return find_system("toy", **changed).identity(task)
+
     usual = identity()
     assert identity(device="cpu", patience="5") == usual
     others = [identity(window="50"), identity(least="3"), identity(checkpoint=str(weights))]
-    (weights/"a").write_text("2")
+    (weights / "a").write_text("2")
     others.append(identity(checkpoint=str(weights)))
-    (toy/"toy.py").write_text(WORKER + "# another\n")
+    (toy / "toy.py").write_text(WORKER + "# another\n")
     others.append(identity())
-    (toy/"toy.txt").write_text("# other packages\n")
+    (toy / "toy.txt").write_text("# other packages\n")
     others.append(identity())
     assert len({json.dumps([i.settings, i.data], sort_keys=True) for i in [usual, *others]}) == 7
 
+
 def test_weights_that_are_not_here(toy):
     task = find_task("sample/bookcoref")
-    assert find_system("toy", checkpoint="nobody/has-these").lacks(task) == "its checkpoint nobody/has-these is not here: hf download nobody/has-these, or name a folder with -p checkpoint=FOLDER"
-    assert find_system("toy", encoder="/no/such/folder").lacks(task) == "its encoder /no/such/folder is not here: name a folder with -p encoder=FOLDER"
+    assert (
+        find_system("toy", checkpoint="nobody/has-these").lacks(task)
+        == "its checkpoint nobody/has-these is not here: hf download nobody/has-these, or name a folder with -p checkpoint=FOLDER"
+    )
+    assert (
+        find_system("toy", encoder="/no/such/folder").lacks(task)
+        == "its encoder /no/such/folder is not here: name a folder with -p encoder=FOLDER"
+    )
 
 
 # Linkers
@@ -289,34 +419,60 @@ def linked(_, sentences, names):
 if __name__ == "__main__": serve(load, linked, words_of, names=True)
 """
 
+
 @pytest.fixture
 def linker(toy):
     "The toy as a linker."
-    (toy/"toy.py").write_text(LINKER)
-    (toy/"toy.yaml").write_text((toy/"toy.yaml").read_text() + "names: true\n")
+    (toy / "toy.py").write_text(LINKER)
+    (toy / "toy.yaml").write_text((toy / "toy.yaml").read_text() + "names: true\n")
     return toy
+
 
 def test_a_linker_finds_the_mentions_of_names(linker, refnb):
     [story] = sample(characters=True)[:1]
     found = run([story], "toy").answers()[story.doc_key]
-    assert set(found.names) <= set(story.names) and len(found.names) == len(found.clusters) and all(found.clusters)
+    assert (
+        set(found.names) <= set(story.names)
+        and len(found.names) == len(found.clusters)
+        and all(found.clusters)
+    )
     assert {story.tokens[s.start] for s in found.clusters[0]} <= set(found.names[0].split())
-    other = run([story.changed(names=("Hester",), clusters=((),), labels={})], "toy").answers()[story.doc_key]
+    other = run([story.changed(names=("Hester",), clusters=((),), labels={})], "toy").answers()[
+        story.doc_key
+    ]
     assert other.names == ("Hester",)  # another list of names is another task
     bare = Document("bare", story.sentences)
-    with pytest.raises(DataError, match="needs the names of characters, and bare has none here"): run([bare], "toy")
-    tools.one_line(refnb("run", "sample/bookcoref", "toy", "-p", "window=100"), 2, "toy has no setting 'window'")
+    with pytest.raises(DataError, match="needs the names of characters, and bare has none here"):
+        run([bare], "toy")
+    tools.one_line(
+        refnb("run", "sample/bookcoref", "toy", "-p", "window=100"),
+        2,
+        "toy has no setting 'window'",
+    )
+
 
 def test_the_pipeline_links_with_any_system_that_gets_names(linker):
     from refnb.models.annotation.books import as_characters
     from refnb.models.annotation.stages import link_by_system
+
     [story] = sample(characters=True)[:1]
     who = as_characters([{"Hester": ["Tolley"]}, "Zebedee"])
     hester, zebedee = link_by_system(find_system("toy"), story, who)
-    assert {story.tokens[s.start] for s in hester} == {"Hester", "Tolley"} and not zebedee and hester == sorted(set(hester))
-    with pytest.raises(DataError, match="function/none: answers with clusters that have no names, so it cannot link"):
-        def none(d): return [[(0, 0)]]
+    assert (
+        {story.tokens[s.start] for s in hester} == {"Hester", "Tolley"}
+        and not zebedee
+        and hester == sorted(set(hester))
+    )
+    with pytest.raises(
+        DataError,
+        match="function/none: answers with clusters that have no names, so it cannot link",
+    ):
+
+        def none(d):
+            return [[(0, 0)]]
+
         link_by_system(find_system(none), story, who)
+
 
 # Known clusters, completed
 
@@ -335,62 +491,116 @@ def completed(same, sentences, names):
 if __name__ == "__main__": serve(load, completed, words_of, names=True)
 """
 
+
 @pytest.fixture
 def seeding(toy, monkeypatch):
     "The toy with a script for seeds, which adds all equal words; without `least` it loses a mention."
-    (toy/"seeds.py").write_text(SEEDS)
-    (toy/"toy.yaml").write_text((toy/"toy.yaml").read_text() + "seeds: seeds.py\n")
+    (toy / "seeds.py").write_text(SEEDS)
+    (toy / "toy.yaml").write_text((toy / "toy.yaml").read_text() + "seeds: seeds.py\n")
     return toy
 
-ANN = Document("ann", (("Ann", "met", "Bea", "."), ("Bea", "left", "Ann", "and", "she", "wept", "."), ("Rain", "she", "said", ".")), ((Span(0, 0), Span(8, 8)), (Span(2, 2),)), ("Ann", "Bea"))
+
+ANN = Document(
+    "ann",
+    (
+        ("Ann", "met", "Bea", "."),
+        ("Bea", "left", "Ann", "and", "she", "wept", "."),
+        ("Rain", "she", "said", "."),
+    ),
+    ((Span(0, 0), Span(8, 8)), (Span(2, 2),)),
+    ("Ann", "Bea"),
+)
+
 
 def annotated(**changed):
     "The toy's annotation of a text in windows of four words, with its seeds in place of links."
     pytest.importorskip("torch")
     from refnb.models.annotation.stages import annotate
-    return annotate(ANN, ANN.names, **{"system": "toy", "linker": "pattern", "window": 4, "group": 2, "instead": {"linked": ANN.clusters}} | changed)
+
+    return annotate(
+        ANN,
+        ANN.names,
+        **{
+            "system": "toy",
+            "linker": "pattern",
+            "window": 4,
+            "group": 2,
+            "instead": {"linked": ANN.clusters},
+        }
+        | changed,
+    )
+
 
 def test_a_package_completes_windows_and_groups(seeding):
     done = annotated()
     assert [[s.start for s in c] for c in done.document.clusters] == [[0, 6, 8, 12], [2, 4]]
-    assert done.stages["windows"].counts == {"grown": 2, "conflicts": 0, "mentions": 5} and done.stages["grouped"].counts["grown"] == 1
+    assert (
+        done.stages["windows"].counts == {"grown": 2, "conflicts": 0, "mentions": 5}
+        and done.stages["grouped"].counts["grown"] == 1
+    )
+
 
 def test_a_mention_of_two_completed_clusters(seeding):
-    both = {"linked": [ANN.clusters[0], (*ANN.clusters[1], Span(12, 12))]}  # "she" is Ann's and Bea's
-    one, two = (annotated(seeding=x, group=0, window=50, instead=both) for x in ("constrained", "released"))
+    both = {
+        "linked": [ANN.clusters[0], (*ANN.clusters[1], Span(12, 12))]
+    }  # "she" is Ann's and Bea's
+    one, two = (
+        annotated(seeding=x, group=0, window=50, instead=both) for x in ("constrained", "released")
+    )
     assert [[s.start for s in c] for c in one.document.clusters] == [[0, 6, 8], [2, 4, 12]]
     assert [[s.start for s in c] for c in two.document.clusters] == [[0, 6, 8, 12], [2, 4, 8, 12]]
     assert two.stages["windows"].counts["conflicts"] == 2
 
+
 def test_windows_that_were_completed_are_not_asked_again(seeding, tmp_path, monkeypatch):
     monkeypatch.setenv("TRAP", "die")
-    with pytest.raises(DataError, match="1 of 2 answers are saved"): annotated(system="toy[trap=left]", out=tmp_path/"out", window=3, group=0)
-    before = len((seeding/"windows.txt").read_text().splitlines())
+    with pytest.raises(DataError, match="1 of 2 answers are saved"):
+        annotated(system="toy[trap=left]", out=tmp_path / "out", window=3, group=0)
+    before = len((seeding / "windows.txt").read_text().splitlines())
     monkeypatch.delenv("TRAP")
-    (seeding/"toycoref.py").write_text(PACKAGE.replace("self.trap and", "False and"))
-    assert annotated(system="toy[trap=left]", out=tmp_path/"out", window=3, group=0).document.clusters
-    asked = (seeding/"windows.txt").read_text().splitlines()[before:]
-    assert asked == ["0"]*2 + ["1"]  # canaries, and the window that failed
+    (seeding / "toycoref.py").write_text(PACKAGE.replace("self.trap and", "False and"))
+    assert annotated(
+        system="toy[trap=left]", out=tmp_path / "out", window=3, group=0
+    ).document.clusters
+    asked = (seeding / "windows.txt").read_text().splitlines()[before:]
+    assert asked == ["0"] * 2 + ["1"]  # canaries, and the window that failed
+
 
 def test_completed_clusters_have_their_own_runs(seeding):
     task = given_task([ANN])
     usual, one = find_system("toy").identity(task), seeded(find_system("toy")).identity(task)
-    other = seeded(find_system("toy")).identity(given_task([ANN.changed(clusters=ANN.clusters[::-1])]))
-    assert {*one.data} == {*usual.data, "seeds", "seeds.py"} and one.data["seeds"] != other.data["seeds"]
+    other = seeded(find_system("toy")).identity(
+        given_task([ANN.changed(clusters=ANN.clusters[::-1])])
+    )
+    assert {*one.data} == {*usual.data, "seeds", "seeds.py"} and one.data["seeds"] != other.data[
+        "seeds"
+    ]
+
 
 def test_what_cannot_complete_clusters(seeding, home):
     from refnb.core.types import RefnbError
+
     pytest.importorskip("torch")
-    for changed, why in (({"system": "toy[least=0]"}, "toy.least=0., ann_split4_S0: lost 1 of 2 seeds of Ann"), ({"system": "fcoref"}, "fcoref is not a coreference system of refnb"),
-                         ({"system": "toy[window=9]"}, "its clusters are completed in whole documents; omit window"), ({"linker": "rules"}, "linker rules: toy finds no mentions")):
-        with pytest.raises(RefnbError, match=why): annotated(**changed)
-    (seeding/"seeds.py").unlink()
-    with pytest.raises(DataError, match="there is no worker seeds.py beside its YAML"): annotated(out=home/"out")
-    assert not (home/"out").exists()
+    for changed, why in (
+        ({"system": "toy[least=0]"}, "toy.least=0., ann_split4_S0: lost 1 of 2 seeds of Ann"),
+        ({"system": "fcoref"}, "fcoref is not a coreference system of refnb"),
+        ({"system": "toy[window=9]"}, "its clusters are completed in whole documents; omit window"),
+        ({"linker": "rules"}, "linker rules: toy finds no mentions"),
+    ):
+        with pytest.raises(RefnbError, match=why):
+            annotated(**changed)
+    (seeding / "seeds.py").unlink()
+    with pytest.raises(DataError, match="there is no worker seeds.py beside its YAML"):
+        annotated(out=home / "out")
+    assert not (home / "out").exists()
+
 
 def test_a_mention_is_in_one_cluster():
-    worker = tools.load_script(packaged("data/live")/"refnb_worker.py")
-    assert worker.as_spans([[(4, 5), (0, 0)], [], [(4, 5), (7, 7)], [(0, 0)]]) == [[(0, 0), (4, 5)], [(7, 7)]]
+    worker = tools.load_script(packaged("data/live") / "refnb_worker.py")
+    assert worker.as_spans([[(4, 5), (0, 0)], [], [(4, 5), (7, 7)], [(0, 0)]]) == [
+        [(0, 0), (4, 5)],
+        [(7, 7)],
+    ]
 
 
 # CoreNLP: a server in Java, for which a small one in Python stands here
@@ -431,105 +641,208 @@ class Server(BaseHTTPRequestHandler):
 HTTPServer(("127.0.0.1", int(args[args.index("-port") + 1])), Server).serve_forever()
 """
 
+
 @pytest.fixture
 def corenlp(home):
     "CoreNLP's folder, its environment, and a Java that answers as its server does; a function that makes the system."
-    jars = home/"jars"
+    jars = home / "jars"
     jars.mkdir()
-    (jars/"stanford-corenlp-4.5.10.jar").write_text("")
-    (jars/"java.py").write_text(JAVA)
-    (jars/"java").write_text(f"#!/bin/sh\nexec {sys.executable} {jars/'java.py'} \"$@\"\n")
-    (jars/"java").chmod(0o755)
+    (jars / "stanford-corenlp-4.5.10.jar").write_text("")
+    (jars / "java.py").write_text(JAVA)
+    (jars / "java").write_text(f'#!/bin/sh\nexec {sys.executable} {jars / "java.py"} "$@"\n')
+    (jars / "java").chmod(0o755)
     made.set_up("corenlp", say=lambda line: None)
+
     def system(mode="", **changed):
-        (jars/"mode").write_text(mode)
-        return find_system("corenlp", canary="wiring", **{"checkpoint": str(jars), "java": str(jars/"java")} | changed)
+        (jars / "mode").write_text(mode)
+        return find_system(
+            "corenlp",
+            canary="wiring",
+            **{"checkpoint": str(jars), "java": str(jars / "java")} | changed,
+        )
+
     return system
 
+
 def test_corenlp_runs_as_a_system_and_keeps_its_place_behind_line_feeds(corenlp, home):
-    feeds = Document("feeds", (("\n",), ("The", "oak", "fell", "."), ("\n", "\n"), ("It", "was", "an", "oak", ".")))
+    feeds = Document(
+        "feeds",
+        (("\n",), ("The", "oak", "fell", "."), ("\n", "\n"), ("It", "was", "an", "oak", ".")),
+    )
     short = Document("short", (("She", "slept", "."),))
     done = run([feeds, short], corenlp())
-    assert done.sealed and sorted(tuple(map(tuple, c)) for c in done.answers()["feeds"].clusters) == [((2, 2), (10, 10)), ((4, 4), (11, 11))]
-    args, how = json.loads((home/"jars"/"seen.json").read_text())
-    assert args[:4] == ["-Xmx4g", "-cp", str(home/"jars"/"*"), "edu.stanford.nlp.pipeline.StanfordCoreNLPServer"]
-    assert dict(zip(args[4::2], args[5::2])) | {"-port": "", "-timeout": ""} == {"-host": "127.0.0.1", "-port": "", "-timeout": "", "-maxCharLength": "0", "-quiet": "true"}
-    assert how == {"annotators": "tokenize,ssplit,pos,lemma,ner,depparse,coref", "coref.algorithm": "statistical", "outputFormat": "json", "tokenize.whitespace": "true", "ssplit.eolonly": "true"}
+    assert done.sealed and sorted(
+        tuple(map(tuple, c)) for c in done.answers()["feeds"].clusters
+    ) == [((2, 2), (10, 10)), ((4, 4), (11, 11))]
+    args, how = json.loads((home / "jars" / "seen.json").read_text())
+    assert args[:4] == [
+        "-Xmx4g",
+        "-cp",
+        str(home / "jars" / "*"),
+        "edu.stanford.nlp.pipeline.StanfordCoreNLPServer",
+    ]
+    assert dict(zip(args[4::2], args[5::2])) | {"-port": "", "-timeout": ""} == {
+        "-host": "127.0.0.1",
+        "-port": "",
+        "-timeout": "",
+        "-maxCharLength": "0",
+        "-quiet": "true",
+    }
+    assert how == {
+        "annotators": "tokenize,ssplit,pos,lemma,ner,depparse,coref",
+        "coref.algorithm": "statistical",
+        "outputFormat": "json",
+        "tokenize.whitespace": "true",
+        "ssplit.eolonly": "true",
+    }
     run([short], corenlp(algorithm="deterministic"))
-    assert json.loads((home/"jars"/"seen.json").read_text())[1]["annotators"].endswith("parse,dcoref")
+    assert json.loads((home / "jars" / "seen.json").read_text())[1]["annotators"].endswith(
+        "parse,dcoref"
+    )
     port = args[args.index("-port") + 1]
-    assert not any(port in " ".join(p.info["cmdline"] or []) for p in tools.psutil.process_iter(["cmdline"]) if "java.py" in " ".join(p.info["cmdline"] or []))
+    assert not any(
+        port in " ".join(p.info["cmdline"] or [])
+        for p in tools.psutil.process_iter(["cmdline"])
+        if "java.py" in " ".join(p.info["cmdline"] or [])
+    )
 
-@pytest.mark.parametrize("mode, changed, why", [
-    ("dies", {}, "CoreNLP's server ended with status 3"), ("joins", {}, "CoreNLP reads 12 tokens in 1 sentences, the text has 12 in 2"),
-    ("", {"java": "no-such-java"}, "there is no program no-such-java: install Java 8 or later"), ("", {"algorithm": "fast"}, "unknown algorithm .fast.: statistical"),
-    ("", {"start": "0"}, "server is not ready after 0 seconds")])
+
+@pytest.mark.parametrize(
+    "mode, changed, why",
+    [
+        ("dies", {}, "CoreNLP's server ended with status 3"),
+        ("joins", {}, "CoreNLP reads 12 tokens in 1 sentences, the text has 12 in 2"),
+        ("", {"java": "no-such-java"}, "there is no program no-such-java: install Java 8 or later"),
+        ("", {"algorithm": "fast"}, "unknown algorithm .fast.: statistical"),
+        ("", {"start": "0"}, "server is not ready after 0 seconds"),
+    ],
+)
 def test_a_corenlp_that_cannot_be_asked(corenlp, mode, changed, why):
-    with pytest.raises(DataError, match=why): run([Document("short", (("She", "slept", "."),))], corenlp(mode, **changed))
+    with pytest.raises(DataError, match=why):
+        run([Document("short", (("She", "slept", "."),))], corenlp(mode, **changed))
+
 
 def test_a_text_that_corenlp_refuses_stays_open(corenlp, home):
     docs = [Document("one", (("She", "slept", "."),)), Document("two", (("An", "oak", "."),))]
-    with pytest.raises(DataError, match="1 of 2 failed .1 error.; the first is two: ValueError: HTTP 500: .*Could not handle incoming annotation"): run(docs, corenlp("refuses"))
-    (home/"jars"/"stanford-corenlp-4.5.10.jar").unlink()
-    with pytest.raises(DataError, match="there are no jars"): run(docs, corenlp())
+    with pytest.raises(
+        DataError,
+        match="1 of 2 failed .1 error.; the first is two: ValueError: HTTP 500: .*Could not handle incoming annotation",
+    ):
+        run(docs, corenlp("refuses"))
+    (home / "jars" / "stanford-corenlp-4.5.10.jar").unlink()
+    with pytest.raises(DataError, match="there are no jars"):
+        run(docs, corenlp())
 
 
 # Files of others
 
+
 def test_corenlp_json_is_scored(refnb, home):
     docs = list(sample()[:1])
-    write_documents(home/"gold.jsonl", docs)
-    (home/"out.json").write_text(corenlp_text(docs[0].changed(labels={})))
-    assert [d.doc_key for d in read_documents(home/"out.json")] == [docs[0].doc_key]
+    write_documents(home / "gold.jsonl", docs)
+    (home / "out.json").write_text(corenlp_text(docs[0].changed(labels={})))
+    assert [d.doc_key for d in read_documents(home / "out.json")] == [docs[0].doc_key]
     told = json.loads(refnb("score", "coref", "gold.jsonl", "out.json", "--json").out)
     assert told["conll"]["f1"] == 100
-    (home/"out.json").write_text(corenlp_text(docs[0]).replace('"sentNum": 1,', '"sentNum": 999,', 1))
-    tools.one_line(refnb("score", "coref", "gold.jsonl", "out.json"), 1, "out.json, chain", "there is no sentence 999")
+    (home / "out.json").write_text(
+        corenlp_text(docs[0]).replace('"sentNum": 1,', '"sentNum": 999,', 1)
+    )
+    tools.one_line(
+        refnb("score", "coref", "gold.jsonl", "out.json"),
+        1,
+        "out.json, chain",
+        "there is no sentence 999",
+    )
 
 
 # The packages themselves
 
+
 def environment(name: str, folder: Path) -> made.Place:
     "An environment of this machine's, or, when everything is tried, one that is made."
     p = made.the_environment(name, load_settings(Path(__file__).parent))
-    if made.environment_state(p) == "ready": return p
-    if not tools.FULL: pytest.skip(f"needs the environment {name}: refnb setup {name}, or TEST_FULL=1")
-    return made.set_up(name, load_settings("/", env={}, cache=str(folder), offline=False), say=lambda line: None)
+    if made.environment_state(p) == "ready":
+        return p
+    if not tools.FULL:
+        pytest.skip(f"needs the environment {name}: refnb setup {name}, or TEST_FULL=1")
+    return made.set_up(
+        name, load_settings("/", env={}, cache=str(folder), offline=False), say=lambda line: None
+    )
+
 
 @pytest.fixture(scope="module")
-def maverick(tmp_path_factory): return environment("maverick", tmp_path_factory.mktemp("environments"))
-@pytest.fixture(scope="module")
-def fastcoref(tmp_path_factory): return environment("fastcoref", tmp_path_factory.mktemp("environments"))
+def maverick(tmp_path_factory):
+    return environment("maverick", tmp_path_factory.mktemp("environments"))
+
 
 @pytest.fixture(scope="module")
-def stanza(tmp_path_factory): return environment("stanza", tmp_path_factory.mktemp("environments"))
+def fastcoref(tmp_path_factory):
+    return environment("fastcoref", tmp_path_factory.mktemp("environments"))
+
+
+@pytest.fixture(scope="module")
+def stanza(tmp_path_factory):
+    return environment("stanza", tmp_path_factory.mktemp("environments"))
+
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> Path:
     "A tiny encoder that knows the letters of the canaries and most words of some stories."
     from refnb.models.pairs.encoders import tiny_encoder
-    return tiny_encoder(tmp_path_factory.mktemp("base"), [" ".join(d.tokens) for d in [*stories()[:4], *canaries()]])
+
+    return tiny_encoder(
+        tmp_path_factory.mktemp("base"), [" ".join(d.tokens) for d in [*stories()[:4], *canaries()]]
+    )
+
 
 def by(p: made.Place, code: str, *args) -> str:
     "What code prints that the environment's Python runs."
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PYTHONPATH": str(packaged("data/live")), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
-    got = subprocess.run([p.python, "-c", code, *map(str, args)], env=env, capture_output=True, text=True, timeout=tools.HANG)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {
+        "PYTHONPATH": str(packaged("data/live")),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    got = subprocess.run(
+        [p.python, "-c", code, *map(str, args)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=tools.HANG,
+    )
     assert got.returncode == 0, got.stderr[-2000:]
     return got.stdout
+
 
 def as_checkpoint(folder: Path, base: Path, **told) -> Path:
     "Random weights as a checkpoint of Lightning."
     import torch
+
     folder.mkdir(exist_ok=True)
-    model = {"_target_": "models.model_mes.Maverick_mes", "huggingface_model_name": "nobody/none", "freeze_encoder": False, "span_representation": "concat_start_end"}
+    model = {
+        "_target_": "models.model_mes.Maverick_mes",
+        "huggingface_model_name": "nobody/none",
+        "freeze_encoder": False,
+        "span_representation": "concat_start_end",
+    }
     state = {f"model.{k}": v for k, v in random_state(base).items()}
-    torch.save({"state_dict": state, "hyper_parameters": {"model": model | told}}, folder/"weights.ckpt")
+    torch.save(
+        {"state_dict": state, "hyper_parameters": {"model": model | told}}, folder / "weights.ckpt"
+    )
     return folder
+
 
 def in_place(p: made.Place, system: str, home: Path, **changed) -> LiveSystem:
     "A system of the package in an environment that is here."
-    s = load_settings("/", env={}, offline=True, cache=str(p.folder.parents[1]), runs=str(home/"runs"), reports=str(home/"reports"))
+    s = load_settings(
+        "/",
+        env={},
+        offline=True,
+        cache=str(p.folder.parents[1]),
+        runs=str(home / "runs"),
+        reports=str(home / "reports"),
+    )
     return find_system(system, s, canary="wiring", device="cpu", **changed)
+
 
 # with mentions as our resolvers have them: they begin with the first piece of a word, and end with the last piece of one
 WORDS = """
@@ -546,7 +859,9 @@ def of_words(*args):
     return got
 m.tokenize = of_words
 """
-SAME = WORDS + """
+SAME = (
+    WORDS
+    + """
 for line in open(sys.argv[3]):
     d = json.loads(line)
     if len(d) > 1:
@@ -554,24 +869,35 @@ for line in open(sys.argv[3]):
         print(json.dumps({"key": d["doc_key"], "given": [[list(map(int, s)) for s in c] for c in given],
                           "found": [[list(map(int, s)) for s in c] for c in ask_maverick.clusters_of(m, d["sentences"])]}))
 """
+)
+
 
 def test_maverick_finds_what_our_reading_of_its_weights_finds(maverick, tmp_path):
     from test_coreference_release import base_encoder
-    base = base_encoder(tmp_path/"base")
-    write_jsonl(tmp_path/"stories.jsonl", stories())
-    out = by(maverick, SAME, as_checkpoint(tmp_path/"weights", base), base, tmp_path/"stories.jsonl")
+
+    base = base_encoder(tmp_path / "base")
+    write_jsonl(tmp_path / "stories.jsonl", stories())
+    out = by(
+        maverick, SAME, as_checkpoint(tmp_path / "weights", base), base, tmp_path / "stories.jsonl"
+    )
     expected = json.loads(EXPECTED.read_text())
     got = {d["key"]: d for d in map(json.loads, out.splitlines())}
     assert len(got) == len(stories())
-    for key, d in got.items(): assert {k: tidied(d[k]) for k in ("given", "found")} == expected[key]
+    for key, d in got.items():
+        assert {k: tidied(d[k]) for k in ("given", "found")} == expected[key]
 
-COMPLETED = WORDS + """
+
+COMPLETED = (
+    WORDS
+    + """
 for line in open(sys.argv[3]):
     d = json.loads(line)
     if len(d) > 1:
         names = {str(k): c for k, c in enumerate(d["clusters"])}
         print(json.dumps({"key": d["doc_key"]} | {k: [list(map(int, s)) for s in c] for k, c in complete_maverick.completed(m, d["sentences"], names).items()}))
 """
+)
+
 
 def test_maverick_completes_what_our_reading_of_its_weights_completes(maverick, tmp_path):
     "Seeds are mentions that both find: the package takes no other as an antecedent, and ours does."
@@ -579,44 +905,91 @@ def test_maverick_completes_what_our_reading_of_its_weights_completes(maverick, 
     from refnb.models.annotation.expansion import expand
     from refnb.models.coreference.maverick import resolver_of_release
     from refnb.models.coreference.texts import text_of
-    base, found = base_encoder(tmp_path/"base"), json.loads(EXPECTED.read_text())
+
+    base, found = base_encoder(tmp_path / "base"), json.loads(EXPECTED.read_text())
     seeded = []
     for d in stories():
         spans = sorted(Span(*s) for c in found[d.doc_key]["found"] for s in c)
         seeded.append(d.changed(clusters=(spans[::5], spans[2::7], spans[1::3])))  # some are of two
-    write_jsonl(tmp_path/"stories.jsonl", seeded)
-    out = by(maverick, COMPLETED, as_checkpoint(tmp_path/"weights", base), base, tmp_path/"stories.jsonl")
+    write_jsonl(tmp_path / "stories.jsonl", seeded)
+    out = by(
+        maverick,
+        COMPLETED,
+        as_checkpoint(tmp_path / "weights", base),
+        base,
+        tmp_path / "stories.jsonl",
+    )
     got = {d.pop("key"): d for d in map(json.loads, out.splitlines())}
-    net, grown = resolver_of_release(random_state(base), base, tmp_path/"encoder", segment=512), 0
+    net, grown = resolver_of_release(random_state(base), base, tmp_path / "encoder", segment=512), 0
     for d in seeded:
         bank = net.bank(text_of(d))
-        ours = expand(bank.scores, bank.spans, list(map(list, d.clusters)), [(0, d.size)], net.m.bias, "released")
-        assert {str(k): tidied([c]) for k, c in enumerate(ours.linked)} == {k: tidied([{tuple(s) for s in c}]) for k, c in got[d.doc_key].items()}
+        ours = expand(
+            bank.scores,
+            bank.spans,
+            list(map(list, d.clusters)),
+            [(0, d.size)],
+            net.m.bias,
+            "released",
+        )
+        assert {str(k): tidied([c]) for k, c in enumerate(ours.linked)} == {
+            k: tidied([{tuple(s) for s in c}]) for k, c in got[d.doc_key].items()
+        }
         grown += ours.grown
     assert grown > 20
 
+
 def test_the_pipeline_asks_maverick_for_windows_and_groups(maverick, base, tmp_path):
     from refnb.models.annotation.stages import annotate
+
     sentences = (("\n",), *stories()[0].sentences)  # of the seeds, words, the package finds some
     spans = [Span(i, i) for i in range(sum(map(len, sentences)))]
     d = Document("d", sentences, (spans[::4], spans[1::4]), ("One", "Other"))
-    weights = as_checkpoint(tmp_path/"weights", base)
-    s = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base)).settings
-    def done(folder): return annotate(d, d.names, s=s, linker="pattern", window=60, group=2, instead={"linked": d.clusters}, system=f"maverick[checkpoint={folder},encoder={base},canary=wiring,device=cpu]")
+    weights = as_checkpoint(tmp_path / "weights", base)
+    s = in_place(
+        maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base)
+    ).settings
+
+    def done(folder):
+        return annotate(
+            d,
+            d.names,
+            s=s,
+            linker="pattern",
+            window=60,
+            group=2,
+            instead={"linked": d.clusters},
+            system=f"maverick[checkpoint={folder},encoder={base},canary=wiring,device=cpu]",
+        )
+
     found = done(weights)
     assert all({*seeds} <= {*c} for seeds, c in zip(d.clusters, found.document.clusters))
-    assert found.stages["windows"].counts["grown"] and "grouped" in found.stages and len({*found.document.mentions}) == len(found.document.mentions)
-    other = as_checkpoint(tmp_path/"other", base, _target_="models.model_s2e.Maverick_s2e")
-    with pytest.raises(DataError, match="ValueError: Maverick_s2e completes no clusters"): done(other)
+    assert (
+        found.stages["windows"].counts["grown"]
+        and "grouped" in found.stages
+        and len({*found.document.mentions}) == len(found.document.mentions)
+    )
+    other = as_checkpoint(tmp_path / "other", base, _target_="models.model_s2e.Maverick_s2e")
+    with pytest.raises(DataError, match="ValueError: Maverick_s2e completes no clusters"):
+        done(other)
+
 
 def test_maverick_runs_as_a_system(maverick, base, tmp_path):
-    weights = as_checkpoint(tmp_path/"weights", base)
+    weights = as_checkpoint(tmp_path / "weights", base)
     system = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base))
     docs = [Document(d.doc_key, d.sentences[:6]) for d in stories()[:2]]
     done = run(docs, system, s=system.settings)
-    assert done.sealed and done.info.data["checkpoint"] == checkpoint_id(weights) and all(a.clusters for a in done.answers().values())
-    sliced = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base), long="naive")
-    assert run(docs, sliced, s=sliced.settings).answers() == done.answers()  # no text is so long that it is sliced
+    assert (
+        done.sealed
+        and done.info.data["checkpoint"] == checkpoint_id(weights)
+        and all(a.clusters for a in done.answers().values())
+    )
+    sliced = in_place(
+        maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base), long="naive"
+    )
+    assert (
+        run(docs, sliced, s=sliced.settings).answers() == done.answers()
+    )  # no text is so long that it is sliced
+
 
 EVIL = """
 import sys, torch
@@ -625,13 +998,28 @@ class Evil:
 torch.save({"state_dict": {}, "hyper_parameters": {"model": Evil()}}, sys.argv[1])
 """
 
+
 def test_a_checkpoint_that_would_run_code_is_refused(maverick, base, tmp_path):
-    (tmp_path/"evil").mkdir()
-    by(maverick, EVIL, tmp_path/"evil/weights.ckpt")
-    system = in_place(maverick, "maverick", tmp_path, checkpoint=str(tmp_path/"evil"), encoder=str(base))
-    with pytest.raises(DataError, match="ended with status 1: cannot load its model: UnpicklingError: Weights only load failed"): run(stories()[:1], system, s=system.settings)
-    system = in_place(maverick, "maverick", tmp_path, checkpoint=str(as_checkpoint(tmp_path/"other", base, _target_="os.system")), encoder=str(base))
-    with pytest.raises(DataError, match="the checkpoint is of system, not of Maverick_mes"): run(stories()[:1], system, s=system.settings)
+    (tmp_path / "evil").mkdir()
+    by(maverick, EVIL, tmp_path / "evil/weights.ckpt")
+    system = in_place(
+        maverick, "maverick", tmp_path, checkpoint=str(tmp_path / "evil"), encoder=str(base)
+    )
+    with pytest.raises(
+        DataError,
+        match="ended with status 1: cannot load its model: UnpicklingError: Weights only load failed",
+    ):
+        run(stories()[:1], system, s=system.settings)
+    system = in_place(
+        maverick,
+        "maverick",
+        tmp_path,
+        checkpoint=str(as_checkpoint(tmp_path / "other", base, _target_="os.system")),
+        encoder=str(base),
+    )
+    with pytest.raises(DataError, match="the checkpoint is of system, not of Maverick_mes"):
+        run(stories()[:1], system, s=system.settings)
+
 
 TINY_FASTCOREF = """
 import importlib, sys, torch
@@ -653,30 +1041,53 @@ with torch.no_grad():
 model.save_pretrained(out)
 AutoTokenizer.from_pretrained(base).save_pretrained(out)
 """
-KINDS = {"fcoref": ("modeling_fcoref", "FCorefModel"), "lingmess": ("modeling_lingmess", "LingMessModel")}
+KINDS = {
+    "fcoref": ("modeling_fcoref", "FCorefModel"),
+    "lingmess": ("modeling_lingmess", "LingMessModel"),
+}
+
 
 @pytest.mark.parametrize("name", KINDS)
 def test_fastcoref_runs_as_a_system(fastcoref, base, tmp_path, name):
-    by(fastcoref, TINY_FASTCOREF, base, tmp_path/"weights", *KINDS[name])
-    system = in_place(fastcoref, name, tmp_path, checkpoint=str(tmp_path/"weights"))
-    done = run([Document(d.doc_key, d.sentences[:6]) for d in stories()[:2]], system, s=system.settings)
+    by(fastcoref, TINY_FASTCOREF, base, tmp_path / "weights", *KINDS[name])
+    system = in_place(fastcoref, name, tmp_path, checkpoint=str(tmp_path / "weights"))
+    done = run(
+        [Document(d.doc_key, d.sentences[:6]) for d in stories()[:2]], system, s=system.settings
+    )
     assert done.sealed and all(a.clusters for a in done.answers().values())
 
+
 def test_lingmess_leaves_out_no_text_in_silence(fastcoref, base, tmp_path):
-    by(fastcoref, TINY_FASTCOREF, base, tmp_path/"weights", *KINDS["lingmess"])
-    long = [Document("d", stories()[0].sentences*3)]
-    system = in_place(fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path/"weights"))
-    with pytest.raises(DataError, match="the package leaves out texts of more than 300 pieces; set window="): run(long, system, s=system.settings)
-    system = in_place(fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path/"weights"), window=40)
+    by(fastcoref, TINY_FASTCOREF, base, tmp_path / "weights", *KINDS["lingmess"])
+    long = [Document("d", stories()[0].sentences * 3)]
+    system = in_place(fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path / "weights"))
+    with pytest.raises(
+        DataError, match="the package leaves out texts of more than 300 pieces; set window="
+    ):
+        run(long, system, s=system.settings)
+    system = in_place(
+        fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path / "weights"), window=40
+    )
     assert run(long, system, s=system.settings).sealed
 
+
 def test_fastcoref_goes_on_with_no_random_weights(fastcoref, base, tmp_path):
-    by(fastcoref, TINY_FASTCOREF, base, tmp_path/"weights", *KINDS["fcoref"])
+    by(fastcoref, TINY_FASTCOREF, base, tmp_path / "weights", *KINDS["fcoref"])
     import safetensors.torch as st
-    kept = {k: v for k, v in st.load_file(tmp_path/"weights/model.safetensors").items() if "antecedent_s2s" not in k}
-    st.save_file(kept, tmp_path/"weights/model.safetensors", {"format": "pt"})
-    system = in_place(fastcoref, "fcoref", tmp_path, checkpoint=str(tmp_path/"weights"))
-    with pytest.raises(DataError, match="cannot load its model: ValueError: 2 missing weights in the checkpoint, the first is antecedent_s2s_classifier.bias"): run(stories()[:1], system, s=system.settings)
+
+    kept = {
+        k: v
+        for k, v in st.load_file(tmp_path / "weights/model.safetensors").items()
+        if "antecedent_s2s" not in k
+    }
+    st.save_file(kept, tmp_path / "weights/model.safetensors", {"format": "pt"})
+    system = in_place(fastcoref, "fcoref", tmp_path, checkpoint=str(tmp_path / "weights"))
+    with pytest.raises(
+        DataError,
+        match="cannot load its model: ValueError: 2 missing weights in the checkpoint, the first is antecedent_s2s_classifier.bias",
+    ):
+        run(stories()[:1], system, s=system.settings)
+
 
 TINY_STANZA = """
 import sys, torch
@@ -691,14 +1102,22 @@ torch.manual_seed(2)
 CorefModel(config=Config(**told), build_optimizers=False).save_weights(out, save_optimizers=False)
 """
 
+
 def test_stanza_runs_as_a_system_and_keeps_its_place_behind_line_feeds(stanza, base, tmp_path):
-    by(stanza, TINY_STANZA, base, tmp_path/"model.pt")
-    system = in_place(stanza, "stanza", tmp_path, checkpoint=str(tmp_path/"model.pt"), encoder=str(base))
-    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:1] + (("\n", "\n"),))*3)
-    done = run([feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])], system, s=system.settings)
+    by(stanza, TINY_STANZA, base, tmp_path / "model.pt")
+    system = in_place(
+        stanza, "stanza", tmp_path, checkpoint=str(tmp_path / "model.pt"), encoder=str(base)
+    )
+    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:1] + (("\n", "\n"),)) * 3)
+    done = run(
+        [feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])],
+        system,
+        s=system.settings,
+    )
     assert done.sealed and all(a.clusters for a in done.answers().values())
     spans = {s for c in done.answers()["feeds"].clusters for s in c}
     assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)
+
 
 TINY_BOOKNLP = """
 import json, shutil, sys, torch
@@ -728,6 +1147,7 @@ for step, model in models.items():
     torch.save(weights, out/f"{step}_google_{name}-v1.0.model")
 """
 
+
 @pytest.fixture(scope="module")
 def booknlp_weights(fastcoref, base, tmp_path_factory) -> Path:
     "Models of BookNLP's three steps with random weights, and their BERT."
@@ -735,16 +1155,25 @@ def booknlp_weights(fastcoref, base, tmp_path_factory) -> Path:
     by(fastcoref, TINY_BOOKNLP, base, folder, 1)
     return folder
 
+
 def booknlp(p: made.Place, weights: Path, home: Path, **changed) -> LiveSystem:
     return in_place(p, "booknlp", home, checkpoint=str(weights), encoder=str(weights), **changed)
 
-def test_booknlp_runs_as_a_system_and_keeps_its_place_behind_line_feeds(fastcoref, booknlp_weights, tmp_path):
+
+def test_booknlp_runs_as_a_system_and_keeps_its_place_behind_line_feeds(
+    fastcoref, booknlp_weights, tmp_path
+):
     system = booknlp(fastcoref, booknlp_weights, tmp_path)
-    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:2] + (("\n", "\n"),))*3)
-    done = run([feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])], system, s=system.settings)
+    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:2] + (("\n", "\n"),)) * 3)
+    done = run(
+        [feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])],
+        system,
+        s=system.settings,
+    )
     assert done.sealed and all(a.clusters for a in done.answers().values())
     spans = {s for c in done.answers()["feeds"].clusters for s in c}
     assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)
+
 
 WHOLE_BOOKNLP = """
 import json, sys
@@ -763,34 +1192,50 @@ files = {f"{k}_model_path": worker.model_file(weights, step, "big") for k, step 
 EnglishBookNLP({"model": "custom", "pipeline": "entity,quote,coref", "spacy_model": str(home/"parser"), "model_path": str(home), **files}).process(str(home/"text.txt"), str(home), "x")
 """
 
+
 def test_booknlp_finds_what_its_own_pipeline_finds(fastcoref, booknlp_weights, tmp_path):
     story = stories()[0]
-    (tmp_path/"text.txt").write_text(" ".join(story.tokens[:700]))
+    (tmp_path / "text.txt").write_text(" ".join(story.tokens[:700]))
     by(fastcoref, WHOLE_BOOKNLP, booknlp_weights, tmp_path)
-    lines = [line.split("\t") for line in (tmp_path/"x.tokens").read_text().splitlines()[1:]]
-    d = Document("x", tuple(tuple(line[4] for line in g) for _, g in itertools.groupby(lines, lambda line: line[1])))
+    lines = [line.split("\t") for line in (tmp_path / "x.tokens").read_text().splitlines()[1:]]
+    d = Document(
+        "x",
+        tuple(
+            tuple(line[4] for line in g) for _, g in itertools.groupby(lines, lambda line: line[1])
+        ),
+    )
     found: dict[str, set] = {}
-    for line in (tmp_path/"x.entities").read_text().splitlines()[1:]:
+    for line in (tmp_path / "x.entities").read_text().splitlines()[1:]:
         who, start, end, *_ = line.split("\t")
         found.setdefault(who, set()).add((int(start), int(end)))
     seen: set = set()  # a mention in several clusters stays in the first
     expected = []
     for c in found.values():
-        if new := sorted(c - seen): expected.append(new)
+        if new := sorted(c - seen):
+            expected.append(new)
         seen |= c
-    system = booknlp(fastcoref, booknlp_weights, tmp_path, parser=str(tmp_path/"parser"))
+    system = booknlp(fastcoref, booknlp_weights, tmp_path, parser=str(tmp_path / "parser"))
     [answer] = run([d], system, s=system.settings).answers().values()
     assert len(expected) > 20 and sum(len(c) > 1 for c in expected) > 10
     assert sorted(expected) == sorted(sorted((s.start, s.end) for s in c) for c in answer.clusters)
 
+
 def test_booknlp_wants_one_model_of_each_step(fastcoref, booknlp_weights, tmp_path):
     import shutil
-    folder = shutil.copytree(booknlp_weights, tmp_path/"models")
+
+    folder = shutil.copytree(booknlp_weights, tmp_path / "models")
     [coref] = folder.glob("coref_*.model")
-    shutil.copy(coref, folder/coref.name.replace("v1.0", "v1.1"))
-    with pytest.raises(DataError, match="0 models coref_….model of size big"): run(stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path)))
-    for p in folder.glob("coref_*.model"): p.unlink()
-    with pytest.raises(DataError, match="0 models coref_….model"): run(stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path)))
+    shutil.copy(coref, folder / coref.name.replace("v1.0", "v1.1"))
+    with pytest.raises(DataError, match="0 models coref_….model of size big"):
+        run(
+            stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path))
+        )
+    for p in folder.glob("coref_*.model"):
+        p.unlink()
+    with pytest.raises(DataError, match="0 models coref_….model"):
+        run(
+            stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path))
+        )
 
 
 TINY_GLINER = """
@@ -804,8 +1249,11 @@ with torch.no_grad():
 model.save_pretrained(out)
 """
 
+
 @pytest.fixture(scope="module")
-def gliner(tmp_path_factory): return environment("gliner", tmp_path_factory.mktemp("environments"))
+def gliner(tmp_path_factory):
+    return environment("gliner", tmp_path_factory.mktemp("environments"))
+
 
 @pytest.fixture(scope="module")
 def gliner_weights(gliner, base, tmp_path_factory):
@@ -813,19 +1261,43 @@ def gliner_weights(gliner, base, tmp_path_factory):
     by(gliner, TINY_GLINER, base, folder)
     return folder
 
+
 def test_gliner_links_a_whole_book_in_pieces(gliner, base, gliner_weights, tmp_path):
-    system = in_place(gliner, "gliner", tmp_path, checkpoint=str(gliner_weights), encoder=str(base), threshold=.01)
+    system = in_place(
+        gliner,
+        "gliner",
+        tmp_path,
+        checkpoint=str(gliner_weights),
+        encoder=str(base),
+        threshold=0.01,
+    )
     story = sample(characters=True)[0]
-    feeds = Document("feeds", ((("\n",),) + story.sentences[:2] + (("\n", "\n"),))*3, ((),)*len(story.names), story.names)
+    feeds = Document(
+        "feeds",
+        ((("\n",),) + story.sentences[:2] + (("\n", "\n"),)) * 3,
+        ((),) * len(story.names),
+        story.names,
+    )
     long = Document("long", (story.tokens[:500],), feeds.clusters, story.names)
     answers = run([story, feeds, long], system, s=system.settings).answers()
     for d in (story, feeds, long):
         spans = [s for c in answers[d.doc_key].clusters for s in c]
         taken = [i for s in spans for i in range(s.start, s.end + 1)]
-        assert len(taken) == len(set(taken)) and max(taken) > .9*d.size  # nothing overlaps, and nothing is cut off
+        assert (
+            len(taken) == len(set(taken)) and max(taken) > 0.9 * d.size
+        )  # nothing overlaps, and nothing is cut off
         assert not any(d.tokens[i] == "\n" for s in spans for i in s)
-    few = in_place(gliner, "gliner", tmp_path, checkpoint=str(gliner_weights), encoder=str(base), threshold=.01, labels=1)
+    few = in_place(
+        gliner,
+        "gliner",
+        tmp_path,
+        checkpoint=str(gliner_weights),
+        encoder=str(base),
+        threshold=0.01,
+        labels=1,
+    )
     assert run([story], few, s=few.settings).answers()[story.doc_key] != answers[story.doc_key]
+
 
 SAME_GLINER = """
 import json, sys, ask_gliner
@@ -845,23 +1317,35 @@ for line in open(sys.argv[2]):
 print(json.dumps(out))
 """
 
+
 def test_gliner_finds_what_the_package_finds(gliner, gliner_weights, tmp_path):
-    write_jsonl(tmp_path/"stories.jsonl", sample()[:3])
-    found = json.loads(by(gliner, SAME_GLINER, gliner_weights, tmp_path/"stories.jsonl"))
+    write_jsonl(tmp_path / "stories.jsonl", sample()[:3])
+    found = json.loads(by(gliner, SAME_GLINER, gliner_weights, tmp_path / "stories.jsonl"))
     assert len(found) > 20 and sum(n for n, _ in found) > 40 and all(same for _, same in found)
 
-def test_a_gliner_that_lacks_weights_or_brings_code_is_refused(gliner, base, gliner_weights, tmp_path):
+
+def test_a_gliner_that_lacks_weights_or_brings_code_is_refused(
+    gliner, base, gliner_weights, tmp_path
+):
     import shutil, torch
-    folder = shutil.copytree(gliner_weights, tmp_path/"lacking")
-    state = torch.load(folder/"pytorch_model.bin", weights_only=True)
+
+    folder = shutil.copytree(gliner_weights, tmp_path / "lacking")
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
     name = next(k for k in state if "span_rep" in k)
-    torch.save({k: v for k, v in state.items() if k != name}, folder/"pytorch_model.bin")
+    torch.save({k: v for k, v in state.items() if k != name}, folder / "pytorch_model.bin")
     system = in_place(gliner, "gliner", tmp_path, checkpoint=str(folder), encoder=str(base))
-    with pytest.raises(DataError, match="1 missing weights in the checkpoint"): run(sample(characters=True)[:1], system, s=system.settings)
-    folder = shutil.copytree(gliner_weights, tmp_path/"code")
-    config = json.loads((folder/"tokenizer_config.json").read_text())
-    (folder/"evil.py").write_text("raise SystemExit('the checkpoint ran code')\n")
-    (folder/"tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}))
+    with pytest.raises(DataError, match="1 missing weights in the checkpoint"):
+        run(sample(characters=True)[:1], system, s=system.settings)
+    folder = shutil.copytree(gliner_weights, tmp_path / "code")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "evil.py").write_text("raise SystemExit('the checkpoint ran code')\n")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(
+            config
+            | {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}
+        )
+    )
     system = in_place(gliner, "gliner", tmp_path, checkpoint=str(folder), encoder=str(base))
-    with pytest.raises(DataError) as e: run(sample(characters=True)[:1], system, s=system.settings)
+    with pytest.raises(DataError) as e:
+        run(sample(characters=True)[:1], system, s=system.settings)
     assert "ran code" not in str(e.value) and "cannot load its model" in str(e.value)

@@ -1,4 +1,5 @@
 "Replies in the manner of ten model families, each with its right reading; laws of the readers; why replies were not read."
+
 import json
 from collections import Counter
 from pathlib import Path
@@ -14,22 +15,33 @@ from asking import SECRET
 from stub_server import Play
 from tools import growth
 
-TABLE = yaml.safe_load((Path(__file__).parent/"data/replies.yaml").read_text(encoding="utf-8"))
+TABLE = yaml.safe_load((Path(__file__).parent / "data/replies.yaml").read_text(encoding="utf-8"))
 REPLIES = [(family, *row) for family, rows in TABLE["families"].items() for row in rows]
 NAMES = tuple(TABLE["options"]["boat"])
 
-def asked(names) -> Question: return Question("d:0", "d", "Ann met Bea . She smiled .", (14, 17), tuple(map(Option, names)), (0,))
 
-def told(form: str, options: str, reply: str, finish: str = "stop") -> int|str:
+def asked(names) -> Question:
+    return Question(
+        "d:0", "d", "Ann met Bea . She smiled .", (14, 17), tuple(map(Option, names)), (0,)
+    )
+
+
+def told(form: str, options: str, reply: str, finish: str = "stop") -> int | str:
     "The option that is read, or the reason why none is."
     a = read(asked(TABLE["options"][options]), TABLE["forms"][form], reply, finish)
     assert a.raw == reply and len(a.chosen) == (0 if a.reason else 1)
     return a.reason or a.chosen[0]
 
+
 @pytest.mark.parametrize("family", TABLE["families"])
 def test_f17_every_reply_is_read_as_a_person_reads_it(family):
-    wrong = [(row, got) for row in TABLE["families"][family] if (got := told(*row[:3], *row[4:])) != row[3]]
+    wrong = [
+        (row, got)
+        for row in TABLE["families"][family]
+        if (got := told(*row[:3], *row[4:])) != row[3]
+    ]
     assert not wrong, f"{len(wrong)} of {len(TABLE['families'][family])}: {wrong}"
+
 
 def test_the_table_has_what_it_should_have():
     families, forms = Counter(r[0] for r in REPLIES), Counter(r[1] for r in REPLIES)
@@ -39,43 +51,123 @@ def test_the_table_has_what_it_should_have():
 
 # The reasoning
 
-@given(st.text(max_size=60), st.sampled_from(["<think>{}</think>", "{}</think>", "[THINK]{}[/THINK]", "<reasoning>{}</reasoning>", "<|begin_of_thought|>{}<|end_of_thought|>", "◁think▷{}◁/think▷", "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>"]))
+
+@given(
+    st.text(max_size=60),
+    st.sampled_from(
+        [
+            "<think>{}</think>",
+            "{}</think>",
+            "[THINK]{}[/THINK]",
+            "<reasoning>{}</reasoning>",
+            "<|begin_of_thought|>{}<|end_of_thought|>",
+            "◁think▷{}◁/think▷",
+            "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>",
+        ]
+    ),
+)
 def test_f17_what_stands_between_the_marks_never_matters(thought, marks):
     thought = thought.translate(dict.fromkeys(map(ord, "<>[]|◁▷")))
-    assert split_reasoning(marks.replace("{}", thought) + "Bea") == Split("Bea", thought.strip(), False)
+    assert split_reasoning(marks.replace("{}", thought) + "Bea") == Split(
+        "Bea", thought.strip(), False
+    )
+
 
 @given(st.text())
 def test_f17_a_reply_without_marks_is_left_alone(text):
     text = text.translate(dict.fromkeys(map(ord, "<>[]◁▷")))
-    if not text.lstrip().startswith(("analysis", "commentary")): assert split_reasoning(text) == Split(text.lstrip() if text != text.lstrip() else text, "", False)
+    if not text.lstrip().startswith(("analysis", "commentary")):
+        assert split_reasoning(text) == Split(
+            text.lstrip() if text != text.lstrip() else text, "", False
+        )
 
-@pytest.mark.parametrize("opens", ["<think>", "[THINK]", "<|channel|>analysis<|message|>", "<|begin_of_thought|>", "<reasoning>", "analysisWe"])
+
+@pytest.mark.parametrize(
+    "opens",
+    [
+        "<think>",
+        "[THINK]",
+        "<|channel|>analysis<|message|>",
+        "<|begin_of_thought|>",
+        "<reasoning>",
+        "analysisWe",
+    ],
+)
 def test_f25_a_block_that_is_not_closed_is_cut(opens):
     for form in ("choice/letters", "choice/names", "identifyme/desc", "bookcoref/filter"):
         q = asked(["Yes", "No"] if form.startswith("book") else NAMES)
         assert read(q, form, f"{opens} The answer is B, {q.options[0].name}.").reason == "cut"
 
+
 def test_the_released_reading_strips_nothing():
     q = asked(NAMES)
-    assert read(q, "identifyme/desc", "<think>x</think>\nThe mention refers to: Peter", reading="released").chosen == (2,)
-    assert read(q, "identifyme/desc", "<think>x</think>\nPeter", reading="released").reason == "unparsable"
+    assert read(
+        q, "identifyme/desc", "<think>x</think>\nThe mention refers to: Peter", reading="released"
+    ).chosen == (2,)
+    assert (
+        read(q, "identifyme/desc", "<think>x</think>\nPeter", reading="released").reason
+        == "unparsable"
+    )
 
 
 # Laws
 
-LEADS = ["{}", "**{}**", "({})", "Answer: {}", "The answer is {}.", "Final answer: {}", "\\boxed{{{}}}", "<answer>{}</answer>", '{{"answer": "{}"}}', "Respuesta: «{}»", "答案是「{}」。", "<think>who?</think>\n{}", "```\n{}\n```", "I'd go with {}."]
+LEADS = [
+    "{}",
+    "**{}**",
+    "({})",
+    "Answer: {}",
+    "The answer is {}.",
+    "Final answer: {}",
+    "\\boxed{{{}}}",
+    "<answer>{}</answer>",
+    '{{"answer": "{}"}}',
+    "Respuesta: «{}»",
+    "答案是「{}」。",
+    "<think>who?</think>\n{}",
+    "```\n{}\n```",
+    "I'd go with {}.",
+]
 
-@given(st.integers(0, len(NAMES) - 1), st.sampled_from(LEADS), st.sampled_from(["choice/letters", "choice/names", "both"]))
+
+@given(
+    st.integers(0, len(NAMES) - 1),
+    st.sampled_from(LEADS),
+    st.sampled_from(["choice/letters", "choice/names", "both"]),
+)
 def test_f17_one_option_is_read_in_every_dress(i, lead, form):
-    words = {"choice/letters": _letters(9)[i], "choice/names": NAMES[i], "both": f"{_letters(9)[i]}. {NAMES[i]}"}[form]
-    assert read(asked(NAMES), "choice/letters" if form == "both" else form, lead.format(words)).chosen == (i,)
+    words = {
+        "choice/letters": _letters(9)[i],
+        "choice/names": NAMES[i],
+        "both": f"{_letters(9)[i]}. {NAMES[i]}",
+    }[form]
+    assert read(
+        asked(NAMES), "choice/letters" if form == "both" else form, lead.format(words)
+    ).chosen == (i,)
 
-@given(st.permutations(range(len(NAMES))), st.sampled_from(["{} or {}", "{} and {}", "The answer is {} or {}.", "{}, {}", "Answer: {}/{}", "{}\n{}", "The answer is {}. Wait, the answer is {}.", "Either {} or {}."]), st.booleans())
+
+@given(
+    st.permutations(range(len(NAMES))),
+    st.sampled_from(
+        [
+            "{} or {}",
+            "{} and {}",
+            "The answer is {} or {}.",
+            "{}, {}",
+            "Answer: {}/{}",
+            "{}\n{}",
+            "The answer is {}. Wait, the answer is {}.",
+            "Either {} or {}.",
+        ]
+    ),
+    st.booleans(),
+)
 def test_f17_two_options_are_never_one(order, lead, by_letter):
     i, j = order[:2]
     words = [_letters(9)[k] if by_letter else NAMES[k] for k in (i, j)]
     a = read(asked(NAMES), "choice/letters" if by_letter else "choice/names", lead.format(*words))
     assert a.reason == "unparsable", a
+
 
 @given(st.permutations(range(len(NAMES))))
 def test_f17_a_letter_with_the_name_of_another_option_is_no_reading(order):
@@ -83,36 +175,96 @@ def test_f17_a_letter_with_the_name_of_another_option_is_no_reading(order):
     r = reading_of(asked(NAMES), "choice/letters", f"{_letters(9)[i]}. {NAMES[j]}")
     assert (r.reason, r.why) == ("unparsable", "gives a letter with another option's name")
 
-@given(st.text() | st.lists(st.sampled_from([r[3] for r in REPLIES]), max_size=3).map("\n".join), st.sampled_from(sorted(_forms())), st.sampled_from(["stop", "length"]), st.lists(st.text(max_size=9), min_size=1, max_size=5))
+
+@given(
+    st.text() | st.lists(st.sampled_from([r[3] for r in REPLIES]), max_size=3).map("\n".join),
+    st.sampled_from(sorted(_forms())),
+    st.sampled_from(["stop", "length"]),
+    st.lists(st.text(max_size=9), min_size=1, max_size=5),
+)
 def test_f17_no_reply_is_an_error(reply, form, finish, names):
     a, r = (f(asked(names), form, reply, finish) for f in (read, reading_of))
     assert (len(a.chosen) == 1) != bool(a.reason) and a.raw == reply and (r.reason is None or r.why)
     assert a.chosen == (() if r.chosen is None or r.reason else (r.chosen,))
 
-UNITS = ["<think>", "</think>", "<answer>", "B ", "B\n", "A. Anna Brandt\n", "Peter or ", "The answer is ", "not ", "\\boxed{", '{"answer": "', "'", "_", "*", "final ", "答", "~~", "A: wrong\n", "- ", " ", "\u0301", "refers to ", "cannot ", "Mary "]
+
+UNITS = [
+    "<think>",
+    "</think>",
+    "<answer>",
+    "B ",
+    "B\n",
+    "A. Anna Brandt\n",
+    "Peter or ",
+    "The answer is ",
+    "not ",
+    "\\boxed{",
+    '{"answer": "',
+    "'",
+    "_",
+    "*",
+    "final ",
+    "答",
+    "~~",
+    "A: wrong\n",
+    "- ",
+    " ",
+    "\u0301",
+    "refers to ",
+    "cannot ",
+    "Mary ",
+]
+
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_f17_the_work_grows_no_faster_than_the_reply(unit):
     shown = Shown(NAMES, tuple(_letters(len(NAMES))))
-    def call(n): return read_choice(split_reasoning(unit*n).answer, shown)
+
+    def call(n):
+        return read_choice(split_reasoning(unit * n).answer, shown)
+
     assert growth(call, 100, 400) < 5
     call(50_000)  # ends at all
 
 
 # Why replies were not read
 
+
 def test_f16_a_runs_summary_tells_why_replies_were_not_read(stub, tmp_path, capsys, monkeypatch):
     pytest.importorskip("openai", reason="needs the extra refnb[models]")
     from refnb.benchmarks.tasks import FERRYMAN, task_questions
+
     qs = task_questions(FERRYMAN)
     lead = "- The mention refers to: "
-    odd = ["<think>Who", "I cannot tell.", "A thing.", *(f"{lead}{q.options[0].name} or {q.options[1].name}" for q in qs[:2])]
+    odd = [
+        "<think>Who",
+        "I cannot tell.",
+        "A thing.",
+        *(f"{lead}{q.options[0].name} or {q.options[1].name}" for q in qs[:2]),
+    ]
     replies = iter(odd)
     stub.always = lambda seen: Play(text=next(replies, f"{lead}None of the Above"))
-    for k, v in tools.clean(tmp_path).items(): monkeypatch.setenv(k, v)
+    for k, v in tools.clean(tmp_path).items():
+        monkeypatch.setenv(k, v)
     monkeypatch.setenv("STUB_KEY", SECRET)
-    how = [FERRYMAN, "gpt-4o-mini", "--form", "identifyme/base", "--concurrency", 1, *(x for k, v in {"base_url": stub.url, "key": "STUB_KEY"}.items() for x in ("-p", f"{k}={v}"))]
+    how = [
+        FERRYMAN,
+        "gpt-4o-mini",
+        "--form",
+        "identifyme/base",
+        "--concurrency",
+        1,
+        *(
+            x
+            for k, v in {"base_url": stub.url, "key": "STUB_KEY"}.items()
+            for x in ("-p", f"{k}={v}")
+        ),
+    ]
     said = tools.here(capsys, "run", *how)
-    assert "\n5 not read: " in said.out and "1 cut (raise decoding.max_tokens)" in said.out and "2 names two options" in said.out, said
+    assert (
+        "\n5 not read: " in said.out
+        and "1 cut (raise decoding.max_tokens)" in said.out
+        and "2 names two options" in said.out
+    ), said
     told = json.loads(tools.here(capsys, "run", *how, "--json").out)["not_read"]
     assert sum(told.values()) == 5 and told["names two options"] == 2

@@ -1,4 +1,5 @@
 "`refnb report`: rankings of a folder of runs as one page; what is ranked with what, and that nothing foreign acts."
+
 import html, json, re
 import numpy as np
 import pytest
@@ -10,12 +11,27 @@ from refnb.metrics.comparisons import paired_permutation
 from refnb.metrics.rankings import Credits, compare_rankings, kendall_tau, pair_tests, rank_systems
 from refnb.metrics.uncertainty import cluster_bootstrap
 from refnb.models.running import run
-from refnb.results.pages.report import Report, make_boards, read_entries, read_summaries, report, split_items
+from refnb.results.pages.report import (
+    Report,
+    make_boards,
+    read_entries,
+    read_summaries,
+    report,
+    split_items,
+)
 
-TASK, EVIL = "sample/ferryman", "</script><script>window.ran = true</script><img src=x onerror=alert(1)>"
+TASK, EVIL = (
+    "sample/ferryman",
+    "</script><script>window.ran = true</script><img src=x onerror=alert(1)>",
+)
+
 
 @pytest.fixture
-def s(tmp_path): return load_settings("/", env={}, offline=True, runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+def s(tmp_path):
+    return load_settings(
+        "/", env={}, offline=True, runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports")
+    )
+
 
 @pytest.fixture
 def refnb(tmp_path, monkeypatch, capsys):
@@ -23,51 +39,108 @@ def refnb(tmp_path, monkeypatch, capsys):
     tools.live_in(monkeypatch, tmp_path)
     return lambda *args: tools.here(capsys, *args)
 
-def questions(n: int = 40, name: str = "d") -> list[Question]:
-    return [Question(f"{name}{i // 4}:{i}", f"{name}{i // 4}", f"words {i}", (0, 5), (Option("a"), Option("b")), (i % 2,)) for i in range(n)]
 
-def answer_by(share: float, usd: float|None = 0.):
+def questions(n: int = 40, name: str = "d") -> list[Question]:
+    return [
+        Question(
+            f"{name}{i // 4}:{i}",
+            f"{name}{i // 4}",
+            f"words {i}",
+            (0, 5),
+            (Option("a"), Option("b")),
+            (i % 2,),
+        )
+        for i in range(n)
+    ]
+
+
+def answer_by(share: float, usd: float | None = 0.0):
     "A system that is right on a share of the questions, at a price."
+
     def answers(q: Question) -> Answer:
         k = int(q.id.split(":")[1])
-        right = (k*7 + 3) % 40 < 40*share
-        return Answer(q.id, (q.right[0] if right else 1 - q.right[0],), usage=Usage(1, 1, usd, .5))
-    answers.__name__ = f"right{round(100*share)}"
+        right = (k * 7 + 3) % 40 < 40 * share
+        return Answer(q.id, (q.right[0] if right else 1 - q.right[0],), usage=Usage(1, 1, usd, 0.5))
+
+    answers.__name__ = f"right{round(100 * share)}"
     return answers
 
-def data_of(page: str) -> list[dict]: return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+
+def data_of(page: str) -> list[dict]:
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
 
 
 # Numbers
 
+
 def test_pair_tests_are_the_permutation_test():
     rng = np.random.default_rng(0)
-    c = Credits(("a", "b", "c"), (rng.random((3, 300)) < [[.7], [.62], [.5]])*1., tuple(i // 3 for i in range(300)))
+    c = Credits(
+        ("a", "b", "c"),
+        (rng.random((3, 300)) < [[0.7], [0.62], [0.5]]) * 1.0,
+        tuple(i // 3 for i in range(300)),
+    )
     for (x, y), p in pair_tests(c).items():
         one, other = (c.values[c.systems.index(k)] for k in (x, y))
-        assert p == pytest.approx(paired_permutation(one, other, c.clusters, seed=7).p, abs=.012)
+        assert p == pytest.approx(paired_permutation(one, other, c.clusters, seed=7).p, abs=0.012)
+
 
 def test_an_interval_is_that_of_score():
-    c = Credits(("a", "b"), (np.random.default_rng(0).random((2, 200)) < .6)*1., tuple(range(200)))
-    for r in rank_systems(c): assert r.score == cluster_bootstrap(c.values[c.systems.index(r.system)], c.clusters)
+    c = Credits(
+        ("a", "b"), (np.random.default_rng(0).random((2, 200)) < 0.6) * 1.0, tuple(range(200))
+    )
+    for r in rank_systems(c):
+        assert r.score == cluster_bootstrap(c.values[c.systems.index(r.system)], c.clusters)
+
 
 def test_equal_scores_share_a_place_and_a_letter():
-    same = rank_systems(Credits(("a", "b", "c"), np.array([[1., 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 1]]), (0, 1, 2, 3)))
-    assert [(r.system, r.place, r.letters) for r in same] == [("a", 1, "a"), ("b", 1, "a"), ("c", 3, "a")]
+    same = rank_systems(
+        Credits(
+            ("a", "b", "c"), np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 1]]), (0, 1, 2, 3)
+        )
+    )
+    assert [(r.system, r.place, r.letters) for r in same] == [
+        ("a", 1, "a"),
+        ("b", 1, "a"),
+        ("c", 3, "a"),
+    ]
+
 
 def test_many_pairs_can_be_told_apart():
     "Holm multiplies by the number of pairs: the least p of the flips must stay below 0.05."
-    rates = np.linspace(.02, .98, 45)[:, None]
-    ranked = rank_systems(Credits(tuple(f"s{i}" for i in range(45)), (np.random.default_rng(0).random((45, 400)) < rates)*1., tuple(range(400))))
+    rates = np.linspace(0.02, 0.98, 45)[:, None]
+    ranked = rank_systems(
+        Credits(
+            tuple(f"s{i}" for i in range(45)),
+            (np.random.default_rng(0).random((45, 400)) < rates) * 1.0,
+            tuple(range(400)),
+        )
+    )
     assert not set(ranked[0].letters) & set(ranked[-1].letters)
 
-@pytest.mark.parametrize(("a", "b", "tau"), [([1, 2, 3, 4], [1, 2, 3, 4], 1), ([1, 2, 3], [3, 2, 1], -1), ([1, 2, 3, 4], [2, 1, 4, 3], 1/3), ([1, 1, 2, 3], [1, 2, 2, 3], .8)])
+
+@pytest.mark.parametrize(
+    ("a", "b", "tau"),
+    [
+        ([1, 2, 3, 4], [1, 2, 3, 4], 1),
+        ([1, 2, 3], [3, 2, 1], -1),
+        ([1, 2, 3, 4], [2, 1, 4, 3], 1 / 3),
+        ([1, 1, 2, 3], [1, 2, 2, 3], 0.8),
+    ],
+)
 def test_kendall_tau(a, b, tau):
     "Counted by hand: of the last, 4 pairs agree, and each side ties one of 6."
     assert kendall_tau(np.array(a), np.array(b)) == pytest.approx(tau)
 
+
 def test_tau_is_of_the_systems_that_both_rank():
-    def made(names, seed): return Credits(tuple(names), (np.random.default_rng(seed).random((len(names), 50)) < .5)*1., tuple(range(50)))
+    def made(names, seed):
+        return Credits(
+            tuple(names),
+            (np.random.default_rng(seed).random((len(names), 50)) < 0.5) * 1.0,
+            tuple(range(50)),
+        )
+
     assert compare_rankings([made("abcd", 0)], [made("bcde", 1)]).systems == 3
     few = compare_rankings([made("ab", 0)], [made("ab", 1)])
     assert (few.value, few.low, few.systems) == (None, None, 2)
@@ -75,62 +148,102 @@ def test_tau_is_of_the_systems_that_both_rank():
 
 # What is ranked
 
+
 def test_runs_of_one_task_over_the_same_questions(s):
-    for share in (.3, .9): run(questions(), answer_by(share), s=s)
-    run(questions(name="e"), answer_by(.5), s=s)
+    for share in (0.3, 0.9):
+        run(questions(), answer_by(share), s=s)
+    run(questions(name="e"), answer_by(0.5), s=s)
     boards = report(s=s).boards
-    assert sorted([r.system for r in b.ranked] for b in boards) == [["function/right50"], ["function/right90", "function/right30"]]
+    assert sorted([r.system for r in b.ranked] for b in boards) == [
+        ["function/right50"],
+        ["function/right90", "function/right30"],
+    ]
+
 
 def test_an_incomplete_or_damaged_run_is_named_and_not_ranked(s):
     run(TASK, "random", s=s)
     run(TASK, "word-overlap", limit=3, s=s)
     broken = run(TASK, "always-first", s=s)
-    (broken.folder/"run.json").write_text("{")
+    (broken.folder / "run.json").write_text("{")
     got = report(s=s)
     assert [[r.system for r in b.ranked] for b in got.boards] == [["random"]]
-    assert {(x.system or x.why[:7]) for x in got.left} == {"word-overlap", "damaged"} and "open, 3 of 29 answered" in got.page()
+    assert {(x.system or x.why[:7]) for x in got.left} == {
+        "word-overlap",
+        "damaged",
+    } and "open, 3 of 29 answered" in got.page()
+
 
 def test_two_runs_of_one_system_have_their_hashes(s):
     run(TASK, "random", s=s)
     entries, _ = read_entries(s=s)
-    twice = [entries[0], entries[0]._replace(hash="0"*12)]
-    assert [r.system for r in make_boards(twice)[0].ranked] == [f"random@{entries[0].hash}", f"random@{'0'*12}"]
+    twice = [entries[0], entries[0]._replace(hash="0" * 12)]
+    assert [r.system for r in make_boards(twice)[0].ranked] == [
+        f"random@{entries[0].hash}",
+        f"random@{'0' * 12}",
+    ]
+
 
 def test_scores_are_those_of_refnb_score(refnb):
-    for system in ("random", "word-overlap"): refnb("run", TASK, system)
+    for system in ("random", "word-overlap"):
+        refnb("run", TASK, system)
     told = json.loads(refnb("report", "--json").out)
     for row in told["tasks"][0]["ranking"]:
-        group = json.loads(refnb("score", "choice", f"{TASK}:{row['system']}", "--json").out)["groups"]["all"]
-        assert (row["score"], row["low"], row["high"]) == pytest.approx((group["accuracy"], group["low"], group["high"]))
+        group = json.loads(refnb("score", "choice", f"{TASK}:{row['system']}", "--json").out)[
+            "groups"
+        ]["all"]
+        assert (row["score"], row["low"], row["high"]) == pytest.approx(
+            (group["accuracy"], group["low"], group["high"])
+        )
+
 
 def test_documents_are_ranked_by_their_f1(s):
     run("sample/bookcoref", "pattern-matching", s=s)
     (b,) = report(s=s).boards
     assert b.metric == "CoNLL F1, full" and len(b.ids) == 6 and 0 < b.ranked[0].score.value < 1
 
+
 def test_what_all_or_none_answer(s):
-    for share in (.5, .8): run(questions(), answer_by(share), s=s)
+    for share in (0.5, 0.8):
+        run(questions(), answer_by(share), s=s)
     run(questions(), "random", s=s)  # guesses: a share of each question
     (b,) = report(s=s).boards
     everyone, nobody = split_items(b)
     assert (len(everyone), len(nobody)) == (20, 8)
 
+
 def test_committed_summaries_are_ranked(tmp_path):
-    boards = make_boards(read_summaries(["identifyme/test"], tools.ROOT/"reports"))
+    boards = make_boards(read_summaries(["identifyme/test"], tools.ROOT / "reports"))
     names = [r.system for r in max(boards, key=lambda b: len(b.ranked)).ranked]
     assert names[0] == "published/gpt-4o" and len(names) >= 5
+
 
 def test_a_report_of_nothing(refnb, tmp_path):
     tools.one_line(refnb("report"), 1, "there are no runs; refnb run makes one")
     tools.one_line(refnb("report", "nowhere"), 1, "no such folder")
-    assert not (tmp_path/"report.html").exists()
+    assert not (tmp_path / "report.html").exists()
+
 
 def test_twenty_runs_of_a_thousand_questions_are_quick(s):
     import time
+
     rng = np.random.default_rng(0)
     from refnb.results.pages.report import Entry
+
     ids = [f"d{i // 5}:{i}" for i in range(1000)]
-    entries = [Entry("t", f"s{k}", "0"*12, "q", "accuracy", dict(zip(ids, (rng.random(1000) < .4 + .02*k)*1.)), {i: i.split(":")[0] for i in ids}, {}, {}) for k in range(20)]
+    entries = [
+        Entry(
+            "t",
+            f"s{k}",
+            "0" * 12,
+            "q",
+            "accuracy",
+            dict(zip(ids, (rng.random(1000) < 0.4 + 0.02 * k) * 1.0)),
+            {i: i.split(":")[0] for i in ids},
+            {},
+            {},
+        )
+        for k in range(20)
+    ]
     start = time.process_time()
     page = Report(make_boards(entries)).page()
     assert time.process_time() - start < 10 and len(page) < 200_000
@@ -138,64 +251,104 @@ def test_twenty_runs_of_a_thousand_questions_are_quick(s):
 
 # The page
 
+
 def test_the_page_is_one_file_without_texts_of_others(s, monkeypatch):
-    run(questions(), answer_by(.5), s=s)
+    run(questions(), answer_by(0.5), s=s)
     run(TASK, "random", s=s)
     page = report(s=s).page()
     assert "words 3" not in page and "://" not in page and "src=" not in page
     given, sample = sorted(data_of(page), key=lambda b: b["task"])
-    assert given["texts"] == {} and len(sample["texts"]) == 29 and "ferry" in str(sample["texts"]).lower()
+    assert (
+        given["texts"] == {}
+        and len(sample["texts"]) == 29
+        and "ferry" in str(sample["texts"]).lower()
+    )
+
 
 def test_a_page_with_a_key_is_not_written(s, monkeypatch, tmp_path):
     monkeypatch.setenv("SOME_API_KEY", "right50-secret-value")
-    f = answer_by(.5)
+    f = answer_by(0.5)
     f.__name__ = "right50-secret-value"
     run(questions(), f, s=s)
-    with pytest.raises(Exception, match="SOME_API_KEY"): report(s=s, out=tmp_path/"page.html")
-    assert not (tmp_path/"page.html").exists()
+    with pytest.raises(Exception, match="SOME_API_KEY"):
+        report(s=s, out=tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
 
 def test_costs(s):
-    for share, usd in ((.3, .001), (.6, .1), (.8, None)): run(questions(), answer_by(share, usd), s=s)
+    for share, usd in ((0.3, 0.001), (0.6, 0.1), (0.8, None)):
+        run(questions(), answer_by(share, usd), s=s)
     page = report(s=s).main()
-    assert page.count("<circle") == 2 and "Unknown cost: function/right80" in page and "USD for 1,000 items" in page
+    assert (
+        page.count("<circle") == 2
+        and "Unknown cost: function/right80" in page
+        and "USD for 1,000 items" in page
+    )
+
 
 def hostile(s):
     "Two runs whose ids are markup."
     odd = [q.changed(id=f"{q.id}{EVIL}\u202e", doc_key=EVIL) for q in questions()]
-    for share in (.5, .8): run(odd, _named(answer_by(share)), s=s)
+    for share in (0.5, 0.8):
+        run(odd, _named(answer_by(share)), s=s)
     return report(s=s)
 
+
 def _named(f):
-    def answers(q): return f(q.changed(id=q.id.split("<")[0])).chosen[0]
+    def answers(q):
+        return f(q.changed(id=q.id.split("<")[0])).chosen[0]
+
     answers.__name__ = f.__name__
     return answers
 
+
 def test_foreign_text_is_inert_in_the_page(s):
     page = hostile(s).page()
-    assert page.count("<script") == 2 and "<img" not in page and html.escape("</script><script>") in page and "\u202e" not in page.split("<script")[0]
+    assert (
+        page.count("<script") == 2
+        and "<img" not in page
+        and html.escape("</script><script>") in page
+        and "\u202e" not in page.split("<script")[0]
+    )
+
 
 @pytest.fixture
 def tab(port, tmp_path):  # noqa: F811
     import functools, threading
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *args): pass
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path))
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     tab = Tab(port, f"http://127.0.0.1:{server.server_port}")
     yield tab
     tab.close()
     server.shutdown()
 
+
 def test_two_systems_side_by_side(tab, s, tmp_path):
-    hostile(s).write(tmp_path/"page.html")
+    hostile(s).write(tmp_path / "page.html")
     tab.open("page")
     tab.wait("document.querySelectorAll('#rows tr').length == 12")
-    assert tab.js("document.getElementById('counts').textContent") == "12 shown of 40: first better on 12, second on 0; both right on 20, both wrong on 8."
-    tab.js("document.querySelector('details').open = true, document.querySelector('button[data-item]').click()")
-    assert tab.js("document.querySelectorAll('#rows tr').length") == 1 and "<img" in tab.js("document.querySelector('#rows td').textContent")
+    assert (
+        tab.js("document.getElementById('counts').textContent")
+        == "12 shown of 40: first better on 12, second on 0; both right on 20, both wrong on 8."
+    )
+    tab.js(
+        "document.querySelector('details').open = true, document.querySelector('button[data-item]').click()"
+    )
+    assert tab.js("document.querySelectorAll('#rows tr').length") == 1 and "<img" in tab.js(
+        "document.querySelector('#rows td').textContent"
+    )
     assert tab.js("window.ran ?? 'no'") == "no" and not tab.errors()
     tab.phone()
     tab.open("page")
     assert tab.js("document.documentElement.scrollWidth <= innerWidth")
-    assert [r for r in tab.requests() if not r.startswith(tab.host) and not r.startswith("data:")] == []
+    assert [
+        r for r in tab.requests() if not r.startswith(tab.host) and not r.startswith("data:")
+    ] == []

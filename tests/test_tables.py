@@ -1,4 +1,5 @@
 "Printed values as data, rounding as papers do it, and reports in all their forms."
+
 import csv, hashlib, json, math, re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -8,22 +9,45 @@ from hypothesis import strategies as st
 from refnb.core.types import CallError, DataError, FormatError
 from refnb.metrics.uncertainty import Interval
 from refnb.core.inert import csv_rows, to_tex
-from refnb.results.tables import CSV, NOT_PRINTED, Cell, Report, as_printed, papers, printed, read_paper, table_names
+from refnb.results.tables import (
+    CSV,
+    NOT_PRINTED,
+    Cell,
+    Report,
+    as_printed,
+    papers,
+    printed,
+    read_paper,
+    table_names,
+)
 
 # Printed values
 
-NUMBERS = {"identifyme": "1 2 3 4 5 6 7 8", "altentities": " ".join(map(str, range(1, 16))), "bookcoref": "1 2 3 4 5 6 7 8", "kitmus": "1 2a 2b 3 4 5 6"}
+NUMBERS = {
+    "identifyme": "1 2 3 4 5 6 7 8",
+    "altentities": " ".join(map(str, range(1, 16))),
+    "bookcoref": "1 2 3 4 5 6 7 8",
+    "kitmus": "1 2a 2b 3 4 5 6",
+}
 TABLES = [printed(n) for n in table_names()]
 each_table = pytest.mark.parametrize("name", table_names())
 
+
 def test_38_tables_in_the_papers_order():
-    assert {p: " ".join(t.number for t in x.tables.values()) for p, x in papers().items()} == NUMBERS
-    assert len(table_names()) == 38 and [n.partition("/")[0] for n in table_names()] == [p for p, x in papers().items() for _ in x.tables]
+    assert {
+        p: " ".join(t.number for t in x.tables.values()) for p, x in papers().items()
+    } == NUMBERS
+    assert len(table_names()) == 38 and [n.partition("/")[0] for n in table_names()] == [
+        p for p, x in papers().items() for _ in x.tables
+    ]
+
 
 @each_table
 def test_every_printed_number_is_finite(name):
     for row in printed(name).cells.values():
-        for x in row.values(): assert math.isfinite(x.value if isinstance(x, Cell) else x)
+        for x in row.values():
+            assert math.isfinite(x.value if isinstance(x, Cell) else x)
+
 
 @each_table
 def test_every_printed_number_has_its_tables_decimals(name):
@@ -33,30 +57,45 @@ def test_every_printed_number_has_its_tables_decimals(name):
         for column, x in cells.items():
             how = report._printed_cell(row, column)
             value = x.value if isinstance(x, Cell) else x
-            assert as_printed(value, how["decimals"], how["rounding"]) == Decimal(repr(value)), (row, column)
+            assert as_printed(value, how["decimals"], how["rounding"]) == Decimal(repr(value)), (
+                row,
+                column,
+            )
+
 
 @each_table
 def test_a_table_says_what_it_is(name):
     t = printed(name)
     assert t.title and (t.kind == "text" or t.metric or t.source == "none") and all(t.notes)
     assert bool(t.cells) <= (t.source != "none") and (t.kind != "text" or not t.cells)
-    assert name.partition("/")[2].startswith(f"table_{t.number}_") and re.fullmatch(r"[a-z]+/table_[0-9a-z_]+", name)
+    assert name.partition("/")[2].startswith(f"table_{t.number}_") and re.fullmatch(
+        r"[a-z]+/table_[0-9a-z_]+", name
+    )
+
 
 def test_kinds_and_sources():
     assert {t.kind for t in TABLES} == {"computed", "needs-models", "manual", "text"}
     assert {t.source for t in TABLES} <= {"table", "prose", "submission", "none"}
-    assert all(printed(n).source in ("prose", "none") for n in table_names() if n.startswith("identifyme"))  # its tables are not among the sources
+    assert all(
+        printed(n).source in ("prose", "none") for n in table_names() if n.startswith("identifyme")
+    )  # its tables are not among the sources
+
 
 def test_a_column_that_differs_is_a_column():
     "Where a paper's whole table is printed; of IdentifyMe only numbers of the prose are, and columns are described that it computes."
     for n in table_names():
-        if n.startswith("identifyme"): continue
+        if n.startswith("identifyme"):
+            continue
         columns = {c for row in printed(n).cells.values() for c in row}
         assert not printed(n).cells or set(printed(n).columns) <= columns, n
 
+
 def test_an_unknown_table_names_the_nearest():
-    with pytest.raises(CallError, match="did you mean identifyme/table_3_main_results"): printed("identifyme/table_3_main_reslts")
-    with pytest.raises(CallError, match="unknown paper 'kitmsu'; did you mean kitmus"): printed("kitmsu/table_1")
+    with pytest.raises(CallError, match="did you mean identifyme/table_3_main_results"):
+        printed("identifyme/table_3_main_reslts")
+    with pytest.raises(CallError, match="unknown paper 'kitmsu'; did you mean kitmus"):
+        printed("kitmsu/table_1")
+
 
 PAPER = """\
 paper: p
@@ -67,20 +106,35 @@ tables:
   table_1_x: {number: "1", title: x, kind: computed, unit: percent, cells: {a: {b: 1.5}}}
 """
 
-@pytest.mark.parametrize(("old", "new", "said"), [
-    ("table_1_x", "table_2_x", "table 'table_2_x' has the number 1"), ("kind: computed", "kind: computd", "kind"), ("unit: percent", "unti: percent", "unti"), ("1.5", "one", "float"), ("1.5", ".nan", "table_1_x, a, b: is not a finite number"), ("1.5", ".inf", "table_1_x, a, b: is not a finite number"),
-    ("kind: computed", "kind: computed, inputs: [litbnk]", "unknown upstream name 'litbnk'"), ("kind: computed", "kind: computed, source: none", "has cells, but no source"), ("{b: 1.5}", "{b: 1.5, b: 2}", "line 6"), ("title: t\n", "", "title")])
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("table_1_x", "table_2_x", "table 'table_2_x' has the number 1"),
+        ("kind: computed", "kind: computd", "kind"),
+        ("unit: percent", "unti: percent", "unti"),
+        ("1.5", "one", "float"),
+        ("1.5", ".nan", "table_1_x, a, b: is not a finite number"),
+        ("1.5", ".inf", "table_1_x, a, b: is not a finite number"),
+        ("kind: computed", "kind: computed, inputs: [litbnk]", "unknown upstream name 'litbnk'"),
+        ("kind: computed", "kind: computed, source: none", "has cells, but no source"),
+        ("{b: 1.5}", "{b: 1.5, b: 2}", "line 6"),
+        ("title: t\n", "", "title"),
+    ],
+)
 def test_a_wrong_file_of_printed_values(tmp_path, old, new, said):
-    (tmp_path/"p.yaml").write_text(PAPER)
-    assert read_paper(tmp_path/"p.yaml").tables["table_1_x"].cells == {"a": {"b": 1.5}}
-    (tmp_path/"p.yaml").write_text(PAPER.replace(old, new))
-    with pytest.raises(FormatError, match=re.escape(said)) as e: read_paper(tmp_path/"p.yaml")
+    (tmp_path / "p.yaml").write_text(PAPER)
+    assert read_paper(tmp_path / "p.yaml").tables["table_1_x"].cells == {"a": {"b": 1.5}}
+    (tmp_path / "p.yaml").write_text(PAPER.replace(old, new))
+    with pytest.raises(FormatError, match=re.escape(said)) as e:
+        read_paper(tmp_path / "p.yaml")
     assert "p.yaml" in str(e.value) and "\n" not in str(e.value)
 
 
 # Rounding (F50)
 
-PLAIN = st.decimals(-10**6, 10**6, places=6, allow_nan=False, allow_infinity=False)
+PLAIN = st.decimals(-(10**6), 10**6, places=6, allow_nan=False, allow_infinity=False)
+
 
 @given(PLAIN, st.integers(-3, 4), st.sampled_from(["half-up", "truncate"]))
 @example(Decimal("0.285"), 2, "half-up")
@@ -90,87 +144,169 @@ PLAIN = st.decimals(-10**6, 10**6, places=6, allow_nan=False, allow_infinity=Fal
 @example(Decimal("-0.04"), 1, "truncate")
 def test_f50_rounding_is_decimal_arithmetic(x, decimals, rounding):
     "A number of few decimals, passed as a float, is rounded as if it had never been one."
-    step = Decimal(10)**-decimals
-    whole = (abs(x)/step).quantize(Decimal(1), ROUND_DOWN)
-    if rounding == "half-up" and abs(x) - whole*step >= step/2: whole += 1
-    assert as_printed(float(x), decimals, rounding) == whole*step*(-1 if x < 0 else 1)
+    step = Decimal(10) ** -decimals
+    whole = (abs(x) / step).quantize(Decimal(1), ROUND_DOWN)
+    if rounding == "half-up" and abs(x) - whole * step >= step / 2:
+        whole += 1
+    assert as_printed(float(x), decimals, rounding) == whole * step * (-1 if x < 0 else 1)
+
 
 @given(st.integers(1, 3000), st.data())
 def test_f50_percentages_of_counts(n, data):
     k = data.draw(st.integers(0, n))
-    exact = Decimal(100*k)/Decimal(n)
-    if abs((exact*100) % 1 - Decimal("0.5")) < Decimal("1e-6") and (100*100*k*2) % n: return  # nearer to a tie than floats can tell
-    assert as_printed(100*k/n, 2) == exact.quantize(Decimal("0.01"), ROUND_HALF_UP)
-    assert as_printed(100*(k/n), 2) == as_printed(100*k/n, 2)
+    exact = Decimal(100 * k) / Decimal(n)
+    if abs((exact * 100) % 1 - Decimal("0.5")) < Decimal("1e-6") and (100 * 100 * k * 2) % n:
+        return  # nearer to a tie than floats can tell
+    assert as_printed(100 * k / n, 2) == exact.quantize(Decimal("0.01"), ROUND_HALF_UP)
+    assert as_printed(100 * (k / n), 2) == as_printed(100 * k / n, 2)
+
 
 @given(st.floats(-1e6, 1e6), st.integers(-2, 4), st.sampled_from(["half-up", "truncate"]))
 def test_f50_rounding_again_changes_nothing(x, decimals, rounding):
     once = as_printed(x, decimals, rounding)
     assert as_printed(float(once), decimals, rounding) == once
-    assert abs(once - Decimal(repr(round(x, 9)))) < Decimal(10)**-decimals
+    assert abs(once - Decimal(repr(round(x, 9)))) < Decimal(10) ** -decimals
 
-@pytest.mark.parametrize(("x", "decimals", "rounding", "said"), [(0.5, 0, "half-up", "1"), (1.5, 0, "half-up", "2"), (2.5, 0, "half-up", "3"), (53.35, 1, "half-up", "53.4"), (53.35, 1, "truncate", "53.3"), (53.39, 1, "truncate", "53.3"),
-    (0.1 + 0.2, 1, "truncate", "0.3"), (0.7*100, 0, "truncate", "70"), (0.29*100, 0, "truncate", "29"), (1.1 + 2.2, 1, "truncate", "3.3"), (99.95, 1, "half-up", "100.0"), (1234, -2, "half-up", "1.2E+3"), (-0.5, 0, "half-up", "-1")])
-def test_f50_cases(x, decimals, rounding, said): assert str(as_printed(x, decimals, rounding)) == said
+
+@pytest.mark.parametrize(
+    ("x", "decimals", "rounding", "said"),
+    [
+        (0.5, 0, "half-up", "1"),
+        (1.5, 0, "half-up", "2"),
+        (2.5, 0, "half-up", "3"),
+        (53.35, 1, "half-up", "53.4"),
+        (53.35, 1, "truncate", "53.3"),
+        (53.39, 1, "truncate", "53.3"),
+        (0.1 + 0.2, 1, "truncate", "0.3"),
+        (0.7 * 100, 0, "truncate", "70"),
+        (0.29 * 100, 0, "truncate", "29"),
+        (1.1 + 2.2, 1, "truncate", "3.3"),
+        (99.95, 1, "half-up", "100.0"),
+        (1234, -2, "half-up", "1.2E+3"),
+        (-0.5, 0, "half-up", "-1"),
+    ],
+)
+def test_f50_cases(x, decimals, rounding, said):
+    assert str(as_printed(x, decimals, rounding)) == said
 
 
 # Reports
 
 NAME = "altentities/table_1_example_responses"
-NASTY = ["", "plain", "a\rb", "a\u2028b", "a\x0bb", "a, b", 'say "so"', "two\nlines", "a\r\nb", "tab\there", "pipe | bar", "back\\slash", "50 % & $3 #1 _x_ {y} ~ ^", "<b>bold</b>", "naïve — ✓ 漢字", "'", " padded ", "=1+1", "[x](y)"]
+NASTY = [
+    "",
+    "plain",
+    "a\rb",
+    "a\u2028b",
+    "a\x0bb",
+    "a, b",
+    'say "so"',
+    "two\nlines",
+    "a\r\nb",
+    "tab\there",
+    "pipe | bar",
+    "back\\slash",
+    "50 % & $3 #1 _x_ {y} ~ ^",
+    "<b>bold</b>",
+    "naïve — ✓ 漢字",
+    "'",
+    " padded ",
+    "=1+1",
+    "[x](y)",
+]
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+
 
 def report(**cells) -> Report:
     r = Report(NAME, "strict", {"x": 1})
-    for (row, column), how in cells.pop("at", {}).items(): r.add(row, column, **how)
+    for (row, column), how in cells.pop("at", {}).items():
+        r.add(row, column, **how)
     return r
 
-def read(r: Report) -> list[dict]: return csv_rows(r.csv())
+
+def read(r: Report) -> list[dict]:
+    return csv_rows(r.csv())
+
 
 def test_columns_of_the_csv():
     assert ",".join(CSV) == "table,row,column,paper,ours,difference,low,high,n,mode,run,reason"
     assert report().csv() == "table,row,column,paper,ours,difference,low,high,n,mode,run,reason\n"
+
 
 def test_a_line_of_the_csv():
     r = Report("identifyme/table_3_main_results", "released")
     r.add("GPT-4o", "all", interval=Interval(0.81916667, 0.78, 0.85, 1200, 149), run="x@1")
     r.add("Random", "all", 8.6)
     r.add("Random", "nominal", reason="why, not", mode="strict", n=0)
-    assert r.csv().splitlines()[1:] == ["identifyme/table_3_main_results,GPT-4o,all,81.9,81.916667,0,78,85,1200,released,x@1,",
-                                        "identifyme/table_3_main_results,Random,all,8,8.6,1,,,,released,,unexplained",
-                                        f'identifyme/table_3_main_results,Random,nominal,{NOT_PRINTED},,,,,0,strict,,"why, not"']
+    assert r.csv().splitlines()[1:] == [
+        "identifyme/table_3_main_results,GPT-4o,all,81.9,81.916667,0,78,85,1200,released,x@1,",
+        "identifyme/table_3_main_results,Random,all,8,8.6,1,,,,released,,unexplained",
+        f'identifyme/table_3_main_results,Random,nominal,{NOT_PRINTED},,,,,0,strict,,"why, not"',
+    ]
+
 
 @pytest.mark.parametrize("text", NASTY)
 def test_any_text_survives_the_csv(text):
-    r = report(at={(text, "c"): dict(ours=1., run=text), ("r", text or "c"): dict(reason=text or "x")})
-    assert [(c["row"], c["column"], c["run"], c["reason"]) for c in read(r)] == [(text, "c", text, ""), ("r", text or "c", "", text or "x")]
+    r = report(
+        at={(text, "c"): dict(ours=1.0, run=text), ("r", text or "c"): dict(reason=text or "x")}
+    )
+    assert [(c["row"], c["column"], c["run"], c["reason"]) for c in read(r)] == [
+        (text, "c", text, ""),
+        ("r", text or "c", "", text or "x"),
+    ]
+
 
 @given(TEXT, TEXT.filter(bool), st.floats(-1e9, 1e9))
 def test_any_cell_survives_the_csv(row, reason, x):
     first, second = read(report(at={(row, "c"): dict(ours=x), (row, "d"): dict(reason=reason)}))
-    assert first["row"] == second["row"] == row and second["reason"] == reason and second["ours"] == ""
+    assert (
+        first["row"] == second["row"] == row and second["reason"] == reason and second["ours"] == ""
+    )
     assert float(first["ours"]) == pytest.approx(x, abs=5e-7)
+
 
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_numbers_in_the_csv_are_finite_and_plain(x):
     (c,) = read(report(at={("r", "c"): dict(ours=x)}))
-    if math.isfinite(x): assert float(c["ours"]) == pytest.approx(x, abs=5e-7, rel=1e-9) and c["reason"] == ""
-    else: assert c["ours"] == "" and c["reason"] == f"the computation gave {x}"
+    if math.isfinite(x):
+        assert float(c["ours"]) == pytest.approx(x, abs=5e-7, rel=1e-9) and c["reason"] == ""
+    else:
+        assert c["ours"] == "" and c["reason"] == f"the computation gave {x}"
 
-@pytest.mark.parametrize(("x", "said"), [(0., "0"), (-0.0, "0"), (1., "1"), (100000., "100000.0"), (123456.5, "123456.5"), (1/3, "0.333333"), (81.9166667, "81.916667"), (1e-9, "0"), (99999.123456, "99999.123456"), (0.00001, "1e-05")])
-def test_numbers_as_written(x, said): assert float(read(report(at={("r", "c"): dict(ours=x)}))[0]["ours"]) == float(said)
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1.0, "1"),
+        (100000.0, "100000.0"),
+        (123456.5, "123456.5"),
+        (1 / 3, "0.333333"),
+        (81.9166667, "81.916667"),
+        (1e-9, "0"),
+        (99999.123456, "99999.123456"),
+        (0.00001, "1e-05"),
+    ],
+)
+def test_numbers_as_written(x, said):
+    assert float(read(report(at={("r", "c"): dict(ours=x)}))[0]["ours"]) == float(said)
+
 
 @pytest.mark.parametrize("text", [t for t in NASTY if t])
 def test_markdown_has_one_line_per_row(text):
-    r = report(at={(text, "c"): dict(ours=1.), ("r", text): dict(reason=text)})
+    r = report(at={(text, "c"): dict(ours=1.0), ("r", text): dict(reason=text)})
     lines = [l for l in r.markdown().splitlines() if l.startswith("| ")]
     assert len(lines) == 3 and {len(re.findall(r"(?<!\\)\|", l)) for l in lines} == {4}
+
 
 @pytest.mark.parametrize("text", [t for t in NASTY if t.strip()])
 def test_the_board_reads_any_reason(tmp_path, settings, text):
     from refnb.results.board import _line_of
+
     report(at={("r", text): dict(reason=text), ("s", "c"): dict(reason=text)}).write(tmp_path)
     assert _line_of(NAME, tmp_path, settings()).why == [f"2 cells: {text}"]
+
 
 def test_markdown_shows_numbers_intervals_and_reasons():
     r = Report("identifyme/table_3_main_results", "released")
@@ -178,147 +314,257 @@ def test_markdown_shows_numbers_intervals_and_reasons():
     r.add("Random", "all", 8.6)
     r.add("Mistral-7B", "all", reason="no run")
     text = r.markdown()
-    assert "| GPT-4o | 81.9 [78.0, 85.0] ✓ |" in text and "| Random | 8.6 (paper: 8) |" in text and "| Mistral-7B | — (a) |" in text and "(a) no run" in text
-    assert "* 1 of 2 printed numbers that can be computed have the printed digits (✓)." in text and r.counts() == {"match": 1, "differs": 1, "beyond": 0, "missing": 1, "apart": 0}
+    assert (
+        "| GPT-4o | 81.9 [78.0, 85.0] ✓ |" in text
+        and "| Random | 8.6 (paper: 8) |" in text
+        and "| Mistral-7B | — (a) |" in text
+        and "(a) no run" in text
+    )
+    assert (
+        "* 1 of 2 printed numbers that can be computed have the printed digits (✓)." in text
+        and r.counts() == {"match": 1, "differs": 1, "beyond": 0, "missing": 1, "apart": 0}
+    )
+
 
 def test_more_than_26_reasons_have_names_of_their_own():
     r = report(at={(f"r{i}", "c"): dict(reason=f"reason {i}") for i in range(30)})
     shown = [row[0] for row in r.grid()[2]]
     assert len(set(shown)) == 30
 
+
 @pytest.mark.parametrize("text", NASTY)
 def test_latex_escapes(text):
     escaped = to_tex(text)
-    bare = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\[&%$#_{}]|\$\\checkmark\$|^\{[\[*]\}", "", escaped)
+    bare = re.sub(
+        r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\[&%$#_{}]|\$\\checkmark\$|^\{[\[*]\}",
+        "",
+        escaped,
+    )
     assert not re.search(r"[\\&%$#_{}~^]", bare)
+
 
 @given(TEXT)
 def test_latex_of_any_text_has_balanced_braces(text):
     bare = re.sub(r"\\[{}\\]", "", to_tex(text))
     assert bare.count("{") == bare.count("}")
 
+
 def test_latex_has_one_line_per_row():
-    r = report(at={("a & b", "50 %"): dict(ours=1.), ("two\nlines", "50 %"): dict(reason="x_y")})
+    r = report(at={("a & b", "50 %"): dict(ours=1.0), ("two\nlines", "50 %"): dict(reason="x_y")})
     text = r.latex()
-    assert text.count(r" \\" + "\n") == 3 and r"\raggedright a \& b & 1 " in text and r"x\_y" in text and r"\linewidth}r@{}}" in text
+    assert (
+        text.count(r" \\" + "\n") == 3
+        and r"\raggedright a \& b & 1 " in text
+        and r"x\_y" in text
+        and r"\linewidth}r@{}}" in text
+    )
     assert text.count(r"\begin") == text.count(r"\end")
+
 
 @pytest.mark.parametrize("text", NASTY)
 def test_html_escapes(text):
     html = report(at={(text, "c"): dict(reason=text or "x")})._repr_html_()
     assert "<b>bold" not in html
 
+
 def test_a_cell_needs_a_number_or_a_reason():
-    with pytest.raises(DataError, match="has no number and no reason; say why"): report(at={("r", "c"): {}})
+    with pytest.raises(DataError, match="has no number and no reason; say why"):
+        report(at={("r", "c"): {}})
     with pytest.raises(DataError, match="appears twice"):
-        r = report(at={("r", "c"): dict(ours=1.)})
-        r.add("r", "c", 2.)
+        r = report(at={("r", "c"): dict(ours=1.0)})
+        r.add("r", "c", 2.0)
 
 
 # Writing
 
+
 def whole(told_at: Path) -> dict:
     told = json.loads(told_at.read_bytes())
-    for f, sha in told["files"].items(): assert hashlib.sha256((told_at.parent/f).read_bytes()).hexdigest() == sha
+    for f, sha in told["files"].items():
+        assert hashlib.sha256((told_at.parent / f).read_bytes()).hexdigest() == sha
     return told
 
+
 def test_written_files_and_their_provenance(tmp_path):
-    r = report(at={("a", "b"): dict(ours=1., run="x@1"), ("a", "c"): dict(reason="no")})
+    r = report(at={("a", "b"): dict(ours=1.0, run="x@1"), ("a", "c"): dict(reason="no")})
     r.inputs["k"], r.runs["p:s"] = "blob", "hash"
     at = r.write(tmp_path)
     told = whole(at)
-    assert at == tmp_path/f"{NAME}.json" and {p.name for p in at.parent.iterdir()} == {at.name, *told["files"]} == {f"table_1_example_responses.{e}" for e in ("csv", "json", "md", "tex")}
-    assert (told["table"], told["mode"], told["parameters"], told["inputs"], told["runs"], told["counts"]) == (NAME, "strict", {"x": 1}, {"k": "blob"}, {"p:s": "hash"}, {"match": 0, "differs": 0, "beyond": 1, "missing": 1, "apart": 0})
-    assert {"python", "refnb", "numpy", "constraints"} <= set(told["versions"]) and told["cost"]["peak_mb"] > 0
+    assert at == tmp_path / f"{NAME}.json" and {p.name for p in at.parent.iterdir()} == {
+        at.name,
+        *told["files"],
+    } == {f"table_1_example_responses.{e}" for e in ("csv", "json", "md", "tex")}
+    assert (
+        told["table"],
+        told["mode"],
+        told["parameters"],
+        told["inputs"],
+        told["runs"],
+        told["counts"],
+    ) == (
+        NAME,
+        "strict",
+        {"x": 1},
+        {"k": "blob"},
+        {"p:s": "hash"},
+        {"match": 0, "differs": 0, "beyond": 1, "missing": 1, "apart": 0},
+    )
+    assert {"python", "refnb", "numpy", "constraints"} <= set(told["versions"]) and told["cost"][
+        "peak_mb"
+    ] > 0
+
 
 def test_a_picture_only_where_a_figure_is_given(tmp_path):
     from matplotlib.figure import Figure
-    r = report(at={("a", "b"): dict(ours=1.)})
-    assert not list(r.write(tmp_path/"without").parent.glob("*.png"))
-    at = r.write(tmp_path/"with", Figure((1, 1)))
-    assert (at.with_suffix(".png")).read_bytes().startswith(b"\x89PNG") and "table_1_example_responses.png" in whole(at)["files"]
+
+    r = report(at={("a", "b"): dict(ours=1.0)})
+    assert not list(r.write(tmp_path / "without").parent.glob("*.png"))
+    at = r.write(tmp_path / "with", Figure((1, 1)))
+    assert (at.with_suffix(".png")).read_bytes().startswith(
+        b"\x89PNG"
+    ) and "table_1_example_responses.png" in whole(at)["files"]
+
 
 def test_a_picture_is_the_same_each_time(tmp_path):
     from matplotlib.figure import Figure
-    def bytes_(where): return report(at={("a", "b"): dict(ours=1.)}).write(tmp_path/where, Figure((1, 1))).with_suffix(".png").read_bytes()
+
+    def bytes_(where):
+        return (
+            report(at={("a", "b"): dict(ours=1.0)})
+            .write(tmp_path / where, Figure((1, 1)))
+            .with_suffix(".png")
+            .read_bytes()
+        )
+
     assert bytes_("one") == bytes_("two")
+
 
 def test_forgotten_cells_are_refused(tmp_path):
     r = Report("identifyme/table_3_main_results", "released")
-    r.add("Random", "all", 8.)
-    with pytest.raises(DataError, match=r"identifyme/table_3_main_results: 2 printed cells were forgotten, the first is \('Llama-3.1-8B', 'all'\)"): r.write(tmp_path)
+    r.add("Random", "all", 8.0)
+    with pytest.raises(
+        DataError,
+        match=r"identifyme/table_3_main_results: 2 printed cells were forgotten, the first is \('Llama-3.1-8B', 'all'\)",
+    ):
+        r.write(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
 
 def test_a_sample_forgets_nothing_and_prints_nothing(tmp_path):
     r = Report("identifyme/table_3_main_results", "released", sample=True)
-    assert r.add("Random", "all", 8.).status == "beyond"
+    assert r.add("Random", "all", 8.0).status == "beyond"
     assert whole(r.write(tmp_path))["sample"] and "sample" in r.markdown()
+
 
 def test_committed_reports_are_whole():
     "And say of their cells what the printed values say."
     from tools import ROOT
-    for at in sorted((ROOT/"reports").glob("*/table_*.json")):
+
+    for at in sorted((ROOT / "reports").glob("*/table_*.json")):
         told, name = whole(at), f"{at.parent.name}/{at.stem}"
-        if at.parent.name == "sample": continue
+        if at.parent.name == "sample":
+            continue
         cells = list(csv.DictReader((at.with_suffix(".csv")).read_text().splitlines()))
-        assert told["table"] == name and not told["sample"] and sum(told["counts"].values()) == len(cells)
-        assert {c["table"] for c in cells} == {name} and all(bool(c["ours"]) != bool(c["reason"]) or c["low"] == "" or c["difference"] not in ("", "0") for c in cells)
+        assert (
+            told["table"] == name
+            and not told["sample"]
+            and sum(told["counts"].values()) == len(cells)
+        )
+        assert {c["table"] for c in cells} == {name} and all(
+            bool(c["ours"]) != bool(c["reason"])
+            or c["low"] == ""
+            or c["difference"] not in ("", "0")
+            for c in cells
+        )
         shown = {(c["row"], c["column"]): c["paper"] for c in cells}
         for row, of in printed(name).cells.items():
-            for column, x in of.items(): assert float(shown[row, column]) == (x.value if isinstance(x, Cell) else x)
+            for column, x in of.items():
+                assert float(shown[row, column]) == (x.value if isinstance(x, Cell) else x)
 
 
 # Differences, explained or not
 
 TABLE_5 = "identifyme/table_5_entity_and_none"
 
+
 def explained(**cells) -> dict[str, str]:
     r = Report(TABLE_5)
-    for column, (ours, others) in cells.items(): r.add("Gemini-1.5-Flash", column.replace("_", " "), ours, others=others)
+    for column, (ours, others) in cells.items():
+        r.add("Gemini-1.5-Flash", column.replace("_", " "), ours, others=others)
     return {c["column"]: c["reason"] for c in read(r)}
+
 
 def test_a_reason_is_for_one_number_and_no_other():
     "With gold in place of the answers a drop is 0: the note on 48.4 does not explain that."
-    assert "78.7 - 30.3 is 48.4" in explained(drop_of_rounded_numbers=(48.4, {}))["drop of rounded numbers"]
-    assert explained(drop_of_rounded_numbers=(0., {})) == {"drop of rounded numbers": "unexplained"}
+    assert (
+        "78.7 - 30.3 is 48.4"
+        in explained(drop_of_rounded_numbers=(48.4, {}))["drop of rounded numbers"]
+    )
+    assert explained(drop_of_rounded_numbers=(0.0, {})) == {
+        "drop of rounded numbers": "unexplained"
+    }
+
 
 def test_another_reading_explains_only_if_it_gives_the_printed_number():
-    assert explained(none_questions=(119., {"with the unanswered ones": 120.})) == {"none questions": "with the unanswered ones it is 120"}
-    assert explained(none_questions=(110., {"with the unanswered ones": 118.})) == {"none questions": "unexplained"}
+    assert explained(none_questions=(119.0, {"with the unanswered ones": 120.0})) == {
+        "none questions": "with the unanswered ones it is 120"
+    }
+    assert explained(none_questions=(110.0, {"with the unanswered ones": 118.0})) == {
+        "none questions": "unexplained"
+    }
+
 
 def test_numbers_that_are_no_results_are_counted_apart():
     r = Report(TABLE_5)
-    r.add("Random", "entity", 5., run="random@abc")
-    r.add("all", "entity", 5., run="random@abc")
-    r.add("share", "entity", 5., run="the printed share")
+    r.add("Random", "entity", 5.0, run="random@abc")
+    r.add("all", "entity", 5.0, run="random@abc")
+    r.add("share", "entity", 5.0, run="the printed share")
     assert r.counts() == {"match": 0, "differs": 0, "beyond": 1, "missing": 0, "apart": 2}
+
 
 def test_ours_are_rounded_and_the_papers_digits_compared_as_it_cuts_them():
     r = Report("kitmus/table_2a_ontonotes_trained")
     r.add("ontonotes-trained / C2F", "3 entities", 0.1795)
     r.add("ontonotes-trained / Stanford statistical", "4 entities", 0.0105)
-    assert r.counts()["match"] == 1 and "| 0.18 ✓ (paper: 0.17) |" in r.markdown() and "(paper: 0.00)" in r.markdown()
+    assert (
+        r.counts()["match"] == 1
+        and "| 0.18 ✓ (paper: 0.17) |" in r.markdown()
+        and "(paper: 0.00)" in r.markdown()
+    )
     assert "1 of 2 computed cells agree truncated, 0 rounded" in r.markdown()
+
 
 def test_every_committed_report_names_what_it_was_made_from():
     from refnb.results.tables import code_id
     from tools import ROOT
-    for at in sorted((ROOT/"reports").glob("*/*.json")):
+
+    for at in sorted((ROOT / "reports").glob("*/*.json")):
         told, name = json.loads(at.read_bytes()), f"{at.parent.name}/{at.stem}"
-        if "table" not in told or at.parent.name == "sample": continue
+        if "table" not in told or at.parent.name == "sample":
+            continue
         assert told["inputs"], name
-        if "code" in told: assert told["code"] == code_id(name), f"{name}: its notebook has changed since; refnb reproduce {name}"
+        if "code" in told:
+            assert told["code"] == code_id(name), (
+                f"{name}: its notebook has changed since; refnb reproduce {name}"
+            )
+
 
 def test_another_input_makes_just_its_reports_stale(tmp_path, settings, monkeypatch):
     "One byte of an upstream set, or one printed value: the reports that were made from it say so, and no other."
     from refnb.results import board
+
     made = {n: Report(n) for n in ("bookcoref/table_5_prompt", "identifyme/own_paired_comparisons")}
     for r in made.values():
-        r.add("r", "c", 1.)
+        r.add("r", "c", 1.0)
         r.write(tmp_path)
     s = settings(reports=str(tmp_path))
     state = lambda: {l.name: l.report for l in board.board(s).lines if l.name in made}
     assert set(state().values()) == {"regenerated"}
     real = board.set_id
-    monkeypatch.setattr(board, "set_id", lambda name: "0"*16 if name == "animal-farm" else real(name))
-    assert state() == {"bookcoref/table_5_prompt": "stale: animal-farm have changed", "identifyme/own_paired_comparisons": "regenerated"}
+    monkeypatch.setattr(
+        board, "set_id", lambda name: "0" * 16 if name == "animal-farm" else real(name)
+    )
+    assert state() == {
+        "bookcoref/table_5_prompt": "stale: animal-farm have changed",
+        "identifyme/own_paired_comparisons": "regenerated",
+    }

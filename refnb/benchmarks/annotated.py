@@ -44,9 +44,7 @@ def litbank_gold(task: str, s: Settings | None = None) -> dict[str, Document]:
     return {d.doc_key: d for d in _annotated(task, s)} if _is_here(task, s) else {}
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #f885cde3
-def _recalls(
-    mentions: Sequence[Span], home: Mapping[Span, int]
-) -> list[tuple[float, float]]:
+def _recalls(mentions: Sequence[Span], home: Mapping[Span, int]) -> list[tuple[float, float]]:
     """Return for each mention of a chain whether it was found, and the share of the chain that is in one cluster with
     it; `home` maps mentions to the clusters that they were found in."""
     found = list(map(home.get, mentions))
@@ -66,9 +64,7 @@ def _homes(d: Document) -> dict[Span, int]:
     return home
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #871ebead
-def recall_by_kind(
-    gold: Document, predicted: Document
-) -> dict[str, dict[str, list[float]]]:
+def recall_by_kind(gold: Document, predicted: Document) -> dict[str, dict[str, list[float]]]:
     """Count what is found of each kind of mention: the mentions, and what B3 recalls of them, the share of a mention's
     true company that is in one cluster with it. What is found has no kind, so there is no precision."""
     if "kind" not in gold.labels:
@@ -77,13 +73,9 @@ def recall_by_kind(
     out: dict[str, dict[str, list[float]]] = {}
     for c, kinds in zip(gold.clusters, gold.labels["kind"], strict=True):
         for kind, credits in zip(kinds, _recalls(c, home), strict=True):
-            counted = out.setdefault(
-                KINDS[kind], {"mentions": [0.0] * 4, "b3": [0.0] * 4}
-            )
+            counted = out.setdefault(KINDS[kind], {"mentions": [0.0] * 4, "b3": [0.0] * 4})
             for name, credit in zip(counted, credits):
-                counted[name] = list(
-                    map(add, counted[name], (credit, 1.0, credit, 1.0))
-                )
+                counted[name] = list(map(add, counted[name], (credit, 1.0, credit, 1.0)))
     return out
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #47a5dd5c
@@ -101,10 +93,7 @@ def score_documents(
 # %% ../../nbs/benchmarks/01_annotated.ipynb #29a88a9e
 def _counts(gold: Document, predicted: Document) -> dict[str, list[float]]:
     "Return the numerators and denominators of each metric."
-    return {
-        m: list(map(float, c))
-        for m, c in score_coref([gold], [predicted]).sums().items()
-    }
+    return {m: list(map(float, c)) for m, c in score_coref([gold], [predicted]).sums().items()}
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #2fa8aaa2
 def gold_ids_here(task: str, s: Settings) -> dict[str, str]:

@@ -23,9 +23,7 @@ def _gender_of(pronoun: str) -> str:
 def gap_question(row: GapRow) -> Question:
     "Make a question of a row."
     _, names, meant = zip(
-        *sorted(
-            [(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)]
-        )
+        *sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)])
     )
     right = (*meant, True).index(True)
     place = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
@@ -37,18 +35,11 @@ def gap_question(row: GapRow) -> Question:
         place,
         options,
         (right,),
-        {
-            "gender": _gender_of(row.pronoun),
-            "answer": ("first", "second", "neither")[right],
-        },
+        {"gender": _gender_of(row.pronoun), "answer": ("first", "second", "neither")[right]},
     )
 
 # %% ../../nbs/benchmarks/02_gap.ipynb #3e7bc95a
-FILES = {
-    "dev": "gap-development.tsv",
-    "test": "gap-test.tsv",
-    "validation": "gap-validation.tsv",
-}
+FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
 
 
 def gap_questions(s: Settings | None = None, split: str = "test") -> list[Question]:

@@ -63,9 +63,7 @@ def _pronouns_of(words: Words) -> Iterator[tuple[str, str]]:
 def _words_of(code: str) -> Words:
     "Return the word lists of a language; refuse an unknown one."
     if code not in languages():
-        raise CallError(
-            f"unknown language {code!r}", "language", nearest(code, languages())
-        )
+        raise CallError(f"unknown language {code!r}", "language", nearest(code, languages()))
     return languages()[code]
 
 
@@ -108,10 +106,7 @@ def _own_words(tokens: Sequence[str], span: Span) -> Sequence[str]:
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #d9e74eda
 def _single_mentions(d: Document) -> Iterator[tuple[int, Span, str | None]]:
     "Yield the mentions that are short and of one cluster, with this cluster and their kind; None: it is not annotated."
-    often, kinds = (
-        Counter(chain.from_iterable(map(set, d.clusters))),
-        d.labels.get("kind"),
-    )
+    often, kinds = (Counter(chain.from_iterable(map(set, d.clusters))), d.labels.get("kind"))
     for k, c in enumerate(d.clusters):
         for i, span in enumerate(c):
             if often[span] == 1 and span.end - span.start <= 6:
@@ -175,9 +170,7 @@ T = TypeVar("T")
 def drawn_share(seed: int, id: str) -> float:
     "Draw a number from 0 to 1 for an id: the same for everybody, whatever else is drawn."
     return (
-        int.from_bytes(
-            hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest()[:7]
-        )
+        int.from_bytes(hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest()[:7])
         / 2**56
     )
 
@@ -234,22 +227,14 @@ def _wrong_names(
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #a8025270
 def _offered(
-    p: _Mention,
-    near: list[tuple[int, _Mention]],
-    own: set[str],
-    r: PronounRules,
-    draw: float,
+    p: _Mention, near: list[tuple[int, _Mention]], own: set[str], r: PronounRules, draw: float
 ) -> list[tuple[int, _Mention]]:
     "Choose the names that a question offers; none if there are too few."
     right = [x for x in near if x[1].cluster == p.cluster]
     wrong = _wrong_names(p, near, own, r.options)
     if len(wrong) == r.options and draw < r.neither:
         return wrong
-    return (
-        [*right, *wrong[: r.options - 1]]
-        if right and len(wrong) >= r.options - 1
-        else []
-    )
+    return [*right, *wrong[: r.options - 1]] if right and len(wrong) >= r.options - 1 else []
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #8e9877ac
 def _id_of(d: Document, p: _Mention) -> str:
@@ -273,9 +258,7 @@ class _Text(NamedTuple):
     starts: list[int]
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #009f906b
-def _context(
-    t: _Text, p: _Mention, ordered: list[_Mention], before: int
-) -> tuple[int, int]:
+def _context(t: _Text, p: _Mention, ordered: list[_Mention], before: int) -> tuple[int, int]:
     "Find the first token of a question's text and the one behind its last: whole sentences, or 200 tokens on a side."
     low, high = min(p.start, ordered[0].start), max(p.end, ordered[-1].end)
     first, behind = sentence_of(t.starts, low) - before, sentence_of(t.starts, high) + 1
@@ -305,11 +288,7 @@ def _chars(t: _Text, p: _Mention, begin: int) -> tuple[int, int]:
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0014
 def _question(
-    t: _Text,
-    p: _Mention,
-    offered: list[tuple[int, _Mention]],
-    gender: str,
-    r: PronounRules,
+    t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules
 ) -> Question:
     "Make a question about the meaning of a pronoun, from the sentences that hold it and the names."
     ordered = sorted(offered, key=lambda x: x[1].start)
@@ -367,8 +346,7 @@ def _refuse_none(counts: Mapping[str, int], r: PronounRules) -> None:
         if counts[what]:
             continue
         raise DataError(
-            f"no mention is one of the {what} of language {r.language}",
-            do="set another language",
+            f"no mention is one of the {what} of language {r.language}", do="set another language"
         )
     raise DataError(
         f"no pronoun has {r.options} names of different clusters near it",
@@ -389,9 +367,7 @@ def build_pronouns(
         names, pronouns = _mentions(d, words, t.tokens)
         counts += Counter(names=len(names), pronouns=len(pronouns))
         for p, offered in _possible(t, names, pronouns, r):
-            asked.append(
-                (_id_of(d, p), (t, p, offered, words.gender[p.text.casefold()], r))
-            )
+            asked.append((_id_of(d, p), (t, p, offered, words.gender[p.text.casefold()], r)))
     if not asked:
         _refuse_none(counts, r)
     return list(starmap(_question, drawn_of(asked, r.most, r.seed)))
@@ -404,9 +380,7 @@ def _answer_of(q: Question) -> str:
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0026
 def _nearest_is_right(questions: Iterable[Question]) -> list[bool]:
     "Tell, of each question that names its nearest mention, whether that is right."
-    near = [
-        (q, q.meta["nearest_mention"]) for q in questions if "nearest_mention" in q.meta
-    ]
+    near = [(q, q.meta["nearest_mention"]) for q in questions if "nearest_mention" in q.meta]
     return [mention in q.right for q, mention in near]
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #028b924a

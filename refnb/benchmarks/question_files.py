@@ -28,9 +28,7 @@ def as_questions(
     "Read a file as questions: refnb's, those of another benchmark, KITMUS's texts, GAP's table, or AltEntities' form."
     data, where = read_bytes(path), str(path)
     if is_altentities(data):
-        return named_object("refnb.benchmarks.altentities.questions:questions_in")(
-            data, where
-        )
+        return named_object("refnb.benchmarks.altentities.questions:questions_in")(data, where)
     form = format_of(data)
     if form == "gap":
         return list(map(gap_question, parse_gap_rows(data, where)))

@@ -16,14 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 import msgspec
-from refnb.core.types import (
-    CallError,
-    DataError,
-    FormatError,
-    Question,
-    Record,
-    nearest,
-)
+from ..core.types import CallError, DataError, FormatError, Question, Record, nearest
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
@@ -108,9 +101,7 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
     "Make all tasks of a pattern."
     made = {}
     if (n := math.prod(map(len, card.fields.values()))) > 10_000:
-        raise FormatError(
-            f"its fields make {n:,} tasks", pattern, "ten thousand are enough"
-        )
+        raise FormatError(f"its fields make {n:,} tasks", pattern, "ten thousand are enough")
     for chosen in itertools.product(*card.fields.values()):
         values = dict(zip(card.fields, map(str, chosen), strict=True))
         name = _filled(pattern, values)
@@ -153,8 +144,7 @@ def _check_makers(card: Benchmark, file: str):
     for name, task in card.tasks.items():
         if ":" not in task.make:
             raise FormatError(
-                "field make is not module:function",
-                f"{file}, card {card.benchmark}, {name}",
+                "field make is not module:function", f"{file}, card {card.benchmark}, {name}"
             )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
@@ -168,9 +158,7 @@ def _read_card(path: Path) -> tuple[str, Benchmark]:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
 def _all_cards(s: Settings | None) -> dict[str, tuple[Benchmark, Path]]:
     "Return all cards with their files."
-    return named_cards(
-        "benchmark", "data/cards", _read_card, your_folder("benchmarks", s)
-    )
+    return named_cards("benchmark", "data/cards", _read_card, your_folder("benchmarks", s))
 
 
 def benchmarks(s: Settings | None = None) -> dict[str, Benchmark]:
@@ -192,9 +180,7 @@ def _whole_documents(groups: Mapping[str, list[str]], wanted: float) -> set[str]
     "Choose the ids of whole documents, in the order of hashes, as long as that brings their number nearer."
     found: set[str] = set()
     for key in _in_hash_order(groups):
-        if found and abs(len(found) + len(groups[key]) - wanted) >= abs(
-            len(found) - wanted
-        ):
+        if found and abs(len(found) + len(groups[key]) - wanted) >= abs(len(found) - wanted):
             break
         found |= set(groups[key])
     return found
@@ -215,9 +201,7 @@ def _check_size(n: int | float):
     "Refuse a size that is neither a number of questions nor a share of them."
     if not (n > 0 and (n < 1 or n == int(n))):
         raise CallError(
-            f"{n} is neither a number of questions nor a share",
-            "sample",
-            "say a share such as 0.1",
+            f"{n} is neither a number of questions nor a share", "sample", "say a share such as 0.1"
         )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #24768fac
@@ -273,9 +257,7 @@ def _drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #222ff474
 def _how_many(n: int | float) -> str:
     "Put the size of a sample into words."
-    return (
-        f"{n} questions" if n >= 1 else f"{100 * n:g} % of the questions, by document,"
-    )
+    return f"{n} questions" if n >= 1 else f"{100 * n:g} % of the questions, by document,"
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #893977ff
 def _card_of(whole: str, name: str, s: Settings | None) -> TaskCard:
@@ -290,9 +272,7 @@ def _card_of_sample(card: TaskCard, name: str) -> TaskCard:
     "Describe a sample by the card of its whole task; it has no pieces, and is like no other."
     whole, n = sample_of(name)
     if card.shape != "choice":
-        raise CallError(
-            f"{whole} has documents, not questions", name, "only questions are sampled"
-        )
+        raise CallError(f"{whole} has documents, not questions", name, "only questions are sampled")
     return card.changed(about=f"{_how_many(n)} of {whole}", pieces=[], like="")
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #11fd2687
@@ -353,11 +333,7 @@ class Task:
     "A unit of running and scoring: its name, its card, its questions or documents."
 
     def __init__(
-        self,
-        name: str,
-        card: TaskCard,
-        settings: Settings,
-        given: list[Any] | None = None,
+        self, name: str, card: TaskCard, settings: Settings, given: list[Any] | None = None
     ):
         "Accept a task's full name; `given` are its items, if no card makes them."
         self.name, self.card, self.settings, self.given = name, card, settings, given
@@ -418,8 +394,7 @@ class Task:
         "Return its documents, in order, without clusters: the input of a coreference system."
         if self.shape != "clusters":
             raise CallError(
-                f"{self.name} has questions, not documents",
-                do="Task.questions gives them",
+                f"{self.name} has questions, not documents", do="Task.questions gives them"
             )
         return self.items
 
@@ -441,11 +416,7 @@ class Task:
     @cached_property
     def id(self) -> str:
         "Hash the questions or documents."
-        return (
-            questions_id(self.items)
-            if self.shape == "choice"
-            else documents_id(self.items)
-        )
+        return questions_id(self.items) if self.shape == "choice" else documents_id(self.items)
 
     @property
     def files(self) -> list[UpstreamFile]:
@@ -484,8 +455,7 @@ def _check_once(items: Sequence[Question | Document]) -> None:
         if n == 1:
             continue
         raise DataError(
-            f"a {'document' if isinstance(items[0], Document) else 'question'} appears twice",
-            key,
+            f"a {'document' if isinstance(items[0], Document) else 'question'} appears twice", key
         )
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #23564451
@@ -529,9 +499,7 @@ def given_task(items: Iterable[Question | Document], s: Settings | None = None) 
         else questions_id(cast(list[Question], found))
     )
     card = TaskCard(
-        "questions or documents of your own",
-        "given",
-        "clusters" if documents else "choice",
+        "questions or documents of your own", "given", "clusters" if documents else "choice"
     )
     return Task(f"given/{hash_}", card, s or load_settings(), found)
 
@@ -539,9 +507,7 @@ def given_task(items: Iterable[Question | Document], s: Settings | None = None) 
 def _with_files(task: Task) -> Task:
     "Return a task; refuse one whose questions cannot be made without a network."
     if task.settings.offline and task.lacks and task.shape == "choice":
-        raise DataError(
-            task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name
-        )
+        raise DataError(task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name)
     return task
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #84961415
@@ -565,8 +531,7 @@ def as_task(
         return _with_files(find_task(str(what), s))
     if not Path(what).exists():
         raise CallError(
-            f"{str(what)!r} is neither a task nor a file",
-            do=nearest(str(what), tasks(s)),
+            f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s))
         )
     return given_task(_read_items(Path(what), shapes), s)
 
@@ -581,9 +546,7 @@ def share_of(
     "Take a fixed share of a task's questions, as whole documents."
     if not 0 < share < 1:
         raise CallError(
-            f"{share:g} is not a share",
-            "fraction",
-            "say a number between 0 and 1, such as 0.1",
+            f"{share:g} is not a share", "fraction", "say a number between 0 and 1, such as 0.1"
         )
     if is_task(str(what), s):
         return as_task(sample_name(str(what), share), s)

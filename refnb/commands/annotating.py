@@ -49,9 +49,7 @@ def _report_annotation(done: Any, out: str, characters: int, json: bool):
             }
         )
     print_table(list(map(_score_row, done.scores, done.scores.values())))
-    echo(
-        f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}"
-    )
+    echo(f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #e4d6575e
 def annotate_(
@@ -77,9 +75,7 @@ def annotate_(
 
     s, read = load_settings(), _a_book(book)
     if not out:
-        raise CallError(
-            "no folder for the files", "annotate", "name one with --out DIR"
-        )
+        raise CallError("no folder for the files", "annotate", "name one with --out DIR")
     if not characters and not read.document.names:
         return _propose(read.document, Path(out), system, s, json)
     who = named_characters(characters, s) if characters else list(read.document.names)
@@ -169,14 +165,10 @@ def _make_page(book: Any, name: str, window: int, length: int, out: str, json: b
 def _check_page(out: str, by: str):
     "Refuse a page without a file, and one that names whose corrections it takes."
     if not out:
-        raise CallError(
-            "no file for the page", "correct", "name one with --out PAGE.html"
-        )
+        raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
     if by:
         raise CallError(
-            "a new page has no corrections yet",
-            "--by",
-            "name the files that people handed in",
+            "a new page has no corrections yet", "--by", "name the files that people handed in"
         )
 
 # %% ../../nbs/commands/07_annotating.ipynb #25731d01
@@ -209,11 +201,7 @@ def _annotated(name: str):
     from refnb.core.corpora import corpora, load
     from refnb.core.reading import read_documents
 
-    docs = (
-        load(name)
-        if name in corpora() and not Path(name).exists()
-        else read_documents(name)
-    )
+    docs = load(name) if name in corpora() and not Path(name).exists() else read_documents(name)
     return _only_one(docs, name, "correct one book at a time")
 
 # %% ../../nbs/commands/07_annotating.ipynb #4379bbbf
@@ -229,11 +217,7 @@ def _compared(a: Any) -> dict[str, Any]:
 # %% ../../nbs/commands/07_annotating.ipynb #6725642e
 def _agreement_json(a: Any) -> dict[str, Any]:
     "Convert the agreement of two annotators to JSON."
-    return (
-        _compared(a)
-        | _percents(a)
-        | {"differences": list(map(_difference, a.differences))}
-    )
+    return _compared(a) | _percents(a) | {"differences": list(map(_difference, a.differences))}
 
 
 def _agreement_row(a: Any) -> dict[str, Any]:
@@ -275,9 +259,7 @@ def _corrections(got: Any, out: str, by: str, json: bool):
         write_documents(out, docs)
     if json:
         agreement = list(map(_agreement_json, got.agreements))
-        return print_json(
-            {"unit": "percent", "written": len(docs), "agreement": agreement}
-        )
+        return print_json({"unit": "percent", "written": len(docs), "agreement": agreement})
     print_table(list(map(_agreement_row, got.agreements)))
     _print_differing(got.agreements)
     if docs:

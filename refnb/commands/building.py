@@ -111,20 +111,9 @@ def build_identifyme_(
     from refnb.core.files import write_jsonl
 
     with busy(json, "building"):
-        b = _built(
-            mode,
-            corpus,
-            of,
-            names,
-            {"seed": seed} | as_rules(given_settings(set_), Rules),
-        )
+        b = _built(mode, corpus, of, names, {"seed": seed} | as_rules(given_settings(set_), Rules))
         questions = b.questions(
-            split,
-            *(
-                ["FantasyCoref"]
-                if corpus == "fantasycoref" and names == "authors"
-                else []
-            ),
+            split, *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else [])
         )
         if out:
             write_jsonl(out, questions, canary=True)
@@ -162,13 +151,7 @@ def _rules_of(benchmark: str, set_: list[str], seed: int) -> dict[str, Any]:
 
 # %% ../../nbs/commands/03_building.ipynb #85e5d6f0
 def _build_other(
-    benchmark: str,
-    out: str,
-    seed: int,
-    corpus: str,
-    of: str,
-    set_: list[str],
-    json: bool,
+    benchmark: str, out: str, seed: int, corpus: str, of: str, set_: list[str], json: bool
 ):
     "Build questions in GAP's or BookCoref's form, write them, and print what guessing scores."
     from refnb.benchmarks.identifyme.building import build_other
@@ -378,9 +361,7 @@ def build_altentities_(
     rules = _alt_rules(given, seed)
     with busy(json, "building"):
         built = build_altentities(
-            read_entities(table),
-            rules,
-            encoder=_encoder(encoder) if encoder else tfidf_vectors,
+            read_entities(table), rules, encoder=_encoder(encoder) if encoder else tfidf_vectors
         )
         made = write_to_annotate(out, built, each, send)
     result = _alt_result(built, len(made) - 2, out)
@@ -451,6 +432,4 @@ def collect_(
     for file, qs in by_file.items():
         echo(_file_line(file, qs))
     if joined.short:
-        echo(
-            f"{len(joined.short)} questions have fewer than {least} expressions and were left out"
-        )
+        echo(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")

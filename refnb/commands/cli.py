@@ -41,9 +41,7 @@ build_app = typer.Typer(
     rich_markup_mode=None,
     help="Build a benchmark from its sources; see for example refnb build identifyme --help.",
 )
-score_app = typer.Typer(
-    rich_markup_mode=None, help="Score answers, clusters or annotations."
-)
+score_app = typer.Typer(rich_markup_mode=None, help="Score answers, clusters or annotations.")
 
 Commands = dict[str, Callable | typer.Typer]
 COMMANDS: Commands = {
@@ -109,14 +107,9 @@ def _version(wanted: bool):
 
 
 _Version = Annotated[
-    bool,
-    typer.Option(
-        "--version", callback=_version, is_eager=True, help="Print the version."
-    ),
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
 ]
-_Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.")
-]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 @app.callback(invoke_without_command=True)

@@ -114,10 +114,7 @@ def compare_(
 
     s = load_settings()
     c = compare(
-        outcomes_of(first, gold, s),
-        outcomes_of(second, gold, s),
-        cast(Any, mode),
-        seed=seed,
+        outcomes_of(first, gold, s), outcomes_of(second, gold, s), cast(Any, mode), seed=seed
     )
     m = c.mcnemar
     if json:
@@ -163,9 +160,7 @@ def _need(x: Any, samples: bool) -> dict[str, Any]:
         "questions": f"{x.questions:,}",
         "documents": f"{x.clusters:,}",
     }
-    return row | (
-        {"samples of each question": x.samples or "no number"} if samples else {}
-    )
+    return row | ({"samples of each question": x.samples or "no number"} if samples else {})
 
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
 def _check_known(task: str, system: str):
@@ -178,9 +173,7 @@ def _check_two(task: str, system: list[str]):
     "Refuse another number of systems, and an unknown name of a task or a system."
     if len(system) not in (0, 2):
         raise CallError(
-            f"{len(system)} given, not two",
-            "--system",
-            "name two that answered the task, or none",
+            f"{len(system)} given, not two", "--system", "name two that answered the task, or none"
         )
     for x in system:
         _check_known(task, x)

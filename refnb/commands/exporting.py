@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 from ..core.types import CallError, DataError, nearest
 from ..core.settings import load_settings
-from refnb.commands.terminal import (
-    busy,
-    check_settings,
-    echo,
-    given_settings,
-    print_json,
-)
+from .terminal import busy, check_settings, echo, given_settings, print_json
 from .scoring import print_all_notes, questions_asked
 
 # %% ../../nbs/commands/10_exporting.ipynb #641296fc
@@ -71,9 +65,7 @@ def export_(
     _check_tool(to, [*TOOLS, *results], out)
     changed = given_settings(set_)
     if to not in results:
-        return _export_task(
-            TOOLS[to], task, to, out, system, form, order, limit, changed, json
-        )
+        return _export_task(TOOLS[to], task, to, out, system, form, order, limit, changed, json)
     if system or form or order != "given" or limit:
         raise CallError(
             "results are exported as they are",
@@ -91,9 +83,7 @@ def _refuse_options(changed: dict[str, str]):
     "Refuse settings that have an option of their own."
     own = sorted({"system", "form", "order", "limit"} & set(changed))
     if own:
-        raise CallError(
-            f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}"
-        )
+        raise CallError(f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}")
 
 # %% ../../nbs/commands/10_exporting.ipynb #24632068
 def _export_task(
@@ -111,9 +101,7 @@ def _export_task(
     "Export a task to an evaluation tool."
     _refuse_options(changed)
     with busy(json, "writing the folder"):
-        folder = write(
-            task, out, system or "smollm2-135m", form, order, limit, **changed
-        )
+        folder = write(task, out, system or "smollm2-135m", form, order, limit, **changed)
     questions = len((folder / "questions.jsonl").read_bytes().splitlines())
     if json:
         return print_json({"folder": str(folder), "to": to, "questions": questions})
@@ -136,9 +124,7 @@ def _answered_run(run: str) -> tuple[Any, list]:
     found = find_run(run, s).run
     if not found:
         raise DataError(
-            "the run's answers are not here, only their summary",
-            run,
-            "run the system again",
+            "the run's answers are not here, only their summary", run, "run the system again"
         )
     return found, questions_asked(found, s)
 

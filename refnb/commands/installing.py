@@ -13,14 +13,7 @@ from operator import attrgetter
 from typing import Any
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings
-from refnb.commands.terminal import (
-    busy,
-    echo,
-    messages,
-    new_bar,
-    print_json,
-    print_table,
-)
+from .terminal import busy, echo, messages, new_bar, print_json, print_table
 
 # %% ../../nbs/commands/02_installing.ipynb #d0c90003
 def _refuse_faults(faults: Sequence[Any]):
@@ -116,9 +109,7 @@ def _surveyed(names: list[str], s: Settings) -> list[Any]:
     return found if names else [g for g in found if not g.opt_in]
 
 # %% ../../nbs/commands/02_installing.ipynb #45a447d6
-def _fetched(
-    got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool
-) -> list:
+def _fetched(got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool) -> list:
     "Download files with a bar of progress, or only verify those that are here; return what failed."
     from refnb.core.upstream import fetch_files
 
@@ -140,9 +131,7 @@ def _report_faults(faults: Sequence[Exception], files: int, check: bool):
     _print_faults(faults)
     if faults:
         not_done = "verified" if check else "downloaded"
-        raise DataError(
-            f"{len(faults)} of {files} files could not be {not_done}", do="see above"
-        )
+        raise DataError(f"{len(faults)} of {files} files could not be {not_done}", do="see above")
 
 # %% ../../nbs/commands/02_installing.ipynb #c2490eb6
 def _set_line(g: Any) -> str:
@@ -175,11 +164,7 @@ def fetch(
     if json:
         print_json({"files": len(files), "failed": list(map(str, faults))})
     _report_faults(faults, len(files), check)
-    say(
-        "all local files verified"
-        if check
-        else f"{len(files)} files are here and verified"
-    )
+    say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/commands/02_installing.ipynb #72aa446d
 def setup(

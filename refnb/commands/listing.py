@@ -64,9 +64,7 @@ def _summary_in_words(line: Any, s: Settings) -> str:
 
 def _needs(line: Any, s: Settings) -> str:
     "Word what a system needs; of published answers that are not here, whether their summary is."
-    if not line.needs.endswith("(not here)") or not line.system.startswith(
-        "published/"
-    ):
+    if not line.needs.endswith("(not here)") or not line.system.startswith("published/"):
         return line.needs
     return f"{line.needs[:-1]}; {_summary_in_words(line, s)})"
 
@@ -140,9 +138,7 @@ def _here_or_needs(c: Any, s: Settings) -> str:
 
 def _sizes(c: Any) -> dict[str, Any]:
     "Return the counts of a corpus; some are empty where nobody counted."
-    return {
-        k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")
-    }
+    return {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
 
 # %% ../../nbs/commands/01_listing.ipynb #efce7eb4
 def _corpus_row(c: Any, s: Settings) -> dict[str, Any]:
@@ -166,10 +162,7 @@ def _corpora(s: Settings) -> list[dict]:
 # %% ../../nbs/commands/01_listing.ipynb #986dec5c
 def _megabytes(found: Any) -> dict[str, float]:
     "Return the size of a set of files, and of those that are not here, in MB."
-    return {
-        "MB": round(found.size / 1e6, 1),
-        "MB to download": round(found.to_come / 1e6, 1),
-    }
+    return {"MB": round(found.size / 1e6, 1), "MB to download": round(found.to_come / 1e6, 1)}
 
 # %% ../../nbs/commands/01_listing.ipynb #e2a25e05
 def _set_row(found: Any) -> dict[str, Any]:
@@ -213,14 +206,10 @@ def _upstream(s: Settings) -> list[dict]:
 def _check_call(what: str, task: str):
     "Refuse an unknown list, and a task where runs are not listed."
     if what and what not in LISTS:
-        raise CallError(
-            f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs", "elsewhere"])
-        )
+        raise CallError(f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs", "elsewhere"]))
     if task:
         raise CallError(
-            f"unexpected extra argument {task!r}",
-            f"list {what}",
-            "only runs are listed by task",
+            f"unexpected extra argument {task!r}", f"list {what}", "only runs are listed by task"
         )
 
 # %% ../../nbs/commands/01_listing.ipynb #4d632df6
@@ -263,9 +252,7 @@ def _check_task(task: str, s: Settings):
     from refnb.results.run_list import matches
 
     if not any(matches(t, task) for t in tasks(s)):
-        raise CallError(
-            f"there is no run and no task {task!r}", do=nearest(task, tasks(s))
-        )
+        raise CallError(f"there is no run and no task {task!r}", do=nearest(task, tasks(s)))
 
 # %% ../../nbs/commands/01_listing.ipynb #e2e68687
 def _list_runs(task: str, json: bool):

@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import methodcaller
 from typing import Any
 from ..core.types import DataError
-from refnb.commands.terminal import (
-    busy,
-    echo,
-    given_settings,
-    messages,
-    print_json,
-    print_table,
-)
+from .terminal import busy, echo, given_settings, messages, print_json, print_table
 
 # %% ../../nbs/commands/09_reproducing.ipynb #7408d541
 def _refuse_failed(steps: Sequence[Any], failed: Sequence[Any]):
@@ -57,22 +50,12 @@ def reproduce_(
     from refnb.results.reproduce import choose, reproduce
 
     if plan:
-        return _show_plan(
-            tables and [t for t in choose(tables) if "/own" not in t], json
-        )
+        return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
     if everything:
         _fill(tables and choose(tables), ray, json)
     with busy(json, "regenerating tables") as say:
         done = reproduce(
-            tables,
-            jobs,
-            ray,
-            sample,
-            given_settings(set_),
-            out,
-            force,
-            text=True,
-            say=say,
+            tables, jobs, ray, sample, given_settings(set_), out, force, text=True, say=say
         )
     if json:
         print_json(_batch_json(done))

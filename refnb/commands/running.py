@@ -53,12 +53,7 @@ def _documents_of(task: Any) -> str:
 
 # %% ../../nbs/commands/05_running.ipynb #adf0a307
 def _share(
-    task: str,
-    fraction: float,
-    system: str,
-    settings: dict,
-    s: Settings,
-    say: Callable[[str], None],
+    task: str, fraction: float, system: str, settings: dict, s: Settings, say: Callable[[str], None]
 ) -> Any:
     "Take a share of a task's questions, and print its size."
     from refnb.benchmarks.tasks import as_task, share_of
@@ -91,9 +86,7 @@ def _answered(
             task, system, *cluster, s, bar, moved, limit or tolerate, settings
         ), came
     with bar:
-        return run(
-            task, system, limit, s, moved, came.append, tolerate, **settings
-        ), came
+        return run(task, system, limit, s, moved, came.append, tolerate, **settings), came
 
 # %% ../../nbs/commands/05_running.ipynb #755a0b6a
 def _costs_by_kind(came: list[Any]) -> dict[str, Any]:
@@ -103,9 +96,7 @@ def _costs_by_kind(came: list[Any]) -> dict[str, Any]:
     return {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])}
 
 # %% ../../nbs/commands/05_running.ipynb #340d51a0
-def _show_run(
-    done: Any, came: list[Any], task: Any, by: str, mode: str, s: Settings, json: bool
-):
+def _show_run(done: Any, came: list[Any], task: Any, by: str, mode: str, s: Settings, json: bool):
     "Print the result of a run; `came` has the costs, of a server or of this machine."
     paid = _costs_by_kind(came)
     if not done.sealed:
@@ -135,11 +126,7 @@ def _systems_named(system: str, s: Settings) -> list[str]:
     "Split systems at the commas between them; commas in brackets, and those of a program or a path, are theirs."
     from refnb.models.registry import system_names
 
-    if (
-        system.startswith(_WHOLE_NAMES)
-        or "," not in system
-        or system in system_names(s)
-    ):
+    if system.startswith(_WHOLE_NAMES) or "," not in system or system in system_names(s):
         return [system]
     names = _at_commas(system)
     _check_systems(names, s)
@@ -158,9 +145,7 @@ def _matching(pattern: str, s: Settings) -> list[str]:
 
     if found := [t for t in tasks(s) if fnmatchcase(t, pattern)]:
         return found
-    raise CallError(
-        f"no task matches {pattern!r}", do="refnb list benchmarks names the tasks"
-    )
+    raise CallError(f"no task matches {pattern!r}", do="refnb list benchmarks names the tasks")
 
 # %% ../../nbs/commands/05_running.ipynb #d845edfb
 def _that_fit(pairs: list[tuple[str, str]], s: Settings) -> list[tuple[str, str]]:
@@ -181,15 +166,10 @@ def _several(task: str, system: str, s: Settings) -> list[tuple[str, str]]:
     return [] if systems == [system] else [(task, x) for x in systems]
 
 # %% ../../nbs/commands/05_running.ipynb #9ee9a9ee
-def _object_of(
-    one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool
-) -> dict:
+def _object_of(one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool) -> dict:
     "Run once, and return the JSON object that would be printed; quiet, progress is left out."
     out = io.StringIO()
-    with (
-        redirect_stdout(out),
-        redirect_stderr(io.StringIO()) if quiet else nullcontext(),
-    ):
+    with redirect_stdout(out), redirect_stderr(io.StringIO()) if quiet else nullcontext():
         one(task, system, True)
     return msgspec.json.decode(out.getvalue())
 
@@ -294,16 +274,11 @@ def _refuse_failed(done: list[dict[str, Any]]):
     "Fail where some runs did, and name them."
     failed = _names_failed(done)
     if failed:
-        raise DataError(
-            f"{len(failed)} of {len(done)} failed: {', '.join(failed)}", do="see above"
-        )
+        raise DataError(f"{len(failed)} of {len(done)} failed: {', '.join(failed)}", do="see above")
 
 # %% ../../nbs/commands/05_running.ipynb #52fcd20f
 def _run_several(
-    pairs: list[tuple[str, str]],
-    one: Callable[[str, str, bool], None],
-    quiet: bool,
-    json: bool,
+    pairs: list[tuple[str, str]], one: Callable[[str, str, bool], None], quiet: bool, json: bool
 ):
     "Run several systems or tasks one after the other, and name those that failed."
     done: list[dict[str, Any]] = []
@@ -381,9 +356,7 @@ def run_(
 
     def one(task: Any, system: str, json: bool):
         if fraction and limit:
-            raise CallError(
-                "a share is asked whole", "--limit", "say --fraction or --limit"
-            )
+            raise CallError("a share is asked whole", "--limit", "say --fraction or --limit")
         if task == "all":
             return _run_all(
                 system,
@@ -497,9 +470,7 @@ def _setting_row(setting: str, metrics: dict[str, dict]) -> dict[str, str]:
     return {"F1 (%)": setting} | {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
 
 # %% ../../nbs/commands/05_running.ipynb #51b539d5
-def _sealed_clusters(
-    done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool
-):
+def _sealed_clusters(done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool):
     "Report a complete run of documents: scores in percent for each setting."
     if by:
         raise CallError("documents have no fields", "--by", "leave it out")
@@ -543,13 +514,7 @@ def _check_alone(other: bool):
 
 # %% ../../nbs/commands/05_running.ipynb #df564fea
 def _run_all(
-    system: str,
-    n: int | float,
-    s: Settings,
-    sample: bool,
-    json: bool,
-    other: bool,
-    **settings: Any,
+    system: str, n: int | float, s: Settings, sample: bool, json: bool, other: bool, **settings: Any
 ):
     "Run the four benchmarks, and write a card of the system."
     from refnb.results.pages.system_card import run_all
@@ -558,29 +523,18 @@ def _run_all(
     bar, moved = progress(json)
     with bar:
         card = run_all(
-            system,
-            n,
-            s,
-            sample,
-            settings.pop("budget", None),
-            messages(json),
-            moved,
-            **settings,
+            system, n, s, sample, settings.pop("budget", None), messages(json), moved, **settings
         )
     where = _page_of(card.system, s, sample)
     if json:
-        return print_json(
-            msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)}
-        )
+        return print_json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
     echo(f"the card is {where}")
 
 # %% ../../nbs/commands/05_running.ipynb #e014a639
 def _check_sharded(settings: dict, other: float):
     "Refuse options that a run in shards does not take."
     if other or {"budget", "batches", "concurrency"} & set(settings):
-        raise CallError(
-            "a run in shards takes neither --limit nor what is for servers", "--ray"
-        )
+        raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
 
 # %% ../../nbs/commands/05_running.ipynb #b9676d6a
 def _run_sharded(
@@ -647,9 +601,7 @@ def _show_planned(plan: Any, json: bool):
     print_table([_plan_row(plan)])
 
 
-def _dry_run(
-    task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool
-):
+def _dry_run(task: Any, system: str, limit: int, settings: dict, s: Settings, json: bool):
     "Print what a run would send and cost."
     from refnb.models.running import planned
 
@@ -704,9 +656,7 @@ def _unfinished(done: Any, task: Any, paid: dict, mode: str, s: Settings, json: 
         groups = _scored_so_far(t, got, mode)
     lost = _unread(done, got, s)
     if json:
-        return print_json(
-            _about(done) | {"answered": len(got), "groups": groups} | lost | paid
-        )
+        return print_json(_about(done) | {"answered": len(got), "groups": groups} | lost | paid)
     _say_unfinished(done, len(got), len(t.items), paid)
     _say_paid(paid)
     _say_unread(lost)
@@ -719,9 +669,7 @@ def _scored_so_far(t: Any, got: dict, mode: Any) -> dict[str, dict]:
     from refnb.metrics.choice import outcomes
     from refnb.results.scores import score
 
-    return _groups(
-        [score(outcomes([q for q in t.questions if q.id in got], got), mode=mode)]
-    )
+    return _groups([score(outcomes([q for q in t.questions if q.id in got], got), mode=mode)])
 
 # %% ../../nbs/commands/05_running.ipynb #63278117
 def _unread(done: Any, got: dict, s: Settings) -> dict[str, dict[str, int]]:
@@ -729,9 +677,7 @@ def _unread(done: Any, got: dict, s: Settings) -> dict[str, dict[str, int]]:
     if _is_clusters(done):
         whys = Counter(chain.from_iterable(map(attrgetter("unread"), got.values())))
         return {"not_read": dict(whys.most_common())} if whys else {}
-    if "form" not in done.info.settings or not any(
-        map(attrgetter("reason"), got.values())
-    ):
+    if "form" not in done.info.settings or not any(map(attrgetter("reason"), got.values())):
         return {}
     from refnb.models.language.answering import unread
 
@@ -789,8 +735,6 @@ def _say_paid(paid: dict):
     "Print the costs of a run in a line."
     spent, server = paid.get("spent"), paid.get("server")
     if spent:
-        echo(
-            f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most"
-        )
+        echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
     if server:
         echo(_server_in_words(server))

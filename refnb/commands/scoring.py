@@ -32,9 +32,7 @@ def _outcomes_of_file(path: Path, what: str, gold: str, s: Settings):
 
     if not gold:
         raise CallError(
-            "answers alone cannot be scored",
-            what,
-            "name the questions with --gold FILE",
+            "answers alone cannot be scored", what, "name the questions with --gold FILE"
         )
     questions = _gold(gold, s)
     return outcomes(questions, read_answers(path, questions), what)
@@ -203,9 +201,7 @@ def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
     return {} if done is None else samples_json(done, s)
 
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed
-def _by_group(
-    tables: Iterable[Any], metric: list[str]
-) -> tuple[dict[str, dict], dict[str, dict]]:
+def _by_group(tables: Iterable[Any], metric: list[str]) -> tuple[dict[str, dict], dict[str, dict]]:
     "Collect from tables of scores those of each group, and the values of each metric of yours."
     groups: dict[str, dict] = {}
     metrics: dict[str, dict] = {m: {} for m in metric}
@@ -336,10 +332,7 @@ def _right_of(n: Any) -> dict[str, str]:
     if not n:
         return {"right of predicted": "", "right of gold": ""}
     predicted = _share(n.right_predicted, n.predicted)
-    return {
-        "right of predicted": predicted,
-        "right of gold": _share(n.right_gold, n.gold),
-    }
+    return {"right of predicted": predicted, "right of gold": _share(n.right_gold, n.gold)}
 
 
 def _two_digits(scores: dict[str, float], name: str) -> str:
@@ -369,9 +362,7 @@ def _check_words(singletons: str, by: str):
     "Refuse words that --singletons and --by do not take."
     if singletons not in ("keep", "drop"):
         raise CallError(
-            f"unknown value {singletons!r}",
-            "--singletons",
-            nearest(singletons, ["keep", "drop"]),
+            f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"])
         )
     if by not in ("", "document"):
         raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
@@ -554,11 +545,7 @@ def score_agreement(
     "Measure the agreement of annotators: F1 of mentions and clusters for each pair, and Krippendorff's alpha, with intervals over documents."
     from refnb.core.reading import read_annotators, write_documents
     from refnb.core.files import write_atomic
-    from refnb.metrics.chain_agreement import (
-        aligned_versions,
-        chain_agreement,
-        merge_annotations,
-    )
+    from refnb.metrics.chain_agreement import aligned_versions, chain_agreement, merge_annotations
     from refnb.results.pages.disagreements import agreement_rows, disagreement_page
 
     versions = aligned_versions(read_annotators(files))
@@ -572,9 +559,7 @@ def score_agreement(
         write_atomic(out, disagreement_page(versions, got, ties))
     if json:
         written = {k: file for k, file in (("page", out), ("merged", merged)) if file}
-        return print_json(
-            _agreement_json(got) | {"ties": [t._asdict() for t in ties]} | written
-        )
+        return print_json(_agreement_json(got) | {"ties": [t._asdict() for t in ties]} | written)
     echo(
         f"{got.documents:,} document{'s' * (got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals "
         f"over documents"
@@ -627,9 +612,7 @@ def _say_set_aside(got: Any):
     "Print what of a prediction was passed over or could not be read."
     say = messages(json=True)
     if got.extra:
-        say(
-            f"refnb: {got.extra} predicted texts are not in the gold file and are passed over"
-        )
+        say(f"refnb: {got.extra} predicted texts are not in the gold file and are passed over")
     if got.odd:
         say(
             f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' "
@@ -658,12 +641,7 @@ def score_kitmus(
         if by:
             result["by"] = dict(zip(groups, map(_kitmus_json, groups.values())))
         return print_json(result)
-    print_table(
-        [
-            {by or "of": k} | _kitmus_row(v)
-            for k, v in ({"all": got.all} | groups).items()
-        ]
-    )
+    print_table([{by or "of": k} | _kitmus_row(v) for k, v in ({"all": got.all} | groups).items()])
 
 # %% ../../nbs/commands/04_scoring.ipynb #f447a9f8
 def _kitmus_json(c: Any) -> dict:

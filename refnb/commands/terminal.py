@@ -26,9 +26,7 @@ def _known_names(parameter: str) -> list[str]:
 
     try:
         return list(
-            tasks(load_settings())
-            if parameter == "task"
-            else system_names(load_settings())
+            tasks(load_settings()) if parameter == "task" else system_names(load_settings())
         )
     except RefnbError:
         return []
@@ -68,17 +66,13 @@ def _flag(p: inspect.Parameter, help_: str | None) -> Any:
 # %% ../../nbs/commands/00_terminal.ipynb #2374a7cb
 def _argument(p: inspect.Parameter, help_: str | None) -> Any:
     "Describe a positional parameter to typer."
-    return typer.Argument(
-        help=help_, metavar=p.name.upper(), autocompletion=_completes(p.name)
-    )
+    return typer.Argument(help=help_, metavar=p.name.upper(), autocompletion=_completes(p.name))
 
 
 def _option(p: inspect.Parameter, help_: str | None) -> inspect.Parameter:
     "Describe a parameter to typer."
     describe = _argument if p.kind is p.POSITIONAL_ONLY else _flag
-    return p.replace(
-        kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, describe(p, help_)]
-    )
+    return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, describe(p, help_)])
 
 # %% ../../nbs/commands/00_terminal.ipynb #6b0b51af
 def command(to: typer.Typer, name: str, f: Callable):
@@ -90,9 +84,7 @@ def command(to: typer.Typer, name: str, f: Callable):
         return f(*list(map(given.pop, in_order)), **given)
 
     call.__name__, call.__doc__ = f.__name__, f.__doc__
-    shown = list(
-        map(_option, sig.parameters.values(), map(comments.get, sig.parameters))
-    )
+    shown = list(map(_option, sig.parameters.values(), map(comments.get, sig.parameters)))
     setattr(call, "__signature__", inspect.Signature(shown))  # noqa: B010
     to.command(name)(call)
 
@@ -114,9 +106,7 @@ def add_commands(to: typer.Typer, commands: Mapping[str, Callable | typer.Typer]
 def echo(*lines: str, to: Any = None):
     "Print lines; words of others cannot steer the terminal or end a line, and a closed pipe is no error."
     try:
-        print(
-            *(inert(line, keep="\t") for line in lines), sep="\n", file=to, flush=True
-        )
+        print(*(inert(line, keep="\t") for line in lines), sep="\n", file=to, flush=True)
     except BrokenPipeError:
         let_go(to or sys.stdout)
 
@@ -315,9 +305,7 @@ def converted(text: str, kind: Any) -> Any:
     from typing import get_origin
 
     value = (
-        list(map(str.strip, filter(None, text.split(","))))
-        if get_origin(kind) is tuple
-        else text
+        list(map(str.strip, filter(None, text.split(",")))) if get_origin(kind) is tuple else text
     )
     return msgspec.convert(value, kind, strict=False)
 

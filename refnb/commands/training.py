@@ -25,9 +25,7 @@ def _check_one_fold(fold: str, ray: str):
     if not (fold.isdecimal() and len(fold) == 1):
         raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
     if ray:
-        raise CallError(
-            "one fold is trained here", "--ray", "say --fold all, or leave it out"
-        )
+        raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
 
 # %% ../../nbs/commands/06_training.ipynb #7297be3d
 def _folds(fold: str, ray: str) -> dict[str, Any]:
@@ -56,9 +54,7 @@ def _as_trained(x: Any) -> dict[str, Any]:
 # %% ../../nbs/commands/06_training.ipynb #291c2eb6
 def _on_development(score: float | None) -> str:
     "Word the score on the development documents; nothing where there is none."
-    return (
-        "" if score is None else f"; on the development documents {100 * score:.1f} %"
-    )
+    return "" if score is None else f"; on the development documents {100 * score:.1f} %"
 
 
 def _trained_line(x: Any, system: str) -> str:
@@ -70,16 +66,12 @@ def _trained_line(x: Any, system: str) -> str:
 def _show_trained(done: Any, system: str, several: bool, json: bool):
     "Print the scores and costs of a training: of one fold, or of several."
     if json:
-        return print_json(
-            {"folds": list(map(_as_trained, done))} if several else _as_trained(done)
-        )
+        return print_json({"folds": list(map(_as_trained, done))} if several else _as_trained(done))
     for x in done if several else [done]:
         echo(_trained_line(x, system))
 
 
-def _train_coref(
-    system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool
-):
+def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool):
     "Train a coreference system on one fold or all, and print scores and costs."
     from refnb.models.coreference.systems import train
 
@@ -91,9 +83,7 @@ def _train_coref(
 def _kind_of_setting(name: str, kinds: dict[str, Any]) -> Any:
     "Look up the type of a setting; refuse one that no trained system has."
     if name not in kinds:
-        raise CallError(
-            f"a trained system has no setting {name!r}", "--set", nearest(name, kinds)
-        )
+        raise CallError(f"a trained system has no setting {name!r}", "--set", nearest(name, kinds))
     return kinds[name]
 
 
@@ -119,9 +109,7 @@ def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
     "Refuse options of coreference systems for another one."
     if out or ray or fold != "0":
         raise CallError(
-            f"{system} is not a coreference system",
-            "--out, --ray and --fold",
-            "leave them out",
+            f"{system} is not a coreference system", "--out, --ray and --fold", "leave them out"
         )
 
 
@@ -163,13 +151,9 @@ def train_(
     from refnb.models.pairs.trained import train_system
     from refnb.models.coreference.recipes import coref_systems
 
-    given = ({"epochs": epochs} if epochs else {}) | (
-        {} if seed is None else {"seed": seed}
-    )
+    given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
     if system in coref_systems():
-        return _train_coref(
-            system, task, fold, out, ray, {**given_settings(set_), **given}, json
-        )
+        return _train_coref(system, task, fold, out, ray, {**given_settings(set_), **given}, json)
     _refuse_coref_options(system, fold, out, ray)
     changed = _training_settings(set_) | given
     done = train_system(
@@ -177,7 +161,6 @@ def train_(
     )
     if json:
         return print_json(
-            {"folder": str(done.folder), "unit": "fraction"}
-            | msgspec.to_builtins(done.seal)
+            {"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal)
         )
     echo(_pair_model_line(system, done))

@@ -8,14 +8,7 @@ __all__ = ['parse_csv_answers', 'is_gap_answers', 'parse_gap_answers', 'gap_answ
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10002
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from refnb.core.types import (
-    Answer,
-    DataError,
-    FormatError,
-    NONE,
-    Question,
-    _single_best,
-)
+from .types import Answer, DataError, FormatError, NONE, Question, _single_best
 from .files import at_line, read_bytes, read_jsonl, table_rows, utf8
 from .gap import parse_gap_rows
 
@@ -100,9 +93,7 @@ def _cells_of(cells: list[str], heads: list[str], at: str) -> list[str]:
 def _check_asked(id_: str, asked: Mapping, at: str):
     "Refuse an answer to no question."
     if id_ not in asked:
-        raise DataError(
-            f"{id_!r} is not a question", at, "are the answers of other questions?"
-        )
+        raise DataError(f"{id_!r} is not a question", at, "are the answers of other questions?")
 
 
 def _check_new(id_: str, seen: set[str], at: str):
@@ -112,9 +103,7 @@ def _check_new(id_: str, seen: set[str], at: str):
     seen.add(id_)
 
 # %% ../../nbs/core/19_answer_files.ipynb #e07c535d
-def parse_csv_answers(
-    data: bytes, questions: Iterable[Question], where: str = ""
-) -> list[Answer]:
+def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "") -> list[Answer]:
     "Read answers from a table with a header; `where` is its name, for errors."
     head = utf8(data, where).lstrip("\ufeff").split("\n", 1)[0]
     asked, out, seen = {q.id: q for q in questions}, [], set[str]()
@@ -169,9 +158,7 @@ def _flags_of(plain: list[str], at: str) -> list[bool]:
 def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
     "Read GAP's predictions: three columns, with or without a header, or a whole table of GAP."
     if not is_gap_answers(data):
-        return [
-            _gap_answer(r.id, r.a_coref, r.b_coref) for r in parse_gap_rows(data, where)
-        ]
+        return [_gap_answer(r.id, r.a_coref, r.b_coref) for r in parse_gap_rows(data, where)]
     out, seen = [], set[str]()
     for n, cells in table_rows(data, where, "\t"):
         if (plain := _plain_cells(cells)) == _GAP_HEADS:
@@ -216,9 +203,7 @@ def _gap_line(q: Question, a: Answer | None) -> str:
     return f"{q.id}\t{_flag(0 in chosen)}\t{_flag(1 in chosen)}\n"
 
 # %% ../../nbs/core/19_answer_files.ipynb #2cc93deb
-def gap_answers_text(
-    questions: Iterable[Question], answers: Mapping[str, Answer]
-) -> str:
+def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer]) -> str:
     """Write answers as GAP's predictions. A question without an answer means neither name, as does one whose best scores
     are tied."""
     text = ""
@@ -239,9 +224,7 @@ def _is_json(data: bytes) -> bool:
     return not head or head[:1] == b"{"
 
 
-def _parse_table(
-    data: bytes, questions: Iterable[Question], where: str
-) -> list[Answer]:
+def _parse_table(data: bytes, questions: Iterable[Question], where: str) -> list[Answer]:
     "Read answers from GAP's predictions, a whole table of GAP, or a table with a header."
     if is_gap_answers(data) or _head_of(data).startswith(b"ID\tText\t"):
         return parse_gap_answers(data, where)

@@ -165,9 +165,7 @@ def _choice(answer: str | int | None, at: str) -> int | None:
 def _winogrande(r: _WinoGrande, at: str) -> _Entry:
     place, right = _blank(r.sentence, at), _choice(r.answer, at)
     pair = re.sub(r"-[12]$", "", r.qID)  # the two sentences of a pair end in -1 and -2
-    return _Entry(
-        at, r.sentence, (place, place + 1), [r.option1, r.option2], right, r.qID, pair
-    )
+    return _Entry(at, r.sentence, (place, place + 1), [r.option1, r.option2], right, r.qID, pair)
 
 # %% ../../nbs/core/18_choice_files.ipynb #0d9a26e2
 def _check_there(pronoun: str, text: str, place: int, at: str):
@@ -266,17 +264,13 @@ def _answers_of(schema: Any) -> list[str]:
 # %% ../../nbs/core/18_choice_files.ipynb #0d1e5fef
 def _schema(schema: Any, at: str) -> _Entry:
     "Read a schema: the text before its pronoun, the pronoun, the text behind, and the answers with their letters."
-    before, pronoun, after = (
-        _text_of(schema, f"text/{part}") for part in ("txt1", "pron", "txt2")
-    )
+    before, pronoun, after = (_text_of(schema, f"text/{part}") for part in ("txt1", "pron", "txt2"))
     if not pronoun:
         raise FormatError("has no pronoun", at)
     place = len(before) + 1 if before else 0
     options = _answers_of(schema)
     text = " ".join(filter(None, [before, pronoun, after]))
-    return _Entry(
-        at, text, (place, place + len(pronoun)), options, _right_of(schema, at)
-    )
+    return _Entry(at, text, (place, place + len(pronoun)), options, _right_of(schema, at))
 
 # %% ../../nbs/core/18_choice_files.ipynb #a67b0891
 def _xml_root(data: bytes, where: str) -> Any:
@@ -308,9 +302,7 @@ def _parts_of(name: str, at: str) -> list[str]:
     "Split the name of a sentence: occupation, participant, which of them is meant, and gender."
     parts = name.removesuffix(".txt").split(".")
     if len(parts) != 4 or parts[2] not in ("0", "1") or parts[3] not in _GENDERS:
-        raise FormatError(
-            f"{name!r} is not occupation.participant.0 or 1.gender.txt", at
-        )
+        raise FormatError(f"{name!r} is not occupation.participant.0 or 1.gender.txt", at)
     return parts
 
 # %% ../../nbs/core/18_choice_files.ipynb #cb7ba3b5
@@ -352,8 +344,7 @@ def _check_block(block: list[str], at: str):
     "Refuse a block that is no schema; the answer may be missing."
     if len(block) not in (3, 4):
         raise FormatError(
-            f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer",
-            at,
+            f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer", at
         )
 
 
@@ -375,13 +366,7 @@ def _first_keys(data: bytes) -> set[str]:
     "Return the keys of the first object of a file, or none."
     try:
         record = msgspec.json.decode(next(_objects(data, ""))[1])
-    except (
-        FormatError,
-        msgspec.MsgspecError,
-        ValueError,
-        RecursionError,
-        StopIteration,
-    ):
+    except (FormatError, msgspec.MsgspecError, ValueError, RecursionError, StopIteration):
         return set()
     return set(record) if isinstance(record, dict) else set()
 
@@ -433,9 +418,7 @@ def _known_form(data: bytes, where: str) -> str:
     "Recognise a file, or refuse it."
     form = choice_form(data)
     if not form:
-        raise FormatError(
-            "is none of WinoGrande, WSC, KnowRef, Winogender and DPR", where
-        )
+        raise FormatError("is none of WinoGrande, WSC, KnowRef, Winogender and DPR", where)
     return form
 
 # %% ../../nbs/core/18_choice_files.ipynb #8ef4c178
@@ -457,8 +440,4 @@ def read_questions(
 ) -> list[Question]:
     "Read the questions of a file, in its order."
     data = read_bytes(path)
-    return (
-        parse_choice(data, str(path))
-        if choice_form(data)
-        else list(read_jsonl(path, Question))
-    )
+    return parse_choice(data, str(path)) if choice_form(data) else list(read_jsonl(path, Question))

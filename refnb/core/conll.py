@@ -53,11 +53,7 @@ _BRACKET = re.compile(r"\(([^()|\s]+)(\)?)|([^()|\s]+)\)|\|")
 def _rank(entity: str) -> tuple[int, int, str]:
     "Rank ids: numbers in their order, whatever zeros they begin with, before names."
     digits = entity.lstrip("0")
-    return (
-        (0, len(digits), digits)
-        if entity.isascii() and entity.isdigit()
-        else (1, 0, "")
-    )
+    return (0, len(digits), digits) if entity.isascii() and entity.isdigit() else (1, 0, "")
 
 # %% ../../nbs/core/04_conll.ipynb #289bba2d
 class _Mentions:
@@ -93,15 +89,11 @@ class _Mentions:
         "Return the clusters in the order of their ids, numbers before names."
         if any(self.open.values()):
             raise self.unclosed(where)
-        return tuple(
-            tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=_rank)
-        )
+        return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=_rank))
 
     def unclosed(self, where: str) -> FormatError:
         "Report the first mention that is open."
-        line, entity = min(
-            (stack[0][1], entity) for entity, stack in self.open.items() if stack
-        )
+        line, entity = min((stack[0][1], entity) for entity, stack in self.open.items() if stack)
         return FormatError(f"({entity} is never closed", at_line(where, line))
 
 # %% ../../nbs/core/04_conll.ipynb #ca33194e
@@ -119,18 +111,14 @@ def _speaker(fields: list[str]) -> str:
 def _check_ended(key: str | None, at: str):
     "Refuse to begin a document while another one is open."
     if key is not None:
-        raise FormatError(
-            f"document {key!r} has no `#end document` before the next begins", at
-        )
+        raise FormatError(f"document {key!r} has no `#end document` before the next begins", at)
 
 
 def _check_new(key: str, lines: dict[str, int], at: str):
     "Refuse the key of an earlier document."
     if key in lines:
         raise FormatError(
-            f"document {key!r} is in this file for the second time, first in line "
-            f"{lines[key]}",
-            at,
+            f"document {key!r} is in this file for the second time, first in line {lines[key]}", at
         )
 
 # %% ../../nbs/core/04_conll.ipynb #2e8b1ac2
@@ -320,11 +308,7 @@ def _holdable(d: Document):
 # %% ../../nbs/core/04_conll.ipynb #c6ba3d6f
 def _part(begin: str) -> str:
     "Read the number of the part in a begin line."
-    return (
-        str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1])))
-        if begin[-1] != ";"
-        else "0"
-    )
+    return str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1]))) if begin[-1] != ";" else "0"
 
 # %% ../../nbs/core/04_conll.ipynb #2ff0ab3c
 def _in_a_column(text: str) -> str:
@@ -338,9 +322,7 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
     name, part = _in_a_column(d.doc_key), _part(begin)
     yield begin
-    for sentence, speaker in zip(
-        d.sentences, d.speakers or [""] * len(d.sentences), strict=True
-    ):
+    for sentence, speaker in zip(d.sentences, d.speakers or [""] * len(d.sentences), strict=True):
         who = _in_a_column(speaker)
         for i, word in enumerate(sentence):
             yield "\t".join(
@@ -364,8 +346,7 @@ def _check_different(docs: Iterable[Document]):
     "Refuse two documents with one key."
     if twice := repeated(map(attrgetter("doc_key"), docs)):
         raise FormatError(
-            f"document {twice[0]!r} appears twice",
-            do="give each document a key of its own",
+            f"document {twice[0]!r} appears twice", do="give each document a key of its own"
         )
 
 # %% ../../nbs/core/04_conll.ipynb #becf7c9f

@@ -38,9 +38,7 @@ def _plain(text: str) -> str:
 
 # %% ../../nbs/core/06_conllu.ipynb #cc20b4fe
 def _escaped(text: str) -> str:
-    return re.sub(
-        r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text
-    )
+    return re.sub(r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text)
 
 # %% ../../nbs/core/06_conllu.ipynb #eed1e752
 _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
@@ -119,13 +117,9 @@ class _Entities:
                     raise FormatError(f"{b!r} has no id", f"{where}, field Entity")
                 whole = _whole_id(id)
                 self.found.setdefault(whole, [])
-                self.names[whole] = self.names.get(whole) or _plain(
-                    annotation.get("identity", "")
-                )
+                self.names[whole] = self.names.get(whole) or _plain(annotation.get("identity", ""))
                 kind = _plain(annotation.get("etype", ""))
-                self.open[id].append(
-                    _Open(token, line, kind, annotation.get("head", ""))
-                )
+                self.open[id].append(_Open(token, line, kind, annotation.get("head", "")))
                 if b[-1] == ")":
                     self.close(id, token, where)
 
@@ -147,9 +141,7 @@ class _Entities:
         "Take in a part of a mention with gaps."
         if self.gaps == "error":
             raise FormatError(
-                f"a mention of {id} has gaps (part {i} of {n})",
-                f"{where}, field Entity",
-                _GAPS,
+                f"a mention of {id} has gaps (part {i} of {n})", f"{where}, field Entity", _GAPS
             )
         self.join(id, i, span, where)
         if i < n:
@@ -180,18 +172,14 @@ class _Entities:
             if self.gaps == "keep" and _has_gap(parts)
             else ""
         )
-        self.found[id].append(
-            _Mention(Span(parts[0].start, parts[-1].end), o.kind, head, words)
-        )
+        self.found[id].append(_Mention(Span(parts[0].start, parts[-1].end), o.kind, head, words))
 
 # %% ../../nbs/core/06_conllu.ipynb #d074e6c2
 def _head_number(text: str, size: int, where: str) -> int:
     "Read which word of a mention is its head."
     n = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
     if not 1 <= n <= size:
-        raise FormatError(
-            f"head {text!r} of a mention of {size} words", f"{where}, field Entity"
-        )
+        raise FormatError(f"head {text!r} of a mention of {size} words", f"{where}, field Entity")
     return n
 
 # %% ../../nbs/core/06_conllu.ipynb #49bf5827
@@ -255,8 +243,7 @@ class _Reader:
             raise self.unclosed()
         if self.entities.parts:
             raise FormatError(
-                f"a mention of {min(self.entities.parts)} has lost a part",
-                self.at(self.line),
+                f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line)
             )
 
     def unclosed(self) -> FormatError:
@@ -268,10 +255,7 @@ class _Reader:
 
     def depend(self):
         "Keep the dependencies of a sentence; an empty node depends on the first parent in its DEPS."
-        at = {
-            id: self.token - len(self.rows) + i
-            for i, (id, _, _) in enumerate(self.rows)
-        }
+        at = {id: self.token - len(self.rows) + i for i, (id, _, _) in enumerate(self.rows)}
         for id, head, deps in self.rows:
             self.parents.append(at.get(deps.split(":")[0] if "." in id else head, -1))
             if "." in id:
@@ -287,9 +271,7 @@ class _Reader:
     def end(self):
         "End a document."
         self.sentence()
-        self.documents.append(
-            _document(self.key or "", self.sentences, self.entities, self.meta())
-        )
+        self.documents.append(_document(self.key or "", self.sentences, self.entities, self.meta()))
         self.key = None
 
 # %% ../../nbs/core/06_conllu.ipynb #8263bf69
@@ -298,9 +280,7 @@ def _named_mentions(e: _Entities) -> Iterator[tuple[list[_Mention], str]]:
     return ((mentions, e.names[id]) for id, mentions in e.found.items() if mentions)
 
 # %% ../../nbs/core/06_conllu.ipynb #f2f96054
-def _document(
-    key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta
-) -> Document:
+def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta) -> Document:
     "Make a document of the entities that were read."
     return _of_mentions(
         key,
@@ -323,9 +303,7 @@ def _check_between(r: _Reader, n: int):
     "Refuse a document that begins inside of a sentence."
     if r.key is not None and r.words:
         raise FormatError(
-            "a document begins inside a sentence",
-            r.at(n),
-            "an empty line must be before it",
+            "a document begins inside a sentence", r.at(n), "an empty line must be before it"
         )
 
 # %% ../../nbs/core/06_conllu.ipynb #549753c0
@@ -340,11 +318,7 @@ def _comment(r: _Reader, line: str, n: int):
 # %% ../../nbs/core/06_conllu.ipynb #f0a0d29a
 def _entity(r: _Reader, fields: list[str], n: int) -> str | None:
     "Find the value of Entity in the last column."
-    found = [
-        v.removeprefix("Entity=")
-        for v in fields[9].split("|")
-        if v.startswith("Entity=")
-    ]
+    found = [v.removeprefix("Entity=") for v in fields[9].split("|") if v.startswith("Entity=")]
     if len(found) > 1:
         raise FormatError("Entity appears twice", r.at(n))
     return found[0] if found else None
@@ -381,16 +355,13 @@ def _row(r: _Reader, line: str, n: int):
     if _SEVERAL.fullmatch(id):
         if entity is None:
             return
-        raise FormatError(
-            "Entity is at a token of several words", r.at(n), "it belongs to a word"
-        )
+        raise FormatError("Entity is at a token of several words", r.at(n), "it belongs to a word")
     if not form:
         raise FormatError("the word is empty", f"{r.at(n)}, field FORM")
     _count_word(r, id, n)
     if entity is not None and not r.fields:
         raise FormatError(
-            "Entity before any `# global.Entity`, which says what its parts are",
-            r.at(n),
+            "Entity before any `# global.Entity`, which says what its parts are", r.at(n)
         )
     r.words.append(form)
     if r.heads:
@@ -431,9 +402,7 @@ def parse_conllu(
 # %% ../../nbs/core/06_conllu.ipynb #80584aa9
 def _refuse(d: Document, what: str):
     "Report what the format cannot hold."
-    raise DataError(
-        what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines"
-    )
+    raise DataError(what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines")
 
 # %% ../../nbs/core/06_conllu.ipynb #8181ab86
 def _holdable_tokens(d: Document):
@@ -454,9 +423,7 @@ def _holdable_spans(d: Document):
     for i, c in enumerate(d.clusters):
         for s in c:
             if _crosses_end(s, starts):
-                _refuse(
-                    d, f"span {list(s)} of cluster {i} goes over the end of a sentence"
-                )
+                _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
 
 # %% ../../nbs/core/06_conllu.ipynb #8a88b402
 def _no_empty_sentence(d: Document):
@@ -505,10 +472,7 @@ def _closed(d: Document, ending: list, opened: dict):
     "Take the mentions that end here off their stacks."
     for s, e, _ in ending:
         if (start := opened[e].pop()) != s.start:
-            _refuse(
-                d,
-                f"span {list(s)} crosses one that starts at {start}, both of cluster {e}",
-            )
+            _refuse(d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}")
 
 # %% ../../nbs/core/06_conllu.ipynb #8ef4bfab
 def _nth(s: Span, head: str) -> str:
@@ -571,11 +535,7 @@ def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
 def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
     "Write the lines of a document."
     _holdable(d)
-    cells, token, name = (
-        _cells(d, id, named),
-        0,
-        "_".join(d.doc_key.split()) or "document",
-    )
+    cells, token, name = (_cells(d, id, named), 0, "_".join(d.doc_key.split()) or "document")
     yield f"# newdoc id = {d.doc_key}" if d.doc_key else "# newdoc"
     yield "# global.Entity = eid-etype-head" + "-identity" * named
     for n, sentence in enumerate(d.sentences, 1):
@@ -583,12 +543,7 @@ def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
         yield f"# text = {' '.join(sentence)}"
         for i, word in enumerate(sentence, 1):
             yield "\t".join(
-                (
-                    str(i),
-                    word,
-                    *"_______",
-                    f"Entity={cells[token]}" if token in cells else "_",
-                )
+                (str(i), word, *"_______", f"Entity={cells[token]}" if token in cells else "_")
             )
             token += 1
         yield ""
@@ -599,7 +554,5 @@ def conllu_text(docs: Iterable[Document]) -> str:
     docs, ids = list(docs), map("e{}".format, count(1))
     _check_keys(docs, "give them different ones")
     named = any(map(attrgetter("names"), docs))
-    lines = chain.from_iterable(
-        _lines(d, list(islice(ids, len(d.clusters))), named) for d in docs
-    )
+    lines = chain.from_iterable(_lines(d, list(islice(ids, len(d.clusters))), named) for d in docs)
     return "\n".join([*lines, ""])

@@ -105,9 +105,7 @@ def corpora(s: Settings | None = None) -> dict[str, Corpus]:
 def the_corpus(name: str, s: Settings | None = None) -> Corpus:
     "Find a corpus' card by its short name; the settings name the folder of your own cards."
     if name not in (known := corpora(s)):
-        raise CallError(
-            f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file"
-        )
+        raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
     return known[name]
 
 # %% ../../nbs/core/14_corpora.ipynb #b86c4436
@@ -163,9 +161,7 @@ def _read_story(name: str, s: Settings) -> Document:
     return _litbank_story(name, conll, get(f"{_LITBANK}/tsv/{name}.ann", s))
 
 # %% ../../nbs/core/14_corpora.ipynb #080737e9
-def litbank(
-    split: str = "", s: Settings | None = None, fold: int = 0
-) -> list[Document]:
+def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[Document]:
     """Read LitBank's documents, with names and the labels type and kind.
     `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s = s or load_settings()
@@ -179,9 +175,7 @@ _FANTASY = "emorynlp/FantasyCoref/data/"
 def _no_variant(variant: str) -> CallError:
     "Report a variant that FantasyCoref does not have."
     variants = {k.split("/")[3] for k in _keys_in(_FANTASY)}
-    return CallError(
-        f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants)
-    )
+    return CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants))
 
 # %% ../../nbs/core/14_corpora.ipynb #c0cf32fa
 def _fantasy_files(variant: str) -> dict[str, str]:
@@ -212,21 +206,12 @@ def animal_farm(split: str = "", s: Settings | None = None) -> list[Document]:
     "Read Animal Farm, with the names of its characters; it has no splits."
     _split("animal-farm", split)
     [d] = parse_conll(
-        get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s),
-        "animal_farm_anno.conll",
+        get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s), "animal_farm_anno.conll"
     )
-    return [
-        d.changed(
-            names=tuple(the_corpus("animal-farm").names), meta={"title": "Animal Farm"}
-        )
-    ]
+    return [d.changed(names=tuple(the_corpus("animal-farm").names), meta={"title": "Animal Farm"})]
 
 # %% ../../nbs/core/14_corpora.ipynb #1d02f8b1
-_GAP = {
-    "dev": "gap-development.tsv",
-    "test": "gap-test.tsv",
-    "validation": "gap-validation.tsv",
-}
+_GAP = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
 
 
 def _read_gap(file: str, s: Settings | None) -> list[Document]:
@@ -275,10 +260,7 @@ def book_texts(s: Settings | None = None, file: str = TEXTS) -> dict[str, Docume
     docs = parse_jsonlines(get(file, s), Path(file).name)
     for d in docs:
         _check_counts({"tokens": d.size}, d.doc_key, file)
-    return {
-        d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key))
-        for d in docs
-    }
+    return {d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key)) for d in docs}
 
 # %% ../../nbs/core/14_corpora.ipynb #6654dd4c
 def _check_gold(d: Document, where_: str):
@@ -299,9 +281,7 @@ def gold_clusters(path: str | Path) -> dict[str, Document]:
 def _known_text(key: str, texts: dict[str, Document], where_: str) -> Document:
     "Find the text of a book."
     if key not in texts:
-        raise DataError(
-            f"no text is known for the book {key!r}", where_, nearest(key, texts)
-        )
+        raise DataError(f"no text is known for the book {key!r}", where_, nearest(key, texts))
     return texts[key]
 
 # %% ../../nbs/core/14_corpora.ipynb #ac88db7d
@@ -315,24 +295,18 @@ def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document
     try:
         return d.changed(sentences=text.sentences, meta=meta)
     except ValueError as e:
-        raise DataError(
-            str(e), where_, "clusters and text are of different versions"
-        ) from None
+        raise DataError(str(e), where_, "clusters and text are of different versions") from None
 
 # %% ../../nbs/core/14_corpora.ipynb #7aa371d7
 def _gold_path(file: str, s: Settings) -> str | Path:
     "Find the gold clusters: a file of yours, or the hub's."
     path = file or hub_path("bookcoref-gold", s)
     if not path:
-        raise DataError(
-            lacks("bookcoref-gold"), "bookcoref", "load('animal-farm') needs no hub"
-        )
+        raise DataError(lacks("bookcoref-gold"), "bookcoref", "load('animal-farm') needs no hub")
     return path
 
 # %% ../../nbs/core/14_corpora.ipynb #7b9e1915
-def bookcoref(
-    split: str = "test", s: Settings | None = None, file: str = ""
-) -> list[Document]:
+def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") -> list[Document]:
     """Read BookCoref's gold books with names, in the release's order.
     `file` holds the gold clusters; empty: where settings or the hub's cache have them."""
     s = s or load_settings()
@@ -408,9 +382,7 @@ def _story(t: _Story, characters: bool) -> Document:
     )
 
 # %% ../../nbs/core/14_corpora.ipynb #d2bbc2a5
-def sample(
-    split: str = "", s: Settings | None = None, characters: bool = False
-) -> list[Document]:
+def sample(split: str = "", s: Settings | None = None, characters: bool = False) -> list[Document]:
     """Read the stories that refnb carries, with names and the labels type and kind; they have no splits.
     `characters` keeps only the entities that act: what BookCoref annotates."""
     _split("sample", split)
@@ -435,8 +407,7 @@ def _check_arguments(names: Iterable[str], takes: Iterable[str], corpus: str):
     known = [p for p in takes if p not in ("split", "s")]
     if bad := set(names) - set(known):
         raise CallError(
-            f"{corpus} has no parameter {min(bad)!r}",
-            do=nearest(min(bad), known) if known else "",
+            f"{corpus} has no parameter {min(bad)!r}", do=nearest(min(bad), known) if known else ""
         )
 
 # %% ../../nbs/core/14_corpora.ipynb #f4af5259

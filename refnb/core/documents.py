@@ -17,15 +17,7 @@ from heapq import nlargest, nsmallest
 from itertools import accumulate, chain, islice, pairwise
 from operator import attrgetter, index, itemgetter
 from typing import Any, NamedTuple
-from refnb.core.types import (
-    CallError,
-    DataError,
-    Meta,
-    Record,
-    Span,
-    _shortened,
-    nearest,
-)
+from .types import CallError, DataError, Meta, Record, Span, _shortened, nearest
 
 # %% ../../nbs/core/01_documents.ipynb #b3fb0e34
 Clusters = tuple[tuple[Span, ...], ...]
@@ -78,9 +70,7 @@ class Document(Record):
         "List the n largest clusters: name, size, first and last place, phrases."
         return _entities(self, n)
 
-    def find(
-        self, text: str, n: int = 8, width: int = 20, case: bool = False
-    ) -> "Look":
+    def find(self, text: str, n: int = 8, width: int = 20, case: bool = False) -> "Look":
         "Show the first n places where words occur, in white boxes."
         return _find(self, text, n, width, case)
 
@@ -113,9 +103,7 @@ def other_words(a: Sequence[str], b: Sequence[str]) -> str:
     if a == b:
         return ""
     places = [
-        i
-        for i, (x, y) in enumerate(zip(a, b, strict=True))
-        if x != y and not _same_word(x, y)
+        i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not _same_word(x, y)
     ]
     return _difference(a, b, places) if places else ""
 
@@ -196,9 +184,7 @@ def _check_keys(docs: Iterable[Document], do: str):
         seen.add(d.doc_key)
 
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
-def map_members(
-    f: Callable[[Any], Any], groups: Iterable[Iterable]
-) -> tuple[tuple, ...]:
+def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tuple, ...]:
     "Apply a function to each member of each group, such as the mentions of clusters or the words of sentences."
     return tuple(tuple(map(f, g)) for g in groups)
 
@@ -208,9 +194,7 @@ def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
 
 # %% ../../nbs/core/01_documents.ipynb #364e7309
-def _labels(
-    groups: Sequence[Iterable], fields: Mapping[str, str]
-) -> dict[str, tuple[tuple, ...]]:
+def _labels(groups: Sequence[Iterable], fields: Mapping[str, str]) -> dict[str, tuple[tuple, ...]]:
     "Collect labels from the fields of grouped mentions; one that is empty everywhere is left out."
     labels = {}
     for label, field in fields.items():
@@ -271,16 +255,7 @@ def _safe(text: str, limit: int = 40) -> str:
 # %% ../../nbs/core/01_documents.ipynb #cf0e20d9
 INK, PALE = "#1b1b1b", "#dddddd"
 # Paul Tol's "light" scheme: the colour-blind tell them apart
-_COLORS = (
-    "#77aadd",
-    "#ee8866",
-    "#eedd88",
-    "#ffaabb",
-    "#99ddff",
-    "#44bb99",
-    "#bbcc33",
-    "#aaaa00",
-)
+_COLORS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")
 # his "pale" scheme, for the many that follow
 _PALER = ("#bbccee", "#ffcccc", "#eeeebb", "#cceeff", "#ccddaa")
 _DEEPEST, MOST = 6, 120
@@ -345,14 +320,9 @@ def _pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
     return made
 
 # %% ../../nbs/core/01_documents.ipynb #73015a56
-def _edges(
-    made: list[Piece],
-) -> tuple[defaultdict[int, list[int]], defaultdict[int, list[int]]]:
+def _edges(made: list[Piece]) -> tuple[defaultdict[int, list[int]], defaultdict[int, list[int]]]:
     "List the pieces that begin and those that end at each token."
-    opened, closed = (
-        defaultdict[int, list[int]](list),
-        defaultdict[int, list[int]](list),
-    )
+    opened, closed = (defaultdict[int, list[int]](list), defaultdict[int, list[int]](list))
     for k, p in enumerate(made):
         opened[p.start].append(k)
         closed[p.end].append(k)
@@ -372,9 +342,7 @@ def _woven(
 
     def with_pieces(t: int, token: str) -> str:
         return (
-            "".join(map(before, opened[t]))
-            + show(token)
-            + "".join(map(after, reversed(closed[t])))
+            "".join(map(before, opened[t])) + show(token) + "".join(map(after, reversed(closed[t])))
         )
 
     return " ".join(with_pieces(t, token) for t, token in enumerate(tokens, start))
@@ -442,9 +410,7 @@ def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
     label = lambda p: plain(p.box.label, 18) if p.box.label and _last(p, stop) else ""
-    return _woven(
-        tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain
-    )
+    return _woven(tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain)
 
 # %% ../../nbs/core/01_documents.ipynb #ac4b4248
 def _ranked(sizes: Sequence[int]) -> list[int]:
@@ -485,9 +451,7 @@ def name_of(d: Document, i: int) -> str:
     return d.names[i] if d.names and d.names[i] else str(i)
 
 # %% ../../nbs/core/01_documents.ipynb #21fa0f04
-def window_tokens(
-    d: Document, start: int, stop: int, starts: list[int] | None = None
-) -> list[str]:
+def window_tokens(d: Document, start: int, stop: int, starts: list[int] | None = None) -> list[str]:
     """Return tokens from `start` to before `stop`, as far as there are any, without looking at all.
     Where there is no text, their numbers stand in; `starts` is of `sentence_starts`, if at hand."""
     if not d.sentences:
@@ -580,11 +544,7 @@ def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
 # %% ../../nbs/core/01_documents.ipynb #f4838c87
 def _note(text: str) -> str:
     "Write a pale line in HTML, or nothing."
-    return (
-        f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>'
-        if text
-        else ""
-    )
+    return f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>' if text else ""
 
 # %% ../../nbs/core/01_documents.ipynb #a0d6ffa3
 def _row(place: int, shown: str) -> str:
@@ -643,23 +603,12 @@ def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     rows = []
     for i in _in_order_of_size(v.doc, n):
         if c := v.doc.clusters[i]:
-            rows.append(
-                (
-                    i,
-                    plain(name_of(v.doc, i), 40),
-                    len(c),
-                    min(c),
-                    max(c),
-                    _phrases(v, c),
-                )
-            )
+            rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), _phrases(v, c)))
     return rows
 
 # %% ../../nbs/core/01_documents.ipynb #85daa54b
 _CELL = '<td style="text-align:{};padding:.1em .7em .1em 0">{}</td>'
-_SWATCH = (
-    '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
-)
+_SWATCH = '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
 
 
 def _table_row(color: str, name: str, size: int, places: str, phrases: str) -> str:
@@ -702,9 +651,7 @@ def _first_window(v: _Sight) -> tuple[int, int]:
     "Choose the window of the first mentions; it begins with their sentence, if that is near."
     first = min(map(itemgetter(0), chain.from_iterable(v.doc.clusters)), default=0)
     start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
-    return start if first - start < 60 else first, min(
-        v.stop, max(start, first - 60) + 120
-    )
+    return start if first - start < 60 else first, min(v.stop, max(start, first - 60) + 120)
 
 # %% ../../nbs/core/01_documents.ipynb #9b5778b5
 def _first_line(v: _Sight) -> Look:
@@ -753,8 +700,7 @@ def _around(d: Document, where: Span | tuple[int, int] | int, width: int) -> Loo
 def _headed(head: str, below: Look) -> Look:
     "Put a pale line above something to look at."
     return Look(
-        f'<div style="opacity:.75">{html.escape(head)}</div>{below.html}',
-        head + "\n" + below.text,
+        f'<div style="opacity:.75">{html.escape(head)}</div>{below.html}', head + "\n" + below.text
     )
 
 # %% ../../nbs/core/01_documents.ipynb #fd96fd9a
@@ -791,9 +737,7 @@ def _hit_lines(v: _Sight, hits: list[Span], width: int) -> list[tuple[int, Look]
 def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     "Show the first n places where words occur."
     if not d.sentences:
-        raise DataError(
-            f"document {plain(d.doc_key)!r} has no text", do="search in one that has"
-        )
+        raise DataError(f"document {plain(d.doc_key)!r} has no text", do="search in one that has")
     hits = _hits(d.tokens, text, case)
     head = f"{plain(text)!r}: {len(hits):,} hit{'s' * (len(hits) != 1)} in {plain(d.doc_key, 80)}"
     return _rows(head, _hit_lines(_sight(d), hits[: max(n, 0)], width), len(hits))
@@ -839,11 +783,7 @@ def _evenly(items: list, n: int) -> list:
 def _head(v: _Sight, i: int) -> str:
     "Name a cluster, with the number of its mentions and its most frequent phrases."
     spans = sorted(v.doc.clusters[i])
-    phrases = (
-        Counter(map(partial(_phrase, v), spans)).most_common(8)
-        if v.doc.sentences
-        else []
-    )
+    phrases = Counter(map(partial(_phrase, v), spans)).most_common(8) if v.doc.sentences else []
     return f"{plain(name_of(v.doc, i))}: {len(spans):,} mentions" + "".join(
         f" · {p} {n:,}" for p, n in phrases
     )
@@ -854,10 +794,7 @@ def _cluster(d: Document, which: int | str, n: int, width: int) -> Look:
     i, v = _index(d, which), _sight(d)
     spans = sorted(d.clusters[i])
     lines = (
-        (
-            s[0],
-            _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]),
-        )
+        (s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]))
         for s in _evenly(spans, n)
     )
     return _rows(_head(v, i), lines, len(spans))
@@ -873,10 +810,7 @@ thou thee thy thine""".split()
 def _proper(phrase: str) -> bool:
     "Tell whether a phrase is a proper name: a word behind its first is capitalized, or its only one."
     words = phrase.split()
-    return (
-        any(w[:1].isupper() for w in words[1:] or words)
-        and phrase.lower() not in PRONOUNS
-    )
+    return any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
 
 # %% ../../nbs/core/01_documents.ipynb #091a1ec3
 def _spellings(phrases: Counter[str]) -> dict[str, str]:
@@ -949,12 +883,7 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
     "Split a text into words, with their beginnings; a word that only looks shortened loses its full stop."
     for m in _WORD.finditer(text):
         word = m[0]
-        if (
-            word.endswith(".")
-            and word not in _SHORT
-            and word.count(".") == 1
-            and len(word) > 2
-        ):
+        if word.endswith(".") and word not in _SHORT and word.count(".") == 1 and len(word) > 2:
             yield word[:-1], m.start()
             yield ".", m.end() - 1
         else:

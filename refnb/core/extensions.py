@@ -166,9 +166,7 @@ def parameter_comments(f: Callable) -> dict[str, str]:
 # %% ../../nbs/core/13_extensions.ipynb #1d28e12d
 def _is_bare(f: Any) -> bool:
     "Tell whether a function has a docstring that does not tell its parameters."
-    return (
-        bool(inspect.isfunction(f) and f.__doc__) and "\nParameters:" not in f.__doc__
-    )
+    return bool(inspect.isfunction(f) and f.__doc__) and "\nParameters:" not in f.__doc__
 
 
 def _in_columns(comments: dict[str, str]) -> str:

@@ -126,9 +126,7 @@ def write_atomic(path: str | Path, data: bytes | str, gz: bool = False) -> Path:
 def _check_free(out: Path):
     "Refuse a folder that is there already."
     if out.exists():
-        raise DataError(
-            "is there already", str(out), "name a new folder, or move the old one away"
-        )
+        raise DataError("is there already", str(out), "name a new folder, or move the old one away")
 
 
 def _folder_aside(out: Path) -> Path:
@@ -274,9 +272,7 @@ def _next_full_line(text: str, last: int) -> int:
 def _mend_row(fault: str) -> str:
     "Say how to mend a row, by what the reader of tables says of it."
     if "limit" in fault:
-        return (
-            "a field is too long (give long texts as JSONL), or a quote is not closed"
-        )
+        return "a field is too long (give long texts as JSONL), or a quote is not closed"
     return 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
 
 # %% ../../nbs/core/03_files.ipynb #0b5b79b1
@@ -443,9 +439,7 @@ def _refuse_bombs(text: str, depth: int = 50):
 
     level = 0
     for e in yaml.parse(text, Loader=_safe_loader()):
-        level += isinstance(e, yaml.CollectionStartEvent) - isinstance(
-            e, yaml.CollectionEndEvent
-        )
+        level += isinstance(e, yaml.CollectionStartEvent) - isinstance(e, yaml.CollectionEndEvent)
         _check_event(e, level, depth)
 
 # %% ../../nbs/core/03_files.ipynb #6eb48edd
@@ -456,9 +450,7 @@ _YAML = 250_000
 def _check_length(text: str, path: str | Path):
     "Refuse a text that takes too long to parse."
     if len(text) > _YAML:
-        raise FormatError(
-            f"has {len(text):,} characters, at most {_YAML:,} are read", str(path)
-        )
+        raise FormatError(f"has {len(text):,} characters, at most {_YAML:,} are read", str(path))
 
 
 def _yaml_text(path: str | Path) -> str:
@@ -582,9 +574,7 @@ def _archive_fault(path: Path) -> Iterator[None]:
     try:
         yield
     except _faults_of_archives() as e:
-        raise FormatError(
-            f"cannot be unpacked ({e})", str(path), "get it again"
-        ) from None
+        raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
 
 # %% ../../nbs/core/03_files.ipynb #3cbf8d0e
 def _check_member(name: str, plain: bool, archive: str):
@@ -597,9 +587,7 @@ def _check_member(name: str, plain: bool, archive: str):
         )
 
 # %% ../../nbs/core/03_files.ipynb #bb8f88bf
-def unpack(
-    path: str | Path, into: str | Path, limit: int = 2_000_000_000
-) -> list[Path]:
+def unpack(path: str | Path, into: str | Path, limit: int = 2_000_000_000) -> list[Path]:
     "Unpack the plain files of a zip or tar archive below a folder: `limit` bytes in all at most."
     into, made = Path(into), []
     with _archive_fault(Path(path)):

@@ -108,14 +108,7 @@ COLUMNS = {
     "B-coref": "b_coref",
     "URL": "url",
 }
-_FLAGS = {
-    "TRUE": True,
-    "True": True,
-    "1": True,
-    "FALSE": False,
-    "False": False,
-    "0": False,
-}
+_FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False, "0": False}
 
 # %% ../../nbs/core/07_gap.ipynb #8e30e3fd
 def _number(cell: str, at: str) -> int:
@@ -296,9 +289,7 @@ def _gap_document(row: GapRow) -> Document:
     "Make the document of a row."
     if not row.text:
         raise DataError(
-            "has no text",
-            f"row {row.id!r}, field Text",
-            "take it from the gold table, by ID",
+            "has no text", f"row {row.id!r}, field Text", "take it from the gold table, by ID"
         )
     tokens = _token_chars(row.text, _edges(row))
     clusters, names = _gap_clusters(row, _spans(row, tokens))

@@ -48,9 +48,7 @@ def _own_copy(path: str, setting: str) -> Path:
     "Return the file that a setting names."
     if not Path(path).is_file():
         raise CallError(
-            "no such file",
-            f"setting {setting}, {path}",
-            "name a file, or leave it empty",
+            "no such file", f"setting {setting}, {path}", "name a file, or leave it empty"
         )
     return Path(path)
 
@@ -102,11 +100,7 @@ def _downloaded(f: HubFile, s: Settings) -> bytes:
     hub.utils.logging.set_verbosity_error()  # it would report each of its retries
     return Path(
         hub.hf_hub_download(
-            f.repo,
-            f.path,
-            repo_type="dataset",
-            revision=_revision(hub, f),
-            cache_dir=_downloads(s),
+            f.repo, f.path, repo_type="dataset", revision=_revision(hub, f), cache_dir=_downloads(s)
         )
     ).read_bytes()
 
@@ -115,9 +109,7 @@ def _check_online(s: Settings, name: str, own: str):
     "Refuse to download where that is off."
     if s.offline:
         raise DataError(
-            "is not here, and downloads are off",
-            name,
-            f"set REFNB_OFFLINE=false, or {own}",
+            "is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}"
         )
 
 

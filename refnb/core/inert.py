@@ -19,16 +19,9 @@ def inert(text: str, keep: str = "") -> str:
         return text
 
     def harmless(c: str) -> bool:
-        return (
-            c.isprintable()
-            or c in keep
-            or c in _JOINERS
-            or unicodedata.category(c) == "Zs"
-        )
+        return c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
 
-    return "".join(
-        c if harmless(c) else c.encode("unicode_escape").decode() for c in text
-    )
+    return "".join(c if harmless(c) else c.encode("unicode_escape").decode() for c in text)
 
 # %% ../../nbs/core/17_inert.ipynb #a1770009
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "\\": "&#92;"}

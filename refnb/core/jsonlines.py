@@ -156,13 +156,9 @@ def _flat(record: _Line) -> Clusters:
     def span(s: int, first: int, end: int) -> Span:
         if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]:
             return Span(starts[s] + first, starts[s] + end - 1)
-        raise ValueError(
-            f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences"
-        )
+        raise ValueError(f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences")
 
-    return map_members(
-        lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions)
-    )
+    return map_members(lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions))
 
 # %% ../../nbs/core/05_jsonlines.ipynb #4f075879
 def _of_characters(characters: list | dict | None) -> Clusters | None:
@@ -231,9 +227,7 @@ def _word(pieces: list[str], mark: str) -> str:
 def _mark(pieces: Iterable[str]) -> str:
     "Find the mark that a vocabulary uses."
     pieces = list(pieces)
-    return max(
-        ("##", "▁", "Ġ"), key=lambda mark: sum(p.startswith(mark) for p in pieces)
-    )
+    return max(("##", "▁", "Ġ"), key=lambda mark: sum(p.startswith(mark) for p in pieces))
 
 # %% ../../nbs/core/05_jsonlines.ipynb #8403cca4
 def _check_words(size: int, pieces: int, at: str):
@@ -281,9 +275,7 @@ class _Pieces:
         "Return a map from pieces, with one value for each and none that falls."
         values = getattr(self.record, field)
         _check_number(values, len(self.pieces), at_line(where, n, field))
-        plain_values = [
-            v for v, special in zip(values, self.special, strict=True) if not special
-        ]
+        plain_values = [v for v, special in zip(values, self.special, strict=True) if not special]
         if any(map(gt, [0, *plain_values], plain_values)):
             raise FormatError("the values fall", at_line(where, n, field))
         return values
@@ -371,9 +363,7 @@ def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
     return "begins or ends inside a word" if _cuts_word(p, s) else ""
 
 # %% ../../nbs/core/05_jsonlines.ipynb #cd997c38
-def _in_words(
-    p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int
-) -> Clusters:
+def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
     "Convert clusters of pieces to clusters of words."
     for i, c in enumerate(clusters):
         for s in c:
@@ -448,9 +438,7 @@ def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clu
         raise FormatError("is missing", at("doc_key"))
     if clusters is None:
         raise FormatError(
-            "is missing",
-            at("clusters"),
-            "a document without mentions has an empty list",
+            "is missing", at("clusters"), "a document without mentions has an empty list"
         )
     return key, clusters
 
@@ -458,9 +446,7 @@ def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clu
 def _check_counts_words(indices: str, at: str):
     "Refuse to count pieces where a line has none."
     if indices == "subtokens":
-        raise FormatError(
-            "is missing", at, 'say indices="auto" if the sentences hold words'
-        )
+        raise FormatError("is missing", at, 'say indices="auto" if the sentences hold words')
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
 def _text_and_clusters(
@@ -477,9 +463,7 @@ def _text_and_clusters(
     return sentences, _in_words(p, clusters, indices == "subtokens", where, n)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #2684d23c
-def _speakers_of(
-    record: _Line, sentences: int, at: Callable[[str], str]
-) -> tuple[str, ...]:
+def _speakers_of(record: _Line, sentences: int, at: Callable[[str], str]) -> tuple[str, ...]:
     "Return the speakers of a line whose sentences hold words, one for each sentence."
     speakers = _speakers(record.speakers) if record.subtoken_map is None else ()
     if speakers and len(speakers) != sentences:
@@ -503,9 +487,7 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     size = sum(map(len, sentences)) if sentences else LONGEST
     meta = _meta_of(record)
     speakers = _speakers_of(record, len(sentences), at)
-    make = lambda: Document(
-        key, sentences, clusters, names, meta=meta, speakers=speakers
-    )
+    make = lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
     return _checked(make, clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
@@ -514,11 +496,7 @@ _Lines = list[tuple[int, bytes]]  # with their numbers
 
 def _is_spread(lines: _Lines) -> bool:
     "Tell whether one object takes all lines: the first opens it without closing it, and the second opens no other."
-    return (
-        len(lines) > 1
-        and lines[0][1].strip()[-1:] != b"}"
-        and not lines[1][1].startswith(b"{")
-    )
+    return len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{")
 
 # %% ../../nbs/core/05_jsonlines.ipynb #d3e46f0d
 def _full_lines(data: bytes) -> _Lines:
@@ -560,9 +538,7 @@ def _listed(data: bytes, where: str) -> Document:
 def _check_indices(indices: str):
     "Refuse an unknown way to count."
     if indices not in (known := ("auto", "subtokens", "words")):
-        raise CallError(
-            f"indices={indices!r} is not known", do=nearest(str(indices), known)
-        )
+        raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
 
 
 def _check_key(key: str, lines: dict[str, int], at: str):
@@ -572,9 +548,7 @@ def _check_key(key: str, lines: dict[str, int], at: str):
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e1be1955
 def parse_jsonlines(
-    data: bytes,
-    where: str = "",
-    indices: Literal["auto", "subtokens", "words"] = "auto",
+    data: bytes, where: str = "", indices: Literal["auto", "subtokens", "words"] = "auto"
 ) -> list[Document]:
     """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.
     `indices` says what clusters count where sentences hold word pieces."""
@@ -593,9 +567,7 @@ def parse_jsonlines(
 # %% ../../nbs/core/05_jsonlines.ipynb #2180006f
 def _characters(d: Document) -> list[dict[str, Any]]:
     "List the names of the clusters, each with its mentions."
-    return [
-        {"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)
-    ]
+    return [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #f8cf0c1d
 def _fields(d: Document) -> dict[str, Any]:
@@ -633,6 +605,4 @@ def _ready(docs: Iterable[Document]) -> list[Document]:
 # %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
 def jsonlines_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as JSON lines, in words: one object per line."
-    return "".join(
-        msgspec.json.encode(_fields(d)).decode() + "\n" for d in _ready(docs)
-    )
+    return "".join(msgspec.json.encode(_fields(d)).decode() + "\n" for d in _ready(docs))

@@ -25,21 +25,13 @@ def page_policy(**inside: str) -> str:
     "Return a policy that forbids a page to load or send anything; it allows only these texts of `style` and `script`."
     own = [f"{kind}-src {_hash_source(text)}" for kind, text in inside.items()]
     return "; ".join(
-        [
-            "default-src 'none'",
-            *own,
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
+        ["default-src 'none'", *own, "img-src data:", "base-uri 'none'", "form-action 'none'"]
     )
 
 # %% ../../nbs/core/10_pages.ipynb #d7fb8862
 def page_data(data: Any) -> str:
     "Write the data of a page's script as JSON: in ASCII, without `<`, so that no text can end the script."
-    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace(
-        "<", "\\u003c"
-    )
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 # %% ../../nbs/core/10_pages.ipynb #aad601f0
 def _carried(name: str) -> str:

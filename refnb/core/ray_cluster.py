@@ -47,11 +47,7 @@ def _set_defaults():
 def _use_token():
     "Let Ray send its token, where there is one."
     token = Path.home() / ".ray" / "auth_token"
-    if (
-        os.environ.get("RAY_AUTH_TOKEN")
-        or os.environ.get("RAY_AUTH_TOKEN_PATH")
-        or token.is_file()
-    ):
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or token.is_file():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #c6a6f8d4

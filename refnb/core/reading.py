@@ -35,14 +35,14 @@ from refnb.core.standoff import (
 # a comment of no format's own
 HASH_LINE = rb"#(?!begin document| ?(global|newdoc|newpar|sent_id|text)\b)"
 CORENLP = rb'\{(\s*"doc\w*"\s*:\s*"[^"]*"\s*,)*\s*"sentences"\s*:\s*\[\s*\{'
-CONLLU = rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b|\d+\t([^\t]*\t){8}[^\t]*$"
+CONLLU = (
+    rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b|\d+\t([^\t]*\t){8}[^\t]*$"
+)
 
 # %% ../../nbs/core/09_reading.ipynb #cb6c9fee
 def _is_brat(head: bytes) -> bool:
     "Tell whether a line of brat's comes before any line of another form."
-    found = re.search(
-        rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M
-    )
+    found = re.search(rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M)
     return found is not None and len(found[0]) > 1
 
 
@@ -166,9 +166,7 @@ def _mmax_name(path: Path) -> str:
     name = _bare(path).rpartition("_level")[0].rpartition("_")[0]
     if not name:
         raise DataError(
-            "is not called NAME_LEVEL_level.xml",
-            str(path),
-            "give the markables of coreference",
+            "is not called NAME_LEVEL_level.xml", str(path), "give the markables of coreference"
         )
     return name
 
@@ -271,9 +269,7 @@ def _ending(path: Path) -> str:
 def _check_writable(form: str, path: str | Path):
     "Refuse a format that is not written."
     if form not in _WRITERS:
-        raise CallError(
-            f"no format is written as .{form}", str(path), nearest(form, _WRITERS)
-        )
+        raise CallError(f"no format is written as .{form}", str(path), nearest(form, _WRITERS))
 
 # %% ../../nbs/core/09_reading.ipynb #603348cc
 def write_documents(
@@ -318,9 +314,7 @@ def _inside(folder: Path) -> list[Document]:
     files = _files_in(folder)
     if not files:
         raise DataError(
-            "holds no files of documents",
-            str(folder),
-            f"endings are {', '.join(sorted(_ENDINGS))}",
+            "holds no files of documents", str(folder), f"endings are {', '.join(sorted(_ENDINGS))}"
         )
     return list(chain.from_iterable(map(read_documents, files)))
 

@@ -36,14 +36,7 @@ from refnb.core.types import (
 )
 from .documents import Clusters, Document, tidy
 from .settings import Settings, packaged
-from refnb.core.files import (
-    alone,
-    disk_fault,
-    make_folder,
-    read_bytes,
-    sync_folder,
-    write_atomic,
-)
+from .files import alone, disk_fault, make_folder, read_bytes, sync_folder, write_atomic
 
 # %% ../../nbs/core/15_runs.ipynb #e603f900
 SCHEMA = 1
@@ -88,9 +81,7 @@ def _hash_lines(records: Iterable) -> str:
 # %% ../../nbs/core/15_runs.ipynb #851f86fc
 def questions_id(questions: Iterable[Question]) -> str:
     "Hash the questions of a task and their right answers, in order: 16 hex digits."
-    return _hash_lines(
-        (q.id, q.doc_key, q.text, q.chars, q.options, q.right) for q in questions
-    )
+    return _hash_lines((q.id, q.doc_key, q.text, q.chars, q.options, q.right) for q in questions)
 
 # %% ../../nbs/core/15_runs.ipynb #a75c07c5
 TAIL = len(b',"crc":"01234567"}')
@@ -281,19 +272,14 @@ def _one_each(records: dict) -> dict:
     "Reduce samples to one record for each id."
     if not any(map(_sample_of, records.values())):
         return records
-    return {
-        i: rs[0] if len(rs) == 1 else majority(rs)
-        for i, rs in _by_question(records).items()
-    }
+    return {i: rs[0] if len(rs) == 1 else majority(rs) for i, rs in _by_question(records).items()}
 
 # %% ../../nbs/core/15_runs.ipynb #1dd81008
 def _check_once(keys: list[str], task: str):
     "Refuse questions that appear twice."
     twice = {key for key, n in Counter(keys).items() if n > 1}
     if twice:
-        raise DataError(
-            f"{len(twice)} questions appear twice, one is {min(twice)}", task
-        )
+        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", task)
 
 
 def _check_answered(keys: list[str], found: dict, folder: Path):
@@ -322,8 +308,7 @@ def _check_asked(keys: list[str], found: dict, folder: Path):
     extra = found.keys() - set(keys)
     if extra:
         raise DataError(
-            f"{len(extra)} answers belong to no question, one is {min(extra)}",
-            str(folder),
+            f"{len(extra)} answers belong to no question, one is {min(extra)}", str(folder)
         )
 
 # %% ../../nbs/core/15_runs.ipynb #c61f7bf6
@@ -359,10 +344,7 @@ class Run:
     @property
     def questions_path(self) -> Path:
         # beside all runs on them; only where they are no known task's
-        return (
-            self.folder.parents[safe_path(self.info.system).count("/") + 1]
-            / "questions.jsonl"
-        )
+        return self.folder.parents[safe_path(self.info.system).count("/") + 1] / "questions.jsonl"
 
     def taken(self) -> dict:
         "Read good records by key, every sample, from the journal and all shards; change nothing on disk."
@@ -388,9 +370,7 @@ class Run:
         "Return the records of a sealed run, checked against its seal."
         if not self.sealed:
             raise DataError(
-                "the run is not complete",
-                str(self.folder),
-                "start it again to continue",
+                "the run is not complete", str(self.folder), "start it again to continue"
             )
         _check_unchanged(self.folder / "seal.json", self.journal)
         return read_journal(self.journal, self.kind).records
@@ -411,12 +391,8 @@ class Run:
     def writing(self, shard: str = "", batch: int = 64) -> "Iterator[Writer]":
         """Write to the run: mends the journal, holds the lock, flushes at the end whatever happens.
         `shard` is a name, where several processes write one run; `batch` is records per sync."""
-        path = (
-            self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
-        )
-        with alone(
-            Path(f"{path}.lock"), "another process is writing this run", str(path)
-        ):
+        path = self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
+        with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.sealed:
                 self._unseal_if_damaged()
             _repaired(path, self.kind)
@@ -436,9 +412,7 @@ class Run:
         except (DataError, FormatError):
             (self.folder / "seal.json").unlink()
 
-    def _check_complete(
-        self, keys: list[str], found: dict, allow_missing: bool, failures: int
-    ):
+    def _check_complete(self, keys: list[str], found: dict, allow_missing: bool, failures: int):
         "Refuse records that appear twice, lack an answer or failed, and answers to no question."
         _check_once(keys, self.info.task)
         if not allow_missing:
@@ -492,16 +466,12 @@ def _read_json(path: Path, kind: type):
         return msgspec.json.decode(data, type=kind)
     except _DAMAGE as e:
         raise FormatError(
-            str(e),
-            str(path),
-            "it is damaged; move the folder away and start the run anew",
+            str(e), str(path), "it is damaged; move the folder away and start the run anew"
         ) from None
 
 # %% ../../nbs/core/15_runs.ipynb #58b6512f
 def _write_json(path: Path, record):
-    write_atomic(
-        path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
-    )
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
 # %% ../../nbs/core/15_runs.ipynb #955d22b6
 def _kind_of(folder: Path) -> type:
@@ -534,9 +504,7 @@ def load_run(
     "Open an existing run."
     folder = Path(folder)
     _check_is_run(folder)
-    return Run(
-        folder, _read_json(folder / "run.json", RunInfo), kind or _kind_of(folder)
-    )
+    return Run(folder, _read_json(folder / "run.json", RunInfo), kind or _kind_of(folder))
 
 # %% ../../nbs/core/15_runs.ipynb #3dfbb413
 def _run_folder(runs: Path, info: RunInfo) -> Path:
@@ -577,9 +545,7 @@ def _check_named(run: Run):
         )
 
 # %% ../../nbs/core/15_runs.ipynb #62b14c63
-def open_run(
-    info: RunInfo, runs: str | Path, kind: type = Answer, old: str = ""
-) -> Run:
+def open_run(info: RunInfo, runs: str | Path, kind: type = Answer, old: str = "") -> Run:
     """Begin a run in the folder of all runs, or continue the same one. `kind` is the type of the journal's records,
     `old` the name that such runs had before names had all settings."""
     folder = _run_folder(Path(runs), info)
@@ -659,11 +625,7 @@ class Writer:
 
 # %% ../../nbs/core/15_runs.ipynb #0da30ab8
 # name in a seal -> field of a usage
-_TOKENS = {
-    "read": "tokens_in",
-    "written": "tokens_out",
-    "reasoning": "tokens_reasoning",
-}
+_TOKENS = {"read": "tokens_in", "written": "tokens_out", "reasoning": "tokens_reasoning"}
 
 
 def _tokens_of(used: list[Usage]) -> dict[str, int]:
@@ -742,9 +704,7 @@ def _places(keys: Iterable[str]) -> tuple[list[str], list[int]]:
     return list(place), places
 
 # %% ../../nbs/core/15_runs.ipynb #a37df669
-def card_of(
-    task: str, questions: list[Question], data: dict[str, str] | None = None
-) -> Card:
+def card_of(task: str, questions: list[Question], data: dict[str, str] | None = None) -> Card:
     """Make the card of a task, without text, from all its questions, in order; `data` maps upstream files to their blob
     ids."""
     ids, keys, options = [], [], []
@@ -754,14 +714,7 @@ def card_of(
         options.append(len(q.options))
     docs, doc = _places(keys)
     return Card(
-        task,
-        questions_id(questions),
-        ids,
-        docs,
-        doc,
-        options,
-        meta_columns(questions),
-        data or {},
+        task, questions_id(questions), ids, docs, doc, options, meta_columns(questions), data or {}
     )
 
 # %% ../../nbs/core/15_runs.ipynb #ae22631b
@@ -791,21 +744,12 @@ def clusters_id(d: Document) -> str:
     return hashlib.sha256(msgspec.json.encode(tidy(d.clusters))).hexdigest()[:16]
 
 # %% ../../nbs/core/15_runs.ipynb #cc1cd0da
-def card_of_documents(
-    task: str, docs: list[Document], data: dict[str, str] | None = None
-) -> Card:
+def card_of_documents(task: str, docs: list[Document], data: dict[str, str] | None = None) -> Card:
     """Make the card of a task, without text, from all its documents, in order; `data` maps upstream files to their blob
     ids."""
     n, keys, sizes = len(docs), [d.doc_key for d in docs], [d.size for d in docs]
     return Card(
-        task,
-        documents_id(docs),
-        keys,
-        keys,
-        list(range(n)),
-        [0] * n,
-        {"tokens": sizes},
-        data or {},
+        task, documents_id(docs), keys, keys, list(range(n)), [0] * n, {"tokens": sizes}, data or {}
     )
 
 # %% ../../nbs/core/15_runs.ipynb #1dcca4d7
@@ -910,9 +854,7 @@ def _same_but_version(path: Path, new: Summary) -> bool:
     return renewed == new.changed(cost=old.cost or new.cost)
 
 # %% ../../nbs/core/15_runs.ipynb #f5e1e595
-def _credit_or_reason(
-    answers: dict, credit: dict[str, float]
-) -> dict[str, float | str]:
+def _credit_or_reason(answers: dict, credit: dict[str, float]) -> dict[str, float | str]:
     "Give each answer its credit, or the reason why nothing was chosen."
     return {i: getattr(a, "reason", None) or credit[i] for i, a in answers.items()}
 
@@ -939,9 +881,7 @@ def write_summary(
     path = _summary_path(reports, info)
     seal = _read_json(run.folder / "seal.json", Seal)
     short = info.changed(prompt=prompt_hash(info.prompt))
-    new = _packed(
-        Summary(short, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {})
-    )
+    new = _packed(Summary(short, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {}))
     if not _same_but_version(path, new):
         _write_json(path, new)
     return path
@@ -982,10 +922,7 @@ def note_texts(task: str, texts: str, reports: str | Path) -> Path:
 # %% ../../nbs/core/15_runs.ipynb #9264d32d
 def _same_questions(a: Card, b: Card) -> bool:
     "Tell whether two tasks differ only in their questions' texts."
-    return all(
-        getattr(a, f) == getattr(b, f)
-        for f in ("ids", "docs", "doc", "options", "fields")
-    )
+    return all(getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields"))
 
 # %% ../../nbs/core/15_runs.ipynb #09857252
 def _without_common(card: Card, like: str, first: Card) -> Card:
@@ -1022,9 +959,7 @@ def _with_likeness(card: Card, like: dict[str, str], path: Path) -> Card:
     [(task, questions)] = like.items()
     other = _card_path(_reports_of(card.task, path), task)
     if not other.exists():
-        raise DataError(
-            f"is like {task}, which has no card", str(path), "make it again: refnb run"
-        )
+        raise DataError(f"is like {task}, which has no card", str(path), "make it again: refnb run")
     first = _read_json(other, Card)
     if first.questions != questions or first.like:
         raise DataError(

@@ -93,9 +93,7 @@ def _value(key: str, given: Any, where: str, base: Path) -> Any:
             return _absolute(given, base)
         value = msgspec.convert(given, Settings.__annotations__[key], strict=False)
     except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
-        raise CallError(
-            f"{given!r} is not {_expected(key)}", f"{where}, {key}"
-        ) from None
+        raise CallError(f"{given!r} is not {_expected(key)}", f"{where}, {key}") from None
     _check_least(key, value, given, where)
     return value
 
@@ -103,9 +101,7 @@ def _value(key: str, given: Any, where: str, base: Path) -> Any:
 def _check(key: str, where: str):
     "Check that there is such a setting."
     if key not in Settings.__annotations__:
-        raise CallError(
-            f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__)
-        )
+        raise CallError(f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__))
 
 # %% ../../nbs/core/02_settings.ipynb #708865f6
 def _text(path: Path) -> str:
@@ -114,9 +110,7 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as e:
         raise CallError(
-            (e.strerror or str(e)).lower(),
-            str(path),
-            "make it readable, or move it away",
+            (e.strerror or str(e)).lower(), str(path), "make it readable, or move it away"
         ) from None
 
 # %% ../../nbs/core/02_settings.ipynb #473c01d2
@@ -128,9 +122,7 @@ _LONG = 100_000
 def _check_length(text: str, name: str):
     "Refuse a file that is too long for settings."
     if len(text) > _LONG:
-        raise CallError(
-            f"has more than {_LONG:,} characters", name, "is it a settings.ini?"
-        )
+        raise CallError(f"has more than {_LONG:,} characters", name, "is it a settings.ini?")
 
 # %% ../../nbs/core/02_settings.ipynb #dcd45d0b
 def _parsed(text: str, name: str) -> configparser.ConfigParser:
@@ -168,8 +160,7 @@ def _raw_section(text: str, name: str) -> dict[str, str]:
 def _section(path: Path, base: Path) -> dict:
     "Read the [refnb] section of one settings.ini, typed."
     return {
-        k: _value(k, v, path.name, base)
-        for k, v in _raw_section(_text(path), path.name).items()
+        k: _value(k, v, path.name, base) for k, v in _raw_section(_text(path), path.name).items()
     }
 
 # %% ../../nbs/core/02_settings.ipynb #641c6b76
@@ -228,9 +219,7 @@ def load_settings(
     "Read the packaged defaults, then the nearest settings.ini, then REFNB_* variables, then the call's own values."
     env, start = os.environ if env is None else env, Path(start).resolve()
     values = (
-        _section(packaged("settings.ini"), start)
-        | _from_file(start)
-        | _from_variables(env, start)
+        _section(packaged("settings.ini"), start) | _from_file(start) | _from_variables(env, start)
     )
     _check_all(over, "settings")
     for key, value in over.items():

@@ -13,15 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import (
-    accumulate,
-    chain,
-    compress,
-    filterfalse,
-    groupby,
-    pairwise,
-    repeat,
-)
+from itertools import accumulate, chain, compress, filterfalse, groupby, pairwise, repeat
 from operator import attrgetter, itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
@@ -137,9 +129,7 @@ class _Place:
         a, i, b, j = map(_number, cells, repeat(at))
         span = Span(self.index(a, i, at), self.index(b, j, at))
         if span.end < span.start:
-            raise FormatError(
-                f"the mention {' '.join(cells)} ends before it starts", at
-            )
+            raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
         return span
 
 # %% ../../nbs/core/08_standoff.ipynb #a2e0d8bb
@@ -152,9 +142,7 @@ def _check_exact(there: str, given: str, at: str):
     "Refuse a mention whose words are not those of the text, letter by letter."
     if there != given:
         raise FormatError(
-            f"the text has {there!r} there, not {given!r}",
-            at,
-            "does the text belong to it?",
+            f"the text has {there!r} there, not {given!r}", at, "does the text belong to it?"
         )
 
 # %% ../../nbs/core/08_standoff.ipynb #f26134b0
@@ -274,9 +262,7 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
 def _sentences(txt: bytes, where: str) -> _Texts:
     "Read a sentence per line; of empty lines there may be a million."
     text = _text(txt, where)
-    out: list[tuple[str, ...]] = [()] * (
-        text.count("\n") + bool(text and text[-1] != "\n")
-    )
+    out: list[tuple[str, ...]] = [()] * (text.count("\n") + bool(text and text[-1] != "\n"))
     n = last = 0
     for line in re.finditer(r"[^\n]+", text):
         n += text.count("\n", last, line.start())
@@ -295,9 +281,7 @@ def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Docu
 def _check_alike(a: _Mention, b: _Mention, where: str):
     "Refuse two mentions at one place that differ in their labels."
     if a != b:
-        raise FormatError(
-            f"two mentions at {list(a.span)} have different labels", where
-        )
+        raise FormatError(f"two mentions at {list(a.span)} have different labels", where)
 
 # %% ../../nbs/core/08_standoff.ipynb #7e142819
 def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]:
@@ -346,9 +330,7 @@ def _header(lines: list[str], needed: Iterable[str], where: str) -> list[str]:
     return names
 
 # %% ../../nbs/core/08_standoff.ipynb #de79199d
-def _table(
-    data: bytes, needed: Iterable[str], where: str
-) -> Iterator[tuple[int, dict[str, str]]]:
+def _table(data: bytes, needed: Iterable[str], where: str) -> Iterator[tuple[int, dict[str, str]]]:
     "Read the rows of a table with a header, as dictionaries."
     lines = _lines(data, where)
     names = _header(lines, needed, where)
@@ -357,9 +339,7 @@ def _table(
             continue
         cells = line.split("\t")
         if len(cells) != len(names):
-            raise FormatError(
-                f"{len(cells)} columns instead of {len(names)}", at_line(where, n)
-            )
+            raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n))
         yield n, dict(zip(names, cells))
 
 # %% ../../nbs/core/08_standoff.ipynb #bd172888
@@ -368,20 +348,13 @@ def _book(tokens: bytes, where: str) -> _Texts:
     out: list[list[str]] = []
     last: tuple[str | None, str] | None = None
     size = 0
-    for n, row in _table(
-        tokens, ("sentence_ID", "token_ID_within_document", "word"), where
-    ):
+    for n, row in _table(tokens, ("sentence_ID", "token_ID_within_document", "word"), where):
         if (
-            _number(
-                row["token_ID_within_document"],
-                at_line(where, n, "token_ID_within_document"),
-            )
+            _number(row["token_ID_within_document"], at_line(where, n, "token_ID_within_document"))
             != size
         ):
             raise FormatError(
-                f"token {size} should be here",
-                at_line(where, n),
-                "a line may be missing",
+                f"token {size} should be here", at_line(where, n), "a line may be missing"
             )
         if not row["word"]:
             raise FormatError("is empty", at_line(where, n, "word"))
@@ -395,9 +368,7 @@ def _book(tokens: bytes, where: str) -> _Texts:
 def _check_inside(span: Span, size: int, at: str):
     "Refuse a span that ends behind the text."
     if span.end >= size:
-        raise FormatError(
-            f"span {list(span)} lies outside the text of {size} tokens", at
-        )
+        raise FormatError(f"span {list(span)} lies outside the text of {size} tokens", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #cd1ee9c2
 def _check_words(span: Span, text: str, words: list[str], where: str, n: int):
@@ -412,9 +383,7 @@ def _check_words(span: Span, text: str, words: list[str], where: str, n: int):
         )
 
 # %% ../../nbs/core/08_standoff.ipynb #b112dc0e
-def _entity(
-    row: dict[str, str], words: list[str] | None, where: str, n: int
-) -> _Mention:
+def _entity(row: dict[str, str], words: list[str] | None, where: str, n: int) -> _Mention:
     "Read a mention from its row; `words` are those of the book, if they are known."
     start = _number(row["start_token"], at_line(where, n, "start_token"))
     span = Span(start, _number(row["end_token"], at_line(where, n, "end_token")))
@@ -425,14 +394,10 @@ def _entity(
     return _Mention(span, row["cat"], row["prop"])
 
 # %% ../../nbs/core/08_standoff.ipynb #c7aa7f67
-def parse_booknlp(
-    entities: bytes, tokens: bytes | None, doc_key: str, where: str = ""
-) -> Document:
+def parse_booknlp(entities: bytes, tokens: bytes | None, doc_key: str, where: str = "") -> Document:
     """Read a document with the labels `type` and `kind` from BookNLP's .entities file and, if there is one, .tokens.
     `where` is the name of the .entities file, for errors."""
-    sentences = (
-        () if tokens is None else _book(tokens, _beside(where, ".entities", ".tokens"))
-    )
+    sentences = () if tokens is None else _book(tokens, _beside(where, ".entities", ".tokens"))
     clusters = defaultdict(list)
     words = None if tokens is None else list(chain.from_iterable(sentences))
     for n, row in _table(entities, ENTITIES, where):
@@ -482,15 +447,11 @@ def _check_same_text(there: str, given: str, at: str):
         raise FormatError(f"the text has {there!r} there, not {given!r}", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #81cf917c
-def _sentence_of(
-    m: _NlpMention, sentences: list[_NlpSentence], at: str
-) -> _NlpSentence:
+def _sentence_of(m: _NlpMention, sentences: list[_NlpSentence], at: str) -> _NlpSentence:
     "Find the sentence of a mention."
     if not 1 <= m.sentNum <= len(sentences):
         raise FormatError(
-            f"there is no sentence {m.sentNum} of {len(sentences)}",
-            at,
-            "sentences count from 1",
+            f"there is no sentence {m.sentNum} of {len(sentences)}", at, "sentences count from 1"
         )
     return sentences[m.sentNum - 1]
 
@@ -520,9 +481,7 @@ def _nlp_mention(
     # the index of a token that is counted as 0 in its sentence
     before = starts[m.sentNum - 1] - 1
     return _Mention(
-        Span(before + m.startIndex, before + m.endIndex - 1),
-        "",
-        _KINDS.get(m.type, m.type),
+        Span(before + m.startIndex, before + m.endIndex - 1), "", _KINDS.get(m.type, m.type)
     )
 
 # %% ../../nbs/core/08_standoff.ipynb #78f9893e
@@ -553,10 +512,7 @@ def _nlp_clusters(got: _NlpFile, where: str) -> Iterator[tuple[str, list[_Mentio
     starts = list(accumulate((len(s.tokens) for s in got.sentences), initial=0))
     for id, mentions in got.corefs.items():
         place = partial(
-            _nlp_mention,
-            sentences=got.sentences,
-            starts=starts,
-            at=f"{where}, chain {id}",
+            _nlp_mention, sentences=got.sentences, starts=starts, at=f"{where}, chain {id}"
         )
         if mentions:
             yield "", list(map(place, mentions))
@@ -577,9 +533,7 @@ def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
 # %% ../../nbs/core/08_standoff.ipynb #c15caae3
 def _key_of(title: str, where: str) -> str:
     "Find the key of a document: its title in the file, or the name of the file."
-    name = title or re.sub(
-        r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1]
-    )
+    name = title or re.sub(r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1])
     return name.removesuffix(".txt")
 
 # %% ../../nbs/core/08_standoff.ipynb #e36493d4
@@ -602,16 +556,12 @@ class _Words:
         "Find the character at an offset."
         if not 0 <= offset <= len(self.text) + len(self.wide):
             raise FormatError(
-                f"offset {offset} is outside of the text",
-                where,
-                "does the text belong to it?",
+                f"offset {offset} is outside of the text", where, "does the text belong to it?"
             )
         before = bisect_left(self.wide, offset)
         if before and self.wide[before - 1] == offset - 1:
             raise FormatError(
-                f"offset {offset} cuts a character in half",
-                where,
-                "it should count UTF-16 units",
+                f"offset {offset} cuts a character in half", where, "it should count UTF-16 units"
             )
         return offset - before
 
@@ -737,15 +687,11 @@ def _check_kinds(chosen: set[str], kinds: set[str], where: str):
     "Refuse relations that the file does not have."
     if kinds and (unknown := chosen - kinds):
         raise CallError(
-            f"there are no relations {min(unknown)!r}",
-            where,
-            nearest(min(unknown), kinds),
+            f"there are no relations {min(unknown)!r}", where, nearest(min(unknown), kinds)
         )
 
 # %% ../../nbs/core/08_standoff.ipynb #473219e9
-def _coreference(
-    found: list[_Relation], wanted: Iterable[str], w: _Words
-) -> list[tuple[str, str]]:
+def _coreference(found: list[_Relation], wanted: Iterable[str], w: _Words) -> list[tuple[str, str]]:
     "List the pairs of mentions whose relation is coreference; note the others."
     kinds, pairs = set(map(itemgetter(0), found)), []
     chosen = _meant(kinds, wanted)
@@ -763,19 +709,14 @@ _TEXT_BOUND = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 
 def _parts(offsets: str, w: _Words, at: str) -> _Chars:
     "Read the places of a mention's parts: `36 39;40 43`."
-    return [
-        w.place(int(begin), int(end), at)
-        for begin, end in re.findall(r"(\d+) (\d+)", offsets)
-    ]
+    return [w.place(int(begin), int(end), at) for begin, end in re.findall(r"(\d+) (\d+)", offsets)]
 
 # %% ../../nbs/core/08_standoff.ipynb #53614f54
 def _type_and_offsets(f: list[str], at: str) -> re.Match[str]:
     "Split the second column of a mention's line."
     if len(f) < 3 or not (m := _TEXT_BOUND.fullmatch(f[1])):
         raise FormatError(
-            "is not a mention",
-            at,
-            "known: T1, a tab, type, begin, end, a tab, its words",
+            "is not a mention", at, "known: T1, a tab, type, begin, end, a tab, its words"
         )
     return m
 
@@ -816,8 +757,7 @@ def _equals(f: list[str], marks: Mapping[str, _Mark], at: str) -> list[_Relation
         if i not in marks and i[:1] != "E":
             raise FormatError(f"{kind} of a mention {i!r} that is not here", at)
     return [
-        (kind if {a, b} <= marks.keys() else f"{kind} of events", a, b)
-        for a, b in pairwise(ids)
+        (kind if {a, b} <= marks.keys() else f"{kind} of events", a, b) for a, b in pairwise(ids)
     ]
 
 # %% ../../nbs/core/08_standoff.ipynb #bbb33fe1
@@ -829,9 +769,7 @@ def _brat_columns(line: str, at: str) -> list[str]:
     return f
 
 # %% ../../nbs/core/08_standoff.ipynb #51c64625
-def _brat_marks(
-    lines: Iterable[str], w: _Words, where: str
-) -> tuple[dict[str, _Mark], list[_Row]]:
+def _brat_marks(lines: Iterable[str], w: _Words, where: str) -> tuple[dict[str, _Mark], list[_Row]]:
     "Read the marks of an .ann file by their ids, and the columns and places of the lines that relate them."
     marks, relating = dict[str, _Mark](), []
     for n, line in enumerate(lines, 1):
@@ -849,9 +787,7 @@ def _brat_marks(
     return marks, relating
 
 # %% ../../nbs/core/08_standoff.ipynb #bece98d4
-def _related(
-    relating: Iterable[_Row], marks: Mapping[str, _Mark], w: _Words
-) -> list[_Relation]:
+def _related(relating: Iterable[_Row], marks: Mapping[str, _Mark], w: _Words) -> list[_Relation]:
     "List the pairs of mentions that lines relate; note those with events."
     found = []
     for f, at in relating:
@@ -965,9 +901,7 @@ def _referring(value: Any) -> list:
 def _refs(cas: _Cas, id: int, name: str) -> list[int]:
     "List the feature structures that one refers to under a name; they must be here."
     values = _referring(cas.all[id].features.get(name))
-    out = [
-        _whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")
-    ]
+    out = [_whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")]
     for n in out:
         if n not in cas.all:
             raise FormatError(f"{name} leads to {n}, which is not here", cas.at(id))
@@ -984,9 +918,7 @@ def _elements_or_self(cas: _Cas, id: int) -> list[int]:
 # %% ../../nbs/core/08_standoff.ipynb #05f08310
 def _all_refs(cas: _Cas, id: int, name: str) -> list[int]:
     "List the same, with the elements of arrays in place of the arrays."
-    return list(
-        chain.from_iterable(map(partial(_elements_or_self, cas), _refs(cas, id, name)))
-    )
+    return list(chain.from_iterable(map(partial(_elements_or_self, cas), _refs(cas, id, name))))
 
 # %% ../../nbs/core/08_standoff.ipynb #7fcca228
 def _is_not_initial(cas: _Cas, sofa: int) -> bool:
@@ -1047,9 +979,7 @@ def _xml_fault(e: expat.ExpatError, where: str) -> FormatError:
     "Report XML that ends too early or is damaged."
     fault = expat.errors.messages.get(e.code, "damaged")
     return FormatError(
-        f"is not XML: {fault}",
-        at_line(where, e.lineno),
-        "it may be cut off: export it again",
+        f"is not XML: {fault}", at_line(where, e.lineno), "it may be cut off: export it again"
     )
 
 # %% ../../nbs/core/08_standoff.ipynb #aec0752e
@@ -1120,36 +1050,26 @@ class _CasFile(msgspec.Struct):
 
 def _read_json_cas(data: bytes, cas: _Cas):
     "Take in the objects of a JSON CAS."
-    for s in _decoded(
-        data, msgspec.json.Decoder(_CasFile).decode, cas.where, 1
-    ).structures:
+    for s in _decoded(data, msgspec.json.Decoder(_CasFile).decode, cas.where, 1).structures:
         _take_object(s, cas)
 
 # %% ../../nbs/core/08_standoff.ipynb #940a3691
 _Groups = list[_Group]
 
 
-def _before(
-    following: Mapping[int, int], links: Collection[int], cas: _Cas
-) -> dict[int, int]:
+def _before(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> dict[int, int]:
     "Find for each link the one that leads to it; none leaves its layer, and no two lead to the same one."
     led: dict[int, int] = {}
     for a, b in following.items():
         if b not in links:
-            raise FormatError(
-                f"next leads to {b}, which is not a link of its layer", cas.at(a)
-            )
+            raise FormatError(f"next leads to {b}, which is not a link of its layer", cas.at(a))
         if b in led:
-            raise FormatError(
-                f"leads to {b}, as {led[b]} does", cas.at(a), "chains do not join"
-            )
+            raise FormatError(f"leads to {b}, as {led[b]} does", cas.at(a), "chains do not join")
         led[b] = a
     return led
 
 # %% ../../nbs/core/08_standoff.ipynb #3b5cd98a
-def _walked(
-    following: Mapping[int, int], links: Collection[int], cas: _Cas
-) -> list[list[int]]:
+def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> list[list[int]]:
     "Walk from link to link in each chain."
     led, chains = _before(following, links, cas), []
     for i in links:
@@ -1184,9 +1104,7 @@ def _chained(links: list[int], cas: _Cas) -> _Groups:
 # %% ../../nbs/core/08_standoff.ipynb #5c0a7144
 def _chains(cas: _Cas) -> dict[str, _Groups]:
     "Read the chains of each layer."
-    return {
-        _local(layer): _chained(links, cas) for layer, links in _layers(cas).items()
-    }
+    return {_local(layer): _chained(links, cas) for layer, links in _layers(cas).items()}
 
 # %% ../../nbs/core/08_standoff.ipynb #512c01b1
 def _of_annotator(cas: _Cas, *names: str) -> list[int]:
@@ -1206,11 +1124,7 @@ def _surfaces_of(cas: _Cas) -> dict[int, list[int]]:
 def _ids_of_parts(m: int, surfaces: Mapping[int, list[int]], cas: _Cas) -> list[int]:
     "List what says where a mention is, each once: itself, its surfaces, and those that name it."
     ids = [m] if "begin" in cas.all[m].features else []
-    ids += [
-        *_all_refs(cas, m, "Surface"),
-        *_refs(cas, m, "Discontinuous"),
-        *surfaces.get(m, ()),
-    ]
+    ids += [*_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces.get(m, ())]
     return list(dict.fromkeys(ids))
 
 # %% ../../nbs/core/08_standoff.ipynb #d8c5eeba
@@ -1254,9 +1168,7 @@ def _check_layer(wanted: str, layers: Collection[str], where: str):
 def _several_layers(full: list[str], where: str) -> DataError:
     "Report chains in several layers, none of which has a usual name."
     return DataError(
-        f"has chains of several layers: {', '.join(full)}",
-        where,
-        f'name one, as layer="{full[0]}"',
+        f"has chains of several layers: {', '.join(full)}", where, f'name one, as layer="{full[0]}"'
     )
 
 # %% ../../nbs/core/08_standoff.ipynb #602498d9
@@ -1269,9 +1181,7 @@ def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
         raise _several_layers(full, cas.where)
     for other in full:
         if other != name:
-            cas.view.notes[f"chains of the layer {other}, left out"] += len(
-                layers[other]
-            )
+            cas.view.notes[f"chains of the layer {other}, left out"] += len(layers[other])
     return layers.get(name, [])
 
 # %% ../../nbs/core/08_standoff.ipynb #c009b566
@@ -1294,9 +1204,7 @@ def _all_layers(cas: _Cas) -> dict[str, _Groups]:
     return _chains(cas) | {"CorefAnnotator": _entities(cas)}
 
 # %% ../../nbs/core/08_standoff.ipynb #1dfab443
-def parse_cas(
-    data: bytes, where: str = "", layer: str = "", doc_key: str = ""
-) -> list[Document]:
+def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") -> list[Document]:
     """Read the one document of a UIMA CAS, as XMI or JSON: chains of INCEpTION or WebAnno with the label `kind`, or
     entities of CorefAnnotator with their names. Its key is its title there, else `doc_key`, else the file's name."""
     cas = _read_cas(data, where)
@@ -1406,9 +1314,7 @@ def _check_both(r: _Region, marks: Collection[str], at: str):
             raise FormatError(f"a relation with region {id!r}, which is not here", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
-def _studio_relations(
-    work: _Work, marks: Mapping[str, _Mark], at: str
-) -> list[_Relation]:
+def _studio_relations(work: _Work, marks: Mapping[str, _Mark], at: str) -> list[_Relation]:
     "Read the relations of regions, which must be here."
     found = []
     for r in work.result:
@@ -1424,10 +1330,7 @@ def _by_label(marks: Mapping[str, _Mark]) -> _Groups:
     groups = defaultdict[str, list[_Mark]](list)
     for id, m in marks.items():
         groups[m.type or f" {id}"].append(m._replace(type=""))
-    return [
-        (name.strip() if name[0] != " " else "", marks)
-        for name, marks in groups.items()
-    ]
+    return [(name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()]
 
 # %% ../../nbs/core/08_standoff.ipynb #2084e8ff
 def _studio_groups(
@@ -1457,9 +1360,7 @@ def _task_text(task: _Task, n: int, at: str) -> tuple[str, str]:
     "Return the key and the text of a task; where none is called text, its longest."
     texts = _texts_of(task)
     if not texts:
-        raise FormatError(
-            "has no text", at, "export as JSON; JSON-MIN has no relations"
-        )
+        raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
     number = n if task.id is None else task.id
     return str(texts.get("doc_key") or f"task-{number}"), _main_text(texts)
 
@@ -1479,9 +1380,7 @@ def _works(task: _Task) -> list[tuple[str, _Work]]:
 # %% ../../nbs/core/08_standoff.ipynb #31aadd53
 def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotator:
     "Read the documents of everybody in an export of Label Studio's."
-    tasks: list[_Task] = _decoded(
-        data, msgspec.json.Decoder(list[_Task]).decode, where, 1
-    )
+    tasks: list[_Task] = _decoded(data, msgspec.json.Decoder(list[_Task]).decode, where, 1)
     by_label, found = not _has_relations(tasks), defaultdict[str, list[Document]](list)
     for n, task in enumerate(tasks, 1):
         at = f"{where}, task {n}"
@@ -1490,9 +1389,7 @@ def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotat
             own = found[who]
             if own and own[-1].doc_key == key:
                 raise DataError(f"{who} annotated it twice", at, "keep one")
-            groups = partial(
-                _studio_groups, work, by_label=by_label, relations=relations, at=at
-            )
+            groups = partial(_studio_groups, work, by_label=by_label, relations=relations, at=at)
             own.append(_either(key, text, groups, at))
     return dict(found)
 
@@ -1536,14 +1433,10 @@ def _holds_annotations(path: PurePosixPath, inside: str) -> bool:
         "exportedproject",
     ):
         return False
-    return not (
-        {"source", "__MACOSX"} & {*path.parts} or path.suffix == ".zip" and inside
-    )
+    return not ({"source", "__MACOSX"} & {*path.parts} or path.suffix == ".zip" and inside)
 
 # %% ../../nbs/core/08_standoff.ipynb #ced6635f
-def _members(
-    data: bytes, where: str, room: int, inside: str = ""
-) -> Iterator[tuple[str, bytes]]:
+def _members(data: bytes, where: str, room: int, inside: str = "") -> Iterator[tuple[str, bytes]]:
     "Give the files of annotations in an archive, also in archives of one file in it."
     with _archive_fault(Path(where)), zipfile.ZipFile(io.BytesIO(data)) as z:
         for i in z.infolist():
@@ -1553,9 +1446,7 @@ def _members(
             with z.open(i) as f:
                 found = f.read(room + 1)
             if (room := room - len(found)) < 0:
-                raise FormatError(
-                    "unpacks to more than it should", where, "do not trust it"
-                )
+                raise FormatError("unpacks to more than it should", where, "do not trust it")
             if path.suffix == ".zip":
                 yield from _members(found, where, room, i.filename)
             else:
@@ -1567,15 +1458,11 @@ def _project(data: bytes, where: str, layer: str = "") -> ByAnnotator:
     found: ByAnnotator = defaultdict(list)
     for name, inside in _members(data, where, max(_MOST, _RATIO * len(data))):
         path = PurePosixPath(name)
-        found[path.stem] += parse_cas(
-            inside, f"{where}, {name}", layer, path.parent.name
-        )
+        found[path.stem] += parse_cas(inside, f"{where}, {name}", layer, path.parent.name)
     return dict(found)
 
 # %% ../../nbs/core/08_standoff.ipynb #1bc24b5d
-def parse_project(
-    data: bytes, where: str = "", by: str = "", layer: str = ""
-) -> list[Document]:
+def parse_project(data: bytes, where: str = "", by: str = "", layer: str = "") -> list[Document]:
     "Read the documents of an archive that INCEpTION or WebAnno exported (CAS as XMI or JSON), as one person annotated them."
     return _of_one(_project(data, where, layer), by, where)
 
@@ -1585,9 +1472,7 @@ def by_annotator(data: bytes, where: str = "", **how: Any) -> ByAnnotator:
     return (_project if data[:2] == b"PK" else _studio)(data, where, **how)
 
 # %% ../../nbs/core/08_standoff.ipynb #2c1b5be2
-def _elements(
-    data: bytes, where: str, take: Callable[[str, dict[str, str], str], None]
-):
+def _elements(data: bytes, where: str, take: Callable[[str, dict[str, str], str], None]):
     "Give each element of a small XML file to `take`: its name, attributes and text."
     text: list[str] = []
     opened: list[dict[str, str]] = []
@@ -1647,16 +1532,12 @@ def _attributes(data: bytes, where: str) -> list[dict[str, str]]:
     _elements(
         data,
         where,
-        lambda name, features, _: (
-            found.append(features) if name == "markable" else None
-        ),
+        lambda name, features, _: found.append(features) if name == "markable" else None,
     )
     return found
 
 # %% ../../nbs/core/08_standoff.ipynb #4ac141e6
-def _markables(
-    data: bytes, number: Mapping[str, int], where: str
-) -> Iterator[_Markable]:
+def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[_Markable]:
     "List the markables of a level with their words."
     for x in _attributes(data, where):
         at = f"{where}, markable {x.get('id', '')[:40]!r}"
@@ -1674,9 +1555,7 @@ def _mmax_words(words: bytes, where: str) -> tuple[list[str], dict[str, int]]:
         if name != "word":
             return
         if position.setdefault(features.get("id", ""), len(tokens)) != len(tokens):
-            raise FormatError(
-                f"the word {features.get('id', '')!r} appears twice", where
-            )
+            raise FormatError(f"the word {features.get('id', '')!r} appears twice", where)
         tokens.append(text.strip() or "_")
 
     _elements(words, where, word)
@@ -1725,14 +1604,9 @@ def parse_mmax(
 ) -> Document:
     "Read a document of an MMAX2 project; what was changed or left out is counted in its notes."
     tokens, position = _mmax_words(words, f"{where} (words)")
-    levels = (
-        _markables(sentences, position, f"{where} (sentences)") if sentences else ()
-    )
+    levels = _markables(sentences, position, f"{where} (sentences)") if sentences else ()
     last = _last_words(levels, tokens)
     sets, notes = _mmax_sets(_markables(coref, position, where))
     return Document(
-        doc_key,
-        _cut_after(last, tokens),
-        tidy(sets),
-        meta={"notes": notes} if notes else {},
+        doc_key, _cut_after(last, tokens), tidy(sets), meta={"notes": notes} if notes else {}
     )

@@ -156,9 +156,7 @@ def repeated(values: Iterable[Hashable]) -> list[Any]:
 
 # %% ../../nbs/core/00_types.ipynb #8b4e1e03
 @dataclass_transform(frozen_default=True)
-class Record(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     "Base of all records: strict when read, fixed once made."
 
     def fault(self) -> str:
@@ -208,8 +206,7 @@ class Question(Record):
             return at + "field right: an index appears twice"
         if chars and not 0 <= chars[0] < chars[1] <= len(self.text):
             return (
-                at
-                + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
+                at + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
             )
         return ""
 

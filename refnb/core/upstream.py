@@ -76,9 +76,7 @@ def _size(text: str) -> int | None:
 def _file_of(line: str, repos: dict[str, Repo]) -> UpstreamFile:
     "Read a line of the list of upstream files."
     repo, path, blob, size = line.split("\t")
-    return UpstreamFile(
-        repo, repos[repo].commit, path, blob, _size(size), repos[repo].licence
-    )
+    return UpstreamFile(repo, repos[repo].commit, path, blob, _size(size), repos[repo].licence)
 
 # %% ../../nbs/core/11_upstream.ipynb #84210509
 @cache
@@ -92,9 +90,7 @@ def registry() -> dict[str, UpstreamFile]:
 
 # %% ../../nbs/core/11_upstream.ipynb #387afd68
 def _blob_id(data: bytes) -> str:
-    return hashlib.sha1(
-        b"blob %d\0" % len(data) + data, usedforsecurity=False
-    ).hexdigest()
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 # %% ../../nbs/core/11_upstream.ipynb #cef5648c
 def _pattern(paths: Iterable[str]) -> re.Pattern[str]:
@@ -117,9 +113,7 @@ def files_of(name: str) -> list[UpstreamFile]:
         return [files[name]]
     if found := [f for f in files.values() if f.repo == name]:
         return found
-    raise CallError(
-        f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos])
-    )
+    raise CallError(f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos]))
 
 # %% ../../nbs/core/11_upstream.ipynb #8bb55dc0
 def _check_copy(folder: str):
@@ -271,9 +265,7 @@ def _check_size(f: UpstreamFile, size: int, part: Path, s: Settings):
     if size <= most:
         return
     part.unlink()
-    raise DataError(
-        f"more than {most:,} bytes came from {s.host}: stopped", f.key, _CHANGED
-    )
+    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key, _CHANGED)
 
 # %% ../../nbs/core/11_upstream.ipynb #9489efe4
 def _size_of(part: Path) -> int:
@@ -314,10 +306,7 @@ def _refusal(code: Any) -> tuple[str, str] | None:
     "Say what the host means by a code, and what to do; None for a code that may pass."
     do = "name a local copy with REFNB_UPSTREAM"
     if code in (404, 410):
-        return (
-            f"the host no longer has it (HTTP {code})",
-            f"{do}; no other version will do",
-        )
+        return (f"the host no longer has it (HTTP {code})", f"{do}; no other version will do")
     return (f"the host refuses it (HTTP {code})", do) if code in (401, 403) else None
 
 # %% ../../nbs/core/11_upstream.ipynb #0ae3bbf6
@@ -377,19 +366,13 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress | None = None) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             try:
-                return (
-                    _from_cache(f, s)
-                    if path.is_file()
-                    else _fetch(f, path, s, progress)
-                )
+                return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
             finally:
                 # while it is held: a waiting process finds it gone, and makes a new one
                 lock.unlink(missing_ok=True)
 
 # %% ../../nbs/core/11_upstream.ipynb #b3e0aa75
-def _fetch(
-    f: UpstreamFile, path: Path, s: Settings, progress: Progress | None
-) -> bytes:
+def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress | None) -> bytes:
     "Download, check, and move into place."
     part = path.with_name(path.name + ".part")
     _keep_trying(f, part, s, progress)
@@ -490,10 +473,7 @@ def dates_of(names: Iterable[str]) -> dict[str, str]:
 
 # %% ../../nbs/core/11_upstream.ipynb #6e4b45f0
 def fetch_files(
-    files: Iterable[UpstreamFile],
-    s: Settings,
-    progress: Progress | None = None,
-    workers: int = 4,
+    files: Iterable[UpstreamFile], s: Settings, progress: Progress | None = None, workers: int = 4
 ) -> list[DataError]:
     """Download files, several at a time, and verify them; one failure does not stop the others. Return the failures;
     `progress` is called as bytes arrive."""

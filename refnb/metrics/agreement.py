@@ -24,9 +24,7 @@ def _check_pairs(a: Sequence[Hashable], b: Sequence[Hashable]):
     "Refuse two raters who rated different numbers of items, or none."
     _same_length("cohen_kappa", a=a, b=b)
     if not a:
-        raise DataError(
-            "no items", "cohen_kappa", "give two raters' labels of the same items"
-        )
+        raise DataError("no items", "cohen_kappa", "give two raters' labels of the same items")
 
 # %% ../../nbs/metrics/09_agreement.ipynb #1760612a
 def _crossed(a: list, b: list) -> np.ndarray:
@@ -57,9 +55,7 @@ def _check_ratings(ratings: Sequence[Sequence[Hashable]]):
     "Refuse items that some raters did not rate, and items of one rater."
     sizes = set(map(len, ratings))
     if not sizes:
-        raise DataError(
-            "no items", "fleiss_kappa", "give the raters' labels of each item"
-        )
+        raise DataError("no items", "fleiss_kappa", "give the raters' labels of each item")
     if len(sizes) > 1 or min(sizes) < 2:
         raise DataError(
             "every item needs a label of each of at least two raters",

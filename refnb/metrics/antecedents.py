@@ -28,9 +28,7 @@ def _among(candidates: Sequence[Span], spans: set[tuple[int, ...]]) -> set[int]:
     return {i for i, s in enumerate(candidates) if tuple(s) in spans}
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #d5f6720d
-def linked(
-    gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]
-) -> tuple[int, ...]:
+def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[int, ...]:
     "Find the indices of the candidates that some predicted cluster joins with the pronoun."
     pronoun, out = tuple(gold.pronoun), set()
     for c in clusters:
@@ -66,9 +64,7 @@ class Links(NamedTuple):
 # %% ../../nbs/metrics/06_antecedents.ipynb #4ddea5ca
 def _count(gold: Pronoun, chosen: Sequence[int]) -> Links:
     "Count the links of one text."
-    return Links(
-        1, int(tuple(chosen) == (gold.right,)), int(gold.right in chosen), len(chosen)
-    )
+    return Links(1, int(tuple(chosen) == (gold.right,)), int(gold.right in chosen), len(chosen))
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #8e33a1e3
 def _check_field(g: Pronoun, field: str):
@@ -155,13 +151,7 @@ def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> To
     without = _score(counts.sum(1, keepdims=True) - counts, score).mean(0)
     half = _t(k - 1) * float(np.sqrt((k - 1) / k * ((mean - without) ** 2).sum()))
     return Together(
-        mean,
-        sd,
-        max(0.0, mean - half),
-        min(1.0, mean + half),
-        naive_low,
-        naive_high,
-        len(runs),
+        mean, sd, max(0.0, mean - half), min(1.0, mean + half), naive_low, naive_high, len(runs)
     )
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #82abd387

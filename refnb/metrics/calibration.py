@@ -68,16 +68,10 @@ def _check_scored(s: Scored):
     _check_finite(s)
 
 # %% ../../nbs/metrics/10_calibration.ipynb #b1eddddc
-def scored(
-    scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]
-) -> Scored:
+def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
     """Check that scores, sizes and right answers fit one another: the scores of all options, question after question,
     the number of options of each question, and its right one, from 0."""
-    s = Scored(
-        np.asarray(scores, float),
-        np.asarray(sizes, np.intp),
-        np.asarray(right, np.intp),
-    )
+    s = Scored(np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp))
     _check_scored(s)
     return s
 
@@ -92,11 +86,7 @@ def _shares(s: Scored, sharpness: float = 1.0) -> np.ndarray:
 def _slope(s: Scored, sharpness: float) -> float:
     "Compute how the likelihood of the right answers grows with the sharpness: below 0, a smaller one is likelier."
     at = s.starts + s.right
-    return float(
-        (
-            s.scores[at] - np.add.reduceat(_shares(s, sharpness) * s.scores, s.starts)
-        ).sum()
-    )
+    return float((s.scores[at] - np.add.reduceat(_shares(s, sharpness) * s.scores, s.starts)).sum())
 
 # %% ../../nbs/metrics/10_calibration.ipynb #56e89229
 def _spread_within(s: Scored) -> float:
@@ -148,10 +138,7 @@ class Calibration(NamedTuple):
     def error(self) -> float:
         "Compute the calibration error."
         return float(
-            np.average(
-                np.abs(self.table.confidence - self.table.accuracy),
-                weights=self.table.n,
-            )
+            np.average(np.abs(self.table.confidence - self.table.accuracy), weights=self.table.n)
         )
 
     def _repr_html_(self):
@@ -164,16 +151,12 @@ def _bins_of(values: np.ndarray, bins: int) -> np.ndarray:
     return np.searchsorted(np.unique(edges), values, side="right")
 
 # %% ../../nbs/metrics/10_calibration.ipynb #8741b558
-def _reliability(
-    confidence: ArrayLike, credit: ArrayLike, bins: int = 10
-) -> pd.DataFrame:
+def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd.DataFrame:
     "Compute the share of right answers by confidence."
     if bins < 1:
         raise CallError(f"{bins} bins", "bins", "say 1 or more")
     c = np.asarray(confidence, float)
-    table = pd.DataFrame(
-        {"confidence": c, "accuracy": np.asarray(credit, float), "n": 1}
-    )
+    table = pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1})
     return (
         table.groupby(_bins_of(c, bins))
         .agg({"confidence": "mean", "accuracy": "mean", "n": "sum"})
@@ -195,9 +178,5 @@ def calibration(s: Scored, sharpness: float = 1.0, bins: int = 10) -> Calibratio
     sure = np.maximum.reduceat(p, s.starts)
     brier = np.add.reduceat(p**2, s.starts) - 2 * p[at] + 1
     return Calibration(
-        sure,
-        credit,
-        brier,
-        -np.log(np.maximum(p[at], 1e-300)),
-        _reliability(sure, credit, bins),
+        sure, credit, brier, -np.log(np.maximum(p[at], 1e-300)), _reliability(sure, credit, bins)
     )

@@ -66,17 +66,13 @@ def _joined_by_key(keyed: Mapping[str, Mapping[str, Document]]) -> Versions:
 def _check_several(keyed: Mapping[str, Mapping[str, Document]]):
     "Refuse a single annotator."
     if len(keyed) < 2:
-        raise CallError(
-            f"{len(keyed)} annotator", "agreement", "give the files of two or more"
-        )
+        raise CallError(f"{len(keyed)} annotator", "agreement", "give the files of two or more")
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #3c0f7f7b
 def _check_shared(versions: Versions):
     "Refuse annotators no two of whom had the same document."
     if max(map(len, versions.values()), default=0) < 2:
-        raise DataError(
-            "no document was annotated by two", "agreement", "compare their doc_key"
-        )
+        raise DataError("no document was annotated by two", "agreement", "compare their doc_key")
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #6c331bc4
 def aligned_versions(
@@ -165,9 +161,7 @@ def _sizes(owners: Sequence[Owners]) -> _Sizes:
 def _observed(items: Iterable[Sequence[Value]], near: _Near) -> float:
     "Sum the disagreement of each pair of annotators about each mention."
     return sum(
-        2 * near[pair] / (len(given) - 1)
-        for given in items
-        for pair in combinations(given, 2)
+        2 * near[pair] / (len(given) - 1) for given in items for pair in combinations(given, 2)
     )
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #e96490a5
@@ -205,9 +199,7 @@ def _f1(sums: np.ndarray) -> np.ndarray:
     "F1 from rows of counts, four a row; NaN where there is nothing on either side."
     with np.errstate(invalid="ignore", divide="ignore"):
         p, r = (np.nan_to_num(sums[:, i] / sums[:, i + 1]) for i in (0, 2))
-        return np.where(
-            sums[:, 1] + sums[:, 3] > 0, np.nan_to_num(2 * p * r / (p + r)), np.nan
-        )
+        return np.where(sums[:, 1] + sums[:, 3] > 0, np.nan_to_num(2 * p * r / (p + r)), np.nan)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #49d51280
 def _conll(sums: np.ndarray) -> np.ndarray:
@@ -226,9 +218,7 @@ def _shared_tables(first: str, second: str, versions: Versions) -> list[Table]:
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #c8282e45
 def _counts(tables: Sequence[Table]) -> dict[str, np.ndarray]:
     "Count for each measure, a row for each document."
-    return {
-        m: np.array(list(map(METRICS[m], tables)), float) for m in ("mentions", *CONLL)
-    }
+    return {m: np.array(list(map(METRICS[m], tables)), float) for m in ("mentions", *CONLL)}
 
 
 def _pair_scores(counts: Mapping[str, np.ndarray], **how: Any) -> dict[str, Interval]:
@@ -240,16 +230,12 @@ def _pair_scores(counts: Mapping[str, np.ndarray], **how: Any) -> dict[str, Inte
     return scores
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #50cbc785
-def _of_pair(
-    first: str, second: str, versions: Versions, **how: Any
-) -> PairAgreement | None:
+def _of_pair(first: str, second: str, versions: Versions, **how: Any) -> PairAgreement | None:
     "Measure the agreement of two annotators on what both annotated."
     tables = _shared_tables(first, second, versions)
     if not tables:
         return None
-    return PairAgreement(
-        first, second, len(tables), _pair_scores(_counts(tables), **how)
-    )
+    return PairAgreement(first, second, len(tables), _pair_scores(_counts(tables), **how))
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #04a4e77f
 def _pair_rows(p: PairAgreement) -> list[tuple]:
@@ -295,9 +281,7 @@ class ChainAgreement:
         return self.df.round(1).to_html(index=False)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #956c0937
-def _pairs(
-    people: Iterable[str], versions: Versions, **how: Any
-) -> list[PairAgreement]:
+def _pairs(people: Iterable[str], versions: Versions, **how: Any) -> list[PairAgreement]:
     "Measure the agreement of each pair of annotators that share a document."
     found = (_of_pair(a, b, versions, **how) for a, b in combinations(people, 2))
     return list(filter(None, found))
@@ -309,9 +293,7 @@ def _versions(by_annotator: Mapping[str, Iterable[Document]] | Versions) -> Vers
     return dict(by_annotator) if aligned else aligned_versions(by_annotator)  # type: ignore[arg-type]
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #448943fa
-def _alpha_of(
-    several: Iterable[Sequence[Document]], unmarked: Unmarked, **how: Any
-) -> Interval:
+def _alpha_of(several: Iterable[Sequence[Document]], unmarked: Unmarked, **how: Any) -> Interval:
     "Compute alpha of the documents that several annotated, with its interval."
     found = np.array([disagreement(docs, unmarked) for docs in several])
     return summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.0), **how)
@@ -328,9 +310,7 @@ def chain_agreement(
 ) -> ChainAgreement:  # fractions
     "Measure how far annotators agree on mentions and chains, each pair of them and all together."
     if unmarked not in ("alone", "missing"):
-        raise CallError(
-            f"unknown value {unmarked!r}", "unmarked", "say alone or missing"
-        )
+        raise CallError(f"unknown value {unmarked!r}", "unmarked", "say alone or missing")
     versions = _versions(by_annotator)
     how: dict[str, Any] = dict(resamples=resamples, level=level, seed=seed)
     people = list(dict.fromkeys(chain.from_iterable(versions.values())))
@@ -338,11 +318,7 @@ def chain_agreement(
     several = [list(v.values()) for v in versions.values() if len(v) > 1]
     alpha = _alpha_of(several, unmarked, **how)
     return ChainAgreement(
-        people,
-        len(several),
-        pairs,
-        alpha,
-        [k for k, v in versions.items() if len(v) < 2],
+        people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2]
     )
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #d4963007
@@ -397,9 +373,7 @@ def _neighbours(owners: Sequence[Owners]) -> list[_Link]:
     return sorted(links, key=_later_first)
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #c94df1d1
-def _ties(
-    owners: Sequence[Owners], half: set[Span]
-) -> list[tuple[Span, Span, list[int]]]:
+def _ties(owners: Sequence[Owners], half: set[Span]) -> list[tuple[Span, Span, list[int]]]:
     "List the links between neighbours in a chain that half of the annotators have, with who has them."
     out = []
     for a, b in _neighbours(owners):
@@ -439,9 +413,7 @@ def merge_versions(
     people, docs = list(versions), list(versions.values())
     owners = list(map(_owners, docs))
     mentions, links = _majority_links(owners)
-    clusters = tidy(
-        c for c in _joined(sorted(mentions), links) if singletons or len(c) > 1
-    )
+    clusters = tidy(c for c in _joined(sorted(mentions), links) if singletons or len(c) > 1)
     text, names = _with_text(docs) or docs[0], _names(clusters, docs, owners)
     merged = Document(text.doc_key, text.sentences, clusters, names)
     return merged, _listed(merged, people, owners)
@@ -456,9 +428,7 @@ def _first_name(s: Span, named: Iterable[tuple[Sequence[str], Owners]]) -> str:
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #9d8276a4
 def _names(
-    clusters: Sequence[Sequence[Span]],
-    docs: Sequence[Document],
-    owners: Sequence[Owners],
+    clusters: Sequence[Sequence[Span]], docs: Sequence[Document], owners: Sequence[Owners]
 ) -> tuple[str, ...]:
     "Name each cluster by what the first annotator who has a name for its first mention calls it."
     named = [(d.names, o) for d, o in zip(docs, owners) if d.names]
@@ -476,16 +446,7 @@ def _listed(merged: Document, people: list[str], owners: Sequence[Owners]) -> li
         ties.append(Tie(key, s, _words_at(tokens, s), None, by, s in home))
     for a, b, ks in _ties(owners, half):
         by = tuple(people[k] for k in ks)
-        ties.append(
-            Tie(
-                key,
-                b,
-                _words_at(tokens, b),
-                a,
-                by,
-                a in home and home[a] == home.get(b),
-            )
-        )
+        ties.append(Tie(key, b, _words_at(tokens, b), a, by, a in home and home[a] == home.get(b)))
     return sorted(ties, key=lambda t: (t.at, t.antecedent or (-1, -1)))
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #4ded5503

@@ -30,17 +30,13 @@ else:
 def _check_scores(q: Question, a: Answer):
     "Refuse scores that are more or fewer than the options of a question."
     if a.scores and len(a.scores) != len(q.options):
-        raise DataError(
-            f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}"
-        )
+        raise DataError(f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}")
 
 
 def _check_chosen(q: Question, a: Answer):
     "Refuse the choice of an option that a question does not have."
     if a.chosen and max(a.chosen) >= len(q.options):
-        raise DataError(
-            f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}"
-        )
+        raise DataError(f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}")
 
 
 def _check_answer(q: Question, a: Answer):
@@ -73,12 +69,7 @@ def credit(q: Question, a: Answer) -> float:
 
 # %% ../../nbs/metrics/00_choice.ipynb #b1807cee
 def _frame(
-    ids: list,
-    docs: list,
-    options: list,
-    credits: list,
-    reasons: list,
-    fields: Mapping[str, list],
+    ids: list, docs: list, options: list, credits: list, reasons: list, fields: Mapping[str, list]
 ) -> "pd.DataFrame":
     "Make the table of outcomes from its columns."
     return pd.DataFrame(
@@ -116,9 +107,7 @@ def _why_none(a: Answer | None) -> str | None:
 def _check_once(ids: Iterable[str], where: str):
     "Refuse questions that appear twice."
     if twice := repeated(ids):
-        raise DataError(
-            f"{len(twice)} questions appear twice, one is {min(twice)}", where
-        )
+        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
 
 # %% ../../nbs/metrics/00_choice.ipynb #42ff5a99
 def outcomes(
@@ -141,9 +130,7 @@ def outcomes(
 # %% ../../nbs/metrics/00_choice.ipynb #17774c88
 def _second(id: str, where: str) -> DataError:
     "Make the error of a second answer to one question."
-    return DataError(
-        f"the id {id} appears twice", where, "which of the two answers counts?"
-    )
+    return DataError(f"the id {id} appears twice", where, "which of the two answers counts?")
 
 
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
@@ -170,10 +157,7 @@ def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
     "Make the table of outcomes, a row per question, from committed files: a task, and a run made for it."
     _known(summary.credit, card.ids, summary.info.system)
     values = [summary.credit.get(i, "missing") for i in card.ids]
-    credits, reasons = (
-        list(map(_stored_credit, values)),
-        list(map(_stored_reason, values)),
-    )
+    credits, reasons = (list(map(_stored_credit, values)), list(map(_stored_reason, values)))
     docs = list(map(card.docs.__getitem__, card.doc))
     return _frame(card.ids, docs, card.options, credits, reasons, card.fields)
 
@@ -184,9 +168,7 @@ Mode = Literal["strict", "released"]
 def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
     "Return the outcomes that count in a mode."
     if mode not in ("strict", "released"):
-        raise CallError(
-            f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"])
-        )
+        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
 
 # %% ../../nbs/metrics/00_choice.ipynb #01731792
@@ -205,11 +187,7 @@ def _label(value: object) -> str:
     "Write a field's value for readers."
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (
-        str(int(value))
-        if isinstance(value, float) and value.is_integer()
-        else str(value)
-    )
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 # %% ../../nbs/metrics/00_choice.ipynb #c7f2e7a8
 def _fields_of(o: "pd.DataFrame", by: str | Iterable[str]) -> list[str]:

@@ -89,14 +89,10 @@ def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     Values come in the order of `ids`, which finds the clusters."""
     if not (isinstance(a, dict) and isinstance(b, dict)):
         raise CallError(
-            "two dicts are needed",
-            "pair_by_id",
-            "give id -> value: a position is not an id",
+            "two dicts are needed", "pair_by_id", "give id -> value: a position is not an id"
         )
     ids = _common_ids(a, b)
-    return Paired(
-        _in_row(a, ids), _in_row(b, ids), ids, len(a) - len(ids), len(b) - len(ids)
-    )
+    return Paired(_in_row(a, ids), _in_row(b, ids), ids, len(a) - len(ids), len(b) - len(ids))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #d9cfce2b
 def _differences(
@@ -104,11 +100,7 @@ def _differences(
 ) -> tuple[np.ndarray, np.ndarray]:
     "Compute the differences of the pairs in which neither is NaN."
     a, b = _numbers(where, "a", a), _numbers(where, "b", b)
-    rows = (
-        np.arange(len(a))
-        if clusters is None
-        else _codes(where, "clusters", clusters)[1]
-    )
+    rows = np.arange(len(a)) if clusters is None else _codes(where, "clusters", clusters)[1]
     _same_length(where, a=a, b=b, clusters=rows)
     d = np.where(np.isclose(a, b, rtol=1e-12, atol=0), 0.0, a - b)
     return d[~np.isnan(d)], rows[~np.isnan(d)]
@@ -132,15 +124,11 @@ def _p_of_draws(drawn: np.ndarray, tiny: float) -> float:
     return min(1.0, float(2 * (1 + far) / (1 + len(drawn))))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
-def _drawn_sums(
-    sums: np.ndarray, items: np.ndarray, resamples: int, seed: int
-) -> Drawn:
+def _drawn_sums(sums: np.ndarray, items: np.ndarray, resamples: int, seed: int) -> Drawn:
     "Draw resamples of sums and items; nothing for few clusters, whose interval is of Student's t."
     if len(items) < FEW:
         return None
-    drawn_sums, drawn_items = _resampled(
-        np.column_stack([sums, items]), resamples, seed
-    ).T
+    drawn_sums, drawn_items = _resampled(np.column_stack([sums, items]), resamples, seed).T
     return drawn_sums, drawn_items
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #fa24218e
@@ -200,11 +188,7 @@ def _p_of_flips(totals: np.ndarray, exact: bool, seen: float, resamples: int) ->
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #2576b5ef
 def paired_permutation(
-    a: ArrayLike,
-    b: ArrayLike,
-    clusters: Iterable[Hashable],
-    resamples: int = 10_000,
-    seed: int = 0,
+    a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000, seed: int = 0
 ) -> Difference:
     """Test two-sided whether two systems differ: the sign of each cluster's difference is flipped, NaN is left out.
     Exact if there are at most `resamples` sign patterns, else so many are drawn; p, without interval."""
@@ -283,9 +267,7 @@ def _by_binomial(only_a: int, only_b: int) -> McNemar:
     from scipy.special import bdtr  # late: half a second of CPU time to import
 
     n, least = only_a + only_b, min(only_a, only_b)
-    return McNemar(
-        only_a, only_b, float(least), min(1.0, float(2 * bdtr(least, n, 0.5)))
-    )
+    return McNemar(only_a, only_b, float(least), min(1.0, float(2 * bdtr(least, n, 0.5))))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #57915f6d
 def _disagreements(a_right: ArrayLike, b_right: ArrayLike) -> tuple[int, int]:
@@ -296,9 +278,7 @@ def _disagreements(a_right: ArrayLike, b_right: ArrayLike) -> tuple[int, int]:
     return int((d > 0).sum()), int((d < 0).sum())
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
-def mcnemar(
-    a_right: ArrayLike, b_right: ArrayLike, exact: bool | None = None
-) -> McNemar:
+def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool | None = None) -> McNemar:
     """Compute McNemar's test of two systems, each right (1) or not (0) on the same items; NaN is left out.
     `exact`: binomial or chi-square; None: binomial below 25 disagreements."""
     counts = _disagreements(a_right, b_right)
@@ -330,9 +310,7 @@ def _split(groups: list[frozenset], a: Hashable, b: Hashable) -> list[frozenset]
 
 def _letter(i: int) -> str:
     "Name a group: a to z, then aa, ab, …"
-    return ("" if i < 26 else _letter(i // 26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[
-        i % 26
-    ]
+    return ("" if i < 26 else _letter(i // 26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #92eb9ac7
 def _check_known(pair: set, names: Iterable[Hashable]):

@@ -89,9 +89,7 @@ def _as_span(key: int) -> list[int]:
 def _remedy(n: int, duplicates: Duplicates, who: str) -> str:
     "Say what to do about mentions that appear twice; nothing where they may."
     if duplicates == "error":
-        return (
-            "remove them, or say how to count them with duplicates=official or released"
-        )
+        return "remove them, or say how to count them with duplicates=official or released"
     if who == "predicted" and n > _TOLERATED:
         return f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released"
     return ""
@@ -100,25 +98,19 @@ def _remedy(n: int, duplicates: Duplicates, who: str) -> str:
 def _check_repetitions(n: int, example: list[int], duplicates: Duplicates, who: str):
     "Refuse repeated mentions: any, where they are an error, and more than the official scorer takes."
     if do := _remedy(n, duplicates, who):
-        raise DataError(
-            f"{n} mentions of the {who} clusters appear twice, one is {example}", do=do
-        )
+        raise DataError(f"{n} mentions of the {who} clusters appear twice, one is {example}", do=do)
 
 # %% ../../nbs/metrics/01_coref.ipynb #e0627ece
 def _check_duplicates(duplicates: str):
     "Refuse an unknown reading of duplicates."
     if duplicates not in ("official", "released", "error"):
         raise CallError(
-            f"unknown reading of duplicates {duplicates!r}",
-            do="known: official, released, error",
+            f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error"
         )
 
 
 def _once(
-    f: Flat,
-    duplicates: Duplicates,
-    who: str = "predicted",
-    spans: np.ndarray | None = None,
+    f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray | None = None
 ) -> Flat:
     "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
     _check_duplicates(duplicates)
@@ -200,11 +192,7 @@ def table(
         return Table(g.sizes, p.sizes, precision, precision, precision)
     hit, went = _find(p, g.keys)
     return Table(
-        g.sizes,
-        p.sizes,
-        _cells(g.labels[hit], went, len(p.sizes)),
-        precision,
-        _overlap(g, p),
+        g.sizes, p.sizes, _cells(g.labels[hit], went, len(p.sizes)), precision, _overlap(g, p)
     )
 
 # %% ../../nbs/metrics/01_coref.ipynb #43a391a7
@@ -237,9 +225,7 @@ def _links(sizes: np.ndarray) -> int:
 # %% ../../nbs/metrics/01_coref.ipynb #b7a25758
 def muc(t: Table) -> Counts:
     "Count links for MUC."
-    return Counts(
-        _links(t.precision.n), _links(t.predicted), _links(t.recall.n), _links(t.gold)
-    )
+    return Counts(_links(t.precision.n), _links(t.predicted), _links(t.recall.n), _links(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #adbc2850
 def b3(t: Table) -> Counts:
@@ -275,8 +261,7 @@ def _assign(
     i = np.concatenate([rows, np.arange(n)])
     j = np.concatenate([columns, shape[1] + np.arange(n)])
     costs = csr_array(
-        (np.concatenate([high - weights, np.full(n, high)]), (i, j)),
-        shape=(n, shape[1] + n),
+        (np.concatenate([high - weights, np.full(n, high)]), (i, j)), shape=(n, shape[1] + n)
     )
     row, column = min_weight_full_bipartite_matching(costs)
     real = column < shape[1]
@@ -320,9 +305,7 @@ def ceafm(t: Table) -> Counts:
 # %% ../../nbs/metrics/01_coref.ipynb #b4153b88
 def _as_pairs(t: Table, cells: np.ndarray) -> list[tuple[int, int]]:
     "List the gold and the predicted cluster of some cells."
-    return list(
-        zip(t.overlap.gold[cells].tolist(), t.overlap.predicted[cells].tolist())
-    )
+    return list(zip(t.overlap.gold[cells].tolist(), t.overlap.predicted[cells].tolist()))
 
 
 def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
@@ -442,9 +425,7 @@ def as_prf(c: Counts | LinkCounts) -> Prf:
 def _blanc_prf(c: LinkCounts) -> Prf:
     "Average both kinds of pairs, or return the only kind that gold has."
     either = isinstance(c, OfEither)
-    kinds = [
-        Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]
-    ]
+    kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]]
     if kinds:
         return _mean_scores(kinds)
     return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)] * 3)

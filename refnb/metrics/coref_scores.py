@@ -25,15 +25,7 @@ from refnb.metrics.coref import (
     table,
     with_conll,
 )
-from refnb.metrics.windows import (
-    LENGTH,
-    Setting,
-    WindowMode,
-    _is_window,
-    pair,
-    split_gold,
-    units,
-)
+from .windows import LENGTH, Setting, WindowMode, _is_window, pair, split_gold, units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,9 +97,7 @@ class CorefScores:
     @property
     def df(self) -> "pd.DataFrame":
         "Return pooled precision, recall and F1 in percent, a row for each metric."
-        return pd.DataFrame(
-            {m: 100 * pd.Series(s._asdict()) for m, s in self.pooled().items()}
-        ).T
+        return pd.DataFrame({m: 100 * pd.Series(s._asdict()) for m, s in self.pooled().items()}).T
 
     @property
     def by_document(self) -> "pd.DataFrame":
@@ -216,9 +206,7 @@ def _check_no_books(docs: list[Document], length: int):
         )
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #b93f1d0e
-def _for_split(
-    gold: list[Document], predicted: list[Document], length: int
-) -> list[Document]:
+def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
     "Return gold windows; refuse predictions on whole books."
     _check_no_books(_predicted_whole(gold, predicted, length), length)
     return split_gold(gold, length)

@@ -95,9 +95,7 @@ def _same_text(gold: Document, predicted: Document):
         return
     what = _difference(gold.tokens, predicted.tokens)
     raise DataError(
-        what,
-        f"document {plain(gold.doc_key)!r}",
-        "compare predictions on the same text",
+        what, f"document {plain(gold.doc_key)!r}", "compare predictions on the same text"
     )
 
 # %% ../../nbs/metrics/04_differences.ipynb #9b13a6c2
@@ -265,15 +263,13 @@ def differences(
     n, sizes = Counter(m.gold.values()), Counter(m.predicted.values())
     went, held = _flows(m)
     limits = dict(
-        found_at_least=found_at_least,
-        apart_at_most=apart_at_most,
-        strange_at_most=strange_at_most,
+        found_at_least=found_at_least, apart_at_most=apart_at_most, strange_at_most=strange_at_most
     )
     order = sorted(went, key=lambda g: (-n[g], g))
     rows = [_row(gold, m, g, went[g], held, sizes, n[g], **limits) for g in order]
-    return pd.DataFrame(
-        rows, columns=COLUMNS, index=pd.Index(order, name="cluster")
-    ).astype({"best": "Int64"})
+    return pd.DataFrame(rows, columns=COLUMNS, index=pd.Index(order, name="cluster")).astype(
+        {"best": "Int64"}
+    )
 
 # %% ../../nbs/metrics/04_differences.ipynb #4fcba3f8
 _BORDERS = {
@@ -293,9 +289,7 @@ def _tooltip(s: Span, name: str, state: State) -> str:
 def _box(m: Matched, s: Span, name: str, color: str) -> Box:
     "Make the box of a mention; a sign and the border show whether it is right."
     state = _state_of(m, s)
-    return Box(
-        *s, SIGNS[state] + name, color, _BORDERS[state], _tooltip(s, name, state)
-    )
+    return Box(*s, SIGNS[state] + name, color, _BORDERS[state], _tooltip(s, name, state))
 
 # %% ../../nbs/metrics/04_differences.ipynb #77aaab9c
 def _inside(owners: Owners, start: int, stop: int) -> list[tuple[Span, int]]:
@@ -312,9 +306,7 @@ def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]
     for s, p in _inside(m.predicted, start, stop):
         partner = entity.get(p)
         name, color = (
-            (f"#{p}", PALE)
-            if partner is None
-            else (name_of(gold, partner), tint[partner])
+            (f"#{p}", PALE) if partner is None else (name_of(gold, partner), tint[partner])
         )
         right.append(_box(m, s, name, color))
     return [left, right]
@@ -342,8 +334,7 @@ def _check_place(start: int, end: int, last: int, key: str):
     "Refuse a place outside of the text."
     if not 0 <= start <= end <= max(last, 0):
         raise CallError(
-            f"{[start, end]} is not a span of the {last + 1:,} tokens",
-            f"document {plain(key)!r}",
+            f"{[start, end]} is not a span of the {last + 1:,} tokens", f"document {plain(key)!r}"
         )
 
 
@@ -363,9 +354,7 @@ def _legend() -> str:
         '<span style="background:{};color:#1b1b1b;border:{} #1b1b1b;border-radius:3px;padding:1px '
         '4px;margin-right:.8em;white-space:nowrap">{}</span>'
     )
-    return "".join(
-        cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES
-    )
+    return "".join(cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES)
 
 # %% ../../nbs/metrics/04_differences.ipynb #7b7dc6c0
 def _between(places: list[int], start: int, stop: int) -> list[int]:
@@ -398,9 +387,7 @@ def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[st
         rich += _html_row(tokens, a, sides)
         text += _text_row(tokens, a, sides)
     style = "display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"
-    return f'<div style="{style}"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(
-        text
-    )
+    return f'<div style="{style}"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
 
 # %% ../../nbs/metrics/04_differences.ipynb #b2b6a68d
 def _last_token(text: Document, m: Matched) -> int:

@@ -38,11 +38,7 @@ _Item = tuple[int, int, str]  # a mention's start and end, and its character
 def _items(d: Document, who: str) -> set[_Item]:
     "List a document's triples: start, end, character."
     _check_names(d, who)
-    return {
-        (s.start, s.end, name)
-        for c, name in zip(d.clusters, d.names, strict=True)
-        for s in c
-    }
+    return {(s.start, s.end, name) for c, name in zip(d.clusters, d.names, strict=True) for s in c}
 
 # %% ../../nbs/metrics/05_linking.ipynb #91c429fa
 def _links(gold: Document, predicted: Document) -> Links:

@@ -233,8 +233,7 @@ def _check_inside(heads: np.ndarray, s: Spread, key: str):
     if outside.size:
         i = outside[0]
         raise DataError(
-            f"the head {heads[i]} of mention {_ends(s, i)} lies outside of it",
-            f"document {key!r}",
+            f"the head {heads[i]} of mention {_ends(s, i)} lies outside of it", f"document {key!r}"
         )
 
 # %% ../../nbs/metrics/13_matching.ipynb #abd668d5
@@ -254,9 +253,7 @@ def _given_heads(d: Document, s: Spread) -> tuple[np.ndarray, np.ndarray]:
     return heads, ~known
 
 # %% ../../nbs/metrics/13_matching.ipynb #9b68a33f
-def _fill_by_rule(
-    heads: np.ndarray, missing: np.ndarray, s: Spread, text: Words
-) -> int:
+def _fill_by_rule(heads: np.ndarray, missing: np.ndarray, s: Spread, text: Words) -> int:
     "Fill in the missing heads of mentions of several words by the rule; return how many."
     missing = missing & (s.end > s.start)
     found = _by_rule(text, s.start[missing], s.end[missing])
@@ -281,9 +278,7 @@ def _tokens_of(s: Spread, i: int) -> list[int]:
     return s.tokens[s.at[i] : s.at[i + 1]].tolist()
 
 # %% ../../nbs/metrics/13_matching.ipynb #d535be3a
-def _fill_by_tree(
-    heads: np.ndarray, missing: np.ndarray, s: Spread, parents: np.ndarray
-):
+def _fill_by_tree(heads: np.ndarray, missing: np.ndarray, s: Spread, parents: np.ndarray):
     "Fill in the missing heads of mentions by dependencies."
     for i in np.flatnonzero(missing).tolist():
         heads[i] = _by_tree(parents, _tokens_of(s, i))
@@ -307,23 +302,17 @@ def with_heads(d: Document) -> Document:
     clusters = tuple(filter(None, d.clusters))
     labels = {k: tuple(filter(None, l)) for k, l in d.labels.items()}
     labels["head"] = tuple(tuple(islice(heads, len(c))) for c in clusters)
-    return d.changed(
-        clusters=clusters, names=tuple(compress(d.names, d.clusters)), labels=labels
-    )
+    return d.changed(clusters=clusters, names=tuple(compress(d.names, d.clusters)), labels=labels)
 
 # %% ../../nbs/metrics/13_matching.ipynb #2b9d68d5
 def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
     "Number mentions by their order in the text: by first word, last word, size."
     rank = np.empty(len(size), np.int64)
-    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(
-        len(size)
-    )
+    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(len(size))
     return rank
 
 # %% ../../nbs/metrics/13_matching.ipynb #c4916c19
-def _mention_keys(
-    text: Words, s: Spread, heads: np.ndarray, match: Match
-) -> np.ndarray:
+def _mention_keys(text: Words, s: Spread, heads: np.ndarray, match: Match) -> np.ndarray:
     "Hash the words of each mention, and where heads are matched its head too, to a number."
     keys = (
         np.add.reduceat(_mixed(text.place[s.tokens]), s.at[:-1])
@@ -335,16 +324,13 @@ def _mention_keys(
     return keys.view(np.int64)
 
 # %% ../../nbs/metrics/13_matching.ipynb #319e2783
-def _side(
-    text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match
-) -> Side:
+def _side(text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match) -> Side:
     "Collect all mentions of a document; `places` are those of the words of both sides."
     from scipy.sparse import csr_array
 
     columns = np.searchsorted(places, text.place[s.tokens])
     words = csr_array(
-        (np.ones(len(columns), np.int64), columns, s.at),
-        shape=(len(s.start), len(places)),
+        (np.ones(len(columns), np.int64), columns, s.at), shape=(len(s.start), len(places))
     )
     size = np.diff(s.at)
     return Side(
@@ -389,11 +375,7 @@ def _scored(
 # %% ../../nbs/metrics/13_matching.ipynb #459bd690
 def _is_zero(s: Side) -> np.ndarray:
     "Tell, by mention, whether its head is an empty node."
-    return (
-        np.isin(s.heads, list(s.text.empty))
-        if s.text.empty
-        else np.zeros(len(s.heads), bool)
-    )
+    return np.isin(s.heads, list(s.text.empty)) if s.text.empty else np.zeros(len(s.heads), bool)
 
 # %% ../../nbs/metrics/13_matching.ipynb #7d168e92
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -415,9 +397,7 @@ def _best_of_matrix(
 _DENSE = 1 << 24  # cells of a matrix of 128 MB
 
 
-def _best_pairs(
-    i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]
-) -> Pairs:
+def _best_pairs(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]) -> Pairs:
     "Find rows and columns of the largest sum of scores, one to one."
     if not len(i):
         return i, j
@@ -451,9 +431,7 @@ def _similar(g: Side, p: Side, i: np.ndarray, j: np.ndarray, match: Match) -> Pa
         else (common == p.size[j][column]) & _holds(p, j[column], head)
     )
     row, column = row[fits], column[fits]
-    rows, columns = _best_pairs(
-        row, column, common[fits] / g.size[i][row], (len(i), len(j))
-    )
+    rows, columns = _best_pairs(row, column, common[fits] / g.size[i][row], (len(i), len(j)))
     return i[rows], j[columns]
 
 # %% ../../nbs/metrics/13_matching.ipynb #f6c2f677
@@ -461,8 +439,7 @@ def _holds(p: Side, mention: np.ndarray, column: np.ndarray) -> np.ndarray:
     "Tell, by mention, whether it has the word in a column."
     n, width = p.words.shape
     return np.isin(
-        mention * width + column,
-        np.repeat(np.arange(n), p.size) * width + p.words.indices,
+        mention * width + column, np.repeat(np.arange(n), p.size) * width + p.words.indices
     )
 
 # %% ../../nbs/metrics/13_matching.ipynb #9b14aa0c
@@ -506,9 +483,7 @@ def _by_parent(s: Side, zeros: np.ndarray) -> defaultdict[tuple[int, str], set[i
     return near
 
 # %% ../../nbs/metrics/13_matching.ipynb #7f146453
-def _zeros_compared(
-    g: Side, p: Side, i: np.ndarray, j: np.ndarray
-) -> list[tuple[int, int, float]]:
+def _zeros_compared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> list[tuple[int, int, float]]:
     "Measure how alike the zeros are that share a parent, by their places in the lists."
     near, found = _by_parent(p, j), []
     theirs = [_parents(p, k)[1] for k in j]
@@ -547,11 +522,7 @@ def _equal(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
 def _paired_zeros(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> list[Pairs]:
     "Pair the zeros among mentions by the words that they depend on."
     of_gold, of_predicted = i[_is_zero(g)[i]], j[_is_zero(p)[j]]
-    return (
-        [_dependent(g, p, of_gold, of_predicted)]
-        if len(of_gold) and len(of_predicted)
-        else []
-    )
+    return [_dependent(g, p, of_gold, of_predicted)] if len(of_gold) and len(of_predicted) else []
 
 # %% ../../nbs/metrics/13_matching.ipynb #33163484
 def _left(i: np.ndarray, j: np.ndarray, found: list[Pairs]) -> Pairs:
@@ -602,10 +573,7 @@ def _any_empty(gold: Document, predicted: Document) -> bool:
 def _texts(gold: Document, predicted: Document) -> tuple[Words, Words]:
     "List the words of both sides; a side without a text has the other's."
     apart = _any_empty(gold, predicted)
-    return (
-        _words(_readable(gold, predicted), apart),
-        _words(_readable(predicted, gold), apart),
-    )
+    return (_words(_readable(gold, predicted), apart), _words(_readable(predicted, gold), apart))
 
 # %% ../../nbs/metrics/13_matching.ipynb #cb69d7f6
 def matched(
@@ -632,9 +600,7 @@ def matched(
     p = _scored(p_all, p_spread.flat.keys, singletons, duplicates, "predicted")
     doubled = bool(_repeated(g_all.flat).any() or _repeated(p_all.flat).any())
     by_rule = g_heads.by_rule + p_heads.by_rule
-    return _tabled(g, p, _pairs(g, p, match, zeros))._replace(
-        by_rule=by_rule, doubled=doubled
-    )
+    return _tabled(g, p, _pairs(g, p, match, zeros))._replace(by_rule=by_rule, doubled=doubled)
 
 # %% ../../nbs/metrics/13_matching.ipynb #b82611eb
 def _planted(words: Words, other: Words) -> Words:
@@ -659,9 +625,7 @@ def _with_keys(s: Side, keys: np.ndarray) -> Side:
 
 def _numbered_anew(g: Side, p: Side) -> tuple[Side, Side, int]:
     "Number the keys of two sides from 0 on, equal ones alike; return how many there are, too."
-    keys, at = np.unique(
-        np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True
-    )
+    keys, at = np.unique(np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True)
     g_keys, p_keys = np.split(at, [len(g.flat.keys)])
     return _with_keys(g, g_keys), _with_keys(p, p_keys), len(keys)
 
@@ -676,12 +640,7 @@ def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
     hit, went = _find(p.flat, instead[g.flat.keys])
     recall = _cells(g.flat.labels[hit], went, len(p.flat.sizes))
     return Matched(
-        Table(g.flat.sizes, p.flat.sizes, recall, precision, recall),
-        g,
-        p,
-        instead,
-        pairs,
-        a == b,
+        Table(g.flat.sizes, p.flat.sizes, recall, precision, recall), g, p, instead, pairs, a == b
     )
 
 # %% ../../nbs/metrics/13_matching.ipynb #e6252257
@@ -750,26 +709,14 @@ EXTRA: dict[str, Callable[[Matched], Counts | LinkCounts]] = {
     "mor": _mor,
     "zeros": _zeros,
 }
-COREFUD = (
-    "muc",
-    "b3",
-    "ceafe",
-    "ceafm",
-    "blanc_corefud",
-    "lea",
-    "mor",
-    "zeros",
-    "mentions",
-)
+COREFUD = ("muc", "b3", "ceafe", "ceafm", "blanc_corefud", "lea", "mor", "zeros", "mentions")
 
 # %% ../../nbs/metrics/13_matching.ipynb #b8c56147
 def _known(value: str, choices: Any, what: str):
     "Refuse a value that is not among the choices."
     known = get_args(choices)
     if value not in known:
-        raise CallError(
-            f"unknown {what} {value!r}", do=nearest(value, filter(None, known))
-        )
+        raise CallError(f"unknown {what} {value!r}", do=nearest(value, filter(None, known)))
 
 # %% ../../nbs/metrics/13_matching.ipynb #3205a0bd
 def _check_whole(setting: str, match: str, zeros: str):
@@ -809,13 +756,9 @@ def score_coref(
     gold, predicted = _as_list(gold), _as_list(predicted)
     gaps = any("words" in d.labels for d in [*gold, *predicted])
     plain = match == "exact" and not zeros and not gaps
-    names = tuple(
-        (METRICS if match == "exact" else COREFUD) if metrics is None else metrics
-    )
+    names = tuple((METRICS if match == "exact" else COREFUD) if metrics is None else metrics)
     if plain and not set(names) & set(EXTRA):
-        return _by_spans(
-            gold, predicted, setting, mode, names, singletons, duplicates, length
-        )
+        return _by_spans(gold, predicted, setting, mode, names, singletons, duplicates, length)
     _check_whole(setting, match, zeros)
     return _score(gold, predicted, names, singletons, duplicates, match, zeros)
 
@@ -841,9 +784,7 @@ def _scored_document(
 # %% ../../nbs/metrics/13_matching.ipynb #c7979960
 def _one_has_zeros(gold: Document, predicted: Document) -> bool:
     "Tell whether only one of two texts has empty nodes."
-    return bool(predicted.sentences) and bool(empty_nodes(gold)) != bool(
-        empty_nodes(predicted)
-    )
+    return bool(predicted.sentences) and bool(empty_nodes(gold)) != bool(empty_nodes(predicted))
 
 # %% ../../nbs/metrics/13_matching.ipynb #015e83df
 def _mentions_of(docs: Iterable[Document]) -> int:
@@ -866,18 +807,12 @@ def _how(match: str, zeros: str) -> str:
 
 def _of_gaps(n: int) -> str:
     "Describe how mentions with gaps are matched, if there are any."
-    return (
-        f", {n:,} mention{'s' if n > 1 else ''} with gaps by their words" if n else ""
-    )
+    return f", {n:,} mention{'s' if n > 1 else ''} with gaps by their words" if n else ""
 
 
 def _of_rule(by_rule: int, mentions: int) -> str:
     "Describe how many heads the rule found, if it found any."
-    return (
-        f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}"
-        if by_rule
-        else ""
-    )
+    return f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}" if by_rule else ""
 
 # %% ../../nbs/metrics/13_matching.ipynb #022ad932
 def _all_first(docs: list[Document]) -> bool:
@@ -896,9 +831,7 @@ def _with_gaps(d: Document) -> int:
     return sum(map(bool, _in_row(d, "words")))
 
 # %% ../../nbs/metrics/13_matching.ipynb #9f6370bc
-def _note(
-    match: str, zeros: str, by_rule: int, mentions: int, unknown: bool, gaps: int
-) -> str:
+def _note(match: str, zeros: str, by_rule: int, mentions: int, unknown: bool, gaps: int) -> str:
     "Describe how mentions were matched, how many have gaps, and where heads are not annotated."
     how = _how(match, zeros) + _of_gaps(gaps)
     if unknown:
@@ -920,9 +853,7 @@ def _score(
     pairs = pair(gold, predicted, _same_words)
     scored, lone = {}, []
     for g, p in pairs:
-        scored[g.doc_key] = _scored_document(
-            g, p, functions, match, zeros, singletons, duplicates
-        )
+        scored[g.doc_key] = _scored_document(g, p, functions, match, zeros, singletons, duplicates)
         if _one_has_zeros(g, p):
             lone.append(g.doc_key)
     counts = {key: s.counts for key, s in scored.items()}

@@ -34,9 +34,7 @@ def _check_documents(n: int, what: str):
     "Refuse questions of fewer than two documents, which show no variation."
     if n < 2:
         raise DataError(
-            f"{what} questions of {n} documents",
-            "power",
-            "two documents are needed at least",
+            f"{what} questions of {n} documents", "power", "two documents are needed at least"
         )
 
 
@@ -92,15 +90,11 @@ def _checked(power: float, level: float):
     "Refuse a level that is no probability, and a power that guessing has."
     if not 0 < level < 1:
         raise CallError(
-            f"level is {level}",
-            "power",
-            "give a fraction between 0 and 1, such as 0.05",
+            f"level is {level}", "power", "give a fraction between 0 and 1, such as 0.05"
         )
     if not 0.5 <= power < 1:
         raise CallError(
-            f"power is {power}",
-            "power",
-            "give a fraction from 0.5 to below 1, such as 0.8",
+            f"power is {power}", "power", "give a fraction from 0.5 to below 1, such as 0.8"
         )
 
 # %% ../../nbs/metrics/12_power.ipynb #79f6a138
@@ -123,9 +117,7 @@ def clusters_needed(
     "Find the smallest number of clusters with which a difference, as a fraction, is detectable."
     if not difference > 0:
         raise CallError(
-            f"difference is {difference}",
-            "power",
-            "give a fraction above 0, such as 0.02",
+            f"difference is {difference}", "power", "give a fraction above 0, such as 0.02"
         )
     few, many = 1, 2
     while detectable(noise, many, power, level) > difference:

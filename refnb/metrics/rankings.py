@@ -34,9 +34,7 @@ class Credits(NamedTuple):
     def of(self, systems: Sequence[str]) -> "Credits":
         "Choose some of the systems, in this order."
         return Credits(
-            tuple(systems),
-            self.values[list(map(self.systems.index, systems))],
-            self.clusters,
+            tuple(systems), self.values[list(map(self.systems.index, systems))], self.clusters
         )
 
     def totals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -107,11 +105,7 @@ def _intervals(c: Credits, resamples: int, seed: int) -> dict[str, Interval]:
     "Compute the mean credit of each system, with its interval."
     labels = np.repeat(np.arange(len(c.systems)), len(c.clusters))
     got = cluster_bootstrap(
-        c.values.ravel(),
-        c.clusters * len(c.systems),
-        resamples,
-        seed=seed,
-        groups=labels,
+        c.values.ravel(), c.clusters * len(c.systems), resamples, seed=seed, groups=labels
     )
     return dict(zip(c.systems, map(got.__getitem__, range(len(c.systems)))))
 
@@ -168,9 +162,7 @@ def _resampled_means(c: Credits, resamples: int, seed: int) -> np.ndarray:
     return drawn[:, :-1] / drawn[:, -1:]
 
 # %% ../../nbs/metrics/14_rankings.ipynb #c1786182
-def _resampled_scores(
-    tasks: Sequence[Credits], resamples: int, seed: int
-) -> np.ndarray:
+def _resampled_scores(tasks: Sequence[Credits], resamples: int, seed: int) -> np.ndarray:
     "Compute the scores of each system (a column) in each resample of the tasks' clusters."
     out = [_resampled_means(c, resamples, seed + k) for k, c in enumerate(tasks)]
     return np.mean(out, axis=0)
@@ -187,8 +179,7 @@ def _tau_bounds(
 ) -> tuple[float, float]:
     "Find the ends of the interval of τ by resamples of both benchmarks."
     drawn = kendall_tau(
-        _resampled_scores(a, resamples, seed),
-        _resampled_scores(b, resamples, seed + len(a)),
+        _resampled_scores(a, resamples, seed), _resampled_scores(b, resamples, seed + len(a))
     )
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     return float(low), float(high)

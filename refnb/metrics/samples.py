@@ -69,9 +69,7 @@ Position = Callable[[Question, int], int | None]
 
 
 def _by_position(
-    questions: Mapping[str, Question],
-    samples: Mapping[str, Sequence[Answer]],
-    position: Position,
+    questions: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]], position: Position
 ) -> dict[int, float]:
     "Compute accuracy by the place of the right option."
     found: dict[int, list[float]] = {}
@@ -83,14 +81,11 @@ def _by_position(
     return {place: _mean(found[place]) for place in sorted(found)}
 
 # %% ../../nbs/metrics/11_samples.ipynb #949b48af
-def _check_asked(
-    asked: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]]
-):
+def _check_asked(asked: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]]):
     "Refuse samples of questions that were not asked."
     if strange := set(samples) - set(asked):
         raise DataError(
-            f"{len(strange)} samples belong to no question, one is of {min(strange)}",
-            "samples",
+            f"{len(strange)} samples belong to no question, one is of {min(strange)}", "samples"
         )
 
 # %% ../../nbs/metrics/11_samples.ipynb #7cc7a73a

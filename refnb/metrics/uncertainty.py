@@ -44,9 +44,7 @@ class Interval(NamedTuple):
 # %% ../../nbs/metrics/07_uncertainty.ipynb #56e744a5
 def _unfit(where: str, what: str) -> DataError:
     "Make the error of a column that does not hold a number for each item."
-    return DataError(
-        what, where, "give one number per item: 1 right, 0 wrong, NaN left out"
-    )
+    return DataError(what, where, "give one number per item: 1 right, 0 wrong, NaN left out")
 
 
 def _floats(where: str, name: str, values: ArrayLike) -> np.ndarray:
@@ -99,9 +97,7 @@ def _places(labels: list, names: list) -> np.ndarray:
     return np.array(list(map(number.__getitem__, labels)), dtype=np.intp)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6bb14f66
-def _codes(
-    where: str, name: str, labels: Iterable[Hashable]
-) -> tuple[list, np.ndarray]:
+def _codes(where: str, name: str, labels: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     "Number the labels 0, 1, … in sorted order."
     labels = _as_list(labels)
     _check_labels(where, name, labels)
@@ -124,17 +120,13 @@ def _same_length(where: str, **columns: Sized) -> None:
 def _check_whole(where: str, name: str, value: int, least: int):
     "Refuse a value that is no whole number, or too small."
     if not isinstance(value, int | np.integer) or value < least:
-        raise CallError(
-            f"{name} is {value}", where, f"give a whole number from {least}"
-        )
+        raise CallError(f"{name} is {value}", where, f"give a whole number from {least}")
 
 
 def _check(where: str, level: float = 0.95, resamples: int = 1, seed: int = 0):
     "Refuse a call that cannot be meant."
     if not 0 < level < 1:
-        raise CallError(
-            f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95"
-        )
+        raise CallError(f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95")
     _check_whole(where, "resamples", resamples, 1)
     _check_whole(where, "seed", seed, 0)
 
@@ -159,24 +151,17 @@ def _weights(
         yield np.bincount(drawn.ravel(), minlength=m * clusters).reshape(m, clusters)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #7e8b657c
-def bootstrap_weights(
-    clusters: int, resamples: int = 10_000, seed: int = 0
-) -> np.ndarray:
+def bootstrap_weights(clusters: int, resamples: int = 10_000, seed: int = 0) -> np.ndarray:
     """Draw how often each cluster is in each resample: whole numbers, (resamples, clusters).
     Each row sums to `clusters`; `seed` is of numpy's PCG64."""
     _check("bootstrap_weights", resamples=resamples, seed=seed)
     if clusters < 1:
-        raise CallError(
-            f"clusters is {clusters}", "bootstrap_weights", "give at least 1"
-        )
+        raise CallError(f"clusters is {clusters}", "bootstrap_weights", "give at least 1")
     return np.concatenate(list(_weights(clusters, resamples, seed)))
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #48309c1c
 def _totals(
-    values: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray | None = None,
-    width: int = 1,
+    values: np.ndarray, rows: np.ndarray, columns: np.ndarray | None = None, width: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     "Add up credits and items per cluster and group; clusters without items are dropped."
     columns = np.zeros(len(values), np.intp) if columns is None else columns
@@ -187,9 +172,7 @@ def _totals(
     return sums, np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
 
 
-def _cluster_totals(
-    values: np.ndarray, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _cluster_totals(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Add up credits and items per cluster."
     sums, items = _totals(values, rows)
     return sums[:, 0], items[:, 0]
@@ -200,9 +183,7 @@ FEW = 100  # with fewer clusters an interval is of Student's t, not of percentil
 
 def _resampled(table: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     "The column sums in each resample."
-    return np.concatenate(
-        [w.astype(float) @ table for w in _weights(len(table), resamples, seed)]
-    )
+    return np.concatenate([w.astype(float) @ table for w in _weights(len(table), resamples, seed)])
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #3348db0f
 def _jackknife(sums: np.ndarray, items: np.ndarray) -> tuple[Any, Any]:
@@ -252,11 +233,7 @@ def _cut(low: float, high: float, limits: tuple[float, float]) -> tuple[float, f
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #f37aec08
 def _interval(
-    sums: np.ndarray,
-    items: np.ndarray,
-    drawn: Drawn,
-    level: float,
-    limits: tuple[float, float],
+    sums: np.ndarray, items: np.ndarray, drawn: Drawn, level: float, limits: tuple[float, float]
 ) -> Interval:
     "Ratio of sums with its interval: from resamples where they are given, else of Student's t, within limits."
     n, there = int(items.sum()), items > 0
@@ -281,23 +258,15 @@ def _group_intervals(
     "Compute the interval of each group, a column of sums and items; groups of many clusters share the resamples."
     width = sums.shape[1]
     many = (items > 0).sum(0) >= FEW
-    drawn = (
-        _resampled(np.hstack([sums, items]), resamples, seed) if many.any() else None
-    )
+    drawn = _resampled(np.hstack([sums, items]), resamples, seed) if many.any() else None
     out = []
     for j in range(width):
-        draws = (
-            (drawn[:, j], drawn[:, width + j])
-            if drawn is not None and many[j]
-            else None
-        )
+        draws = (drawn[:, j], drawn[:, width + j]) if drawn is not None and many[j] else None
         out.append(_interval(sums[:, j], items[:, j], draws, level, limits))
     return out
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #389781f0
-def _groups(
-    where: str, groups: Iterable[Hashable] | None, n: int
-) -> tuple[list, np.ndarray]:
+def _groups(where: str, groups: Iterable[Hashable] | None, n: int) -> tuple[list, np.ndarray]:
     "Number the groups of n items; without groups all items are in one."
     if groups is None:
         return [None], np.zeros(n, np.intp)

@@ -23,9 +23,7 @@ def _check_length(length: int):
         raise CallError(f"a window of {length} tokens", do="say 1 or more")
 
 
-def window_starts(
-    sentences: Sequence[Sequence[Any]], length: int = LENGTH
-) -> list[int]:
+def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> list[int]:
     "Find the first sentence of each window, by the released rule."
     _check_length(length)
     out, k = [0] if sentences else [], 1
@@ -55,9 +53,7 @@ def _with_crossing(meta: dict, lost: Iterable[Span], start: int, stop: int) -> d
 def _check_has_text(d: Document):
     "Refuse clusters without a text."
     if not d.sentences and d.clusters:
-        raise DataError(
-            "cannot be split: it has no text", d.doc_key, "give a file with sentences"
-        )
+        raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
 
 
 def _bounds(sentences: Sequence[Sequence[str]]) -> list[int]:
@@ -66,10 +62,7 @@ def _bounds(sentences: Sequence[Sequence[str]]) -> list[int]:
 
 # %% ../../nbs/metrics/02_windows.ipynb #8bcafb79
 def split(
-    d: Document,
-    length: int = LENGTH,
-    crossing: Literal["error", "drop"] = "error",
-    group: int = 1,
+    d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error", group: int = 1
 ) -> list[Document]:
     """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
     A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end. Each document has
@@ -91,9 +84,7 @@ def split(
 _Inside = dict[int, list[int]]
 
 
-def _inside(
-    d: Document, starts: list[int], size: int
-) -> tuple[list[_Inside], list[Span]]:
+def _inside(d: Document, starts: list[int], size: int) -> tuple[list[_Inside], list[Span]]:
     "List for each window: cluster -> indices of its mentions inside; and list the mentions over an end."
     parts: list[_Inside] = [{} for _ in starts]
     lost, stops = [], [*starts[1:], size]
@@ -112,9 +103,7 @@ def _at(values: Sequence[Any], places: Iterable[int]) -> tuple[Any, ...]:
     return tuple(map(values.__getitem__, places))
 
 
-def _chosen(
-    values: Sequence[Sequence[Any]], inside: _Inside
-) -> tuple[tuple[Any, ...], ...]:
+def _chosen(values: Sequence[Sequence[Any]], inside: _Inside) -> tuple[tuple[Any, ...], ...]:
     "Choose from what all mentions have, cluster by cluster, the part of the mentions inside."
     return tuple(_at(values[c], places) for c, places in inside.items())
 
@@ -124,9 +113,7 @@ def _moved(clusters: Clusters, start: int) -> Clusters:
     return map_members(lambda s: Span(s.start - start, s.end - start), clusters)
 
 
-def _window(
-    d: Document, key: str, at: slice, start: int, inside: _Inside, meta: dict
-) -> Document:
+def _window(d: Document, key: str, at: slice, start: int, inside: _Inside, meta: dict) -> Document:
     "Make a document of some sentences, with offsets of its own and the names and labels of the clusters inside."
     clusters = _moved(_chosen(d.clusters, inside), start)
     labels = {k: _chosen(v, inside) for k, v in d.labels.items()}
@@ -156,9 +143,7 @@ def _windows_of(
     return (lambda t: _released_windows(t, whole, size, length)), whole + 1
 
 # %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
-def _token_starts(
-    sentences: Sequence[Sequence[str]], length: int
-) -> tuple[list[int], int]:
+def _token_starts(sentences: Sequence[Sequence[str]], length: int) -> tuple[list[int], int]:
     "Find the first token of each window, and the number of tokens."
     tokens = _bounds(sentences)
     return [tokens[s] for s in window_starts(sentences, length)], tokens[-1]
@@ -192,10 +177,7 @@ class Pairs:
     "Gold documents with their predictions."
 
     def __init__(
-        self,
-        pairs: list[tuple[Document, Document]],
-        missing: list[str],
-        extra: list[str],
+        self, pairs: list[tuple[Document, Document]], missing: list[str], extra: list[str]
     ):
         """Keep pairs of gold and predicted documents, the keys of gold without a prediction (it is empty),
         and the keys of predictions without gold (set aside)."""
@@ -356,9 +338,7 @@ def _text_of(g: Document, p: Document) -> Sequence[Sequence[str]]:
     return text
 
 
-def _cut_pair(
-    g: Document, p: Document, mode: WindowMode, length: int
-) -> Iterator[Unit]:
+def _cut_pair(g: Document, p: Document, mode: WindowMode, length: int) -> Iterator[Unit]:
     "Yield the windows of a book, with the clusters of both sides."
     text = _text_of(g, p)
     of_gold = _cut(g.clusters, text, mode, length)
@@ -375,10 +355,7 @@ def _check_setting(setting: str):
 
 
 def units(
-    pairs: Pairs,
-    setting: Setting = "full",
-    mode: WindowMode = "released",
-    length: int = LENGTH,
+    pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released", length: int = LENGTH
 ) -> Iterable[Unit]:
     """Yield what counts as a document, one by one; for split, the pairs must be windows.
     `mode` says how window cuts; a window has `length` tokens, nominally."""

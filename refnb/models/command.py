@@ -123,9 +123,7 @@ def _check_id(key: Any, asked: Mapping[str, Any], answered: set[str], where: str
 def _as_said(key: str, item: Any, fields: dict[str, Any], where: str) -> Said:
     "Convert the fields of a line to the answer of a question or document."
     if not isinstance(item, Question):
-        return _inside(
-            msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where
-        )
+        return _inside(msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where)
     if "choice" in fields:
         return as_answer(item, fields["choice"])
     answer = msgspec.convert({"id": key, **fields}, Answer)
@@ -142,9 +140,7 @@ def _no_answer(key: str, e: Exception, shown: str, where: str) -> DataError:
     )
 
 # %% ../../nbs/models/04_command.ipynb #20ea200b
-def _read_output(
-    line: bytes, asked: Mapping[str, Any], answered: set[str], where: str
-) -> Said:
+def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
     "Read a line of the program's output as an answer."
     shown = line.decode("utf-8", "replace").strip()[:120]
     fields = _decode_output(line, shown, where)
@@ -177,9 +173,7 @@ def _parts(item: Question | Document, window: int, seeds: bool = False) -> list[
         return [_Part(item.doc_key, item, _line_of(item, seeds))]
     out, start = [], 0
     for w in split(Document(item.doc_key, item.sentences), window):
-        line = _as_line(
-            {"id": w.doc_key, "sentences": w.sentences, "names": item.names}
-        )
+        line = _as_line({"id": w.doc_key, "sentences": w.sentences, "names": item.names})
         out.append(_Part(w.doc_key, w, line, start, item.doc_key))
         start += w.size
     return out or [_Part(item.doc_key, item, _line_of(item))]
@@ -234,9 +228,7 @@ class _Proof(Record):
 # %% ../../nbs/models/04_command.ipynb #90b37ceb
 def canary_line(d: Document) -> bytes:
     "Write a canary as a line that requests the words, too."
-    return _as_line(
-        {"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True}
-    )
+    return _as_line({"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True})
 
 # %% ../../nbs/models/04_command.ipynb #b168916a
 def _not_an_answer(line: bytes) -> str:
@@ -330,11 +322,7 @@ def _ended(status: int, last: str) -> str:
 # %% ../../nbs/models/04_command.ipynb #69d8cf9d
 def _last_line(errors: Sequence[bytes]) -> str:
     "Return the last line of a program's standard error, as a progress bar would leave it."
-    return (
-        errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200]
-        if errors
-        else ""
-    )
+    return errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200] if errors else ""
 
 # %% ../../nbs/models/04_command.ipynb #04a2dc70
 class _Process:
@@ -353,9 +341,7 @@ class _Process:
                 command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe
             )
         except OSError as e:
-            raise DataError(
-                f"cannot be started: {(e.strerror or str(e)).lower()}", where
-            ) from None
+            raise DataError(f"cannot be started: {(e.strerror or str(e)).lower()}", where) from None
         self.lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.errors: list[bytes] = []
 
@@ -456,9 +442,7 @@ class CommandSystem(BaseSystem):
 
     @property
     def needs(self) -> str:
-        return (
-            f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
-        )
+        return f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
 
     @property
     def cost(self) -> str:
@@ -470,10 +454,7 @@ class CommandSystem(BaseSystem):
         return {p.name: _file_hash(p) for p in paths if p.is_file()}
 
     def identity(self, task: Task) -> Identity:
-        settings: dict[str, Any] = {
-            "command": self.words,
-            "version": self.entry.version,
-        }
+        settings: dict[str, Any] = {"command": self.words, "version": self.entry.version}
         return Identity(
             settings | ({"window": self.entry.window} if self.entry.window else {}),
             data=self._files(),

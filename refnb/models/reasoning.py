@@ -27,8 +27,7 @@ _BLOCKS = {
 # %% ../../nbs/models/06_reasoning.ipynb #c8430974
 _MARKS = re.compile(
     "|".join(
-        f"(?P<{name}>{opens})|(?P<{name}_>{closes})"
-        for name, (opens, closes) in _BLOCKS.items()
+        f"(?P<{name}>{opens})|(?P<{name}_>{closes})" for name, (opens, closes) in _BLOCKS.items()
     ),
     re.I,
 )
@@ -45,9 +44,7 @@ class Split(NamedTuple):
 def _of_parts(answer: list[str], thought: list[str], is_open: bool) -> Split:
     "Join the collected parts of a reply."
     return Split(
-        "".join(answer).lstrip(),
-        "\n".join(filter(None, map(str.strip, thought))),
-        is_open,
+        "".join(answer).lstrip(), "\n".join(filter(None, map(str.strip, thought))), is_open
     )
 
 # %% ../../nbs/models/06_reasoning.ipynb #1c4b23c3

@@ -17,12 +17,7 @@ from ..core.types import CallError, FormatError, Record, RefnbError, nearest
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_yaml
 from ..core.runs import split_hash
-from refnb.core.extensions import (
-    card_files,
-    entry_points,
-    load_entry_point,
-    named_object,
-)
+from ..core.extensions import card_files, entry_points, load_entry_point, named_object
 from ..benchmarks.tasks import Shape
 from .systems import FunctionSystem, System, split_name
 
@@ -49,16 +44,7 @@ KINDS = {
     "published-clusters": "refnb.models.published.clusters:make_published_clusters",
     "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",
 }
-_PROVIDERS = (
-    "openai",
-    "anthropic",
-    "gemini",
-    "vllm",
-    "sglang",
-    "llama.cpp",
-    "ollama",
-    "local",
-)
+_PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ollama", "local")
 # names without an entry: prefix -> module:function of the rest of the name
 _PREFIXES = (
     {f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
@@ -96,9 +82,7 @@ def _kind(data: Mapping[str, Any]) -> str:
     "Infer the kind of an entry, from its fields if it names none."
     kind = data.get("kind")
     if kind is not None and not isinstance(kind, str):
-        raise CallError(
-            f"the kind {kind!r} is not a string", do=f"write one of {', '.join(KINDS)}"
-        )
+        raise CallError(f"the kind {kind!r} is not a string", do=f"write one of {', '.join(KINDS)}")
     if kind in KINDS:
         return str(kind)
     if kind in _PROVIDERS or "provider" in data:
@@ -123,9 +107,7 @@ def _check_name(name: Any, path: Path):
         )
     if _is_odd(name):
         raise FormatError(
-            f"{name!r} cannot be a name",
-            str(path),
-            "leave out brackets, @ and outer blanks",
+            f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks"
         )
 
 # %% ../../nbs/models/01_registry.ipynb #8f6ed1cd
@@ -156,9 +138,7 @@ class Registry(NamedTuple):
 
 # %% ../../nbs/models/01_registry.ipynb #b651f83a
 # data of one scorer; files in your own folder may have any name
-_NOT_SYSTEMS = {
-    packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")
-}
+_NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
 
 
 def numbered(name: str) -> list[str]:
@@ -169,9 +149,7 @@ def numbered(name: str) -> list[str]:
     if not (opened and between and closed and first.isdecimal() and last.isdecimal()):
         return [name]
     if len(first) > 3 or len(last) > 3:
-        raise FormatError(
-            f"{name!r} covers too many systems", do="number them below 1000"
-        )
+        raise FormatError(f"{name!r} covers too many systems", do="number them below 1000")
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
 # %% ../../nbs/models/01_registry.ipynb #196fc933
@@ -213,10 +191,7 @@ def registry(s: Settings | None = None) -> Registry:
     "Read all system files, the package's and yours; changed files are read again."
     folder = your_folder("systems", s)
     return _registry(
-        folder,
-        tuple(
-            (str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder])
-        ),
+        folder, tuple((str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder]))
     )
 
 
@@ -280,8 +255,7 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
     if get_origin(kind) is dict:
         return {name: {inner: value}}
     raise CallError(
-        f"{what} has no setting {key!r}",
-        do=nearest(inner, _kinds(kind)) if _is_group(kind) else "",
+        f"{what} has no setting {key!r}", do=nearest(inner, _kinds(kind)) if _is_group(kind) else ""
     )
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
@@ -314,9 +288,7 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
             new = _placed(type(record), key, value, what)
         except (msgspec.MsgspecError, TypeError) as e:
             raise CallError(
-                f"{key} cannot be {value!r}",
-                what,
-                _choices(type(record), key) or str(e),
+                f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)
             ) from None
         for name, x in new.items():
             data[name] = (
@@ -383,8 +355,7 @@ def refuse_asking(name: str, changed: Mapping[str, Any]):
         )
     if changed.keys() & {"form", "order"}:
         raise CallError(
-            f"{name} is not a language model",
-            do="form and order are for language models",
+            f"{name} is not a language model", do="form and order are for language models"
         )
 
 # %% ../../nbs/models/01_registry.ipynb #6454f4b5
@@ -486,8 +457,7 @@ def _unknown(system: str, base: str, s: Settings) -> RefnbError:
     if fault := _fault_in(base, faults):
         return fault
     return CallError(
-        f"unknown system {system!r}{_unreadable(faults)}",
-        do=nearest(system, system_names(s)),
+        f"unknown system {system!r}{_unreadable(faults)}", do=nearest(system, system_names(s))
     )
 
 # %% ../../nbs/models/01_registry.ipynb #50f24faf
@@ -558,11 +528,7 @@ def _listed(name: str, s: Settings) -> Listed:
     except RefnbError as e:
         return _unusable(name, name, e)
     return Listed(
-        name,
-        x.title,
-        getattr(x, "answers", ""),
-        getattr(x, "needs", ""),
-        getattr(x, "cost", ""),
+        name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""), getattr(x, "cost", "")
     )
 
 # %% ../../nbs/models/01_registry.ipynb #642b1414

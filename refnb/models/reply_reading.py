@@ -100,9 +100,7 @@ _MARKUP = re.compile(
     r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~|</?(?:b|i|em|u|strong|p|br|span|code|div|li|ul|h\d)\b[^<>\n]{0,80}>|\\(?:text|textbf|mathrm|mathbf|mathit|boldsymbol)\b|\\[()\[\]]|[*$#{}\\]+|(?<![^\W_])_+|_+(?![^\W_])|(?<!\w)'(?=')",
     re.I | re.M,
 )
-_BULLET = re.compile(
-    r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\(?\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M
-)
+_BULLET = re.compile(r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\(?\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M)
 
 
 def _bare(text: str) -> str:
@@ -128,9 +126,7 @@ def _key(word: str) -> str:
     word = word.casefold()
     if word.isascii():
         return word
-    return "".join(
-        filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word))
-    )
+    return "".join(filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word)))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1141aa84
 _NONES = (
@@ -163,9 +159,7 @@ def _in_full(first: dict[str, int]) -> dict[tuple[str, ...], _Phrase]:
     for name, option in first.items():
         key = _keys(name)
         same = found[key].options if key in found else ()
-        found[key] = _Phrase(
-            (*same, option), proper=len(key) == 1 and name[:1].isupper()
-        )
+        found[key] = _Phrase((*same, option), proper=len(key) == 1 and name[:1].isupper())
     return found
 
 # %% ../../nbs/models/07_reply_reading.ipynb #e34de121
@@ -245,9 +239,7 @@ def _begins_as_name(text: str, start: int) -> bool:
     return m[1][0].isupper() and not _is_usual(m[1]) and not text.isupper()
 
 # %% ../../nbs/models/07_reply_reading.ipynb #fa7c4a07
-def _is_named(
-    text: str, start: int, end: int, p: _Phrase, after: bool, before: bool
-) -> bool:
+def _is_named(text: str, start: int, end: int, p: _Phrase, after: bool, before: bool) -> bool:
     "Tell whether a match names an option; `after` and `before`: another option is directly adjacent."
     closed = _CLOSED.match(text, end)
     if p.closed and not closed:
@@ -273,12 +265,7 @@ def _with_names(text: str, shown: Shown) -> str:
         n, p = _longest(keys, i, phrases.get(keys[i], {}))
         start, end = words[i].start(), words[i + max(n, 1) - 1].end()
         if p and _is_named(
-            text,
-            start,
-            end,
-            p,
-            at > 0 and start == at + 1,
-            _follows(keys, i + n, phrases),
+            text, start, end, p, at > 0 and start == at + 1, _follows(keys, i + n, phrases)
         ):
             out += [text[at:start], *(chr(NAMES + o) for o in p.options)]
             at = end + 2 * text.startswith("'s", end)
@@ -306,9 +293,7 @@ def _follows(keys: list[str], i: int, phrases: _Phrases) -> bool:
 _LETTER = re.compile(
     rf"(?<!{_IN_WORD})(?<!{_IN_WORD}')([A-Za-z]{{1,2}})(?!{_IN_WORD})(?!'{_IN_WORD})"
 )
-_STOP = re.compile(
-    r"\s*(?:[)\].,:;!?\"'}=/。，、：；！？]|$|\n| [–—-] )|\s*[\ue000-\uf8ff]|[–—-] "
-)
+_STOP = re.compile(r"\s*(?:[)\].,:;!?\"'}=/。，、：；！？]|$|\n| [–—-] )|\s*[\ue000-\uf8ff]|[–—-] ")
 _HARD_STOP = re.compile(r"\s*(?:[)\].:\"]|$|\n)")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #37c9f0e9
@@ -316,9 +301,7 @@ def _is_led(before: str) -> bool:
     "Tell whether a text before a letter ends with a line break or an announcement of an answer."
     if not before.strip() or re.search(r"\n\W*$", before):
         return True
-    return bool(
-        re.search(_role("nouns", "links", "choosing") + r"\W{0,4}$", before, re.I)
-    )
+    return bool(re.search(_role("nouns", "links", "choosing") + r"\W{0,4}$", before, re.I))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #177c56f6
 def _is_initial(before: str, after: str) -> bool:
@@ -333,8 +316,7 @@ def _is_initial(before: str, after: str) -> bool:
 def _acts(text: str, end: int) -> bool:
     "Tell whether a stop or a verb follows a letter that could be a word."
     return bool(
-        _STOP.match(text, end)
-        or re.match(r"\s+" + _role("verbs"), text[end : end + 20], re.I)
+        _STOP.match(text, end) or re.match(r"\s+" + _role("verbs"), text[end : end + 20], re.I)
     )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6f2dcbbe
@@ -397,8 +379,7 @@ def _option(sign: str) -> int:
 
 # %% ../../nbs/models/07_reply_reading.ipynb #bd496d30
 _HEADING = re.compile(
-    r"^[^\w\n]{0,9}(?:the |possible |given )?(?:options|choices)\b[^:\n]{0,60}:[ \t]*$",
-    re.I | re.M,
+    r"^[^\w\n]{0,9}(?:the |possible |given )?(?:options|choices)\b[^:\n]{0,60}:[ \t]*$", re.I | re.M
 )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #ef133560
@@ -421,11 +402,7 @@ def _without_echo(text: str, shown: Shown) -> str:
     alone = list(map(_alone_on, lines))
     result: list[str] = []
     while i < len(lines):
-        echo = (
-            alone[i] == 0
-            and _is_echo(alone[i : i + n], n)
-            and (result or i + n < len(lines))
-        )
+        echo = alone[i] == 0 and _is_echo(alone[i : i + n], n) and (result or i + n < len(lines))
         if not echo:
             result.append(lines[i])
         i += n if echo else 1
@@ -446,9 +423,7 @@ class _Unit(NamedTuple):
     line: int  # index of the sentence
 
 # %% ../../nbs/models/07_reply_reading.ipynb #af55e814
-_CLAUSE = re.compile(
-    r"[,;:—]|\b(?:but|because|since|while|whereas|although|though)\b", re.I
-)
+_CLAUSE = re.compile(r"[,;:—]|\b(?:but|because|since|while|whereas|although|though)\b", re.I)
 _BUT = re.compile(
     r"[\"')\]]*\W*(?:but|rather|instead|it's|it is|sondern|sino|mais|ma|mas|而是)\b(?:\W*(?:rather|it's|it is|is|option|the|actually|c'est|es)\b)*\W*|\W*而是\W*",
     re.I,
@@ -475,8 +450,7 @@ def _denied(before: str, after: str) -> bool:
 
 # %% ../../nbs/models/07_reply_reading.ipynb #3f231df0
 _DOUBT = re.compile(
-    r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b",
-    re.I,
+    r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b", re.I
 )
 
 
@@ -587,11 +561,7 @@ def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> i
     "Grade how surely an option is the answer, from its context."
     if _final().search(before[-160:]):
         return FINAL
-    if (
-        _announced(before)
-        or _led(before[-80:], "choosing")
-        or _REFERS.search(before[-40:])
-    ):
+    if _announced(before) or _led(before[-80:], "choosing") or _REFERS.search(before[-40:]):
         return STRONG
     if _affirmed(after):
         return STRONG
@@ -609,8 +579,7 @@ def _joined() -> re.Pattern[str]:
     "Return an expression for a conjunction of two options."
     words = rf"(?:,?\s*(?:(?P<either>{_role('or')}|/)|{_role('and')}|&)\s*|,\s*)"
     return re.compile(
-        rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?",
-        re.I,
+        rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?", re.I
     )
 
 # %% ../../nbs/models/07_reply_reading.ipynb #18632060
@@ -629,9 +598,7 @@ def _around(sentence: str) -> list[tuple[str, str, str, int]]:
     ends = [*map(re.Match.start, found), len(sentence)]
     out = []
     for m, begin, end in zip(found, begins, ends[1:]):
-        out.append(
-            (m[0], sentence[begin : m.start()], sentence[m.end() : end], m.end())
-        )
+        out.append((m[0], sentence[begin : m.start()], sentence[m.end() : end], m.end()))
     return out
 
 # %% ../../nbs/models/07_reply_reading.ipynb #f0b3507b
@@ -720,11 +687,7 @@ def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading
     if not units:
         return _unread(NO_OPTION)
     if weak := _graded(units, WEAK):
-        return (
-            _unread(SEVERAL)
-            if _taken_back(units, sentences, weak[0])
-            else _only(weak, shown)
-        )
+        return _unread(SEVERAL) if _taken_back(units, sentences, weak[0]) else _only(weak, shown)
     if any(map(_finds("unable").search, sentences)):
         return _unread(UNABLE)
     if shown.letters:

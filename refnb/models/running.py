@@ -63,9 +63,7 @@ def open_system_run(task: Task, system: System) -> Opened:
     "Create the run of a system on a task, or find an earlier one."
     _check_system(task, system)
     kind = Answer if task.shape == "choice" else ClusterAnswer
-    run = open_run(
-        info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", "")
-    )
+    run = open_run(info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", ""))
     _keep_questions(run, task)
     return Opened(run, task, system)
 
@@ -111,9 +109,7 @@ def _keys(system: System, item: Question | Document) -> list[str]:
     return [record_key(_key(item), k) for k in range(n)]
 
 
-def _keys_of(
-    system: System, items: Iterable[Question | Document]
-) -> dict[str, list[str]]:
+def _keys_of(system: System, items: Iterable[Question | Document]) -> dict[str, list[str]]:
     "List the record keys of each item."
     return {_key(x): _keys(system, x) for x in items}
 
@@ -164,8 +160,7 @@ def _journal_failures(o: Opened, failures: list[Failure]):
 def _counted(failures: list[Failure]) -> str:
     "Count the kinds of failures, the most frequent first."
     return ", ".join(
-        f"{n} {kind}"
-        for kind, n in Counter(map(attrgetter("kind"), failures)).most_common()
+        f"{n} {kind}" for kind, n in Counter(map(attrgetter("kind"), failures)).most_common()
     )
 
 # %% ../../nbs/models/02_running.ipynb #94b681d4
@@ -217,10 +212,7 @@ def _credits(run: Run, questions: Sequence[Question]) -> dict[str, Any]:
 
 # %% ../../nbs/models/02_running.ipynb #7a1afd70
 def write_run_summary(
-    run: Run,
-    task: Task,
-    system: System | None = None,
-    cost: dict[str, float | str] | None = None,
+    run: Run, task: Task, system: System | None = None, cost: dict[str, float | str] | None = None
 ) -> Path | None:
     """Write the summary of a complete run and its task's card below reports/runs/ and return the file.
     Return None if the task has no scorer. Systems with their own `write_summary` use it; `cost` is the run's cost."""
@@ -308,9 +300,7 @@ def run(
     """
     s = s or load_settings()
     if limit < 0:
-        raise CallError(
-            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
-        )
+        raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     on_summary = on_summary or settings.pop("told", None)  # its name in 0.1
     who = find_system(system, s, **settings)
     o = open_system_run(as_task(task, s, who.shapes), who)

@@ -17,14 +17,7 @@ from ..core.runs import Run, load_run
 from ..benchmarks.tasks import Task, as_task
 from .systems import Failure, System
 from .registry import find_system
-from refnb.models.running import (
-    Opened,
-    Progress,
-    _key,
-    finish,
-    is_complete,
-    open_system_run,
-)
+from .running import Opened, Progress, _key, finish, is_complete, open_system_run
 
 # %% ../../nbs/models/03_sharding.ipynb #a45a3d44
 def _by_document(items: Sequence[Any]) -> list[list[Any]]:
@@ -99,14 +92,11 @@ def _failed_shards(faults: Sequence[str], shards: int, folder: Path) -> DataErro
     return DataError(
         faults[0],
         str(folder),
-        f"{len(faults)} of {shards} shards failed; answers are "
-        f"saved, rerun the command to resume",
+        f"{len(faults)} of {shards} shards failed; answers are saved, rerun the command to resume",
     )
 
 # %% ../../nbs/models/03_sharding.ipynb #cc216dd3
-def _start(
-    ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float
-) -> dict[Any, int]:
+def _start(ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float) -> dict[Any, int]:
     "Start a Ray task for each shard; return the shards' numbers by task."
     work = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(_answer_shard)
     folder, tasks = str(o.run.folder.resolve()), {}
@@ -115,9 +105,7 @@ def _start(
     return tasks
 
 # %% ../../nbs/models/03_sharding.ipynb #90422c57
-def _on_cluster(
-    o: Opened, address: str, shards: int, gpus: float, progress: Progress | None
-):
+def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Progress | None):
     "Answer the remaining items, each shard in a Ray task."
     with o.run.writing() as w:
         before = set(w.done)

@@ -140,18 +140,14 @@ WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 def _of_index(q: Question, index: int) -> Answer:
     "Answer with the option of an index."
     if not 0 <= index < len(q.options):
-        raise DataError(
-            f"was answered with option {index} of {len(q.options)}", f"question {q.id}"
-        )
+        raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
 
 def _of_same(q: Question, answer: Answer) -> Answer:
     "Return an answer, which must be to this question."
     if answer.id != q.id:
-        raise DataError(
-            f"was answered with the answer of {answer.id}", f"question {q.id}"
-        )
+        raise DataError(f"was answered with the answer of {answer.id}", f"question {q.id}")
     return answer
 
 # %% ../../nbs/models/00_systems.ipynb #9fbf8932
@@ -183,8 +179,7 @@ def _parsed_clusters(d: Document, reply: Any) -> ClusterAnswer:
         return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
     except msgspec.ValidationError as e:
         raise DataError(
-            f"was answered with something other than clusters: {e}",
-            f"document {d.doc_key}",
+            f"was answered with something other than clusters: {e}", f"document {d.doc_key}"
         ) from None
 
 
@@ -241,11 +236,7 @@ def _no_field(task: Task, field: str) -> str:
 # %% ../../nbs/models/00_systems.ipynb #1b160f25
 def _named(item: Question | Document) -> str:
     "Name a question or document in an error."
-    return (
-        f"question {item.id}"
-        if isinstance(item, Question)
-        else f"document {item.doc_key}"
-    )
+    return f"question {item.id}" if isinstance(item, Question) else f"document {item.doc_key}"
 
 # %% ../../nbs/models/00_systems.ipynb #b81bf63f
 class FunctionSystem(BaseSystem):
@@ -286,8 +277,7 @@ class FunctionSystem(BaseSystem):
 
     def identity(self, task: Task) -> Identity:
         return Identity(
-            {} if self.packaged else {"source": _function_id(self.f)},
-            revision=self.revision,
+            {} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision
         )
 
     def lacks(self, task: Task) -> str:
@@ -295,9 +285,7 @@ class FunctionSystem(BaseSystem):
             return why
         if not self.field or (task.known and not task.here):
             return ""
-        return (
-            no_names(task) if task.shape == "clusters" else _no_field(task, self.field)
-        )
+        return no_names(task) if task.shape == "clusters" else _no_field(task, self.field)
 
     def _reply(self, x: Question | Document) -> Any:
         "Call the function."
@@ -315,11 +303,7 @@ class FunctionSystem(BaseSystem):
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
             reply = self._reply(x)
-            yield (
-                as_answer(x, reply)
-                if task.shape == "choice"
-                else _as_clusters(x, reply)
-            )
+            yield (as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply))
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -382,9 +366,7 @@ def _setting(pair: str, name: str) -> tuple[str, str]:
     key, equals, value = pair.partition("=")
     if not equals:
         raise CallError(
-            f"{pair!r} is not setting=value",
-            name,
-            "write a variant as NAME[setting=value,…]",
+            f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]"
         )
     return key.strip(), _unquoted(value)
 
@@ -393,8 +375,7 @@ def _check_closed(name: str, inside: str):
     "Refuse a variant's name without its closing bracket."
     if not inside.endswith("]"):
         raise CallError(
-            f"{name!r} has no closing bracket",
-            do="write a variant as NAME[setting=value,…]",
+            f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]"
         )
 
 # %% ../../nbs/models/00_systems.ipynb #3822e7dd

@@ -47,9 +47,7 @@ def _rate(r: Schedule, step: int, total: int) -> float:
     "Return the learning rate of a step."
     rising = math.ceil(r.warmup * total)
     return r.lr * (
-        step / rising
-        if step < rising
-        else max(0.0, total - step) / max(1, total - rising)
+        step / rising if step < rising else max(0.0, total - step) / max(1, total - rising)
     )
 
 # %% ../../nbs/models/05_training.ipynb #852dd31e
@@ -63,9 +61,7 @@ def _steps_of(batches: Callable[[int], Sequence], r: Schedule) -> list[int]:
     return out
 
 # %% ../../nbs/models/05_training.ipynb #7c835620
-def _parts_of(
-    batch: Any, k: int, size: Callable[[Any], float] = len
-) -> list[tuple[Any, float]]:
+def _parts_of(batch: Any, k: int, size: Callable[[Any], float] = len) -> list[tuple[Any, float]]:
     "Split a batch into parts of about equal length, each with its share."
     cuts = [round(i * len(batch) / k) for i in range(k + 1)]
     parts = [batch[a:b] for a, b in itertools.pairwise(cuts) if b > a] or [batch]
@@ -159,9 +155,7 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Any], str]:
             head = (f.metadata() or {}).get("said", "")
             tensors = {k: f.get_tensor(k) for k in f.keys()}
     except (OSError, SafetensorError) as e:
-        raise FormatError(
-            f"cannot be read ({str(e).splitlines()[0]})", str(path)
-        ) from None
+        raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
     digest, _, note = head.partition(" ")
     if digest != _digest(tensors):
         raise FormatError("does not match its hash", str(path))
@@ -171,11 +165,7 @@ def load_tensors(path: str | Path) -> tuple[dict[str, Any], str]:
 def is_full(e: Exception) -> bool:
     "Tell whether a torch error, on any device, means out of memory."
     text = str(e).lower()
-    return (
-        isinstance(e, MemoryError)
-        or "out of memory" in text
-        or "allocate memory" in text
-    )
+    return isinstance(e, MemoryError) or "out of memory" in text or "allocate memory" in text
 
 
 def _too_large(step: int, accumulate: int) -> DataError:
@@ -200,9 +190,7 @@ def _grouped(net: Any, rates: Callable[[str], float]) -> dict[tuple[bool, float]
     return groups
 
 
-def _groups(
-    net: Any, r: Schedule, rates: Callable[[str], float]
-) -> list[dict[str, Any]]:
+def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[str, Any]]:
     "Group trained weights by learning rate and weight decay, matrices first."
     groups, out = _grouped(net, rates), []
     for flat, rate in sorted(groups):
@@ -221,17 +209,14 @@ def _accelerator() -> Any:
     found = need("accelerate", "models").Accelerator()
     if found.num_processes > 1:
         raise CallError(
-            f"{found.num_processes} processes train one model",
-            do="start it in one process",
+            f"{found.num_processes} processes train one model", do="start it in one process"
         )
     return found
 
 
 def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     "Return the tensors whose names have a prefix, without it."
-    return {
-        n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)
-    }
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 # %% ../../nbs/models/05_training.ipynb #ece8c217
 class _Loop:
@@ -254,9 +239,7 @@ class _Loop:
     ):
         torch, groups = need("torch", "models"), _groups(net, r, rates)
         self.accelerator = _accelerator()
-        self.net, self.optimizer = self.accelerator.prepare(
-            net, torch.optim.AdamW(groups, lr=r.lr)
-        )
+        self.net, self.optimizer = self.accelerator.prepare(net, torch.optim.AdamW(groups, lr=r.lr))
         self.params: list[Any] = []
         for g in groups:
             self.params += g["params"]
@@ -268,19 +251,14 @@ class _Loop:
         self.size = size
         self.saved = time.monotonic()
         self.steps = _steps_of(batches, r)
-        self.epochs, self.total = (
-            min(until or len(self.steps), len(self.steps)),
-            sum(self.steps),
-        )
+        self.epochs, self.total = (min(until or len(self.steps), len(self.steps)), sum(self.steps))
         self.state = State()
         self.journal: Writer = Writer(self.folder / "journal.jsonl", {}, 10**9)
 
     def autocast(self):
         "Return the context of bfloat16 autocast, if the recipe enables it."
         torch = need("torch", "models")
-        return torch.autocast(
-            self.accelerator.device.type, torch.bfloat16, enabled=self.r.bf16
-        )
+        return torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=self.r.bf16)
 
     def gradient(self, batch: Any) -> float:
         "Accumulate the gradients of a batch's parts; return the loss."
@@ -305,9 +283,7 @@ class _Loop:
         lr = _rate(self.r, self.state.step, self.total)
         n = self.state.step + 1
         loss = self.gradient(batch)
-        length = float(
-            torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf)
-        )
+        length = float(torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf))
         _check_finite(n, "loss", loss)
         _check_finite(n, "gradient's length", length)
         for g in self.optimizer.param_groups:
@@ -381,14 +357,9 @@ class _Loop:
         while self.state.at < len(plan):
             loss = self.step(plan[self.state.at])
             self.state = self.state.changed(
-                step=self.state.step + 1,
-                at=self.state.at + 1,
-                loss=self.state.loss + loss,
+                step=self.state.step + 1, at=self.state.at + 1, loss=self.state.loss + loss
             )
-            if (
-                self.state.at < len(plan)
-                and time.monotonic() - self.saved >= self.every
-            ):
+            if self.state.at < len(plan) and time.monotonic() - self.saved >= self.every:
                 self.save()
         self._close()
 
@@ -405,9 +376,7 @@ class _Loop:
         s, score = self.state, self.measured()
         n = s.epoch + 1
         better = score is None or s.best is None or score > s.best
-        self.note(
-            Entry(f"epoch {n}", s.step, n, s.loss / self.steps[s.epoch], None, score)
-        )
+        self.note(Entry(f"epoch {n}", s.step, n, s.loss / self.steps[s.epoch], None, score))
         if better and self.keep:
             save_tensors(self.folder / "best.safetensors", _weights_of(self.net))
         stale = 0 if better else s.stale + 1
@@ -432,9 +401,7 @@ def _check_finite(step: int, what: str, x: float):
     "Refuse a number that would spoil the weights."
     if not math.isfinite(x):
         raise Diverged(
-            f"the {what} is {x}",
-            f"step {step}",
-            "try a smaller learning rate, or bf16=false",
+            f"the {what} is {x}", f"step {step}", "try a smaller learning rate, or bf16=false"
         )
 
 # %% ../../nbs/models/05_training.ipynb #0cff7ff3
@@ -587,20 +554,7 @@ def train(
     torch = need("torch", "models")
     (folder / "done.json").unlink(missing_ok=True)
     with torch.random.fork_rng():
-        loop = _Loop(
-            net,
-            batches,
-            loss,
-            r,
-            folder,
-            held_out,
-            until,
-            every,
-            keep,
-            say,
-            size,
-            rates,
-        )
+        loop = _Loop(net, batches, loss, r, folder, held_out, until, every, keep, say, size, rates)
         loop.take_up()
         if first and not loop.state.entries:
             loop.note(Entry("epoch 0", 0, 0, None, None, loop.measured()))

@@ -85,9 +85,7 @@ def as_provenance(data: bytes, where: str) -> dict:
         _check_fields(found)
         return found
     except (ValueError, RecursionError) as e:
-        raise FormatError(
-            str(e), where, "make the table again with refnb reproduce"
-        ) from None
+        raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
 
 # %% ../../nbs/results/03_board.ipynb #939f06c2
 def read_provenance(name: str, reports: str | Path) -> dict | None:
@@ -134,11 +132,7 @@ def _changed_input(provenance: dict) -> str:
     for key, blob in provenance["inputs"].items():
         if _blob_today(key, blob, provenance) != blob:
             pinned = key in registry()
-            return (
-                f"{key} is pinned at another content"
-                if pinned
-                else f"{key} have changed"
-            )
+            return f"{key} is pinned at another content" if pinned else f"{key} have changed"
     return ""
 
 # %% ../../nbs/results/03_board.ipynb #c354ed8d
@@ -262,9 +256,7 @@ def _check_heads(heads: list[str], where: str):
     "Refuse a CSV that lacks a column of reports."
     if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
         raise FormatError(
-            f"has no column {min(lost)!r}",
-            where,
-            "make the table again with refnb reproduce",
+            f"has no column {min(lost)!r}", where, "make the table again with refnb reproduce"
         )
 
 # %% ../../nbs/results/03_board.ipynb #a60e00b2
@@ -410,18 +402,14 @@ def _spent(provenance: dict | None) -> str:
     return f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD"
 
 # %% ../../nbs/results/03_board.ipynb #d377abc0
-def _fault_of(
-    name: str, reports: str | Path, provenance: dict | None, fault: str
-) -> str:
+def _fault_of(name: str, reports: str | Path, provenance: dict | None, fault: str) -> str:
     "Find what makes a table's report stale; `fault` is of its cells, and comes first."
     if not provenance and (Path(reports) / f"{name}.json").exists():
         return "its provenance is damaged"
     return fault or (stale(provenance, reports) if provenance else "")
 
 
-def _report_state(
-    name: str, reports: str | Path, provenance: dict | None, fault: str
-) -> str:
+def _report_state(name: str, reports: str | Path, provenance: dict | None, fault: str) -> str:
     "Describe a table's report: regenerated, stale and why, to be run, or not built yet; `fault` is of its cells."
     if old := _fault_of(name, reports, provenance, fault):
         return f"stale: {old}"
@@ -444,9 +432,7 @@ def _cells_and_fault(name: str, reports: str | Path) -> tuple[list[_Cell], str]:
         return [], e.what
 
 # %% ../../nbs/results/03_board.ipynb #71495df4
-def _line_of(
-    name: str, reports: str | Path, s: Settings, look: _Look | None = None
-) -> Line:
+def _line_of(name: str, reports: str | Path, s: Settings, look: _Look | None = None) -> Line:
     "Make the board's line of a table."
     t, provenance = printed(name), read_provenance(name, reports)
     cells, old = _cells_and_fault(name, reports) if provenance else ([], "")
@@ -506,14 +492,7 @@ class Board:
         "Summarize the board in two sentences."
         n = {
             field: self.total(field)
-            for field in (
-                "printed",
-                "match",
-                "differ",
-                "unexplained",
-                "missing",
-                "beyond",
-            )
+            for field in ("printed", "match", "differ", "unexplained", "missing", "beyond")
         }
         states = Counter(map(attrgetter("state"), self.papers))
         return (
@@ -627,9 +606,7 @@ def board(
     """
     s = s or load_settings()
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
-    return Board(
-        [_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]]
-    )
+    return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
 
 # %% ../../nbs/results/03_board.ipynb #5bc73363
 def _write_changed(path: Path, text: str):

@@ -28,13 +28,9 @@ def _summed(counts: Iterable[dict], metric: str) -> Counts | LinkCounts:
     return add(kind(*c[metric]) for c in counts)
 
 # %% ../../nbs/results/01_cluster_scores.ipynb #9ccf9b1d
-def pooled(
-    counts: dict, setting: str, books: Iterable[str] | None = None
-) -> dict[str, Prf]:
+def pooled(counts: dict, setting: str, books: Iterable[str] | None = None) -> dict[str, Prf]:
     """Compute scores of several books together from their summed counts (book -> setting -> metric -> counts).
     `setting` is full, split, or a reading of window; `books` None: all that were scored. CoNLL F1 is there where its
     three parts are."""
     chosen = [counts[b][setting] for b in (counts if books is None else books)]
-    return with_conll(
-        {m: as_prf(_summed(chosen, m)) for m in (chosen[0] if chosen else {})}
-    )
+    return with_conll({m: as_prf(_summed(chosen, m)) for m in (chosen[0] if chosen else {})})

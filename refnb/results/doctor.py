@@ -47,9 +47,7 @@ def _packages() -> dict[str, dict[str, str]]:
     "List the packages that refnb requires, under an empty name, and those of each extra, with versions."
     out: dict[str, dict[str, str]] = {"": {}}
     for line in (requires("refnb") if _version("refnb") else None) or []:
-        match = re.fullmatch(
-            r"([\w.-]+)(.*?extra == '(\w+)')?.*", line.replace('"', "'")
-        )
+        match = re.fullmatch(r"([\w.-]+)(.*?extra == '(\w+)')?.*", line.replace('"', "'"))
         name, _, extra = match.groups()  # type: ignore[union-attr]
         if extra != "all":
             # all of them: the other extras
@@ -59,9 +57,7 @@ def _packages() -> dict[str, dict[str, str]]:
 # %% ../../nbs/results/13_doctor.ipynb #d0c70009
 def _in_short(packages: dict[str, str], missing: list[str]) -> str:
     "Name the missing ones of many packages, or count them all."
-    return (
-        f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
-    )
+    return f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
 
 
 def _of_extra(extra: str, packages: dict[str, str]) -> Finding:
@@ -99,9 +95,7 @@ def _connected(hosts: dict[str, str], s: Settings, patience: float) -> set[str]:
         if reachable(s.changed(host=host), patience):
             found.add(what)
 
-    threads = [
-        threading.Thread(target=ask, args=pair, daemon=True) for pair in hosts.items()
-    ]
+    threads = [threading.Thread(target=ask, args=pair, daemon=True) for pair in hosts.items()]
     for t in threads:
         t.start()
     for t in threads:
@@ -134,9 +128,7 @@ def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     for what, host in hosts.items():
         out.append(
             Finding(
-                "reachable",
-                f"{what} ({_bare(host)})",
-                *(("yes",) if what in connected else away),
+                "reachable", f"{what} ({_bare(host)})", *(("yes",) if what in connected else away)
             )
         )
     return out
@@ -236,11 +228,7 @@ def missing(s: Settings) -> list[Finding]:
     sets = [survey(n, s) for n in set_names()]
     away = [g for g in sets if g.here < g.files]
     out = [
-        Finding(
-            "missing",
-            "upstream sets",
-            f"{len(sets) - len(away)} of {len(sets)} are here",
-        ),
+        Finding("missing", "upstream sets", f"{len(sets) - len(away)} of {len(sets)} are here"),
         *map(_away, away),
     ]
     return out + _hub_missing(s)
@@ -259,9 +247,5 @@ def examine(patience: float = PATIENCE) -> list[Finding]:
         ):
             out += find()
     except RefnbError as e:
-        out.append(
-            Finding(
-                "set", "settings", str(e), "correct it: the rest cannot be tried", True
-            )
-        )
+        out.append(Finding("set", "settings", str(e), "correct it: the rest cannot be tried", True))
     return out

@@ -37,7 +37,5 @@ def reported_elsewhere(
     "List scores that other papers print."
     names = list(dict.fromkeys(e.task for e in _all()))
     if task and task not in names:
-        raise CallError(
-            f"no scores from elsewhere for {task!r}", do=nearest(task, names)
-        )
+        raise CallError(f"no scores from elsewhere for {task!r}", do=nearest(task, names))
     return [e for e in _all() if task in ("", e.task)]

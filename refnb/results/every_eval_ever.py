@@ -51,16 +51,13 @@ class Found(NamedTuple):
 def _check_system(system: str, what: str):
     "Refuse a name without a system."
     if not system:
-        raise CallError(
-            "is neither a run's folder nor a name", what, "name a run as task:system"
-        )
+        raise CallError("is neither a run's folder nor a name", what, "name a run as task:system")
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a4fd1d53
 def _no_run(system: str, task: str) -> DataError:
     "Make the error of a system that has not answered a task, with the command that lets it."
     return DataError(
-        f"there is no complete run of {system} on {task}",
-        do=f"make one: refnb run {task} {system}",
+        f"there is no complete run of {system} on {task}", do=f"make one: refnb run {task} {system}"
     )
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #5896d671
@@ -70,9 +67,7 @@ def _named(what: str, s: Settings) -> Run | tuple:
     _check_system(system, what)
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     runs = _runs_of(
-        f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system,
-        task,
-        s,
+        f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system, task, s
     )
     if len(runs) > 1:
         raise several_runs([r.info for r in runs], s.runs)
@@ -178,11 +173,7 @@ def model_info(info: RunInfo) -> dict[str, Any]:
     k, model = info.settings, _model_name(info)
     host, local = _host_of(k), k.get("provider") == "local"
     maker, closed = _maker_of(k)
-    known = (
-        {"developer": maker, "inference_platform": host or "api.openai.com"}
-        if maker
-        else {}
-    )
+    known = {"developer": maker, "inference_platform": host or "api.openai.com"} if maker else {}
     return {
         "name": info.system,
         "id": model if "/" in model else f"{maker or 'unknown'}/{model}",
@@ -196,17 +187,7 @@ def model_info(info: RunInfo) -> dict[str, Any]:
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #e949b197
-_SHAPING = (
-    "form",
-    "order",
-    "way",
-    "message",
-    "constraint",
-    "reading",
-    "samples",
-    "effort",
-    "tool",
-)
+_SHAPING = ("form", "order", "way", "message", "constraint", "reading", "samples", "effort", "tool")
 
 
 def _chosen_settings(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -220,10 +201,7 @@ def generation_config(info: RunInfo) -> dict[str, Any]:
     details = _chosen_settings(k)
     if info.prompt:
         details["prompt"] = prompt_hash(info.prompt)
-    return {
-        "generation_args": _arguments(k.get("decoding")),
-        "additional_details": details,
-    }
+    return {"generation_args": _arguments(k.get("decoding")), "additional_details": details}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #1c93d537
 def _repositories(data: Mapping[str, str]) -> list[str]:
@@ -239,10 +217,7 @@ def _source(info: RunInfo) -> _Json:
     return {
         "dataset_name": info.task,
         **where,
-        "additional_details": {
-            "questions": info.data.get("questions", ""),
-            "mode": info.mode,
-        },
+        "additional_details": {"questions": info.data.get("questions", ""), "mode": info.mode},
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #058a51a9
@@ -371,9 +346,7 @@ def _how(a: Answer, form: str) -> str:
     return f"refnb's reader, form {form}" if form else "choice"
 
 
-def _attribution(
-    picked: list[str], a: Answer, info: RunInfo, text: bool
-) -> list[_Json]:
+def _attribution(picked: list[str], a: Answer, info: RunInfo, text: bool) -> list[_Json]:
     "Record how an answer was extracted from the reply."
     if not picked:
         return []
@@ -402,9 +375,7 @@ def _spent(a: Answer) -> _Json:
     if not (u := a.usage):
         return {}
     spent: _Json = {"token_usage": _tokens(u)} if u.tokens_in else {}
-    return spent | (
-        {"performance": {"latency_ms": 1000 * u.seconds}} if u.seconds else {}
-    )
+    return spent | ({"performance": {"latency_ms": 1000 * u.seconds}} if u.seconds else {})
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #2876e3b4
 def _hash(sample: _Json) -> str:
@@ -450,9 +421,7 @@ def instance(
     at = [] if reason else _best_of(a)
     picked = _picked(at, q if text else None)
     replied = [a.raw] if a.raw else picked
-    hashed = (
-        _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
-    )
+    hashed = _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
     return {
         "sample_id": row.id,
         "sample_hash": hashed,
@@ -507,9 +476,7 @@ def _record(x: Found, organization: str, relationship: str, now: float) -> _Json
         },
         "model_info": model,
         "eval_library": _library(x.info),
-        "evaluation_results": _f1s(x, name)
-        if x.outcomes is None
-        else [_accuracy(x, name)],
+        "evaluation_results": _f1s(x, name) if x.outcomes is None else [_accuracy(x, name)],
     }
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #cd23a1a7
@@ -586,9 +553,7 @@ def _check_words(relationship: str, text: str):
     "Refuse unknown words for the relationship, and for whether texts are written."
     kinds = ("first_party", "third_party", "collaborative", "other")
     if relationship not in kinds:
-        raise CallError(
-            f"unknown relationship {relationship!r}", do=nearest(relationship, kinds)
-        )
+        raise CallError(f"unknown relationship {relationship!r}", do=nearest(relationship, kinds))
     if text not in ("", "true", "false"):
         raise CallError(f"text cannot be {text!r}", do="say true or false")
 
@@ -616,6 +581,5 @@ def export_run(
         write_atomic(Path(out) / beside, lines)
         record["detailed_evaluation_results"] = _details(beside, lines)
     return write_atomic(
-        Path(out) / path.with_suffix(".json"),
-        json.dumps(record, indent=1, allow_nan=False) + "\n",
+        Path(out) / path.with_suffix(".json"), json.dumps(record, indent=1, allow_nan=False) + "\n"
     )

@@ -55,30 +55,19 @@ def read_notebook(path: str | Path) -> dict:
         raise FormatError(f"is not a notebook: {e}", str(path)) from None
     _check_version(nb, str(path))
     if not all(map(_is_cell, nb["cells"])):
-        raise FormatError(
-            "is not a notebook: a cell has no type or no source", str(path)
-        )
+        raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
 
 # %% ../../nbs/results/06_execution.ipynb #eadc5bee
 def source(cell: dict) -> str:
-    return (
-        cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
-    )
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
 
 # %% ../../nbs/results/06_execution.ipynb #d16af4c1
 def _tagged(cell: dict, tag: str) -> bool:
     return tag in cell.get("metadata", {}).get("tags", [])
 
 # %% ../../nbs/results/06_execution.ipynb #4ee12401
-KINDS = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "list": list,
-    "dict": dict,
-}
+KINDS = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 
 
 class Parameter(NamedTuple):
@@ -118,11 +107,7 @@ def _comment(line: str) -> str:
 
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "Read one statement of the cell."
-    if not (
-        isinstance(node, ast.AnnAssign)
-        and isinstance(node.target, ast.Name)
-        and node.value
-    ):
+    if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
         raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
     name, kind = node.target.id, ast.unparse(node.annotation)
     _check_kind(kind, f"{where}, {name}")
@@ -156,10 +141,7 @@ def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
     "Read the parameters that a notebook declares, by name; `where` is named in errors."
     text = _parameters_cell(nb, where)
     lines = text.splitlines()
-    return dict(
-        _parameter(n, lines[(n.end_lineno or 1) - 1], where)
-        for n in _parsed(text, where)
-    )
+    return dict(_parameter(n, lines[(n.end_lineno or 1) - 1], where) for n in _parsed(text, where))
 
 # %% ../../nbs/results/06_execution.ipynb #746a1251
 _HOW_TO_WRITE = {"list": """write it as ["a", "b"]""", "bool": "write true or false"}
@@ -197,9 +179,7 @@ def _check_value(value: Any, kind: str, where: str):
         raise CallError(f"{value!r} is not of type {kind}", where)
 
 
-def _check_given(
-    declared: dict[str, Parameter], given: dict[str, Any], where: str, text: bool
-):
+def _check_given(declared: dict[str, Parameter], given: dict[str, Any], where: str, text: bool):
     "Refuse unknown names of parameters and, unless they are `text`, values of a wrong type."
     for k, v in given.items():
         if k not in declared:
@@ -255,20 +235,14 @@ def _file_hash(path: str) -> str:
 # %% ../../nbs/results/06_execution.ipynb #7c2d6a6c
 def code_hash() -> str:
     "Hash refnb's code and data."
-    data = (
-        _files_hash(packaged("data"), f"*.{end}") for end in ("yaml", "jsonl", "txt")
-    )
-    return sha256(
-        "".join([_files_hash(Path(__file__).parents[1], "*.py"), *data]).encode()
-    )
+    data = (_files_hash(packaged("data"), f"*.{end}") for end in ("yaml", "jsonl", "txt"))
+    return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), *data]).encode())
 
 # %% ../../nbs/results/06_execution.ipynb #a28692fc
 def _hub_hashes(names: list[str], s: Settings) -> dict[str, str]:
     "Hash those inputs that are files of a hub, wherever they are here."
     paths = {n: hub_path(n, s) for n in names if n in hub_files()}
-    return {
-        n: sha256(path.read_bytes()) if path else "absent" for n, path in paths.items()
-    }
+    return {n: sha256(path.read_bytes()) if path else "absent" for n, path in paths.items()}
 
 # %% ../../nbs/results/06_execution.ipynb #5b7e21c4
 def _inputs(name: str, s: Settings) -> dict[str, str]:
@@ -344,10 +318,7 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
             start_timeout=max(60, timeout),
             shutdown_kernel="immediate",
             autosave_cell_every=0,
-            extra_arguments=[
-                "--log-level=ERROR",
-                "--IPKernelApp.exec_lines=del exit, quit",
-            ],
+            extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
             kernel_manager_class=kernel_managers(kernels, out.parent),
         )
 
@@ -476,9 +447,7 @@ def execute(
     `folder`: files, executed notebook, and why it is not accepted. A cell may take `timeout` seconds; `kernels` is the
     address of a process that forks kernels, "": a fresh one."""
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(
-        prefix="run-", dir=folder, ignore_cleanup_errors=True
-    ) as made:
+    with tempfile.TemporaryDirectory(prefix="run-", dir=folder, ignore_cleanup_errors=True) as made:
         tmp = Path(made)
         (tmp / "in.ipynb").write_bytes(nb)
         (tmp / "out").mkdir()
@@ -486,9 +455,7 @@ def execute(
             parameters = parameters | {"out": str(tmp / "out")}
         fault = ""
         try:
-            _papermill(
-                tmp / "in.ipynb", tmp / "run.ipynb", parameters, timeout, kernels
-            )
+            _papermill(tmp / "in.ipynb", tmp / "run.ipynb", parameters, timeout, kernels)
         except Exception as e:
             fault = _what(e)
         done, files = _load(tmp / "run.ipynb"), _files_below(tmp / "out")
@@ -499,10 +466,7 @@ def execute(
         )
         run = tmp / "run.ipynb"
         return Executed(
-            files,
-            run.read_bytes() if run.exists() else b"",
-            time.monotonic() - start,
-            fault,
+            files, run.read_bytes() if run.exists() else b"", time.monotonic() - start, fault
         )
 
 # %% ../../nbs/results/06_execution.ipynb #ddd7c488
@@ -530,9 +494,7 @@ def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
         return "same" if same else "changed"
     # there are more inputs, but one that gave numbers is missing
     grown = old["inputs"].items() < new["inputs"].items()
-    return (
-        "kept" if _numbers(before) - _numbers(files[csv]) and not grown else "changed"
-    )
+    return "kept" if _numbers(before) - _numbers(files[csv]) and not grown else "changed"
 
 # %% ../../nbs/results/06_execution.ipynb #bc0bda30
 def _redrawn(old: dict, new: dict) -> bool:
@@ -542,8 +504,7 @@ def _redrawn(old: dict, new: dict) -> bool:
 # %% ../../nbs/results/06_execution.ipynb #194b2fff
 def _whole(provenance: dict, reports: str | Path) -> bool:
     return all(
-        ((Path(reports) / provenance["table"]).parent / f).exists()
-        for f in provenance["files"]
+        ((Path(reports) / provenance["table"]).parent / f).exists() for f in provenance["files"]
     )
 
 # %% ../../nbs/results/06_execution.ipynb #18390f75

@@ -30,16 +30,7 @@ except OSError: sys.exit(1)  # the other process has ended, as when a batch is s
 
 def _launcher(address: str, command: list[str]) -> list[str]:
     "Return the command that replaces `python -m ipykernel_launcher ARGUMENTS`."
-    return [
-        command[0],
-        "-I",
-        "-S",
-        "-c",
-        _LAUNCHER,
-        address,
-        str(os.getpid()),
-        *command[3:],
-    ]
+    return [command[0], "-I", "-S", "-c", _LAUNCHER, address, str(os.getpid()), *command[3:]]
 
 # %% ../../nbs/results/05_kernels.ipynb #78493c5f
 _WARM = (
@@ -53,9 +44,7 @@ _WARM = (
 )
 _NO_WATCH = {"JPY_PARENT_PID": "1"}  # ipykernel's word for a parent that never ends
 # matplotlib reads it when it is imported
-_AS_IN_A_KERNEL = _NO_WATCH | {
-    "MPLBACKEND": "module://matplotlib_inline.backend_inline"
-}
+_AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 
 def _end_with(line: socket.socket):

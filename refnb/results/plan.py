@@ -127,20 +127,14 @@ class Plan(list[Planned]):
         network, both = self.with_("network").total, self.with_("network", "gpu").total
         nothing = self.with_("nothing").total
         people = self.total - both - nothing
-        filled = {
-            "a network": network,
-            "a GPU beside it": both - network,
-            "people": people,
-        }
+        filled = {"a network": network, "a GPU beside it": both - network, "people": people}
         parts = [f"{who} would fill {n}" for who, n in filled.items() if n]
         if nothing:
             parts.append(f"no way is known for {nothing}")
         return f"{self.total} printed numbers are missing: {'; '.join(parts)}."
 
     def __repr__(self):
-        return "\n".join(
-            [self.summary(), *(f"  {x.total:4} {x.way.title}" for x in self)]
-        )
+        return "\n".join([self.summary(), *(f"  {x.total:4} {x.way.title}" for x in self)])
 
 # %% ../../nbs/results/12_plan.ipynb #e44e0d07
 def way_of(reason: str) -> str:
@@ -167,9 +161,7 @@ def _cells_by_way(names: Iterable[str], s: Settings) -> dict[str, dict[str, int]
 # %% ../../nbs/results/12_plan.ipynb #da1ef6e3
 def _download(w: Way, s: Settings) -> float:
     "Add up what a way would download, in megabytes, as far as known."
-    return round(
-        1e3 * w.more + sum(survey(name, s).to_come for name in w.sets) / 1e6, 1
-    )
+    return round(1e3 * w.more + sum(survey(name, s).to_come for name in w.sets) / 1e6, 1)
 
 # %% ../../nbs/results/12_plan.ipynb #2bc6837c
 def plan(names: Iterable[str] = (), s: Settings | None = None) -> Plan:
@@ -193,10 +185,7 @@ def has_gpu() -> bool:
 # %% ../../nbs/results/12_plan.ipynb #2285ea2f
 def machine(s: Settings | None = None) -> list[Need]:
     "List the resources of this machine."
-    here: dict[Need, bool] = {
-        "network": reachable(s or load_settings()),
-        "gpu": has_gpu(),
-    }
+    here: dict[Need, bool] = {"network": reachable(s or load_settings()), "gpu": has_gpu()}
     return [k for k, has in here.items() if has]
 
 # %% ../../nbs/results/12_plan.ipynb #119042e4
@@ -223,15 +212,11 @@ def _complaint(done: subprocess.CompletedProcess) -> str:
 # %% ../../nbs/results/12_plan.ipynb #92c40151
 def _run(command: str) -> str:
     "Run one command; return what went wrong, if anything did."
-    done = subprocess.run(
-        [*_REFNB, *arguments(command)], stderr=subprocess.PIPE, text=True
-    )
+    done = subprocess.run([*_REFNB, *arguments(command)], stderr=subprocess.PIPE, text=True)
     return _complaint(done) if done.returncode else ""
 
 # %% ../../nbs/results/12_plan.ipynb #ed719048
-def _side_by_side(
-    commands: list[str], address: str, gpus: int
-) -> Iterator[tuple[str, str]]:
+def _side_by_side(commands: list[str], address: str, gpus: int) -> Iterator[tuple[str, str]]:
     "Run commands on a Ray cluster; yield each with what went wrong."
     with ray_cluster(address) as ray:
         work = ray.remote(num_cpus=1, num_gpus=gpus)(_run)
@@ -251,9 +236,7 @@ def _way_done(x: Planned, say: Say, ray: str) -> bool:
     "Run the commands of a way until one fails; tell whether all ended well."
     for template in x.way.commands:
         faults = 0
-        for command, fault in _results(
-            expanded(template), ray, int("gpu" in x.way.needs)
-        ):
+        for command, fault in _results(expanded(template), ray, int("gpu" in x.way.needs)):
             say(f"{command}: {fault or 'done'}")
             faults += bool(fault)
         if faults:
@@ -271,10 +254,7 @@ def _announced(has: list[Need], todo: Plan) -> str:
 
 
 def everything(
-    names: Iterable[str] = (),
-    ray: str = "",
-    say: Say = print,
-    s: Settings | None = None,
+    names: Iterable[str] = (), ray: str = "", say: Say = print, s: Settings | None = None
 ) -> Plan:
     "Run, in order, all ways that this machine can take; return those that failed. Finished runs are not repeated."
     s = s or load_settings()

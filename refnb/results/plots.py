@@ -21,16 +21,7 @@ from ..models.training import Entry
 
 # %% ../../nbs/results/04_plots.ipynb #6410b99b
 INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
-COLORS = (
-    "#0173b2",
-    "#de8f05",
-    "#029e73",
-    "#cc78bc",
-    "#56b4e9",
-    "#ca9161",
-    "#949494",
-    "#ece133",
-)
+COLORS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#56b4e9", "#ca9161", "#949494", "#ece133")
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<")
 _HATCHES = ("", "////", "...", "xx")
 _STYLE = {
@@ -122,11 +113,7 @@ def name_rows(ax: Axes, names: Sequence[str]):
 
 # %% ../../nbs/results/04_plots.ipynb #a5e8e2d4
 def _dress(
-    ax: Axes,
-    title: str,
-    xlabel: str,
-    grid: Literal["x", "y", "both"],
-    rows: Sequence[str] | None,
+    ax: Axes, title: str, xlabel: str, grid: Literal["x", "y", "both"], rows: Sequence[str] | None
 ):
     "Give a panel its title, labels and grid."
     ax.set(title=_text(title), xlabel=xlabel)
@@ -161,9 +148,7 @@ def figure(
     if rows is not None:
         width += _room_for(rows)
         height = height * len(rows) + 1.6
-    with plt.rc_context(
-        sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE
-    ):
+    with plt.rc_context(sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE):
         usual: dict[str, Any] = {
             "ncols": len(panels),
             "figsize": (width, height),
@@ -192,11 +177,7 @@ def _whisker(ax: Axes, y: float, x: Interval | Difference):
 
 
 def _series(
-    ax: Axes,
-    at: Sequence[float],
-    intervals: Sequence[Interval | None],
-    k: int,
-    label: str,
+    ax: Axes, at: Sequence[float], intervals: Sequence[Interval | None], k: int, label: str
 ):
     "Draw one series in one panel."
     values: dict[float, float] = {}
@@ -205,14 +186,7 @@ def _series(
             continue
         values[y] = 100 * iv.value
         _whisker(ax, y, iv)
-    ax.plot(
-        list(values.values()),
-        list(values),
-        linestyle="",
-        zorder=3,
-        label=label,
-        **mark(k),
-    )
+    ax.plot(list(values.values()), list(values), linestyle="", zorder=3, label=label, **mark(k))
 
 # %% ../../nbs/results/04_plots.ipynb #f94d98e9
 def _published(ax: Axes, printed: Mapping[str, float], rows: Sequence[str]):
@@ -247,14 +221,7 @@ def dots(
     "Draw scores of several systems as dots with intervals, a panel per subset."
     series = list(dict.fromkeys(chain.from_iterable(panels.values())))
     with figure(
-        3.1 * len(panels) + 1.2,
-        height,
-        title,
-        list(panels),
-        rows,
-        xlabel,
-        grid="x",
-        sharex=True,
+        3.1 * len(panels) + 1.2, height, title, list(panels), rows, xlabel, grid="x", sharex=True
     ) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
             ax.set_xlim(xlim)
@@ -262,11 +229,7 @@ def dots(
             for k, (label, intervals) in enumerate(panel.items()):
                 lift = step * (k - (len(panel) - 1) / 2)
                 _series(
-                    ax,
-                    [i + lift for i in range(len(rows))],
-                    intervals,
-                    series.index(label),
-                    label,
+                    ax, [i + lift for i in range(len(rows))], intervals, series.index(label), label
                 )
         _published(axes[0], printed or {}, rows)
     return fig
@@ -284,15 +247,7 @@ def lines(
     """Draw a line per series, a panel per subset: panel -> series -> x and y. `xlabel` is below each panel,
     `ylabel` beside the first, `height` in inches, `grid` across an axis; `share` is for `plt.subplots`."""
     with figure(
-        3.5 * len(panels) + 0.6,
-        height,
-        title,
-        list(panels),
-        None,
-        xlabel,
-        ylabel,
-        grid,
-        **share,
+        3.5 * len(panels) + 0.6, height, title, list(panels), None, xlabel, ylabel, grid, **share
     ) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
             for k, (label, (x, y)) in enumerate(panel.items()):
@@ -311,11 +266,7 @@ def slopes(
             known = [(i, v) for i, v in enumerate(values) if v is not None]
             ax.plot(*zip(*known), **mark(k))
             ax.annotate(
-                _text(name),
-                known[-1],
-                xytext=(8, 0),
-                textcoords="offset points",
-                va="center",
+                _text(name), known[-1], xytext=(8, 0), textcoords="offset points", va="center"
             )
         ax.set_xticks(range(len(forms)), forms)
         ax.set_xlim(-0.3, len(forms) - 0.1)
@@ -329,10 +280,7 @@ def spread(
     xlabel: str = "accuracy (%)",  # below the axis
 ) -> Figure:
     "Draw many draws as dots and one number as a stroke, a row per system."
-    with figure(6.4, 0.6, title, rows=list(draws), xlabel=xlabel, grid="x") as (
-        fig,
-        (ax,),
-    ):
+    with figure(6.4, 0.6, title, rows=list(draws), xlabel=xlabel, grid="x") as (fig, (ax,)):
         for y, (row, values) in enumerate(draws.items()):
             ax.plot(values, [y] * len(values), linestyle="", zorder=3, **mark(0))
             ax.plot(
@@ -358,13 +306,7 @@ def stacked(
         left = [0.0] * len(rows)
         for k, (kind, values) in enumerate(counts.items()):
             ax.barh(
-                range(len(rows)),
-                values,
-                left=left,
-                height=0.62,
-                label=kind,
-                zorder=2,
-                **fill(k),
+                range(len(rows)), values, left=left, height=0.62, label=kind, zorder=2, **fill(k)
             )
             left = [a + b for a, b in zip(left, values, strict=True)]
         ax.xaxis.set_major_formatter("{x:,.0f}")
@@ -384,12 +326,7 @@ def differences(
 ) -> Figure:
     "Draw paired differences with intervals beside the line of no difference; filled where zero lies outside."
     with figure(
-        7.2,
-        0.36,
-        title,
-        rows=list(rows),
-        xlabel="difference of accuracy (points)",
-        grid="x",
+        7.2, 0.36, title, rows=list(rows), xlabel="difference of accuracy (points)", grid="x"
     ) as (fig, (ax,)):
         ax.axvline(0, color=INK, linewidth=1)
         for y, d in enumerate(rows.values()):
@@ -414,11 +351,7 @@ def _losses(entries: Sequence[Entry]) -> dict[int, float]:
 # %% ../../nbs/results/04_plots.ipynb #7cc35a30
 def _held_out(entries: Sequence[Entry]) -> dict[int, float]:
     "Return the held-out accuracy after each epoch of a training, in percent."
-    return {
-        e.epoch: 100 * e.held_out
-        for e in entries
-        if e.is_epoch and e.held_out is not None
-    }
+    return {e.epoch: 100 * e.held_out for e in entries if e.is_epoch and e.held_out is not None}
 
 # %% ../../nbs/results/04_plots.ipynb #53ed6ef1
 def _stroke(k: int) -> dict[str, Any]:
@@ -426,13 +359,12 @@ def _stroke(k: int) -> dict[str, Any]:
     return {"color": COLORS[k % 8], "linestyle": ("-", "--", ":", "-.")[k % 4]}
 
 
-def curves(
-    trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5
-) -> Figure:
+def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
     "Draw the loss by step, averaged over `width` steps, and the held-out accuracy, by name of training."
-    with figure(
-        8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False
-    ) as (fig, (left, right)):
+    with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (
+        fig,
+        (left, right),
+    ):
         for k, (name, entries) in enumerate(trainings.items()):
             losses, judged = _losses(entries), _held_out(entries)
             means = _smoothed(list(losses.values()), width)

@@ -14,14 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from refnb.core.types import (
-    CallError,
-    DataError,
-    FormatError,
-    RefnbError,
-    nearest,
-    safe_name,
-)
+from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, safe_name
 from ..core.settings import Settings, load_settings, your_folder
 from ..core.files import alone, write_atomic
 from ..core.hub import hub_files
@@ -29,14 +22,7 @@ from ..core.ray_cluster import as_ended, ray_cluster
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.tasks import Task, find_task, is_task
 from .tables import YOURS, own_names, papers, printed, sha256, table_names
-from refnb.results.board import (
-    Board,
-    board,
-    notebook_of,
-    read_provenance,
-    stale,
-    write_board,
-)
+from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .kernels import can_fork, fork_server
 from refnb.results.execution import (
     READY,
@@ -83,9 +69,7 @@ def _check_notebooks(paths: list[Path]):
     for path in paths:
         if safe_name(path.stem) != path.stem:
             raise CallError(
-                "cannot be a table's name",
-                path.name,
-                "use letters, digits, dots, _ and -",
+                "cannot be a table's name", path.name, "use letters, digits, dots, _ and -"
             )
 
 # %% ../../nbs/results/07_reproduce.ipynb #d50de233
@@ -101,16 +85,11 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     paths = [Path(n) for n in names if n.endswith(".ipynb")]
     _check_notebooks(paths)
     folders = {p.resolve().parent for p in paths}
-    if len(folders) > 1 or (
-        folders and any(n.partition("/")[0] == YOURS for n in names)
-    ):
+    if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)):
         raise CallError(
-            "notebooks of several folders are named",
-            do="name those of one folder at a time",
+            "notebooks of several folders are named", do="name those of one folder at a time"
         )
-    return list(map(_table_name, names)), s.changed(
-        tables=str(folders.pop())
-    ) if folders else s
+    return list(map(_table_name, names)), s.changed(tables=str(folders.pop())) if folders else s
 
 # %% ../../nbs/results/07_reproduce.ipynb #91e57384
 def _beginning(start: str, name: str) -> Iterator[str]:
@@ -160,17 +139,13 @@ def _declared(nb: dict, where: str, given: dict[str, Any]) -> dict[str, Paramete
     declared = parameters_of(nb, where)
     if "out" not in declared:
         raise FormatError(
-            "declares no parameter `out`",
-            where,
-            "the batch names the folder of reports by it",
+            "declares no parameter `out`", where, "the batch names the folder of reports by it"
         )
     _check_no_out(given, where)
     return declared
 
 # %% ../../nbs/results/07_reproduce.ipynb #8b250814
-def job_of(
-    name: str, given: dict[str, Any], sample: bool = False, text: bool = False
-) -> Job:
+def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = False) -> Job:
     """Join a table's (paper/table) notebook and its parameters, checked; the caller sets those `given`, as text if
     `text`. `sample` answers the sample instead of the real task."""
     path = notebook_of(name)
@@ -206,9 +181,7 @@ def _inputs_of(tasks: Iterable[Job], more: bool) -> list[str]:
 # %% ../../nbs/results/07_reproduce.ipynb #b3f8edcb
 def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Survey]:
     "List the upstream sets, not all of them here, that tables need; `more`: also those that only fill more cells."
-    found = [
-        survey(name, s) for name in _inputs_of(tasks, more) if name not in hub_files()
-    ]
+    found = [survey(name, s) for name in _inputs_of(tasks, more) if name not in hub_files()]
     return [g for g in found if g.here < g.files and not g.opt_in]
 
 # %% ../../nbs/results/07_reproduce.ipynb #d36a4795
@@ -337,9 +310,7 @@ def _replay_task(systems: Iterable[str], task: Task):
     for name in dict.fromkeys(split_hash(x)[0] for x in systems):
         if not is_system(name, task.settings):
             if run_outcomes(name, task.name, task.settings) is None:
-                raise CallError(
-                    f"unknown system {name!r}", do=nearest(name, system_names())
-                )
+                raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
             continue
         who = find_system(name, task.settings)
         if getattr(who, "free", False):
@@ -351,8 +322,7 @@ def _has_summary(name: str, task: Task) -> bool:
     from refnb.core.runs import find_summaries, places_of_summaries
 
     return any(
-        find_summaries(place, task.name, name)
-        for place in places_of_summaries(task.settings)
+        find_summaries(place, task.name, name) for place in places_of_summaries(task.settings)
     )
 
 # %% ../../nbs/results/07_reproduce.ipynb #3d27eade
@@ -361,9 +331,7 @@ def _is_summed(who, task: Task) -> bool:
     from refnb.core.runs import run_hash
     from refnb.models.systems import info_of
 
-    return who.whole and _has_summary(
-        f"{who.name}@{run_hash(info_of(who, task))}", task
-    )
+    return who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, task))}", task)
 
 
 def _replay_system(who, task: Task):
@@ -396,9 +364,7 @@ def settled(task: Job, s: Settings, code: str) -> str:
     if not provenance or stale(provenance, s.reports) or not path.exists():
         return ""
     made_from = _mark(task, s, code)
-    return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(
-        path.read_text(), ""
-    )
+    return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(path.read_text(), "")
 
 # %% ../../nbs/results/07_reproduce.ipynb #959dbafb
 def _clear(aside: Path, reports: str | Path):
@@ -498,9 +464,7 @@ def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Exec
     with _kernels(tasks) as kernels:
         try:
             futures = {
-                pool.submit(
-                    execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels
-                ): t
+                pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels): t
                 for t in tasks
             }
             left = set(futures)
@@ -510,9 +474,7 @@ def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Exec
                 for f in done:
                     yield futures[f], f.result()
         except BaseException:
-            ending = threading.Thread(
-                target=pool.shutdown, kwargs=dict(cancel_futures=True)
-            )
+            ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
             ending.start()
             while ending.is_alive():
                 _end_kernels()
@@ -528,9 +490,7 @@ def _on_worker(task: Job, timeout: int, env: dict[str, str]) -> Executed:
     return execute(task.name, task.notebook, task.parameters, timeout)
 
 
-def _with_ray(
-    tasks: list[Job], s: Settings, address: str
-) -> Generator[tuple[Job, Executed]]:
+def _with_ray(tasks: list[Job], s: Settings, address: str) -> Generator[tuple[Job, Executed]]:
     "Run notebooks as Ray tasks; yield each as it ends."
     with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(_on_worker)
@@ -571,9 +531,7 @@ SAYINGS = {
 }
 
 
-def _settle(
-    task: Job, done: Executed, s: Settings, code: str, force: bool = False
-) -> Step:
+def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place."
     executed = _state(task.name, s).with_suffix(".ipynb")
     failed = executed.with_suffix(".failed.ipynb")
@@ -658,9 +616,7 @@ def _work(
     try:
         for n, (task, done) in enumerate(results, 1):
             steps.append(_settle(task, done, s, code, force))
-            say(
-                f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)"
-            )
+            say(f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)")
     except KeyboardInterrupt as e:
         results.close()
         raise Stopped(
@@ -756,13 +712,7 @@ def reproduce(
                 todo, steps = _prepare(tasks, s, code, force, say)
                 if todo:
                     steps += _work(
-                        todo,
-                        s,
-                        jobs or s.jobs or os.cpu_count() or 1,
-                        ray,
-                        code,
-                        force,
-                        say,
+                        todo, s, jobs or s.jobs or os.cpu_count() or 1, ray, code, force, say
                     )
             write_board(s)
         return Batch(steps, _board_after(steps, s), [] if sample else _hints(tasks, s))

@@ -77,12 +77,7 @@ def _input(key: str, hash_: str) -> _Json:
 def _software(versions: dict[str, str]) -> list[_Json]:
     "List the packages in use."
     return [
-        {
-            "@id": f"#{n}-{v}",
-            "@type": "SoftwareApplication",
-            "name": n,
-            "softwareVersion": v,
-        }
+        {"@id": f"#{n}-{v}", "@type": "SoftwareApplication", "name": n, "softwareVersion": v}
         for n, v in versions.items()
         if n != "constraints"
     ]
@@ -163,11 +158,7 @@ def _description(provenance: _Json) -> str:
 def _report(table: str, provenance: _Json, files: list[str]) -> list[_Json]:
     "Describe the action that made a report, and its inputs."
     used, notebook = _used(table, provenance), f"notebooks/{table}.ipynb"
-    action = {
-        "@id": f"#make-{table}",
-        "@type": "CreateAction",
-        "name": f"refnb reproduce {table}",
-    }
+    action = {"@id": f"#make-{table}", "@type": "CreateAction", "name": f"refnb reproduce {table}"}
     if notebook in files:
         action["instrument"] = _ref(notebook)
     action["object"] = _ref(*map(itemgetter("@id"), used))
@@ -225,9 +216,7 @@ def _code(provenance: _Json, contents: Iterable[str]) -> _Json:
     }
 
 # %% ../../nbs/results/11_research_crate.ipynb #988d8e06
-def _graph(
-    reports: dict[str, _Json], contents: dict[str, bytes], when: str
-) -> list[_Json]:
+def _graph(reports: dict[str, _Json], contents: dict[str, bytes], when: str) -> list[_Json]:
     "List all entities, each once."
     files = [_file(f, data, Path(f).name) for f, data in contents.items()]
     for t, provenance in reports.items():
@@ -235,10 +224,7 @@ def _graph(
             if x["@id"] == f"notebooks/{t}.ipynb":
                 x.update(_code(provenance, contents))
         files += _report(t, provenance, list(contents))
-    entities = {
-        x["@id"]: x
-        for x in [_ABOUT, _root(reports, contents, when), _OF_LICENCE, *files]
-    }
+    entities = {x["@id"]: x for x in [_ABOUT, _root(reports, contents, when), _OF_LICENCE, *files]}
     return [*entities.values()]
 
 # %% ../../nbs/results/11_research_crate.ipynb #6478a984
@@ -249,9 +235,7 @@ def _reports_of(name: str, s: Settings) -> dict[str, _Json]:
         if provenance := read_provenance(table, s.reports):
             found[table] = provenance
     if not found:
-        raise DataError(
-            "there is no report of it", name, f"make it: refnb reproduce {name}"
-        )
+        raise DataError("there is no report of it", name, f"make it: refnb reproduce {name}")
     return found
 
 # %% ../../nbs/results/11_research_crate.ipynb #b29e9ad2
@@ -280,7 +264,6 @@ def export_crate(
     with folder_atomic(out) as folder:
         _write(folder, contents)
         write_atomic(
-            folder / "ro-crate-metadata.json",
-            json.dumps(meta, indent=1, ensure_ascii=False) + "\n",
+            folder / "ro-crate-metadata.json", json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
         )
     return Path(out)

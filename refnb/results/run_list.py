@@ -88,11 +88,7 @@ def _conll(run: Run, s: Settings) -> tuple[str, float | None]:
     summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
     setting = next(chain.from_iterable(summary.counts.values()), "") if summary else ""
     scores = pooled(summary.counts, setting) if summary and setting else {}
-    return (
-        (f"CoNLL F1, {setting}", 100 * scores["conll"].f1)
-        if "conll" in scores
-        else ("", None)
-    )
+    return (f"CoNLL F1, {setting}", 100 * scores["conll"].f1) if "conll" in scores else ("", None)
 
 # %% ../../nbs/results/14_run_list.ipynb #21fbf100
 def _score(run: Run, s: Settings) -> tuple[str, float | None]:

@@ -15,14 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import pandas as pd
-from refnb.core.types import (
-    CallError,
-    DataError,
-    Question,
-    RefnbError,
-    nearest,
-    safe_path,
-)
+from ..core.types import CallError, DataError, Question, RefnbError, nearest, safe_path
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
@@ -40,14 +33,7 @@ from refnb.core.runs import (
     the_summary,
 )
 from ..core.inert import inert
-from refnb.metrics.choice import (
-    Mode,
-    counted,
-    credit,
-    labels,
-    outcomes,
-    outcomes_of_summary,
-)
+from ..metrics.choice import Mode, counted, credit, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Interval, cluster_bootstrap
 from ..metrics.samples import Sampled, score_samples
 from refnb.metrics.comparisons import (
@@ -104,11 +90,7 @@ def counts_links(system: str, task: str) -> bool:
 # %% ../../nbs/results/00_scores.ipynb #7f25a517
 def _beside(run: Run) -> list[Question] | None:
     "Read the questions beside a run, if they are there."
-    return (
-        list(read_jsonl(run.questions_path, Question))
-        if run.questions_path.exists()
-        else None
-    )
+    return list(read_jsonl(run.questions_path, Question)) if run.questions_path.exists() else None
 
 # %% ../../nbs/results/00_scores.ipynb #aeaeb6df
 def _runs_of(system: str, task: str, s: Settings) -> list[Run]:
@@ -181,9 +163,7 @@ def _check_same(questions: list[Question], run: Run, do: str):
     "Refuse questions that are not the ones that a run answered."
     if questions_id(questions) != run.info.data.get("questions"):
         raise DataError(
-            f"it answered other questions than {run.info.task} has now",
-            str(run.folder),
-            do,
+            f"it answered other questions than {run.info.task} has now", str(run.folder), do
         )
 
 
@@ -213,11 +193,7 @@ def sampled_of(run: Run, s: Settings | None = None) -> Sampled | None:
 def _questions_of(run: Run, s: Settings | None) -> list[Question]:
     "Return the questions that a run was asked."
     found = _beside(run)
-    return (
-        find_task(run.info.task, s or load_settings()).questions
-        if found is None
-        else found
-    )
+    return find_task(run.info.task, s or load_settings()).questions if found is None else found
 
 # %% ../../nbs/results/00_scores.ipynb #1d3a9f11
 def _by_place(x: Sampled) -> str:
@@ -231,17 +207,14 @@ def sampled_words(x: Sampled) -> str:
     return (
         f"{x.samples:,} samples: mean accuracy {100 * x.mean:.1f} %, of the majority {100 * x.majority:.1f} %, "
         f"consistency {100 * x.consistency:.1f} %, "
-        f"variance {x.within:.4f} within and {x.between:.4f} between questions"
-        + _by_place(x)
+        f"variance {x.within:.4f} within and {x.between:.4f} between questions" + _by_place(x)
     )
 
 # %% ../../nbs/results/00_scores.ipynb #014c635d
 def _check_group(df: pd.DataFrame, group: str):
     "Refuse a group that has no row in a table of scores."
     if group not in df.index:
-        raise CallError(
-            f"no group {group!r}", do=f"there are {', '.join(map(str, df.index))}"
-        )
+        raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, df.index))}")
 
 
 def _fraction(x: Any) -> float | None:
@@ -254,12 +227,7 @@ class Scores:
     missing answer meant, `.by` the field, or "", `.sampled` how several answers to each question agree."""
 
     def __init__(
-        self,
-        df: pd.DataFrame,
-        mode: str,
-        by: str,
-        failed: int = 0,
-        sampled: Sampled | None = None,
+        self, df: pd.DataFrame, mode: str, by: str, failed: int = 0, sampled: Sampled | None = None
     ):
         self.df = df
         self.mode = mode
@@ -293,8 +261,7 @@ class Scores:
     def _shown(self) -> pd.DataFrame:
         "Return the table in percent; counts and other metrics are unchanged."
         percent = {
-            c: (100 * self.df[c].astype(float)).round(1)
-            for c in ("accuracy", "low", "high")
+            c: (100 * self.df[c].astype(float)).round(1) for c in ("accuracy", "low", "high")
         }
         return self.df.assign(**percent).round(4).drop(columns="right")
 
@@ -319,8 +286,7 @@ def _unknown_metric(name: str, points: Collection[str]) -> CallError:
     "Make the error of a metric that is not installed, with the nearest name of one that is."
     known = f"; {nearest(name, points)}" if points else ""
     return CallError(
-        f"unknown metric {name!r}",
-        do=f"name it as file.py:function or module:function{known}",
+        f"unknown metric {name!r}", do=f"name it as file.py:function or module:function{known}"
     )
 
 
@@ -337,9 +303,7 @@ def _load_metric(name: str) -> Any:
 def _check_callable(found: Any, metric: str):
     "Refuse what was loaded for a metric if it is not a function."
     if not callable(found):
-        raise DataError(
-            f"is not a function but {type(found).__name__}", f"metric {metric}"
-        )
+        raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
 
 
 def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
@@ -369,9 +333,7 @@ def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
         raise
     except Exception as e:
         raise DataError(
-            f"raised {type(e).__name__}: {e}",
-            f"metric {name}",
-            "it gets a DataFrame of outcomes",
+            f"raised {type(e).__name__}: {e}", f"metric {name}", "it gets a DataFrame of outcomes"
         ) from e
     return _as_number(value, name)
 
@@ -402,17 +364,12 @@ def _check_free(name: str, row: dict):
     "Refuse a metric whose name is a column of the table already."
     if name in row:
         raise CallError(
-            f"the table has a column {name!r} already",
-            "metrics",
-            "ask for it once, or rename it",
+            f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it"
         )
 
 
 def _add_measures(
-    rows: dict[Any, dict],
-    metrics: Iterable["str|Metric"],
-    c: pd.DataFrame,
-    group: pd.Series,
+    rows: dict[Any, dict], metrics: Iterable["str|Metric"], c: pd.DataFrame, group: pd.Series
 ):
     "Add a column for each additional metric, computed for each group."
     for name, f in map(_find_metric, metrics):
@@ -426,17 +383,13 @@ def _group_of(o: pd.DataFrame, by: str | Iterable[str] | None) -> pd.Series:
     return pd.Series("all", index=o.index) if by is None else labels(o, by)
 
 
-def _grouped(
-    o: pd.DataFrame, by: str | Iterable[str] | None
-) -> tuple[pd.DataFrame, pd.Series]:
+def _grouped(o: pd.DataFrame, by: str | Iterable[str] | None) -> tuple[pd.DataFrame, pd.Series]:
     "Return the outcomes that belong to a group, and the group of each."
     group = _group_of(o, by)
     return o[group.notna()], group[group.notna()]
 
 # %% ../../nbs/results/00_scores.ipynb #8bb55864
-def _intervals(
-    c: pd.DataFrame, group: pd.Series, resamples: int, seed: int
-) -> dict[Any, Interval]:
+def _intervals(c: pd.DataFrame, group: pd.Series, resamples: int, seed: int) -> dict[Any, Interval]:
     "Compute the accuracy of each group of counted outcomes, with its interval over documents."
     if not len(c):
         return {}
@@ -467,15 +420,11 @@ def score(
     o, group = _grouped(o, by)
     c, none = counted(o, mode), Interval(None, None, None, 0, 0)
     intervals = _intervals(c, group, resamples, seed)
-    rows = {
-        g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())
-    }
+    rows = {g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())}
     _add_measures(rows, metrics, c, group)
     fields = " / ".join([by] if isinstance(by, str) else by or [])
     failed = int((o.reason == "failed").sum())
-    return Scores(
-        pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, several
-    )
+    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, several)
 
 # %% ../../nbs/results/00_scores.ipynb #b5fef1ae
 def _shapes_of(system: str, s: Settings | None) -> Collection[Any]:
@@ -632,9 +581,7 @@ def compare(
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
     """
-    pair, stories = _paired(
-        counted(as_outcomes(a), mode), counted(as_outcomes(b), mode)
-    )
+    pair, stories = _paired(counted(as_outcomes(a), mode), counted(as_outcomes(b), mode))
     d = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed)
     p = paired_permutation(pair.a, pair.b, stories, resamples, seed).p
     whole = {*pair.a, *pair.b} <= {0.0, 1.0}
@@ -673,9 +620,7 @@ def rank(
     pairs: dict[tuple[str, str], Comparison] = {}
     for b, a in combinations(means, 2):
         pairs[a, b] = compare(systems[a], systems[b], mode, resamples, seed)
-    corrected = dict(
-        zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True)
-    )
+    corrected = dict(zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True))
     letters = tie_groups(means, corrected)
     return Ranking({n: scores[n] for n in letters}, letters, pairs, corrected)
 
@@ -725,8 +670,7 @@ def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples | 
         return as_outcomes(x, s), _draws_of(x, s)
     if not (found := outcomes_on(x, task, s)):
         raise DataError(
-            f"there is no complete run of {x} on {task}",
-            do=f"make one with refnb run {task} {x}",
+            f"there is no complete run of {x} on {task}", do=f"make one with refnb run {task} {x}"
         )
     o, infos = found
     return o, _drawn_by(infos[0], task, s) if len(infos) == 1 else None
@@ -746,9 +690,7 @@ def power(
     """
     s = s or load_settings()
     if bool(a) != bool(b):
-        raise CallError(
-            "one system is named", "power", "name two that answered the task, or none"
-        )
+        raise CallError("one system is named", "power", "name two that answered the task, or none")
     if not a:
         return power_of(assumed_noise(_sizes_of(task, s)))
     (o_a, samples_a), (o_b, samples_b) = _system_on(a, task, s), _system_on(b, task, s)

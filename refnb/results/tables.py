@@ -65,9 +65,7 @@ class Cell(Record):
 
     def note_on(self, ours: float) -> str:
         "Return the note if it explains just this computed number."
-        known = self.explains is not None and math.isclose(
-            ours, self.explains, rel_tol=1e-6
-        )
+        known = self.explains is not None and math.isclose(ours, self.explains, rel_tol=1e-6)
         return self.note if known else ""
 
 # %% ../../nbs/results/02_tables.ipynb #2d8d1d73
@@ -114,9 +112,7 @@ def _check_inputs(names: list[str], where: str):
     for name in names:
         if name not in known:
             raise FormatError(
-                f"unknown upstream name {name!r}",
-                f"{where}, field inputs",
-                nearest(name, known),
+                f"unknown upstream name {name!r}", f"{where}, field inputs", nearest(name, known)
             )
 
 # %% ../../nbs/results/02_tables.ipynb #b4d3721c
@@ -145,9 +141,7 @@ def _check_name(name: str, number: str, where: str):
     "Refuse a table of a paper whose name does not begin with its number."
     start = f"table_{number.lower()}_"
     if not name.startswith(start):
-        raise FormatError(
-            f"table {name!r} has the number {number}", where, f"call it {start}…"
-        )
+        raise FormatError(f"table {name!r} has the number {number}", where, f"call it {start}…")
 
 # %% ../../nbs/results/02_tables.ipynb #ebbf42b1
 def _check_own(name: str, where: str):
@@ -190,9 +184,7 @@ YOURS = "own"  # replaces a paper in the names of your tables
 
 def _usual(table: str) -> Printed:
     "Make the settings of a table of yours that has no file."
-    return Printed(
-        "own", table.replace("_", " "), "computed", unit="percent", decimals=1
-    )
+    return Printed("own", table.replace("_", " "), "computed", unit="percent", decimals=1)
 
 # %% ../../nbs/results/02_tables.ipynb #74dfbc9b
 def _filled_in(usual: Printed, path: Path) -> Printed:
@@ -393,9 +385,7 @@ def _finite(ours: float | None, reason: str) -> tuple[float | None, str]:
         return None, reason
     ours = float(ours)  # numpy's floats have a repr of their own
     return (
-        (ours, reason)
-        if math.isfinite(ours)
-        else (None, reason or f"the computation gave {ours}")
+        (ours, reason) if math.isfinite(ours) else (None, reason or f"the computation gave {ours}")
     )
 
 # %% ../../nbs/results/02_tables.ipynb #42881dfd
@@ -738,9 +728,7 @@ class Report:
             self.failed[f"{info.system} on {info.task}"] = failed
         key, hash_ = f"{info.task}:{info.system}", run_hash(info)
         # one system may have answered in several ways
-        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = (
-            hash_
-        )
+        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_
         self.inputs |= info.data
         return f"{info.system}@{run_hash(info)}"
 
@@ -796,8 +784,7 @@ class Report:
             hashes[name] = sha256(data)
         return write_atomic(
             path.with_name(f"{path.name}.json"),
-            msgspec.json.format(msgspec.json.encode(self._provenance(hashes)), indent=1)
-            + b"\n",
+            msgspec.json.format(msgspec.json.encode(self._provenance(hashes)), indent=1) + b"\n",
         )
 
 # %% ../../nbs/results/02_tables.ipynb #5f7a376b
@@ -819,11 +806,7 @@ CSV = (
 
 def _number(x: float | None) -> str:
     "Write a number with at most six decimals, eight for what would vanish."
-    return (
-        ""
-        if x is None
-        else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
-    )
+    return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
 # %% ../../nbs/results/02_tables.ipynb #a2afcc1e
 def _printed_number(c: Result) -> str:
@@ -841,9 +824,7 @@ def _as_in_print(c: Result) -> str:
     "Write the printed number with its zeros."
     if c.paper is None:
         return ""
-    return (
-        f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
-    )
+    return f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
 
 
 def _printed_beside(c: Result) -> str:
@@ -858,11 +839,7 @@ def _bound(c: Result, x: float) -> str:
 # %% ../../nbs/results/02_tables.ipynb #4ac09d1a
 def _ends(c: Result) -> str:
     "Write the ends of a cell's interval, if it has one."
-    return (
-        ""
-        if c.low is None or c.high is None
-        else f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
-    )
+    return "" if c.low is None or c.high is None else f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
 
 # %% ../../nbs/results/02_tables.ipynb #744c1bdf
 def _ticked(c: Result, ours: float) -> str:
@@ -905,11 +882,7 @@ def _shown(c: Result | None, notes: list[str]) -> str:
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
 _STYLES = {
     "best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
-    "tied": {
-        "md": "***{}***",
-        "tex": r"\textbf{{\textit{{{}}}}}",
-        "html": "<b><i>{}</i></b>",
-    },
+    "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"},
 }
 
 
@@ -997,11 +970,7 @@ def _measure(r: Report) -> str:
 
 def _about(r: Report) -> str:
     "Describe the measure of a report, its unit, and its number of items."
-    parts = {
-        "": _measure(r),
-        "Unit: ": _units(r.printed),
-        "Items in a cell: ": _items(r),
-    }
+    parts = {"": _measure(r), "Unit: ": _units(r.printed), "Items in a cell: ": _items(r)}
     return " ".join(f"{what}{x}." for what, x in parts.items() if x)
 
 # %% ../../nbs/results/02_tables.ipynb #f265a21f
@@ -1037,10 +1006,7 @@ def _md_reasons(reasons: list[str]) -> list[str]:
     "Write why cells have no number, by their letters."
     if not reasons:
         return []
-    return [
-        *(f"({_letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)),
-        "",
-    ]
+    return [*(f"({_letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)), ""]
 
 # %% ../../nbs/results/02_tables.ipynb #d20ced21
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
@@ -1172,9 +1138,7 @@ def _tex_line(cells: list[str]) -> str:
 def _tex_heads(b: Block) -> list[str]:
     "Write the names of columns, each as wide as there is room for."
     width = f"{0.7 / len(b.columns) - 0.025:.3f}"
-    return [
-        rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads
-    ]
+    return [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
 
 # %% ../../nbs/results/02_tables.ipynb #a9e19b70
 def _tex_row(r: Report, row: str, columns: list[str], text: _Texts) -> str:
@@ -1183,9 +1147,7 @@ def _tex_row(r: Report, row: str, columns: list[str], text: _Texts) -> str:
     return _tex_line([rf"\raggedright {_tex_name(row)}", *cells])
 
 # %% ../../nbs/results/02_tables.ipynb #54308bf6
-def _tex_table(
-    r: Report, b: Block, rows: list[str], text: _Texts, caption: str
-) -> list[str]:
+def _tex_table(r: Report, b: Block, rows: list[str], text: _Texts, caption: str) -> list[str]:
     "Write one table of a report."
     body = [_tex_row(r, row, b.columns, text) for row in rows]
     return [
@@ -1217,9 +1179,7 @@ def _tex_notes(r: Report, reasons: list[str]) -> str:
     return rf"\par\noindent{{\scriptsize {below}\par}}"
 
 # %% ../../nbs/results/02_tables.ipynb #1ce0c65d
-def _tex_pieces(
-    r: Report, rows: list[str], columns: list[str]
-) -> list[tuple[Block, list[str]]]:
+def _tex_pieces(r: Report, rows: list[str], columns: list[str]) -> list[tuple[Block, list[str]]]:
     "Cut a report into tables of at most five columns and 24 rows."
     pieces = []
     for b in blocks_of(columns, 5):

@@ -6,6 +6,7 @@ indices, the end included. A linker reads `"names"` too, and answers with the `"
 `"canary": true` is answered with `"words"` too: for each token the text of the pieces that the model reads for it, which
 shows whether offsets and pieces belong together.
 """
+
 import json, os, sys
 
 
@@ -19,7 +20,8 @@ def pieces_of(ids, words, tokenizer, n):
     "For each of n words the text of its pieces; `words` says to which word a piece belongs, or None."
     pieces = [[] for _ in range(n)]
     for i, word in zip(ids, words):
-        if word is not None: pieces[word].append(int(i))
+        if word is not None:
+            pieces[word].append(int(i))
     return [tokenizer.decode(some) for some in pieces]
 
 
@@ -30,26 +32,36 @@ def as_spans(clusters):
     for cluster in clusters:
         new = {(int(a), int(b)) for a, b in cluster} - seen
         seen |= new
-        if new: out.append(sorted(new))
+        if new:
+            out.append(sorted(new))
     return out
 
 
 def lines():
     "Lines of standard input that hold something; nothing is read ahead."
     while line := sys.stdin.readline():
-        if line.strip(): yield line
+        if line.strip():
+            yield line
 
 
 def found(model, d, clusters_of, names):
     "The clusters of a document, and with `names` whose they are."
-    if not names: return {"clusters": as_spans(clusters_of(model, d["sentences"]))}
-    linked = {name: as_spans([spans]) for name, spans in clusters_of(model, d["sentences"], d["names"]).items()}
-    return {"clusters": [c for [c] in filter(None, linked.values())], "names": [name for name, c in linked.items() if c]}
+    if not names:
+        return {"clusters": as_spans(clusters_of(model, d["sentences"]))}
+    linked = {
+        name: as_spans([spans])
+        for name, spans in clusters_of(model, d["sentences"], d["names"]).items()
+    }
+    return {
+        "clusters": [c for [c] in filter(None, linked.values())],
+        "names": [name for name, c in linked.items() if c],
+    }
 
 
 def reply(model, d, clusters_of, words_of, names=False):
     "The answer to a document, or why there is none."
-    if not any(d["sentences"]): return {"id": d["id"], "clusters": []}
+    if not any(d["sentences"]):
+        return {"id": d["id"], "clusters": []}
     try:
         told = {"id": d["id"]} | found(model, d, clusters_of, names)
         return told | ({"words": words_of(model, d["sentences"])} if d.get("canary") else {})
@@ -63,6 +75,13 @@ def serve(load, clusters_of, words_of, names=False):
     mentions of each name, as name -> mentions. What a package prints goes to standard error."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    try: model = load(json.loads(sys.argv[1]))
-    except Exception as e: sys.exit(f"cannot load its model: {one_line(e)}")
-    for line in lines(): print(json.dumps(reply(model, json.loads(line), clusters_of, words_of, names)), file=out, flush=True)
+    try:
+        model = load(json.loads(sys.argv[1]))
+    except Exception as e:
+        sys.exit(f"cannot load its model: {one_line(e)}")
+    for line in lines():
+        print(
+            json.dumps(reply(model, json.loads(line), clusters_of, words_of, names)),
+            file=out,
+            flush=True,
+        )

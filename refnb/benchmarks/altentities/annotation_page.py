@@ -119,9 +119,7 @@ def _annotation_page(
 ) -> str:
     "Make a page that asks for expressions, as one file."
     drafts = (
-        sorted(distinct_drafts(drafts), key=lambda d: d.id)
-        if shuffle
-        else distinct_drafts(drafts)
+        sorted(distinct_drafts(drafts), key=lambda d: d.id) if shuffle else distinct_drafts(drafts)
     )
     if shuffle:
         random.Random(seed).shuffle(drafts)
@@ -190,10 +188,7 @@ def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
     if r.id not in known:
         return "id", f"{r.id!r} is none of the page's questions"
     if len(r.expressions) > MOST:
-        return (
-            "expressions",
-            f"{len(r.expressions)} of them, the page has room for {MOST}",
-        )
+        return ("expressions", f"{len(r.expressions)} of them, the page has room for {MOST}")
     if not (math.isfinite(r.seconds) and r.seconds >= 0):
         return "seconds", f"{r.seconds} is no duration"
     return "", ""
@@ -209,9 +204,7 @@ def _check_page(a: Annotations, drafts: dict[str, Draft], where: str):
     do = "give the drafts that the page was made of"
     if not _are_of(a.order, drafts):
         raise FormatError(
-            "these are not questions of the drafts, each once",
-            f"{where}, field order",
-            do,
+            "these are not questions of the drafts, each once", f"{where}, field order", do
         )
     asked = _page_id(drafts[i] for i in a.order)
     if a.page != asked:
@@ -251,15 +244,11 @@ def _data_and_name(source: str | Path | bytes) -> tuple[bytes, str]:
     return read_bytes(source), str(source)
 
 
-def _read_annotations(
-    source: str | Path | bytes, drafts: Iterable[Draft]
-) -> Annotations:
+def _read_annotations(source: str | Path | bytes, drafts: Iterable[Draft]) -> Annotations:
     "Read the answers of one person."
     data, where = _data_and_name(source)
     return _checked(
-        read_handed_in(data, where, Annotations),
-        {d.id: d for d in distinct_drafts(drafts)},
-        where,
+        read_handed_in(data, where, Annotations), {d.id: d for d in distinct_drafts(drafts)}, where
     )
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #ac5880ca
@@ -274,9 +263,7 @@ def collect(
     drafts, given = distinct_drafts(drafts), {}
     named: dict[tuple[str, str], str] = {}  # who, which page -> the file
     if least < 1:
-        raise CallError(
-            f"{least} expressions of a question", "collect", "say 1 or more"
-        )
+        raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
     for k, s in enumerate(sources, 1):
         a = _read_annotations(s, drafts)
         name = f"file {k}" if isinstance(s, bytes) else str(s)
@@ -288,9 +275,7 @@ def collect(
             )
         given[key], named[key] = a, name
     if not given:
-        raise DataError(
-            "no files", "collect", "give at least one that a person handed in"
-        )
+        raise DataError("no files", "collect", "give at least one that a person handed in")
     written = defaultdict(list)
     for _, a in sorted(given.items()):
         for r in a.answers:
@@ -322,9 +307,7 @@ def _check_same_drafts(folder: Path, built: AltBuilt):
         )
 
 
-def _check_same_build(
-    folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]
-):
+def _check_same_build(folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]):
     "Refuse a folder with questions or pages that people may be answering and that this build would replace."
     _check_same_drafts(folder, built)
     other = _other_pages(folder, pages)
@@ -343,8 +326,7 @@ def write_to_annotate(
     or one of the same build. `send` says to whom files of answers go."""
     folder, c = Path(folder), built.candidates
     pages = {
-        f"page-{p[0].topic}-{k}.html": p
-        for k, p in enumerate(_in_pages(built.drafts, each), 1)
+        f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(_in_pages(built.drafts, each), 1)
     }
     if not pages:
         raise DataError(
@@ -367,9 +349,7 @@ def write_to_annotate(
     ]
     for name, page in pages.items():
         title = name.removeprefix("page-").removesuffix(".html")
-        text = _annotation_page(
-            page, f"Which one? {title}", built.rules.seed, send=send
-        )
+        text = _annotation_page(page, f"Which one? {title}", built.rules.seed, send=send)
         made.append(write_atomic(folder / name, text))
     return made
 

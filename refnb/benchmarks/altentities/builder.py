@@ -210,8 +210,7 @@ class AltBuilt(NamedTuple):
         rows = []
         for method, title in METHODS.items():
             rows.append(
-                {"pairs": title}
-                | {domain: self.cell(domain, method) for domain in DOMAINS}
+                {"pairs": title} | {domain: self.cell(domain, method) for domain in DOMAINS}
             )
         return rows
 
@@ -221,8 +220,7 @@ class AltBuilt(NamedTuple):
     def groups(self) -> list[dict]:
         "Count the groups that stay together, and the share of the largest: the price of keeping splits apart."
         return [
-            {"domain": d, "apart": self.rules.apart}
-            | split_sizes(pairs, self.rules.apart)
+            {"domain": d, "apart": self.rules.apart} | split_sizes(pairs, self.rules.apart)
             for d, pairs in self.drawn.items()
             if pairs
         ]
@@ -233,19 +231,12 @@ def _leaks(drafts: Iterable[Draft]) -> list[dict]:
     by = defaultdict(list)
     for d in drafts:
         by[d.topic, d.split].append(d)
-    heads = (
-        "pairs",
-        "targets",
-        "entities",
-        "targets among the others",
-        "the other way round",
-    )
+    heads = ("pairs", "targets", "entities", "targets among the others", "the other way round")
     rows = []
     for t in dict.fromkeys(map(itemgetter(0), by)):
         for a, b in combinations([s for u, s in by if u == t], 2):
             rows.append(
-                {"domain": t, "splits": f"{a}, {b}"}
-                | dict(zip(heads, shared(by[t, a], by[t, b])))
+                {"domain": t, "splits": f"{a}, {b}"} | dict(zip(heads, shared(by[t, a], by[t, b])))
             )
     return rows
 
@@ -263,11 +254,7 @@ def _many(
     domain: str, rules: AltRules, wanted: Mapping[str, Mapping[str, int]] | None
 ) -> dict[str, int]:
     "Return how many pairs of each method a domain shall have."
-    return dict(
-        wanted_pairs(domain, rules.questions)
-        if wanted is None
-        else wanted.get(domain, {})
-    )
+    return dict(wanted_pairs(domain, rules.questions) if wanted is None else wanted.get(domain, {}))
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
 def _check_left(c: Candidates, entities: Sequence[Entity]):
@@ -335,11 +322,7 @@ _NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
 # read by the page's script too
 POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{_NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"
 COPIED = 8  # words in a row
-REFUSED = {
-    "empty": "is empty",
-    "long": "is too long",
-    "half": "has half of a character",
-}
+REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a character"}
 FLAGGED = {
     "name": "says the name",
     "position": "says the place in the question",
@@ -367,9 +350,7 @@ def name_pattern(name: str) -> str:
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e0a70137
 def _as_python(pattern: str) -> str:
     "Write a pattern of the page's script for Python, which has no classes of letters and numbers."
-    return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(
-        r"[\p{L}\p{N}]", r"[^\W_]"
-    )
+    return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #51e50bb2
 def _in_a_word(c: str) -> bool:
@@ -379,9 +360,7 @@ def _in_a_word(c: str) -> bool:
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #f00bc02d
 def _folded(text: str) -> str:
     "Reduce a text to letters, with their marks, and digits."
-    return " ".join(
-        "".join(c if _in_a_word(c) else " " for c in in_one_form(text).lower()).split()
-    )
+    return " ".join("".join(c if _in_a_word(c) else " " for c in in_one_form(text).lower()).split())
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #612c59db
 def says_place(expression: str) -> bool:
@@ -411,9 +390,7 @@ def _is_copied(words: str, q: Draft | Written) -> bool:
     return any(_holds(c.description, words) for c in q.choices)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
-def _why_flagged(
-    q: Draft | Written, expression: str, before: Sequence[str] = ()
-) -> list[str]:
+def _why_flagged(q: Draft | Written, expression: str, before: Sequence[str] = ()) -> list[str]:
     "List the flags of an expression."
     words, plain = _folded(expression), in_one_form(expression)
     pattern = name_pattern(q.choices[q.target_index].name)
@@ -431,9 +408,7 @@ def release_text(questions: Iterable[Written]) -> str:
     "Write questions, with their expressions, as the release does."
     return (
         json.dumps(
-            [msgspec.to_builtins(_fields(q)) for q in questions],
-            indent=4,
-            ensure_ascii=True,
+            [msgspec.to_builtins(_fields(q)) for q in questions], indent=4, ensure_ascii=True
         )
         + "\n"
     )
@@ -482,9 +457,7 @@ def join_expressions(
             "give the questions that the page was made of",
         )
     for d in drafts:
-        expressions = _kept(
-            d, list(chain.from_iterable(collected.get(d.id, ()))), keep, counts
-        )
+        expressions = _kept(d, list(chain.from_iterable(collected.get(d.id, ()))), keep, counts)
         if len(expressions) >= max(1, least):
             files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))
         else:
@@ -492,9 +465,7 @@ def join_expressions(
     return Joined(dict(files), dict(counts), tuple(short))
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8cad9648
-def _kept(
-    d: Draft, expressions: Sequence[str], keep: bool, counts: Counter
-) -> list[str]:
+def _kept(d: Draft, expressions: Sequence[str], keep: bool, counts: Counter) -> list[str]:
     "Select the expressions of a question that stay, and count the reasons why others do not."
     out: list[str] = []
     for e in expressions:

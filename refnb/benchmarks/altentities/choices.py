@@ -37,14 +37,11 @@ def _things_of(questions: Sequence[AltQuestion]) -> dict[str, _Things]:
         for c in q.choices:
             out.setdefault(q.domain, {}).setdefault(c.wikipedia_url, c)
     return {
-        d: _Things(by, list(by.values()), {c.name for c in by.values()})
-        for d, by in out.items()
+        d: _Things(by, list(by.values()), {c.name for c in by.values()}) for d, by in out.items()
     }
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #789022df
-def _others(
-    q: AltQuestion, things: _Things, n: int, rng: random.Random
-) -> list[Alternative]:
+def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list[Alternative]:
     "Draw n things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
     taken: set[str] = set()
     out: list[Alternative] = []
@@ -94,9 +91,7 @@ def _check_number(n: int):
         raise CallError(f"{n} choices", "n", "say 2 or more")
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #bb231d9e
-def more_choices(
-    questions: Sequence[AltQuestion], n: int, seed: int = 0
-) -> list[AltQuestion]:
+def more_choices(questions: Sequence[AltQuestion], n: int, seed: int = 0) -> list[AltQuestion]:
     """Give each question `n` choices; those that have as many are unchanged. The order
     stays. `questions` are whole files, from which further choices come."""
     _check_number(n)
@@ -168,11 +163,7 @@ def _place(e: str, q: AltQuestion) -> str:
 
 
 def _both(
-    topic: str,
-    words: str,
-    uses: Sequence[tuple[str, AltQuestion]],
-    setting: Setting,
-    seed: int,
+    topic: str, words: str, uses: Sequence[tuple[str, AltQuestion]], setting: Setting, seed: int
 ) -> list[Question]:
     """Pair each target with the next one of the same words, in a drawn order; two make one pair. Ids hold no words, for
     they may be shown."""
@@ -180,12 +171,8 @@ def _both(
     random.Random(f"{seed}:{topic}:{words}").shuffle(order)
     for k, (e, q) in enumerate(order[:1] if len(order) == 2 else order):
         pair = [q.meant, order[(k + 1) % len(order)][1].meant]
-        [x] = _open(
-            _offering(q, pair[::-1] if k % 2 else pair), "both", [e], setting, 1
-        )
-        out.append(
-            x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*uses[0])}-both")
-        )
+        [x] = _open(_offering(q, pair[::-1] if k % 2 else pair), "both", [e], setting, 1)
+        out.append(x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*uses[0])}-both"))
     return out
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #607fe590
@@ -194,18 +181,13 @@ def open_questions(
 ) -> list[Question]:
     """Make questions that may be answered neither and both, from whole files; meta["kind"] is the kind of each. The
     setting selects the description of the options."""
-    things, plain = (
-        _things_of(questions),
-        lambda q: list(filter(is_plain, q.expressions)),
-    )
+    things, plain = (_things_of(questions), lambda q: list(filter(is_plain, q.expressions)))
     asked = list(filter(plain, questions))
     made: list[Question] = []
     for q in asked:
         made += _open(q, "one", plain(q), setting)
     for q in asked:
-        made += _open(
-            _stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0
-        )
+        made += _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)
     for (d, words), uses in _of_several_targets(questions).items():
         made += _both(d.lower(), words, uses, setting, seed)
     return made

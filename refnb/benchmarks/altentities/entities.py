@@ -81,11 +81,7 @@ PLAIN = ("name", "url", "domain", "image_url")
 def _from_row(row: Mapping[str, str]) -> dict:
     "Convert a row of a CSV file to the fields of an entity."
     fields: dict = {f: row.get(f, "").strip() for f in PLAIN}
-    fields |= {
-        "sections": {},
-        "attributes": {},
-        "templates": _many(row.get("templates", "")),
-    }
+    fields |= {"sections": {}, "attributes": {}, "templates": _many(row.get("templates", ""))}
     for column, value in row.items():
         kind, _, name = column.partition(":")
         if not value.strip() or kind not in ("section", "attribute"):
@@ -110,9 +106,7 @@ def _check_once(heads: Iterable[str], where: str):
     "Refuse a column that appears twice."
     for h, n in Counter(heads).items():
         if n > 1:
-            raise FormatError(
-                f"the column {h!r} appears twice", where, "keep one of them"
-            )
+            raise FormatError(f"the column {h!r} appears twice", where, "keep one of them")
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #9e39006d
 def _columns(heads: Sequence[str], where: str):
@@ -132,9 +126,7 @@ def _csv_rows(path: str | Path) -> Iterable[tuple[int, dict[str, str]]]:
         _columns(heads, at_line(str(path), n))
     for n, row in rows:
         if len(row) != len(heads):
-            raise FormatError(
-                "has another number of fields than the header", at_line(str(path), n)
-            )
+            raise FormatError("has another number of fields than the header", at_line(str(path), n))
         yield n, dict(zip(heads, row, strict=True))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #7ff77528
@@ -275,18 +267,12 @@ def search_link(name: str, search: str = SEARCH) -> str:
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4645f92f
 def as_choice(
-    e: Entity,
-    section: str = "",
-    keep: bool = False,
-    shown: int = 750,
-    longest: int = LONGEST - 1,
+    e: Entity, section: str = "", keep: bool = False, shown: int = 750, longest: int = LONGEST - 1
 ) -> Alternative:
     """Make an entity a choice of a question; people see its `section`, of at most `shown` characters. `keep` keeps the
     parentheses of its name; its unshown background has at most `longest` characters."""
     name, song = shown_name(e, keep), e.domain == "songs"
-    description = (
-        search_link(name) if song else cut_description(section_text(e, section), shown)
-    )
+    description = search_link(name) if song else cut_description(section_text(e, section), shown)
     hidden = _unshown(e, None if song else section, longest)
     return Alternative(
         name,
@@ -339,9 +325,7 @@ def read_denied(path: str | Path) -> tuple[str, ...]:
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e7d536fe
 def _usable_sections(e: Entity, f: Filters) -> list[str]:
     "List the sections that are long enough to be shown."
-    return [
-        s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest
-    ]
+    return [s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest]
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2ceae5e5
 WHY = {
@@ -376,14 +360,10 @@ def _denier(words: Sequence[str]) -> re.Pattern | None:
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #c26eec30
 def _is_food(e: Entity, f: Filters) -> bool:
-    return any(_heading(t) in f.food for t in e.templates) or bool(
-        section_text(e, "ingredients")
-    )
+    return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4fb22993
-def _why_dropped(
-    e: Entity, f: Filters = Filters(), denier: re.Pattern | None = None
-) -> str:
+def _why_dropped(e: Entity, f: Filters = Filters(), denier: re.Pattern | None = None) -> str:
     "Name the first filter that drops an entity; the number of songs is checked elsewhere."
     needs = {"books": ("genre",), "songs": ("genre",), "recipes": ()}[e.domain]
     shows = SECTIONS[e.domain.upper()]
@@ -425,9 +405,7 @@ class Candidates(NamedTuple):
             {"": "candidates"},
         ]
         for d in ("books", "recipes", "songs"):
-            for row, count in zip(
-                rows, (all_[d], *(n[d, k] for k in WHY), left[d]), strict=True
-            ):
+            for row, count in zip(rows, (all_[d], *(n[d, k] for k in WHY), left[d]), strict=True):
                 row[d] = count
         return rows
 
@@ -444,8 +422,7 @@ class Candidates(NamedTuple):
         counts = Counter(self.dropped.values()).most_common()
         total = len(self.domains)
         return (
-            ", ".join(f"{n} of {total} for: {WHY[w]}" for w, n in counts)
-            or "nothing was dropped"
+            ", ".join(f"{n} of {total} for: {WHY[w]}" for w, n in counts) or "nothing was dropped"
         )
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e87130c6
@@ -483,14 +460,8 @@ def _less_popular(songs: Sequence[Entity], most: int) -> list[Entity]:
 def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Candidates:
     "Find the entities of a table that can be asked about."
     denier = _denier(filters.denied)
-    dropped = {
-        e.url: why
-        for e in _distinct(entities)
-        if (why := _why_dropped(e, filters, denier))
-    }
-    dropped |= dict.fromkeys(
-        _twins((e for e in entities if e.url not in dropped), filters), "twin"
-    )
+    dropped = {e.url: why for e in _distinct(entities) if (why := _why_dropped(e, filters, denier))}
+    dropped |= dict.fromkeys(_twins((e for e in entities if e.url not in dropped), filters), "twin")
     songs = [e for e in entities if e.domain == "songs" and e.url not in dropped]
     dropped |= {e.url: "popular" for e in _less_popular(songs, filters.most_songs)}
     left = tuple(e for e in entities if e.url not in dropped)

@@ -95,9 +95,7 @@ def _batches(
         for i in _sharing(titles[j], edits, lengths, index):
             if rank[i] >= rank[j]:
                 continue
-            near = (
-                Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits
-            )
+            near = Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits
             if near:
                 out.append((min(i, j), max(i, j)))
         if len(out) >= enough:
@@ -119,19 +117,14 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
     counts = []
     for t in texts:
         counts.append(
-            Counter(
-                columns.setdefault(w, len(columns))
-                for w in re.findall(r"\w+", t.lower())
-            )
+            Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower()))
         )
     ends = np.cumsum([0, *map(len, counts)])
     at = np.fromiter(chain.from_iterable(counts), np.int32, ends[-1])
-    counted = np.fromiter(
-        chain.from_iterable(map(Counter.values, counts)), np.float32, ends[-1]
+    counted = np.fromiter(chain.from_iterable(map(Counter.values, counts)), np.float32, ends[-1])
+    rare = 1 + np.log((1 + len(counts)) / (1 + np.bincount(at, minlength=len(columns)))).astype(
+        np.float32
     )
-    rare = 1 + np.log(
-        (1 + len(counts)) / (1 + np.bincount(at, minlength=len(columns)))
-    ).astype(np.float32)
     return csr_matrix(
         ((1 + np.log(counted)) * rare[at], at, ends), shape=(len(counts), len(columns))
     )
@@ -147,10 +140,7 @@ def _unit_sparse(vectors):
 
     m = sparse.csr_matrix(vectors, dtype=np.float32)
     length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
-    return (
-        sparse.diags_array(1 / np.where(length, length, 1).astype(np.float32)).tocsr()
-        @ m
-    )
+    return sparse.diags_array(1 / np.where(length, length, 1).astype(np.float32)).tocsr() @ m
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #9b4632df
 def _unit_rows(vectors):
@@ -172,9 +162,7 @@ def _check_values(values: np.ndarray, do: str):
     "Refuse numbers that say nothing about texts."
     if not np.isfinite(values).all():
         raise DataError(
-            "the encoder gave a number that is none",
-            "encoded",
-            "look at its texts: is one empty?",
+            "the encoder gave a number that is none", "encoded", "look at its texts: is one empty?"
         )
     if not values.any():
         raise DataError("the encoder gave nothing but zeros", "encoded", do)
@@ -193,17 +181,13 @@ def _as_table(rows: Any, n: int) -> Any:
     try:
         return sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
     except (TypeError, ValueError, RuntimeError) as e:
-        raise DataError(
-            f"the encoder gave no table of numbers ({e})", "encoded", _ROWS
-        ) from None
+        raise DataError(f"the encoder gave no table of numbers ({e})", "encoded", _ROWS) from None
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #eb3d4d0d
 def _check_type(rows: Any):
     "Refuse values that are no real numbers."
     if rows.dtype.kind not in "fiub":
-        raise DataError(
-            f"the encoder gave values of type {rows.dtype}", "encoded", _ROWS
-        )
+        raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", _ROWS)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e323c0fe
 def _numbers_in(rows: Any) -> np.ndarray:
@@ -231,9 +215,7 @@ def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
     return product.toarray() if hasattr(product, "toarray") else product
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #fc0a372c
-def _improve(
-    at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.ndarray, start: int
-):
+def _improve(at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.ndarray, start: int):
     "Update the best neighbours where nearer ones are among these; no row is its own neighbour."
     own = np.flatnonzero((rows >= start) & (rows < start + cosines.shape[1]))
     cosines[own, rows[own] - start] = -np.inf
@@ -244,10 +226,7 @@ def _improve(
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #bb8f2e55
 def _nearest_rows(
-    vectors: Any,
-    rows: Sequence[int] | None = None,
-    block: int = 1024,
-    width: int = 8192,
+    vectors: Any, rows: Sequence[int] | None = None, block: int = 1024, width: int = 8192
 ) -> tuple[np.ndarray, np.ndarray]:
     "Find the nearest other row of each row, exactly."
     n = vectors.shape[0]
@@ -293,9 +272,7 @@ def _spread(sizes: Sequence[int], rng: random.Random) -> Iterator[tuple[int, int
         yield i, k - ends[i] + sizes[i]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3488a26c
-def _by_name(
-    group: Iterable[int], names: Sequence[str]
-) -> tuple[list[int], list[tuple[int, int]]]:
+def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], list[tuple[int, int]]]:
     "Sort a group by name; list, for each, where those that share its name begin and end."
     order = sorted(group, key=lambda i: (names[i], i))
     runs: list[tuple[int, int]] = []
@@ -309,9 +286,7 @@ def _names(pool: Sequence[Entity], keep: bool = True) -> list[str]:
     return [as_seen(shown_name(e, keep)) for e in pool]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e6097322
-def _within(
-    groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random
-) -> _Stream:
+def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield any two of a group whose names differ, each pair once."
     names, lots, sizes = _names(pool), [], []
     for g in groups:
@@ -362,9 +337,7 @@ def _are_close(a: Entity, b: Entity, edits: int) -> bool:
     return as_seen(one) != as_seen(other) and Levenshtein.distance(one, other) <= edits
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c77ded07
-def _similar_name_pairs(
-    pool: Sequence[Entity], rng: random.Random, edits: int = 3
-) -> _Stream:
+def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int = 3) -> _Stream:
     "Yield two whose names are a few edits apart."
     groups = _grouped(shown_name(e, True) for e in pool)
     titles = list(groups)
@@ -392,13 +365,10 @@ def _described_pairs(
     order = rng.sample(range(len(pool)), len(pool))
     if len(pool) < 2:
         return
-    vectors = _encoded(
-        encoder, [cut_description(section_text(e, section)) for e in pool]
-    )
+    vectors = _encoded(encoder, [cut_description(section_text(e, section)) for e in pool])
     for k in range(0, len(order), at_once):
         yield from zip(
-            order[k : k + at_once],
-            _nearest_rows(vectors, order[k : k + at_once])[0].tolist(),
+            order[k : k + at_once], _nearest_rows(vectors, order[k : k + at_once])[0].tolist()
         )
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #02343a19
@@ -408,9 +378,7 @@ def _valued(e: Entity, keys: tuple[str, ...]) -> tuple[str, ...]:
     return values if all(values) else ()
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #bf50fb01
-def _others(
-    order: Sequence[int], run: tuple[int, int], rng: random.Random
-) -> Iterator[int]:
+def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> Iterator[int]:
     "Yield those of a group that do not share the name of the run, in random order."
     for k in _lazily(len(order) - (run[1] - run[0]), rng):
         yield order[k if k < run[0] else k + run[1] - run[0]]
@@ -432,9 +400,7 @@ def _others_by_thing(
     return streams
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #8a9d42e7
-def _equal_pairs(
-    pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]
-) -> _Stream:
+def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]) -> _Stream:
     "Yield one by chance, with another of the same values of some attributes."
     streams = _others_by_thing(pool, rng, keys)
     while streams:
@@ -445,9 +411,7 @@ def _equal_pairs(
                 yield i, j
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #0020f299
-def _attribute_pairs(
-    pool: Sequence[Entity], rng: random.Random, domain: str
-) -> _Stream:
+def _attribute_pairs(pool: Sequence[Entity], rng: random.Random, domain: str) -> _Stream:
     "Yield one by chance, with another of the same values of some attributes; the sets of attributes alternate."
     streams = [_equal_pairs(pool, rng, keys) for keys in _ATTRIBUTES.get(domain, ())]
     while streams:
@@ -465,13 +429,7 @@ _SHOWING = {
     "songs": {"": 624},
 }
 # the rare are drawn first
-_ORDER = (
-    "SAME_NAME",
-    "SIMILAR_NAME",
-    "SAME_INFOBOXES",
-    "SIMILAR_DESCRIPTION",
-    "UNIFORM",
-)
+_ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")
 
 
 def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
@@ -589,9 +547,7 @@ def _check_methods(methods: Iterable[str], domain: str):
     for method in methods:
         if method not in known:
             raise CallError(
-                f"{method!r} is not a sampling method of {domain}",
-                "draw",
-                nearest(method, known),
+                f"{method!r} is not a sampling method of {domain}", "draw", nearest(method, known)
             )
 
 
@@ -662,8 +618,7 @@ def _check_apart(apart: str):
     "Refuse an unknown way to keep splits apart."
     if apart not in ("targets", "entities"):
         raise CallError(
-            f"unknown way to split {apart!r}",
-            do=nearest(apart, ("targets", "entities")),
+            f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities"))
         )
 
 

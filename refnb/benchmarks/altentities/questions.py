@@ -51,12 +51,9 @@ def paper_domain(domain: str) -> str:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0ff40a56
 # the annotation page's script has them too
-_UNSEEN = re.compile(
-    "[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
-)
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _STRAIGHT = str.maketrans(
-    dict.fromkeys("\u2018\u2019\u201b\u02bc", "'")
-    | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
+    dict.fromkeys("\u2018\u2019\u201b\u02bc", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f", '"')
 )
 
 
@@ -124,13 +121,13 @@ def _fault(w: Written) -> str:
         return f"field choices: {n} of them; a question needs two"
     for i, url in enumerate(urls):
         if url in urls[:i]:
-            return f"field choices[{urls.index(url)}]: the same thing as choices[{_last(urls, url)}]"
+            return (
+                f"field choices[{urls.index(url)}]: the same thing as choices[{_last(urls, url)}]"
+            )
     if not 0 <= at < n:
         return f"field target_index: {at} is none of the {n} choices, which are counted from 0"
     if urls[at] != w.target:
-        return (
-            f"field target: is not the page of choices[{at}], which target_index names"
-        )
+        return f"field target: is not the page of choices[{at}], which target_index names"
     if not w.expressions:
         return "field expressions: there are none"
     for i, e in enumerate(w.expressions):
@@ -231,19 +228,13 @@ def _of_a_choice(c: Alternative, domain: str) -> list[str]:
     if not c.unshown_background.startswith(c.infobox):
         out.append("unshown_background: does not begin with the infobox")
     if (n := len(c.unshown_background)) >= LONGEST:
-        out.append(
-            f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}"
-        )
+        out.append(f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}")
     if (n := len(c.description)) > SHOWN:
-        out.append(
-            f"description: has {n:,} characters, the release shows {SHOWN} at most"
-        )
+        out.append(f"description: has {n:,} characters, the release shows {SHOWN} at most")
     if domain != "SONGS" and _TAG.search(c.description):
         out.append("description: has HTML, which the release has in songs alone")
     if bool(c.image_url) != (domain == "RECIPES"):
-        out.append(
-            f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}"
-        )
+        out.append(f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}")
     return out
 
 
@@ -262,9 +253,7 @@ def _of_a_pair(q: Written) -> list[str]:
     texts = [c.description for c in q.choices if c.description]
     if q.domain != "SONGS" and len(set(texts)) < len(texts):
         return ["choices: two have one description"]
-    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(
-        bare_title(b)
-    ):
+    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)):
         return ["choices: the names differ by more than what is in parentheses"]
     if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3:
         return [f"choices: the names are {n} edits apart, similar titles at most 3"]
@@ -279,9 +268,7 @@ def departures(q: Written) -> list[str]:
     if len(q.choices) != 2:
         out.append(f"choices: {len(q.choices)} of them, the release has two")
     if q.description_section not in SECTIONS[q.domain]:
-        out.append(
-            f"description_section: {q.description_section!r} is not a section of {q.domain}"
-        )
+        out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
     if q.question != asked_as(_names(q), q.domain):
         out.append("question: does not name the choices by the template")
     return out + _of_a_pair(q)
@@ -293,26 +280,16 @@ _CHECKS = ("release", "usable")
 
 def _at(where: str, n: int | str | None, field: str = "") -> str:
     return ", ".join(
-        x
-        for x in (
-            where,
-            "" if n is None else f"question {n}",
-            field and f"field {field}",
-        )
-        if x
+        x for x in (where, "" if n is None else f"question {n}", field and f"field {field}") if x
     )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #a254844a
 def _misread(e: Exception, text: str, where: str) -> FormatError:
     "Report what msgspec or a record's own check refused."
-    found = re.fullmatch(
-        r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S
-    )
+    found = re.fullmatch(r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S)
     inner, what, n, outer = found.groups() if found else (None, str(e), None, None)
     if n is None and "truncated" in what:
-        return FormatError(
-            f"the file ends in question {_whole(text)}", where, "get it again"
-        )
+        return FormatError(f"the file ends in question {_whole(text)}", where, "get it again")
     return FormatError(what, _at(where, n, ".".join(x for x in (outer, inner) if x)))
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #67271ddc
@@ -360,17 +337,11 @@ def _check_domain(questions: Sequence[Written], domain: str, where: str):
     "Refuse a question of another domain than the file's."
     for n, q in enumerate(questions):
         if q.domain != DOMAINS[the_domain(domain)]:
-            raise FormatError(
-                f"{q.domain} in a file of {domain}", _at(where, n, "domain")
-            )
+            raise FormatError(f"{q.domain} in a file of {domain}", _at(where, n, "domain"))
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #bac7ba77
 def parse_altentities(
-    data: bytes,
-    where: str = "",
-    split: str = "given",
-    domain: str = "",
-    check: Check = "release",
+    data: bytes, where: str = "", split: str = "given", domain: str = "", check: Check = "release"
 ) -> list[AltQuestion]:
     """Read the questions of a whole file, in its order, as of this split; `where` is its name, for errors. `domain`
     must be theirs, "": any; `check` release demands the release's form, usable only that questions can be asked."""
@@ -393,11 +364,7 @@ def read_altentities(
     called, "": as the file; `domain` what they should be of, "": any. The check `release` asks for all that holds for
     the release, `usable` for what can be asked."""
     return parse_altentities(
-        read_bytes(path),
-        str(path),
-        split or Path(path).name.partition(".")[0],
-        domain,
-        check,
+        read_bytes(path), str(path), split or Path(path).name.partition(".")[0], domain, check
     )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #2f96ac0b
@@ -423,9 +390,7 @@ def altentities_file(domain: str, split: str) -> str:
     return f"{_REPO}/data/{domain}/{split}.json"
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #4afc1ace
-def altentities(
-    domain: str, split: str = "test", s: Settings | None = None
-) -> list[AltQuestion]:
+def altentities(domain: str, split: str = "test", s: Settings | None = None) -> list[AltQuestion]:
     """Read the released questions of a domain (books, recipes, songs, or mixed) and a split (train, dev, test),
     in the file's order."""
     return _parsed(get(altentities_file(domain, split), s), domain, split)
@@ -447,8 +412,7 @@ NEGATION = re.compile(
     r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t)\b|n['’]t\b", re.I
 )
 COMPARISON = re.compile(
-    r"\b(newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b",
-    re.I,
+    r"\b(newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b", re.I
 )
 
 
@@ -551,9 +515,7 @@ def questions_of(
     """Make questions to a system from a question of the corpus, one for each expression. The setting selects the
     description of the options; `opened` is the seed of an opening utterance, None: without one."""
     the_setting(setting, q.topic)
-    before = (
-        f"{opening(q, opened)}\n" if opened is not None else ""
-    ) + f"{q.question}\n"
+    before = (f"{opening(q, opened)}\n" if opened is not None else "") + f"{q.question}\n"
     options, made = tuple(option(c, setting) for c in q.choices), []
     for i, e in enumerate(q.expressions):
         at = len(before) + len(e) - len(e.lstrip())
@@ -612,14 +574,10 @@ def read_altentities_task(name: str) -> tuple[str, Setting, str]:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #4028025f
 # systems that answer a task one after the other read it, and the one it is like, once
 @lru_cache(maxsize=4)
-def _released(
-    data: bytes, domain: str, setting: Setting, split: str
-) -> tuple[Question, ...]:
+def _released(data: bytes, domain: str, setting: Setting, split: str) -> tuple[Question, ...]:
     "Read the questions in the bytes of a released file."
     return tuple(
-        chain.from_iterable(
-            questions_of(q, setting) for q in _parsed(data, domain, split)
-        )
+        chain.from_iterable(questions_of(q, setting) for q in _parsed(data, domain, split))
     )
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed9aa3bd
@@ -628,9 +586,7 @@ def altentities_questions(
 ) -> list[Question]:
     "Read the released questions of a task."
     domain, setting, split = read_altentities_task(task)
-    return list(
-        _released(get(altentities_file(domain, split), s), domain, setting, split)
-    )
+    return list(_released(get(altentities_file(domain, split), s), domain, setting, split))
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #de601f2e
 def sample_altentities(s: Settings | None = None) -> list[Question]:
@@ -649,9 +605,7 @@ def _page(q: AltQuestion) -> str:
     "Show the dialogue, and the choices with their infoboxes."
     esc, others = html.escape, len(q.expressions) - 1
     turns = "<br>".join(map(esc, dialogue(q, q.expressions[0]).splitlines()))
-    rows = "".join(
-        _choice_item(c, i == q.target_index) for i, c in enumerate(q.choices)
-    )
+    rows = "".join(_choice_item(c, i == q.target_index) for i, c in enumerate(q.choices))
     rest = f" <small>(and {others} more)</small>" if others else ""
     return (
         f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "

@@ -66,9 +66,7 @@ def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
         Counter(kinds.values())[1],
         sum(map(contrastive, texts)),
     )
-    return AltStatistics(
-        len(questions), len(texts), *(total / len(texts) for total in sums)
-    )
+    return AltStatistics(len(questions), len(texts), *(total / len(texts) for total in sums))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
 # expressions -> how many named entities each has
@@ -104,9 +102,7 @@ def spacy_tagger() -> tuple[Tagger | None, str]:
     )
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #8b087254
-def entities_per_expression(
-    questions: Iterable[AltQuestion], tagger: Tagger
-) -> float | None:
+def entities_per_expression(questions: Iterable[AltQuestion], tagger: Tagger) -> float | None:
     """Compute the mean number of named entities in a domain's expressions; None: there are none. The tagger counts
     those of each expression."""
     texts = list(map(str.strip, _expressions(questions)))
@@ -123,9 +119,7 @@ class Shared(NamedTuple):
     second: int  # targets of the second that are choices in the first
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #f07cb8b6
-def _of_split(
-    offers: Sequence[Offer],
-) -> tuple[set[frozenset[str]], set[str], set[str]]:
+def _of_split(offers: Sequence[Offer]) -> tuple[set[frozenset[str]], set[str], set[str]]:
     "Collect the pairs, targets and entities of a split."
     pairs = {frozenset(c.wikipedia_url for c in q.choices) for q in offers}
     things: set[str] = set().union(*pairs)
@@ -148,9 +142,7 @@ def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
 SEEN = ("new", "was offered", "was meant")
 
 
-def seen_before(
-    questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion]
-) -> dict[str, str]:
+def seen_before(questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion]) -> dict[str, str]:
     """Tell for each question of a split what another, which a system may have been trained on, says of its wrong
     options: whether they were meant before, or offered without being meant."""
     learnt = list(learnt)
@@ -158,13 +150,7 @@ def seen_before(
 
     def of(q: AltQuestion) -> str:
         wrong = {c.wikipedia_url for c in q.choices} - {q.target}
-        return (
-            "was meant"
-            if wrong & meant
-            else "was offered"
-            if wrong & offered
-            else "new"
-        )
+        return "was meant" if wrong & meant else "was offered" if wrong & offered else "new"
 
     return {q.key: of(q) for q in questions}
 
@@ -181,10 +167,7 @@ class _Judged(NamedTuple):
 SHEETS = {
     "multi-modality": _Judged(
         "Does it speak of something other than what texts tell?",
-        {
-            "text": "no: of what a text could tell",
-            "other": "yes: of looks, sound, speed, mood",
-        },
+        {"text": "no: of what a text could tell", "other": "yes: of looks, sound, speed, mood"},
         ("other",),
         ("recipes", "songs"),
     ),
@@ -224,9 +207,7 @@ def _sheet_lines(
     _the_sheet(kind)
     rng, n = random.Random(f"{seed}:{kind}"), SIZES[kind]
     if kind == "error rate":
-        return _numbered(
-            sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key)
-        )
+        return _numbered(sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key))
     every = _numbered(questions)
     return rng.sample(every, min(n, len(every)))
 
@@ -315,9 +296,7 @@ def filled_lines(
         yield id, text, at_line(str(path), n, field)
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #3015fe63
-def read_sheet(
-    path: str | Path, kind: str, ids: Collection[str] | None = None
-) -> dict[str, str]:
+def read_sheet(path: str | Path, kind: str, ids: Collection[str] | None = None) -> dict[str, str]:
     """Read the judgements of a filled sheet (multi-modality, error rate) by id; "": none yet.
     `ids` are those of the expressions that it may ask about; None: any."""
     return {
@@ -346,9 +325,7 @@ def _of_an_id(
 def _judgement(text: str, kind: str, where: str) -> str:
     labels = _the_sheet(kind).labels
     if text.lower() not in ("", *labels):
-        raise FormatError(
-            f"unknown judgement {text!r}", where, f"say {', '.join(labels)}"
-        )
+        raise FormatError(f"unknown judgement {text!r}", where, f"say {', '.join(labels)}")
     return text.lower()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #6575dc95

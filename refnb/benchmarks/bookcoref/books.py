@@ -14,14 +14,7 @@ from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of, registry
 from ...core.hub import hub_path
 from ...core.reading import read_documents
-from refnb.core.corpora import (
-    TEXTS,
-    animal_farm,
-    book_texts,
-    bookcoref,
-    sample,
-    stories,
-)
+from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, stories
 from ...core.runs import clusters_id
 from ...metrics.coref_scores import CorefScores, score_coref
 from ...metrics.windows import LENGTH, WindowMode, split
@@ -31,8 +24,7 @@ from ..tasks import _are_here
 def _unsolved(docs: Iterable[Document]) -> list[Document]:
     "Copy documents without gold: text, and names without mentions."
     return [
-        Document(d.doc_key, d.sentences, ((),) * len(d.names), d.names, meta=d.meta)
-        for d in docs
+        Document(d.doc_key, d.sentences, ((),) * len(d.names), d.names, meta=d.meta) for d in docs
     ]
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #a6e7c1b5
@@ -98,9 +90,7 @@ SPLIT = {
 BOOKS = ("siddhartha_2500", "pride_and_prejudice_1342", "animal_farm_0")
 
 
-def gold_books(
-    task: str = "bookcoref/gold", s: Settings | None = None
-) -> dict[str, Document]:
+def gold_books(task: str = "bookcoref/gold", s: Settings | None = None) -> dict[str, Document]:
     """Load the whole books that are here, by book, with gold clusters and names.
     The task asks for whole books or for their windows."""
     if task.startswith("sample/"):
@@ -126,9 +116,7 @@ def _number_of(d: Document, path: str) -> str:
     if number.isdecimal():
         return number
     raise DataError(
-        f"{d.doc_key!r} has no Gutenberg number",
-        path,
-        "it is the end of a key, as in emma_158",
+        f"{d.doc_key!r} has no Gutenberg number", path, "it is the end of a key, as in emma_158"
     )
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #5117e002
@@ -141,9 +129,7 @@ def listed_books(
         for d in read_documents(path):
             number = _number_of(d, path)
             if number in out:
-                raise DataError(
-                    f"two books have the number {number}", path, "leave one out"
-                )
+                raise DataError(f"two books have the number {number}", path, "leave one out")
             out[number] = d
     return out
 
@@ -187,13 +173,9 @@ def _count_books(
     for key, g in gold.items():
         if task in SPLIT.values():
             windows = _windows_in(by_key, key, length)
-            out[key] = {
-                "split": _summed(score_coref(g, windows, "split", length=length))
-            }
+            out[key] = {"split": _summed(score_coref(g, windows, "split", length=length))}
         else:
-            out[key] = _book_settings(
-                g, by_key.get(key, Document(key, g.sentences)), length
-            )
+            out[key] = _book_settings(g, by_key.get(key, Document(key, g.sentences)), length)
     return out
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #6109f34b

@@ -11,15 +11,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from string import Template
 from typing import Any, Literal, cast
-from refnb.core.types import (
-    CallError,
-    DataError,
-    Option,
-    Question,
-    Record,
-    Span,
-    nearest,
-)
+from ...core.types import CallError, DataError, Option, Question, Record, Span, nearest
 from ...core.documents import Document, window_tokens
 from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
@@ -42,9 +34,7 @@ def _check_span(d: Document, span: Span):
     "Refuse a mention that is not in the document."
     start, end = span
     if not 0 <= start <= end < d.size:
-        raise DataError(
-            f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key
-        )
+        raise DataError(f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e845d452
 def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
@@ -57,9 +47,7 @@ def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e980b858
 def _sides(words: int, reading: ContextReading) -> tuple[int, int]:
     "Divide the words of a context into those before and those after the mention."
-    return (
-        (words, words) if reading == "each side" else (words // 2, words - words // 2)
-    )
+    return (words, words) if reading == "each side" else (words // 2, words - words // 2)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #4cfea88c
 def _around(
@@ -74,9 +62,7 @@ def _around(
     return tokens[:start], tokens[start:end], tokens[end:]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f1501e6a
-def _context(
-    d: Document, span: Span, words: int = 400, reading: ContextReading = "in all"
-) -> str:
+def _context(d: Document, span: Span, words: int = 400, reading: ContextReading = "in all") -> str:
     "Join a mention and the words that surround it."
     before, mention, after = _around(d, span, words, reading)
     return " ".join([*before, f"[{' '.join(mention)}]", *after])
@@ -106,9 +92,7 @@ def filter_prompt(
     a character; the words of context are so many `in all`, or on each side."""
     _, mention, _ = _around(d, span, 0, reading)
     return Template(filter_template(prompt)).substitute(
-        book=_context(d, span, words, reading),
-        mention=" ".join(mention),
-        character=character,
+        book=_context(d, span, words, reading), mention=" ".join(mention), character=character
     )
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #63c4ccef

@@ -49,11 +49,7 @@ Weight = Literal["mentions", "pairs", "chains"]
 
 def _weights(chains: Sequence[ChainDistance], weight: Weight) -> list[int]:
     "Weigh each chain by its mentions, by its pairs, or like every other."
-    return (
-        [1] * len(chains)
-        if weight == "chains"
-        else list(map(attrgetter(weight), chains))
-    )
+    return [1] * len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #f5d58a8c
 def _check_weight(weight: str, known: list[str]):
@@ -68,9 +64,7 @@ def _weighted_mean(chains: Sequence[ChainDistance], weight: Weight) -> float:
     return sum(x * c.mean for x, c in zip(w, chains, strict=True)) / sum(w)
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
-def mention_distance(
-    docs: Iterable[Document], weight: Weight = "mentions"
-) -> float | None:
+def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float | None:
     """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
     Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
     chains = list(chain.from_iterable(map(_chain_distances, docs)))
@@ -81,9 +75,7 @@ def mention_distance(
 Per = Literal["documents", "chains"]
 
 
-def _mentions_per_chain(
-    docs: Iterable[Document], weight: Per = "documents"
-) -> float | None:
+def _mentions_per_chain(docs: Iterable[Document], weight: Per = "documents") -> float | None:
     "Compute the mean number of mentions in a chain."
     _check_weight(weight, ["documents", "chains"])
     sizes = [list(map(len, d.clusters)) for d in docs if d.clusters]
@@ -137,9 +129,7 @@ class Statistics(Record):
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #86737a30
 def _without_singletons(d: Document) -> Document:
     "Copy a document without its chains of one mention."
-    return Document(
-        d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta
-    )
+    return Document(d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta)
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #47104157
 def statistics(

@@ -49,10 +49,7 @@ def _words_in(text: str) -> list[str]:
 @lru_cache(1 << 16)
 def _bare(name: str) -> str:
     "Reduce a name to its words, without articles."
-    return (
-        " ".join(filterfalse(_ARTICLES.__contains__, _words_in(name)))
-        or name.lower().strip()
-    )
+    return " ".join(filterfalse(_ARTICLES.__contains__, _words_in(name))) or name.lower().strip()
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #1a8f9e65
 @lru_cache(1 << 16)
@@ -141,9 +138,7 @@ def _close_pairs(names: Iterable[str], above: int = 90) -> list[_Pair]:
     if len(names) < 2:
         return []
     rows, cols = np.nonzero(np.triu(_likenesses(names, names, whole=True) > above, 1))
-    return [
-        (names[i], names[j]) for i, j in zip(rows.tolist(), cols.tolist(), strict=True)
-    ]
+    return [(names[i], names[j]) for i, j in zip(rows.tolist(), cols.tolist(), strict=True)]
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #70b55aca
 def _part_pairs(names: Iterable[str]) -> list[_Pair]:
@@ -198,9 +193,7 @@ def _wrong(c: _Case) -> set[str]:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #3a307123
 def _answer_beside(c: _Case) -> bool | None:
     return (
-        not c.none and bool(c.entity) and _content(c.entity) <= c.nearby
-        if _has_text(c)
-        else None
+        not c.none and bool(c.entity) and _content(c.entity) <= c.nearby if _has_text(c) else None
     )
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #87eef2e1
@@ -208,16 +201,12 @@ def _answer_alone(c: _Case) -> bool | None:
     "Tell whether the answer's words, and those of no other option, are beside the mention."
     if not _has_text(c):
         return None
-    return bool(_answer_beside(c)) and not any(
-        map(c.nearby.issuperset, map(_content, _wrong(c)))
-    )
+    return bool(_answer_beside(c)) and not any(map(c.nearby.issuperset, map(_content, _wrong(c))))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #28497746
 def _answer_inside(c: _Case) -> bool | None:
     return (
-        not c.none
-        and bool(c.entity)
-        and _content(c.entity) <= set(_words_in(c.mention))
+        not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention))
         if _has_text(c)
         else None
     )
@@ -374,13 +363,9 @@ def _by_mention(page: Page, speech: list[int]) -> Iterable[tuple[int, int, int]]
     return zip(speech, s.cluster.tolist(), s.classes.tolist(), strict=True)
 
 
-def _voices(
-    page: Page, speech: list[int]
-) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
+def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
     "List the clusters that say I, and those called you, in each quotation."
-    clusters: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(
-        lambda: (set(), set())
-    )
+    clusters: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     for k, c, p in _by_mention(page, speech):
         if k >= 0 and p in (_I, _YOU):
             clusters[k][p == _YOU].add(c)
@@ -413,9 +398,7 @@ def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
     "Find clusters with both he and she, the rarer at least twice and in one of ten."
     by: defaultdict[int, Counter[int]] = defaultdict(Counter)
     he, she = map(list(CLASSES).index, ("he", "she"))
-    for c, p in zip(
-        page.story.cluster.tolist(), page.story.classes.tolist(), strict=True
-    ):
+    for c, p in zip(page.story.cluster.tolist(), page.story.classes.tolist(), strict=True):
         if p in (he, she):
             by[c][p] += 1
     return frozenset(
@@ -482,11 +465,7 @@ def _not_the_teller(c: _Case) -> bool | None:
             if c.facts.quotes
             else None
         )
-    if (
-        c.meta("dialogue") is None
-        or not c.entity
-        or NARRATOR not in (*c.names, c.entity)
-    ):
+    if c.meta("dialogue") is None or not c.entity or NARRATOR not in (*c.names, c.entity):
         return None
     return not c.meta("dialogue") and c.entity != NARRATOR
 
@@ -528,12 +507,7 @@ class _Flag(NamedTuple):
 _ALL: list[tuple[str, str, Callable[[_Case], bool | None], str]] = [
     ("options", "question", _doubled_option, "two options are the same string"),
     ("options", "question", _right_doubled, "the right string appears twice"),
-    (
-        "options",
-        "question",
-        _twin_options,
-        "two options differ in case or articles only",
-    ),
+    ("options", "question", _twin_options, "two options differ in case or articles only"),
     ("options", "question", _close_options, "two options are nearly the same"),
     ("options", "question", _part_options, "an option has all words of another"),
     (
@@ -561,19 +535,14 @@ _ALL: list[tuple[str, str, Callable[[_Case], bool | None], str]] = [
     ("gold", "document", _talks_to_itself, "I and you are one in a quotation"),
     ("gold", "document", _within_itself, "the mention lies within its own entity"),
 ]
-FLAGS = {
-    test.__name__[1:]: _Flag(title, group, needs, test)
-    for group, needs, test, title in _ALL
-}
+FLAGS = {test.__name__[1:]: _Flag(title, group, needs, test) for group, needs, test, title in _ALL}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #a5df1b9a
 def _nearby(q: Question, near: int) -> frozenset[str]:
     "Return the words within some tokens of the mention."
     (a, b), t = q.chars or (0, 0), q.text
     before, after = t[max(0, a - 40 * near) : a].split(), t[b : b + 40 * near].split()
-    return frozenset(
-        _words_in(" ".join(before[max(0, len(before) - near) :] + after[:near]))
-    )
+    return frozenset(_words_in(" ".join(before[max(0, len(before) - near) :] + after[:near])))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #86280c4a
 def _mention_of(q: Question) -> str:
@@ -581,19 +550,14 @@ def _mention_of(q: Question) -> str:
     return q.text[slice(*q.chars)] if q.text and q.chars else ""
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #998a16c5
-def _likes(
-    questions: Sequence[Question], names: Sequence[str]
-) -> dict[str, dict[str, int]]:
+def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dict[str, int]]:
     "Map mention -> name -> likeness, for the nominals of a document's questions."
     found = set(filter(None, map(_mention_of, questions)))
     mentions = sorted(m for m in found if pronoun_class(m) < 0)
     if not mentions or not names:
         return {}
     rows = _likenesses(mentions, names).tolist()
-    return {
-        m: dict(zip(names, row, strict=True))
-        for m, row in zip(mentions, rows, strict=True)
-    }
+    return {m: dict(zip(names, row, strict=True)) for m, row in zip(mentions, rows, strict=True)}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #177b8f8b
 class _OfDocument(NamedTuple):
@@ -620,9 +584,7 @@ def _of_document(
 ) -> _OfDocument:
     "Compare the names of a document, and its mentions with them."
     names = _names_in(questions, entities)
-    return _OfDocument(
-        _close_pairs(names, alike), _part_pairs(names), _likes(questions, names)
-    )
+    return _OfDocument(_close_pairs(names, alike), _part_pairs(names), _likes(questions, names))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #01aeff64
 def _by_document(
@@ -634,10 +596,7 @@ def _by_document(
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2e928a41
 def _cases(
-    questions: Iterable[Question],
-    entities: Mapping[str, str] = {},
-    near: int = 10,
-    alike: int = 90,
+    questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10, alike: int = 90
 ) -> list[_Case]:
     "Collect the data that flags need of questions."
     questions, out = list(questions), []
@@ -669,9 +628,7 @@ def _cases(
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
     "Ask all flags of all cases: a row per question."
     questions = [c.q for c in cs]
-    columns: dict[str, Any] = {
-        k: list(map(attrgetter(k), questions)) for k in ("id", "doc_key")
-    }
+    columns: dict[str, Any] = {k: list(map(attrgetter(k), questions)) for k in ("id", "doc_key")}
     for k in ("corpus", "type"):
         columns[k] = [str(q.meta.get(k, "") or "") for q in questions]
     for k, f in flags.items():
@@ -699,10 +656,7 @@ _ALONE = {name: flag for name, flag in FLAGS.items() if flag.needs != "document"
 
 
 def audit(
-    questions: Iterable[Question],
-    removed: Mapping[str, str] = {},
-    near: int = 10,
-    alike: int = 90,
+    questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10, alike: int = 90
 ) -> "pd.DataFrame":
     """Flag questions of any Choice part, with or without text, from themselves alone: id, doc_key, corpus, type, and a
     column of yes and no per flag. `removed` maps ids to the entity taken out, where None of the Above is right; `near`
@@ -729,13 +683,7 @@ def _shown(n: int, of: int, questions: int) -> str:
     "Write a count as a share of all questions, or of those where the flag is known."
     if not of:
         return "–"
-    return (
-        f"{n:,} of {of:,}"
-        if of < questions
-        else f"{n:,} ({100 * n / of:.1f} %)"
-        if n
-        else "0"
-    )
+    return f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100 * n / of:.1f} %)" if n else "0"
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
 def _shown_cells(df: "pd.DataFrame") -> list[str]:
@@ -766,9 +714,7 @@ class Counted:
     def wide(self) -> "pd.DataFrame":
         "Lay out a row per flag, a column per group of questions."
         wide = _by_column(self.df)
-        wide = wide.reindex(
-            index=self.df.title.unique(), columns=self.df.column.unique()
-        )
+        wide = wide.reindex(index=self.df.title.unique(), columns=self.df.column.unique())
         return wide.rename_axis(index=None, columns=None)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b6888898
@@ -816,9 +762,7 @@ def _ids_with(df: "pd.DataFrame", flags: Iterable[str]) -> set[str]:
     return set(df.id[df[list(flags)].fillna(False).all(axis=1)])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #61682c63
-def flagged(
-    questions: Iterable[Question], df: "pd.DataFrame", *flags: str
-) -> list[Question]:
+def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> list[Question]:
     "Return the audited questions, in order, that have all of these flags; `df` is the audit."
     _check_flags(flags, df)
     ids = _ids_with(df, flags)
@@ -828,9 +772,7 @@ def flagged(
 def removed_names(s: Settings | None = None) -> dict[str, str]:
     """Read from the answer files which entity was taken out of each released None-of-the-Above question, by the
     question's id."""
-    return {
-        row_id(r): r["entity_name"] for r in _complete_answers(s) if r["answer"] == NONE
-    }
+    return {row_id(r): r["entity_name"] for r in _complete_answers(s) if r["answer"] == NONE}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fe805154
 def _window(q: Question) -> str | None:
@@ -838,9 +780,7 @@ def _window(q: Question) -> str | None:
     if not q.text or not q.chars:
         return None
     a, t = q.chars[0], q.text
-    return " ".join(
-        [*_words_in(t[max(0, a - 400) : a])[-7:], "|", *_words_in(t[a : a + 400])[:8]]
-    )
+    return " ".join([*_words_in(t[max(0, a - 400) : a])[-7:], "|", *_words_in(t[a : a + 400])[:8]])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #406c0ac0
 def _sentence(q: Question, least: int = 5) -> str | None:
@@ -890,9 +830,7 @@ def _things_of(questions: Iterable[Question]) -> dict[str, Counter]:
 def _without_text(parts: Mapping[str, Sequence[Question]]) -> set[str]:
     "Find the splits of which no question has text."
     return {
-        name
-        for name, questions in parts.items()
-        if not any(map(attrgetter("text"), questions))
+        name for name, questions in parts.items() if not any(map(attrgetter("text"), questions))
     }
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #21ddd4b1
@@ -923,7 +861,5 @@ def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
         "share_questions_a",
         "share_questions_b",
     ]
-    whole = dict.fromkeys(
-        ("in_a", "in_b", "shared", "questions_a", "questions_b"), "Int64"
-    )
+    whole = dict.fromkeys(("in_a", "in_b", "shared", "questions_a", "questions_b"), "Int64")
     return pd.DataFrame(rows, columns=columns).astype(whole)

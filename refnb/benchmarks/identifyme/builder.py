@@ -41,14 +41,7 @@ else:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c01ec01c
 Mode = Literal["released", "paper"]
 _LEAST = dict(
-    min_tokens=0,
-    window=1,
-    most=1,
-    test=0,
-    max_chars=1,
-    min_entities=1,
-    options=0,
-    context=0,
+    min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0
 )
 
 
@@ -101,11 +94,7 @@ class Rules(Record):
             return bad
         if self.test > self.most:
             return "of the questions more would be test questions than there are"
-        return (
-            "the rule options is 1: one option is no choice"
-            if self.options == 1
-            else ""
-        )
+        return "the rule options is 1: one option is no choice" if self.options == 1 else ""
 
 
 RELEASED = Rules()
@@ -156,11 +145,7 @@ TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     "Extend a mention by the 's that follows it."
     after = tokens[s.end + 1 : s.end + 3]
-    return (
-        Span(s.start, s.end + 1)
-        if after and after[0] == "'s" and after[1:] != ["."]
-        else s
-    )
+    return Span(s.start, s.end + 1) if after and after[0] == "'s" and after[1:] != ["."] else s
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #f50d297a
 def _first_of(root: list[int], i: int) -> int:
@@ -222,9 +207,7 @@ def _by_home(d: Document) -> tuple[dict[int, list[Span]], dict[int, str]]:
     return groups, called
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #15a5b72e
-def _grown(
-    group: Iterable[Span], grow: Callable[[Span], Span]
-) -> list[tuple[Span, Span]]:
+def _grown(group: Iterable[Span], grow: Callable[[Span], Span]) -> list[tuple[Span, Span]]:
     "Pair the mentions of a cluster, each once, with what they are in the document."
     return sorted({grow(s): s for s in sorted(set(group))}.items())
 
@@ -239,9 +222,7 @@ def _merged(d: Document, grow: Callable[[Span], Span]) -> list[_Merged]:
     return sorted(made)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #69a01e97
-def _labels_of(
-    d: Document, field: str, made: Sequence[_Merged]
-) -> tuple[tuple[str, ...], ...]:
+def _labels_of(d: Document, field: str, made: Sequence[_Merged]) -> tuple[tuple[str, ...], ...]:
     "Return a document's labels in the order of the merged clusters."
     of: dict[Span, str] = {}
     for spans, labels in zip(d.clusters, d.labels[field]):
@@ -262,9 +243,7 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
         names = _distinct(names, list(map(len, mentions)))
     labels = {field: _labels_of(d, field, made) for field in d.labels}
     clusters = map_members(itemgetter(0), mentions)
-    return Tidied(
-        Document(d.doc_key, sentences, clusters, names, labels, d.meta), origin
-    )
+    return Tidied(Document(d.doc_key, sentences, clusters, names, labels, d.meta), origin)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #656262eb
 def _distinct(names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
@@ -349,13 +328,9 @@ def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     tokens = d.tokens
     rows = _mention_rows(d)
     words = [" ".join(tokens[a : b + 1]) for a, b, _, _ in rows]
-    starts, ends, cluster = (
-        np.fromiter(map(itemgetter(j), rows), int) for j in range(3)
-    )
+    starts, ends, cluster = (np.fromiter(map(itemgetter(j), rows), int) for j in range(3))
     classes = np.array(list(map(pronoun_class, words)), int)
-    return Story(
-        d, starts, ends, cluster, words, _kinds(d, rows, words), classes, origin
-    )
+    return Story(d, starts, ends, cluster, words, _kinds(d, rows, words), classes, origin)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #187e6a51
 _LATIN = dict.fromkeys(range(128, 256))
@@ -410,16 +385,10 @@ def _near_help(
     return helpers, distractors
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e850d656
-def _help(
-    cluster: np.ndarray, classes: np.ndarray, rules: Rules
-) -> tuple[np.ndarray, np.ndarray]:
+def _help(cluster: np.ndarray, classes: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
     "Count the helpers and distractors of each pronoun; -1 and -2 where there is no class."
     pronoun = classes >= 0
-    at = (
-        np.flatnonzero(pronoun)
-        if rules.neighbours == "pronouns"
-        else np.arange(len(cluster))
-    )
+    at = np.flatnonzero(pronoun) if rules.neighbours == "pronouns" else np.arange(len(cluster))
     near_helpers, near_distractors = _near_help(cluster[at], classes[at], rules.window)
     helpers, distractors = np.full(len(cluster), -1), np.full(len(cluster), -2)
     helpers[pronoun] = near_helpers[pronoun[at]] + rules.count_itself
@@ -448,8 +417,7 @@ def _properties(story: Story) -> "pd.DataFrame":
     "Make the first columns of the table: what a mention is, without its neighbours."
     entity, n = _entity_of(story), len(story.words)
     fuzzy = np.array(
-        [likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)],
-        int,
+        [likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int
     )
     return pd.DataFrame(
         {
@@ -470,9 +438,7 @@ def _properties(story: Story) -> "pd.DataFrame":
 def _add_sizes(table: "pd.DataFrame", cluster: np.ndarray, nominal: np.ndarray) -> None:
     "Add to a table how many mentions, and how many nominals, the cluster of each mention has."
     table["cluster_size"] = np.bincount(cluster, minlength=1)[cluster]
-    table["nominal_size"] = np.bincount(cluster, nominal, minlength=1).astype(int)[
-        cluster
-    ]
+    table["nominal_size"] = np.bincount(cluster, nominal, minlength=1).astype(int)[cluster]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2fd96e2e
 def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
@@ -524,10 +490,7 @@ def _reason(story: Story, rules: Rules) -> str:
     "Explain why a story cannot be used, or return an empty string."
     d = story.doc
     tokens = d.tokens
-    n, text = (
-        words_of(tokens) if rules.count == "words" else len(tokens),
-        " ".join(tokens),
-    )
+    n, text = (words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens))
     if not d.clusters:
         return "no clusters"
     if not d.sentences:
@@ -565,9 +528,7 @@ def _named_mentions(story: Story, rules: Rules) -> "pd.DataFrame":
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #37b72d97
 def _pool_of(
-    docs: Iterable[Document],
-    rules: Rules = RELEASED,
-    read: Mapping[str, Story] | None = None,
+    docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[str, Story] | None = None
 ) -> Pool:
     "Collect stories and mentions that questions can be made of; `read` holds stories that were read before."
     stories, rejected, tables = {}, {}, []
@@ -697,9 +658,7 @@ def _picked(
     return {"test": rows[:n], "dev": rows[n:]}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #141e9922
-def _random_set(
-    pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150
-) -> "pd.DataFrame":
+def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150) -> "pd.DataFrame":
     "Draw the mentions of a random set."
     rows = candidates(pool, kind, corpus, pool.rules.changed(hard=False))
     return _shuffled(rows, pool.rules.seed)[size * i : size * (i + 1)]
@@ -721,17 +680,13 @@ class Page(NamedTuple):
     story: Story
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c1fa5318
-def _ordered_names(
-    d: Document, names: Sequence[str], order: Sequence[str] | None
-) -> list[str]:
+def _ordered_names(d: Document, names: Sequence[str], order: Sequence[str] | None) -> list[str]:
     "Order the names of a story's entities: as asked, or the largest cluster first."
     if order is None:
         largest = sorted(range(len(names)), key=lambda i: -len(d.clusters[i]))
         return [names[i] for i in largest if names[i]]
     if sorted(order) != sorted(filter(None, names)):
-        raise DataError(
-            "the names in their order are not those of the clusters", d.doc_key
-        )
+        raise DataError("the names in their order are not those of the clusters", d.doc_key)
     return list(order)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #724fc9c9
@@ -817,9 +772,7 @@ def _in_dialogue(d: Document) -> list[bool]:
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #93d34486
-def _fewer(
-    names: list[str], right: str, none: bool, rules: Rules, id: str
-) -> list[str]:
+def _fewer(names: list[str], right: str, none: bool, rules: Rules, id: str) -> list[str]:
     "Draw as many names as the rules allow, with the right one unless `none` removes it."
     if not rules.options or len(names) <= rules.options:
         return names
@@ -847,12 +800,7 @@ def _options_of(
     return [*_fewer(names, right, none, rules, id), NONE], NONE if none else right
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #113c880c
-RULES_OF_THUMB = (
-    "most_frequent",
-    "nearest_mention",
-    "preceding_mention",
-    "preceding_same_class",
-)
+RULES_OF_THUMB = ("most_frequent", "nearest_mention", "preceding_mention", "preceding_same_class")
 
 
 def _before(places: Sequence[int], i: int, fits: Callable) -> int | None:
@@ -882,9 +830,7 @@ def _nearer(i: int, back: int | None, on: int | None) -> int | None:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #666138a1
 def _most_frequent(page: Page, i: int, names: Mapping[str, int]) -> str:
     "Choose the entity with the most mentions, without mention i itself."
-    counts = {
-        n: k - (n == page.entity[i]) for n, k in page.counts.items() if n in names
-    }
+    counts = {n: k - (n == page.entity[i]) for n, k in page.counts.items() if n in names}
     return max(counts, key=counts.__getitem__) if any(counts.values()) else NONE
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #5dab6ad9
@@ -900,30 +846,17 @@ def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
     return dict(zip(RULES_OF_THUMB, map(of.__getitem__, picks), strict=True))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #fac876fb
-def _window(
-    page: Page, start: int, end: int, context: int
-) -> tuple[str, tuple[int, int]]:
+def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[int, int]]:
     "Return the text and the place of the mention in it."
     a, b = page.at[start], page.at[end] + len(page.tokens[end])
     if not context:
         return page.text, (a, b)
     first, last = max(0, start - context), min(len(page.at) - 1, end + context)
     left = page.at[first]
-    return page.text[left : page.at[last] + len(page.tokens[last])], (
-        a - left,
-        b - left,
-    )
+    return page.text[left : page.at[last] + len(page.tokens[last])], (a - left, b - left)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #845f4828
-_NUMBERS = (
-    "fuzzy",
-    "net",
-    "helpers",
-    "distractors",
-    *DISTANCES,
-    "cluster_size",
-    "nominal_size",
-)
+_NUMBERS = ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")
 
 
 def _numbers(row: Any) -> dict[str, int]:
@@ -950,9 +883,7 @@ def _fields(page: Page, row: Any, names: list[str], right: str) -> dict:
     }
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
-def _question_of(
-    page: Page, row: Any, offered: tuple[list[str], str], rules: Rules
-) -> Question:
+def _question_of(page: Page, row: Any, offered: tuple[list[str], str], rules: Rules) -> Question:
     "Make a question about a mention."
     names, right = offered
     text, chars = _window(page, int(row.start), int(row.end), rules.context)
@@ -981,11 +912,7 @@ def streams(seed: int = 0) -> Streams:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #67bd8728
 def none_rows(n: int, s: Streams, share: float = 0.1) -> set[int]:
     "Draw the indices of the questions, a `share` of a block's `n`, that None of the Above answers; `s` moves on."
-    return (
-        set(s.rows.choice(np.arange(n), int(share * n), replace=False).tolist())
-        if n
-        else set()
-    )
+    return set(s.rows.choice(np.arange(n), int(share * n), replace=False).tolist()) if n else set()
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1ab53f2b
 def _block(
@@ -1014,8 +941,7 @@ NOTHING = Known({}, {}, {})
 def _rejected_html(rejected: Mapping[str, str]) -> str:
     "List the documents that were rejected, and why."
     return "".join(
-        f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
-        for k, why in rejected.items()
+        f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>" for k, why in rejected.items()
     )
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c8cec3f0
@@ -1023,10 +949,7 @@ class Built:
     "A built benchmark: questions by block, and what became of the documents."
 
     def __init__(
-        self,
-        pool: Pool,
-        blocks: dict[tuple[str, str, str], list[Question]],
-        pages: dict[str, Page],
+        self, pool: Pool, blocks: dict[tuple[str, str, str], list[Question]], pages: dict[str, Page]
     ):
         "Keep stories and mentions, questions by (corpus, split, kind), and the stories' pages by key."
         self.pool, self.blocks, self.pages = pool, blocks, pages
@@ -1068,9 +991,7 @@ def _all_blocks(
     for corpus in dict.fromkeys(pool.mentions.corpus):
         picked = {kind: _picked(pool, kind, corpus, ranks) for kind in KINDS}
         for split, kind in product(("test", "dev"), KINDS):
-            blocks[corpus, split, kind] = _block(
-                picked[kind][split], pages, s, pool.rules
-            )
+            blocks[corpus, split, kind] = _block(picked[kind][split], pages, s, pool.rules)
     return blocks
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0e89b1b2
@@ -1111,9 +1032,7 @@ _SETS = ("test", "dev", "all", *(f"random{i}" for i in range(10)))
 def _check_corpus(corpus: str, known: Sequence[str]):
     "Refuse a corpus that the benchmark was not built from."
     if corpus and corpus not in known:
-        raise CallError(
-            f"there is no corpus {corpus!r} here", do=nearest(corpus, known)
-        )
+        raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #539d6f46
 def _check_split(split: str):
@@ -1211,9 +1130,7 @@ def _sizes(pool: Pool, rules: Rules) -> dict[str, int]:
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #364a444c
 def sweep(
-    docs: Sequence[Document],
-    rules: Rules = RELEASED,
-    sweeps: Mapping[str, Sequence] = _SWEEPS,
+    docs: Sequence[Document], rules: Rules = RELEASED, sweeps: Mapping[str, Sequence] = _SWEEPS
 ) -> "pd.DataFrame":
     """Count the mentions of documents with names that could be asked about as each threshold changes from the mode's:
     rule, value, type, candidates. `sweeps` maps rules to values."""
@@ -1222,16 +1139,12 @@ def sweep(
 
     def pool_of(window: int) -> Pool:
         return _pool_of(
-            docs,
-            rules.changed(min_tokens=0, max_others=1.0, min_entities=1, window=window),
-            read,
+            docs, rules.changed(min_tokens=0, max_others=1.0, min_entities=1, window=window), read
         )
 
     loose = cache(pool_of)
     # most thresholds reject no story
-    narrowed = cache(
-        lambda window, **limits: _narrowed(loose(window), rules.changed(**limits))
-    )
+    narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))
     rows = []
     for rule, values in sweeps.items():
         for v in values:

@@ -24,9 +24,7 @@ Naming = str | Callable[[Document], Document]
 def _check_naming(names: str):
     "Refuse an unknown way of naming."
     if names not in ("", "given", "auto"):
-        raise CallError(
-            f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto"))
-        )
+        raise CallError(f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto")))
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #7e23c7e2
 def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
@@ -36,9 +34,7 @@ def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
     _check_naming(names)
     has = [any(d.names) for d in docs]
     if names == "given" and docs and not any(has):
-        raise DataError(
-            "no document has names of entities", do="let them be named: names='auto'"
-        )
+        raise DataError("no document has names of entities", do="let them be named: names='auto'")
     return [
         d if names == "given" or (h and not names) else auto_names(d)
         for d, h in zip(docs, has, strict=True)
@@ -86,9 +82,7 @@ def build_benchmark(
     "Build a benchmark that reports what became of each document."
     if benchmark != "identifyme":
         _refuse(benchmark)
-    return build_identifyme(
-        _with_names(_documents_for(docs, of, s), names), mode, **rules
-    )
+    return build_identifyme(_with_names(_documents_for(docs, of, s), names), mode, **rules)
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0027
 def build_other(
@@ -106,9 +100,7 @@ def build_other(
     try:
         return make(_documents_for(docs, of, s), **rules)
     except (TypeError, ValueError) as e:
-        raise CallError(
-            str(e).removeprefix("Unexpected keyword argument "), benchmark
-        ) from None
+        raise CallError(str(e).removeprefix("Unexpected keyword argument "), benchmark) from None
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0028
 def build(

@@ -36,14 +36,10 @@ class _Profile(NamedTuple):
     first_person: float  # share of the mentions
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #37016ded
-def _profile(
-    cluster: int, words: list[str], kinds: list[str], classes: list[int]
-) -> _Profile:
+def _profile(cluster: int, words: list[str], kinds: list[str], classes: list[int]) -> _Profile:
     "Profile a cluster by the words, kinds and pronoun classes of its mentions, in the order of the text."
     nominals = [(w, k) for w, k in zip(words, kinds, strict=True) if k != "PRON"]
-    pronouns = Counter(
-        w.lower() for w, k in zip(words, kinds, strict=True) if k == "PRON"
-    )
+    pronouns = Counter(w.lower() for w, k in zip(words, kinds, strict=True) if k == "PRON")
     return _Profile(
         cluster,
         len(words),
@@ -109,9 +105,7 @@ def _named_as(d: Document, names: Mapping[int, str]) -> Document:
     return d.changed(names=tuple(names.get(i, "") for i in range(len(d.clusters))))
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #af9314af
-def auto_names(
-    d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8
-) -> Document:
+def auto_names(d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8) -> Document:
     """Name a document's clusters by rule: those with at least `least` mentions, by nominals of at most `longest`
     characters; a share of `narrator` first-person mentions makes a narrator."""
     taken: set[str] = set()
@@ -156,9 +150,7 @@ def _fit(name: str, p: _Profile) -> float:
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #7f570a7f
 def _possible(label: Label, p: _Profile) -> bool:
     "Tell whether a name can belong to a cluster, by gender."
-    return label.gender is None or (
-        p.gender is None if label.asked else p.gender == label.gender
-    )
+    return label.gender is None or (p.gender is None if label.asked else p.gender == label.gender)
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #b4bb48e7
 def _pairs(part: np.ndarray) -> tuple[list[int], list[int]] | None:
@@ -201,9 +193,7 @@ def _take(
 _Ways = dict[int, tuple[float, list[tuple[int, int]]]]
 
 
-def _extended(
-    ways: _Ways, scores: np.ndarray, group: list[int], n: int, later: int
-) -> _Ways:
+def _extended(ways: _Ways, scores: np.ndarray, group: list[int], n: int, later: int) -> _Ways:
     "Let a group of clusters take the next names, as many as leave enough but not too many for the `later` clusters."
     out: _Ways = {}
     for first, (score, pairs) in ways.items():
@@ -217,9 +207,7 @@ def _extended(
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #55d42ed1
-def _best(
-    scores: np.ndarray, groups: list[list[int]], n: int
-) -> list[tuple[int, int]] | None:
+def _best(scores: np.ndarray, groups: list[list[int]], n: int) -> list[tuple[int, int]] | None:
     "Assign the names to profiles; None if they do not fit."
     ways: _Ways = {0: (0.0, [])}
     later = sum(map(len, groups))

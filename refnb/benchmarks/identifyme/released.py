@@ -77,9 +77,7 @@ def _rows(data: bytes, columns: Set[str], where: str) -> list[dict[str, str]]:
     out = []
     for n, row in rows:
         if len(row) != len(heads):
-            raise FormatError(
-                f"{len(row)} columns instead of {len(heads)}", at_line(where, n)
-            )
+            raise FormatError(f"{len(row)} columns instead of {len(heads)}", at_line(where, n))
         out.append(dict(zip(heads, row, strict=True)))
         for field, fault in _faults(out[-1]):
             raise FormatError(fault, at_line(where, n, field))
@@ -121,9 +119,7 @@ FEATURES = {
 
 def _features(row: Mapping[str, str]) -> dict[str, int]:
     "Return the features of a mention that a row has, under their names here."
-    return {
-        name: int(row[column]) for name, column in FEATURES.items() if column in row
-    }
+    return {name: int(row[column]) for name, column in FEATURES.items() if column in row}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b2041fa0
 _CORPORA = {"litbank": "LitBank", "fantasy": "FantasyCoref"}
@@ -190,9 +186,7 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
 def released_questions(s: Settings | None = None) -> list[Question]:
     """Make the 1,200 questions of `identifyme/test`, without text, from the released answer files, in the order of the
     test set."""
-    rows = _merge(
-        {f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")}
-    )
+    rows = _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})
     return list(map(_question_of, rows))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #08fa94be
@@ -248,9 +242,7 @@ def _read_totals(text: str) -> Totals:
     return Totals(*map(int, itemgetter(*keys)(numbers)))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b7d5baa6
-def totals(
-    model: str, form: str, split: str, s: Settings | None = None
-) -> Totals | None:
+def totals(model: str, form: str, split: str, s: Settings | None = None) -> Totals | None:
     """Read the released totals of a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
     (dev, test, random0 … random9); None: nothing was released, or it is not here."""
     key = f"{_RESULTS}/{model}/{form}/result_{split}.txt"
@@ -296,9 +288,7 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #47b56886
 def dev_ranks() -> dict[str, int]:
     "Read the ranks of LitBank's development questions that are as hard as another one."
-    documents = read_yaml(
-        packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]]
-    )
+    documents = read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]])
     return dict(chain.from_iterable(map(dict.items, documents.values())))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b3b71a1e
@@ -325,9 +315,7 @@ def corpus_is_here(corpus: str, s: Settings | None = None) -> bool:
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d707980d
 def named_documents(
-    corpus: str,
-    s: Settings | None = None,
-    full: Mapping[str, Sequence[str]] | None = None,
+    corpus: str, s: Settings | None = None, full: Mapping[str, Sequence[str]] | None = None
 ) -> list[Document]:
     """Load the stories of LitBank or FantasyCoref that questions were made of, with the authors' names.
     `full` gives all names of documents in which some appear twice."""
@@ -344,9 +332,7 @@ def _named_once(corpus: str, s: Settings) -> tuple[Document, ...]:
     return tuple(_named(corpus, s, {}))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #c6612096
-def _named(
-    corpus: str, s: Settings, full: Mapping[str, Sequence[str]]
-) -> list[Document]:
+def _named(corpus: str, s: Settings, full: Mapping[str, Sequence[str]]) -> list[Document]:
     "Read the stories, and give their clusters names."
     labels, docs = released_labels(s), []
     for d in load(DATASETS[corpus], "train", s):
@@ -373,9 +359,7 @@ def _after_litbank(litbank: Built) -> Streams:
     return s
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #2dcc989c
-def lists_of_names(
-    litbank: Built, rows: Sequence[Mapping[str, str]]
-) -> dict[str, list[str]]:
+def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """Find the full list of names of each of FantasyCoref's test stories, doubled ones twice, from LitBank's half,
     whose blocks come first, and the rows of an answer file that has all questions, in order."""
     s = _after_litbank(litbank)
@@ -389,10 +373,7 @@ def lists_of_names(
             if k in none:
                 # one name is missing here; other questions of the story have it
                 continue
-            if (
-                out.setdefault(r["doc_key"], full_names := _unshuffled(shown, order))
-                != full_names
-            ):
+            if out.setdefault(r["doc_key"], full_names := _unshuffled(shown, order)) != full_names:
                 raise DataError(
                     "its questions give two lists of names",
                     r["doc_key"],
@@ -413,10 +394,7 @@ def _released_known(
     for key in map(attrgetter("doc_key"), docs):
         if key not in released:
             continue
-        names, gender = (
-            [l.name for l in released[key]],
-            [l.gender for l in released[key]],
-        )
+        names, gender = ([l.name for l in released[key]], [l.gender for l in released[key]])
         order[key] = list(full.get(key) or names)
         genders[key] = dict(zip(names, gender))
     return Known(dev_ranks() | implied_ranks(rows), order, genders)
@@ -430,10 +408,7 @@ def _asked_corpora(corpora: Sequence[str], s: Settings) -> list[str]:
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #7c742938
 def rebuilt(
-    s: Settings | None = None,
-    mode: str = "released",
-    corpora: Sequence[str] = (),
-    **changed: Any,
+    s: Settings | None = None, mode: str = "released", corpora: Sequence[str] = (), **changed: Any
 ) -> Built:
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
     names, `released` as the code does or `paper` as the text says, with single rules changed."""
@@ -441,18 +416,13 @@ def rebuilt(
     rows, full, docs = _complete_answers(s), {}, named_documents("LitBank", s)
     # its half of the generators' streams begins where LitBank's ends
     if "FantasyCoref" in _asked_corpora(corpora, s):
-        full = lists_of_names(
-            build_identifyme(docs, known=_released_known(docs, rows, s)), rows
-        )
+        full = lists_of_names(build_identifyme(docs, known=_released_known(docs, rows, s)), rows)
         docs += named_documents("FantasyCoref", s, full)
     known = _released_known(docs, rows, s, full)
     # the same mentions are asked about, in the same order
     same = mode == "released" and set(changed) <= {"options", "context"}
     return build_identifyme(
-        docs,
-        mode,
-        known if same else NOTHING._replace(genders=known.genders),
-        **changed,
+        docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed
     )
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #5bedeb34

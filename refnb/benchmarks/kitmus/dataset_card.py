@@ -62,15 +62,7 @@ class Counted:
         names = set(_values(records, "names"))
         occupations = set(_values(records, "occupations"))
         self.rows.append(
-            (
-                t.variant.name,
-                t.n,
-                t.split,
-                len(records),
-                tokens,
-                len(names),
-                len(occupations),
-            )
+            (t.variant.name, t.n, t.split, len(records), tokens, len(names), len(occupations))
         )
         self.pronouns.update(map(itemgetter("pronoun"), records))
         for i in instances:

@@ -75,9 +75,7 @@ def pieces(words: Iterable[Word]) -> list[str]:
     for w in words:
         t = w.token
         quote = t == '"'
-        out.append(
-            t if glue or t in _BEFORE or t[0] == "'" or (quote and closing) else " " + t
-        )
+        out.append(t if glue or t in _BEFORE or t[0] == "'" or (quote and closing) else " " + t)
         glue = t in _AFTER or (quote and not closing)
         if quote:
             closing = not closing
@@ -107,9 +105,7 @@ def _shown(s: Sentence) -> tuple[str, bool]:
     return _detokenise(s), _is_apart(s)
 
 
-def text_of(
-    sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]] | None = None
-) -> str:
+def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]] | None = None) -> str:
     """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
     known already."""
     shown = shown or list(map(_shown, sentences))
@@ -214,11 +210,7 @@ def _task_mentions(i: Instance, words: list[Word]) -> list[tuple[int, Word]]:
     "List the mentions of the task with the characters that they begin at; the words are those of a scope."
     ends = list(accumulate(map(len, pieces(words))))
     first = len(words) - sum(map(len, i.task))
-    return [
-        (ends[j] - len(w.token), w)
-        for j, w in enumerate(words)
-        if w.entity and j >= first
-    ]
+    return [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741
 def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) -> str:
@@ -268,10 +260,7 @@ def _ready(i: Instance) -> dict[str, _Ready]:
         k.blocks + t.blocks,
         k.tokens + t.tokens,
         k.shown + t.shown,
-        [
-            a + [j + start for j in b]
-            for a, b in zip(k.clusters, t.clusters, strict=True)
-        ],
+        [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)],
     )
     return dict(zip(_SCOPES, (k, t, full), strict=True))
 
@@ -308,11 +297,7 @@ def _endings(n: int, scope: str) -> tuple[str, ...]:
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #778e3a25
 def _joined(parts: Iterable[str], end: str) -> str:
     "Join the texts of a file; a table begins with its columns."
-    return (
-        "\t".join(GAP_COLUMNS) + "\n" + "".join(parts)
-        if end == "tsv"
-        else "\n".join(parts)
-    )
+    return "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3098751a
 def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
@@ -327,11 +312,7 @@ def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #130662c9
 def _write_variants(
-    sampler: Sampler,
-    variants: list[str],
-    aside: Path,
-    name: str,
-    say: Callable[[str], None] | None,
+    sampler: Sampler, variants: list[str], aside: Path, name: str, say: Callable[[str], None] | None
 ):
     "Write the files of some variants below a folder."
     for t in sampler.subtasks(variants):
@@ -361,18 +342,14 @@ def _write_in_processes(
     while waiting or running:
         while waiting and len(running) < jobs:
             v = waiting.pop(0)
-            p = context.Process(
-                target=_write_variants, args=(make(), [v], aside, name, None)
-            )
+            p = context.Process(target=_write_variants, args=(make(), [v], aside, name, None))
             p.start()
             running.append((v, p))
         v, done = running.pop(0)
         done.join()
         if done.exitcode:
             raise DataError(
-                "its files could not be written",
-                v,
-                "build it alone to see why: --jobs 1",
+                "its files could not be written", v, "build it alone to see why: --jobs 1"
             )
         if say:
             say(v)
@@ -380,9 +357,7 @@ def _write_in_processes(
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b3395985
 def _renewed(sampler: Sampler) -> Sampler:
     "Make a sampler like this one, which has drawn nothing."
-    return Sampler(
-        sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed
-    )
+    return Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #1b18a267
 def build_files(
@@ -398,9 +373,7 @@ def build_files(
     many = jobs > 1 and len(variants) > 1 and "fork" in get_all_start_methods()
     with folder_atomic(out) as aside:
         if many:
-            _write_in_processes(
-                partial(_renewed, sampler), variants, aside, out.name, jobs, say
-            )
+            _write_in_processes(partial(_renewed, sampler), variants, aside, out.name, jobs, say)
         else:
             _write_variants(sampler, variants, aside, out.name, say)
     return out

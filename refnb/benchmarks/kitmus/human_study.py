@@ -52,9 +52,9 @@ def study_questions(
     "Draw the questions of a study from BACKGROUND-TRAIN."
     if each < 1:
         raise CallError(f"{each} texts of each kind", "each", "say 1 or more")
-    drawn = Sampler(
-        the_resources(resources), "paper", (2, 3, 4), (0, 0, 2 * each), seed
-    ).subtasks(["background-train"])
+    drawn = Sampler(the_resources(resources), "paper", (2, 3, 4), (0, 0, 2 * each), seed).subtasks(
+        ["background-train"]
+    )
     questions = []
     for t in drawn:
         if t.split != "test":
@@ -108,19 +108,12 @@ def study_page(
     items = list(map(_shown_of, questions))
     return one_page(
         "study",
-        {
-            "page": _study_id(questions),
-            "version": VERSION,
-            "send": send,
-            "items": items,
-        },
+        {"page": _study_id(questions), "version": VERSION, "send": send, "items": items},
         title,
     )
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f6f3f69e
-def build_study(
-    out: str | Path, questions: Sequence[Question], send: str = ""
-) -> list[Path]:
+def build_study(out: str | Path, questions: Sequence[Question], send: str = "") -> list[Path]:
     "Write a study's questions and its questionnaire into a folder."
     folder = Path(out)
     make_folder(folder)
@@ -146,11 +139,7 @@ def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
     "Name the first choice that is unknown, impossible, or there twice; nothing if all are sound."
     seen = set[str]()
     for c in choices:
-        known = (
-            c.id in asked
-            and c.id not in seen
-            and 0 <= c.chosen < len(asked[c.id].options)
-        )
+        known = c.id in asked and c.id not in seen and 0 <= c.chosen < len(asked[c.id].options)
         if not known or not (math.isfinite(c.seconds) and c.seconds >= 0):
             return c.id
         seen.add(c.id)
@@ -187,9 +176,7 @@ def _read_one(file: str | Path, page: str, asked: Mapping[str, Question]) -> Han
     return h
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #8174aa42
-def read_study(
-    files: Iterable[str | Path], questions: Sequence[Question]
-) -> list[Handed]:
+def read_study(files: Iterable[str | Path], questions: Sequence[Question]) -> list[Handed]:
     "Read the files that people handed in, one for each person."
     asked = {q.id: q for q in questions}
     wanted = _study_id(questions)
@@ -197,9 +184,7 @@ def read_study(
     for f in files:
         h = _read_one(f, wanted, asked)
         if h.participant in out:
-            raise DataError(
-                f"{h.participant} handed in two files", str(f), "keep the later one"
-            )
+            raise DataError(f"{h.participant} handed in two files", str(f), "keep the later one")
         out[h.participant] = h
     return list(out.values())
 
@@ -233,9 +218,7 @@ def _majority(q: Question, chosen: Sequence[Mapping[str, int]]) -> float:
     return sum(map(q.right.__contains__, best)) / len(best)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f680764a
-def _kappa(
-    chosen: Sequence[Mapping[str, int]], common: Sequence[Question]
-) -> float | None:
+def _kappa(chosen: Sequence[Mapping[str, int]], common: Sequence[Question]) -> float | None:
     "Compute agreement on the questions that all answered; None: nothing to compare."
     if not common or len(chosen) < 2:
         return None
@@ -250,9 +233,7 @@ def _accuracy(chosen: Mapping[str, int], questions: Sequence[Question]) -> float
     return sum(chosen.get(q.id) in q.right for q in questions) / len(questions)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #b14a0e46
-def _by_knowledge(
-    questions: Iterable[Question], credit: Mapping[str, float]
-) -> dict[str, float]:
+def _by_knowledge(questions: Iterable[Question], credit: Mapping[str, float]) -> dict[str, float]:
     "Average the credit of questions with and without knowledge."
     groups: dict[str, list[float]] = {}
     for q in questions:
@@ -262,9 +243,7 @@ def _by_knowledge(
     return {group: sum(credits) / len(credits) for group, credits in groups.items()}
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #39078cbd
-def _common(
-    questions: Iterable[Question], chosen: Iterable[Mapping[str, int]]
-) -> list[Question]:
+def _common(questions: Iterable[Question], chosen: Iterable[Mapping[str, int]]) -> list[Question]:
     "List the questions that everybody answered."
     answered = set.intersection(*map(set, chosen))
     return [q for q in questions if q.id in answered]
@@ -274,9 +253,7 @@ def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Stud
     "Compute agreement and accuracy of the people who handed in answers."
     if not handed:
         raise DataError(
-            "nobody handed in answers",
-            "score_study",
-            "name the files that people downloaded",
+            "nobody handed in answers", "score_study", "name the files that people downloaded"
         )
     people, chosen = {}, []
     for h in handed:

@@ -21,11 +21,7 @@ from ..tasks import Task, find_task
 from .sampler import Instance, Subtask
 from .files import _id_of, clusters_of
 from .reading import Text
-from refnb.benchmarks.kitmus.tasks import (
-    released_is_here,
-    released_subtask,
-    task_pronouns,
-)
+from .tasks import released_is_here, released_subtask, task_pronouns
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #2d992e28
 def texts_id() -> str:
@@ -54,9 +50,7 @@ def _counts(
 def _subtask_of(task: str, s: Settings) -> Subtask:
     "Draw the release's texts of a task."
     fields = find_task(task).fields
-    return released_subtask(
-        fields["variant"], int(fields["entities"]), fields["split"], s
-    )
+    return released_subtask(fields["variant"], int(fields["entities"]), fields["split"], s)
 
 
 @lru_cache(maxsize=1)

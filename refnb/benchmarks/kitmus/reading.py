@@ -42,9 +42,7 @@ def _knowledge_sentences(key: str) -> int:
             f"text {key!r}",
             "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0",
         )
-    return int(m[1]) * (
-        2 if re.search("background-inference|background-both|desc", key) else 1
-    )
+    return int(m[1]) * (2 if re.search("background-inference|background-both|desc", key) else 1)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9509e12e
 def _mentions_from(start: int, clusters: Iterable[Iterable]) -> list[list[Span]]:
@@ -140,9 +138,7 @@ T = TypeVar("T")
 def _check_fresh(key: str, known: Mapping[str, Any], where: str):
     "Refuse an id that came before."
     if key in known:
-        raise DataError(
-            f"text {key!r} appears twice", where, "give each text an id of its own"
-        )
+        raise DataError(f"text {key!r} appears twice", where, "give each text an id of its own")
 
 
 def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
@@ -182,12 +178,8 @@ def _chars(offset: int, name: str) -> Span:
 def _of_row(r: GapRow) -> Text:
     "Read a row of a table: its spans count characters."
     if r.a_coref == r.b_coref:
-        raise DataError(
-            "exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}"
-        )
-    names = sorted(
-        [(_chars(r.a_offset, r.a), r.a_coref), (_chars(r.b_offset, r.b), r.b_coref)]
-    )
+        raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
+    names = sorted([(_chars(r.a_offset, r.a), r.a_coref), (_chars(r.b_offset, r.b), r.b_coref)])
     right = 0 if names[0][1] else 1
     fields: dict[str, str | int] = {
         "entities": 2,
@@ -213,14 +205,10 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
     return found
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #13fe4cf2
-def _of_tokens(
-    key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]
-) -> Text:
+def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
     "Read a text in tokens; the pronoun's word is a field."
     tokens = list(chain.from_iterable(sentences))
-    p = _pronoun_of_clusters(
-        key, map(len, sentences), _inside(clusters, len(tokens), key)
-    )
+    p = _pronoun_of_clusters(key, map(len, sentences), _inside(clusters, len(tokens), key))
     return Text(
         p._replace(fields=p.fields | {"pronoun": tokens[p.pronoun.start].lower()}),
         tuple(tokens),
@@ -249,9 +237,7 @@ def _texts_of(data: bytes, where: str) -> list[Text]:
         ]
     if form == "gap":
         return list(map(_of_row, parse_gap_rows(data, where)))
-    raise FormatError(
-        "is not gold data: readable are CoNLL, JSON lines and GAP's table", where
-    )
+    raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b69684bf
 def _golds(data: bytes, where: str = "") -> dict[str, Text]:
@@ -298,15 +284,11 @@ def _joined(
     return linked(t.gold, map_members(lambda s: _char_span(s, tokens, starts), found))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #649109fa
-def _of_the_text(
-    t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]
-) -> list:
+def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
     "Check clusters in tokens against the gold's; word pieces cannot be compared with words."
     tokens = tuple(chain.from_iterable(sentences))
     if len(tokens) == len(t.tokens) and (difference := other_words(t.tokens, tokens)):
-        raise DataError(
-            difference, f"text {t.gold.id!r}", "is it the prediction for another file?"
-        )
+        raise DataError(difference, f"text {t.gold.id!r}", "is it the prediction for another file?")
     return _inside(clusters, len(t.tokens), t.gold.id)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #ba91c490
@@ -341,16 +323,12 @@ def _begins(t: Text) -> dict[int, Span]:
     return {at: Span(i, i) for i, at in enumerate(_starts(t.tokens))}
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #80a6419c
-def _place(
-    row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str
-) -> Span:
+def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str) -> Span:
     "Find the gold span at the character offset that a field of a row names."
     try:
         at = int(row[field] or "")
     except ValueError:
-        raise FormatError(
-            f"{row[field]!r} is not an offset", f"{where}, field {field}"
-        ) from None
+        raise FormatError(f"{row[field]!r} is not an offset", f"{where}, field {field}") from None
     if at not in begins and not t.text:
         raise DataError(
             f"no token begins at the offset {at}",
@@ -401,11 +379,7 @@ def _of_documents(
     docs: dict[str, Any], gold: Mapping[str, Text], clusters: Callable[[Any], Any]
 ) -> Predictions:
     "Join documents, or lines, with the gold texts of the same key."
-    found = {
-        k: _joined(gold[k], clusters(d), d.sentences)
-        for k, d in docs.items()
-        if k in gold
-    }
+    found = {k: _joined(gold[k], clusters(d), d.sentences) for k, d in docs.items() if k in gold}
     return Predictions(found, len(docs) - len(found), 0)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #10fb1ef9
@@ -426,9 +400,7 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
     if form == "gap" or data.startswith(b"ID\t"):
         found = _from_table(data, gold, where)
     elif form == "conll":
-        docs = _once(
-            ((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where
-        )
+        docs = _once(((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where)
         found = _of_documents(docs, gold, lambda d: d.clusters)
     elif form == "jsonl":
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
@@ -460,10 +432,7 @@ class KitmusScores(NamedTuple):
 def score_files(gold: str | Path, predicted: str | Path) -> KitmusScores:
     "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)
-    joined, golds = (
-        _read_predictions(predicted, texts),
-        [t.gold for t in texts.values()],
-    )
+    joined, golds = (_read_predictions(predicted, texts), [t.gold for t in texts.values()])
     return KitmusScores(
         by_field(golds, joined.candidates)["all"],
         {f: by_field(golds, joined.candidates, f) for f in golds[0].fields},

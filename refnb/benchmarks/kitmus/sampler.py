@@ -88,9 +88,7 @@ def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str
         raise FormatError(f"the header is not {','.join(header)}", at_line(name, 1))
     for n, r in rows[1:]:
         if len(r) != len(header):
-            raise FormatError(
-                f"{len(r)} columns instead of {len(header)}", at_line(name, n)
-            )
+            raise FormatError(f"{len(r)} columns instead of {len(header)}", at_line(name, n))
     return rows[1:]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6134aed9
@@ -100,8 +98,7 @@ def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
     for n, v in rows:
         if v in seen:
             raise FormatError(
-                f"the {what} {v!r} appears twice, first in line {seen[v]}",
-                at_line(name, n),
+                f"the {what} {v!r} appears twice, first in line {seen[v]}", at_line(name, n)
             )
         seen[v] = n
     return list(seen)
@@ -146,9 +143,7 @@ def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Templa
             continue
         slots = _slots(line, kind, vocab, at_line(name, n))
         if slots in out:
-            raise FormatError(
-                f"the template of line {out[slots]} is here again", at_line(name, n)
-            )
+            raise FormatError(f"the template of line {out[slots]} is here again", at_line(name, n))
         out[slots] = n
     if not out:
         raise FormatError("holds no template", name)
@@ -201,8 +196,7 @@ class Resources:
     @cached_property
     def vocab(self) -> dict[str, Word]:
         return {
-            name: _word_of(name, value)
-            for name, value in self._json("vocab.json", dict).items()
+            name: _word_of(name, value) for name, value in self._json("vocab.json", dict).items()
         }
 
     @cached_property
@@ -224,9 +218,7 @@ class Resources:
         return _places(self)
 
     def templates(self, kind: str) -> list[Template]:
-        return _templates(
-            self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab
-        )
+        return _templates(self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab)
 
     def noise(self, name: str) -> list[Sentence]:
         return _noise(self, name)
@@ -248,9 +240,7 @@ def _all(name: str, rows: list[tuple[int, str]], what: str, doubled: bool) -> li
 def _check_name(n: int, name: str) -> None:
     "Refuse a name, of a line of the file, that is not one capitalised word."
     if not name.isalpha() or name != name.capitalize():
-        raise FormatError(
-            f"{name!r} is not a capitalised word", at_line("names.csv", n)
-        )
+        raise FormatError(f"{name!r} is not a capitalised word", at_line("names.csv", n))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #c2ff81f7
 def _surnames(r: Resources) -> list[str]:
@@ -278,8 +268,7 @@ def _check_below(name: str) -> None:
     "Refuse a path that leaves the folder of resources."
     if ".." in name.split("/") or name.startswith("/"):
         raise FormatError(
-            "the path leaves the folder of resources",
-            f"locations.csv, noise_fp {name!r}",
+            "the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}"
         )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #9b6b8ea8
@@ -305,9 +294,7 @@ def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
     for i, what in enumerate(("occupation", "situation")):
         _all(name, _column(rows, i), what, r.doubled)
     return [
-        Occupation(
-            _nouns(job), _words(about, at_line(name, n, "occupation_description"))
-        )
+        Occupation(_nouns(job), _words(about, at_line(name, n, "occupation_description")))
         for n, (job, about) in rows
     ]
 
@@ -333,11 +320,7 @@ _PAIRS = (
 
 def _inference(occupation: str, situation: str) -> Variant:
     return Variant(
-        f"background-inference-{occupation}-{situation}",
-        occupation,
-        situation,
-        True,
-        True,
+        f"background-inference-{occupation}-{situation}", occupation, situation, True, True
     )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #44af973d
@@ -387,9 +370,7 @@ def _article(occupation: Sentence, vocab: Mapping[str, Word]) -> Word:
     return vocab["an" if occupation[0].token[0] in "aeiou" else "a"]
 
 
-def _fill(
-    template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sentence]
-) -> Sentence:
+def _fill(template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sentence]) -> Sentence:
     "Fill the slots of a template."
     out: list[Word] = []
     for slot in template:
@@ -512,11 +493,7 @@ class Subtask(msgspec.Struct, frozen=True):
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7a949913
 def _places_to_draw(r: Resources, mode: str) -> list[Location]:
     "List the places to draw from; by the paper's rules, each is there once."
-    return (
-        r.locations
-        if mode == "released"
-        else list({l.words: l for l in r.locations}.values())
-    )
+    return r.locations if mode == "released" else list({l.words: l for l in r.locations}.values())
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bc6ea45c
 def _check_mode(mode: str):
@@ -538,8 +515,7 @@ def _check_sizes(mode: str, entities: Sequence[int], sizes: Sequence[int]) -> No
     _check_entities(entities)
     if len(sizes) != 3 or min(sizes) < 0:
         raise CallError(
-            f"sizes {list(sizes)}",
-            do="say three numbers: of train, validation and test",
+            f"sizes {list(sizes)}", do="say three numbers: of train, validation and test"
         )
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bf80f710
@@ -627,9 +603,7 @@ def _pools(
     return [_pool(s, table, part, own) for part, own in zip(parts, noise, strict=True)]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6516ad95
-def _split_noise(
-    s: Sampler, rng: np.random.Generator
-) -> list[dict[str, list[Sentence]]]:
+def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Sentence]]]:
     "Cut the sentences of every file in three."
     thirds: list[dict[str, list[Sentence]]] = [{}, {}, {}]
     for file, lines in s.noise.items():
@@ -652,19 +626,10 @@ def _about(
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #40860cd9
 def _knowledge(
-    s: Sampler,
-    v: Variant,
-    p: Pools,
-    d: Draw,
-    mentions: list[Word],
-    jobs: list[Occupation],
+    s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]
 ) -> tuple[Sentence, ...]:
     "Write who has which occupation, and the meanings of occupations, in the drawn order."
-    vocab, who, about = (
-        s.r.vocab,
-        s.entity[p.entities[0]],
-        s.background[p.backgrounds[0]],
-    )
+    vocab, who, about = (s.r.vocab, s.entity[p.entities[0]], s.background[p.backgrounds[0]])
     sentences = []
     for template in (who, about) if v.background else (who,):
         for k in d.entities:
@@ -684,12 +649,7 @@ def _pronoun_sentence(s: Sampler, template: int, d: Draw, job: Occupation) -> Se
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fbe646d2
 def _task(
-    s: Sampler,
-    v: Variant,
-    p: Pools,
-    d: Draw,
-    mentions: list[Word],
-    jobs: list[Occupation],
+    s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]
 ) -> tuple[Sentence, ...]:
     "Write the meeting, a sentence about the place, and the pronoun."
     vocab, place, (meet, pron) = s.r.vocab, p.locations[d.location], p.tasks[d.template]
@@ -700,9 +660,7 @@ def _task(
     return (*task, _pronoun_sentence(s, pron, d, jobs[d.answer - 1]))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #1634bddb
-def _built(
-    s: Sampler, v: Variant, n: int, split: str, p: Pools, i: int, d: Draw
-) -> Instance:
+def _built(s: Sampler, v: Variant, n: int, split: str, p: Pools, i: int, d: Draw) -> Instance:
     "Build the instance of a draw."
     names, jobs, (meet, pron) = (
         _taken(p.names, d.names),
@@ -742,10 +700,7 @@ def _check_noise(p: Pools, split: str, do: str) -> None:
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fb3b25ba
 def _too_small(v: Variant, n: int, p: Pools, split: str) -> None:
     "Refuse pools that cannot give n different entities."
-    where, do = (
-        f"{v.name}, {split}",
-        "add some to the resources: each split gets a third",
-    )
+    where, do = (f"{v.name}, {split}", "add some to the resources: each split gets a third")
     needed: list[tuple[str, Sequence, int]] = [
         ("names", p.names, n),
         ("occupations", p.occupations, n),
@@ -804,31 +759,21 @@ def _sizes_of(p: Pools) -> dict[str, int]:
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #8d98f91a
 def _subtask(
-    s: Sampler,
-    v: Variant,
-    n: int,
-    split: str,
-    p: Pools,
-    rng: np.random.Generator,
-    size: int,
+    s: Sampler, v: Variant, n: int, split: str, p: Pools, rng: np.random.Generator, size: int
 ) -> Subtask:
     "Draw the instances of a split."
     cumulated, pools = _cumulated(map(itemgetter(0), s.r.pronouns)), _sizes_of(p)
     lines = [len(p.noise[l.noise]) for l in p.locations]
     noise, before = lines.__getitem__ if v.noise else None, _state(rng)
     draws = [_draw(rng, n, cumulated, pools, v.background, noise) for _ in range(size)]
-    return Subtask(
-        v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng))
-    )
+    return Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #339554e5
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     "Draw the subtasks of one variant."
     rng, orders = np.random.default_rng(s.seed), _orders(s, v)
     for n in s.entities:
-        for split, size, p in zip(
-            SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True
-        ):
+        for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
             if size:
                 _too_small(v, n, p, split)
             yield _subtask(s, v, n, split, p, rng, size)

@@ -11,15 +11,7 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from operator import itemgetter
 from pathlib import Path
-from refnb.core.types import (
-    CallError,
-    DataError,
-    FormatError,
-    Meta,
-    Option,
-    Question,
-    nearest,
-)
+from ...core.types import CallError, DataError, FormatError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get
 from ..tasks import _are_here
@@ -55,9 +47,7 @@ def _released_resources(s: Settings | None) -> Resources:
 def _resources_in(folder: str) -> Resources:
     "Load the resources of a folder; refuse a name that is none."
     if not Path(folder).is_dir():
-        raise CallError(
-            f"no resources are called {folder!r}", do="say own, released, or a folder"
-        )
+        raise CallError(f"no resources are called {folder!r}", do="say own, released, or a folder")
     return Resources(folder)
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #ac078992
@@ -93,8 +83,7 @@ def _read_part(name: str) -> tuple[str, int, str]:
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"):
         raise CallError(
-            f"unknown task {name!r}",
-            do="tasks look like kitmus/background-train/2/test",
+            f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test"
         )
     if bits[3] not in SPLITS:
         raise CallError(f"unknown split {bits[3]!r}", name, nearest(bits[3], SPLITS))
@@ -112,9 +101,7 @@ def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
         }
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b42325b3
-def released_subtask(
-    variant: str, n: int, split: str, s: Settings | None = None
-) -> Subtask:
+def released_subtask(variant: str, n: int, split: str, s: Settings | None = None) -> Subtask:
     """Draw the release's texts of a task: one of the eight variants, `n` entities, and train, validation or test."""
     s = s or load_settings()
     return _drawn(s.upstream, s.cache)[variant, n, split]
@@ -123,9 +110,7 @@ def released_subtask(
 def _gold_of(i: Instance) -> Text:
     "Return the pronoun of an instance with its tokens."
     return Text(
-        pronoun_of(i),
-        tuple(map(itemgetter(0), chain.from_iterable(i.knowledge + i.task))),
-        "",
+        pronoun_of(i), tuple(map(itemgetter(0), chain.from_iterable(i.knowledge + i.task))), ""
     )
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #afbb7339
@@ -167,15 +152,11 @@ def question_of(i: Instance) -> Question:
 def _question_of_text(t: Text) -> Question:
     "Ask of a text in tokens whom its pronoun means; options are in the order of the text."
     if t.text:
-        raise FormatError(
-            "is a table, which is asked about as GAP's is", f"text {t.gold.id!r}"
-        )
+        raise FormatError("is a table, which is asked about as GAP's is", f"text {t.gold.id!r}")
     shown = pieces(Word(token, "") for token in t.tokens)
     ends = list(accumulate(map(len, shown)))
     at = t.gold.pronoun.start
-    names = tuple(
-        Option(" ".join(t.tokens[c.start : c.end + 1])) for c in t.gold.candidates
-    )
+    names = tuple(Option(" ".join(t.tokens[c.start : c.end + 1])) for c in t.gold.candidates)
     return Question(
         t.gold.id,
         t.gold.id,
@@ -201,7 +182,7 @@ def kitmus_questions(
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #aec9c799
 def sample_kitmus(s: Settings | None = None, texts: int = 60) -> list[Question]:
     "Make questions from refnb's own resources, in the mode of the paper."
-    drawn = Sampler(
-        the_resources("own"), "paper", (2, 3, 4), (0, 0, texts // 3), 0
-    ).subtasks(["background-both"])
+    drawn = Sampler(the_resources("own"), "paper", (2, 3, 4), (0, 0, texts // 3), 0).subtasks(
+        ["background-both"]
+    )
     return list(map(question_of, chain.from_iterable(drawn)))

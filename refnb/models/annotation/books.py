@@ -109,9 +109,7 @@ def _member(z: zipfile.ZipFile, name: str, where: str) -> str:
 def _check_size(size: int, where: str):
     "Raise an error if an archive unpacks to more than a book."
     if size > _MOST:
-        raise FormatError(
-            f"unpacks to {size:,} bytes", where, f"a book has at most {_MOST:,}"
-        )
+        raise FormatError(f"unpacks to {size:,} bytes", where, f"a book has at most {_MOST:,}")
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #10dfa8d0
 def _xml(text: str, where: str) -> ElementTree.Element:
@@ -207,9 +205,7 @@ def _document(path: Path) -> Book:
     "Read the only document of a file."
     docs = read_documents(path)
     if len(docs) != 1:
-        raise DataError(
-            f"holds {len(docs)} documents", str(path), "annotate one book at a time"
-        )
+        raise DataError(f"holds {len(docs)} documents", str(path), "annotate one book at a time")
     return Book(docs[0].changed(clusters=(), names=(), labels={}), [], "")
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #c9999809
@@ -245,9 +241,7 @@ def as_characters(
 def _of_two(name: str, other: str, where: str) -> DataError:
     "Make the error for a name of two characters; case is ignored."
     todo = "a name belongs to one character; omit or change it"
-    return DataError(
-        f"{name!r} is a name of two characters, one is {other!r}", where, todo
-    )
+    return DataError(f"{name!r} is a name of two characters, one is {other!r}", where, todo)
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b0b552a2
 def _are_names(variants: object) -> bool:
@@ -259,9 +253,7 @@ def _with_variants(entry: dict, where: str) -> Character:
     "Parse a character's name with its further names."
     ((name, variants),) = entry.items()
     if not isinstance(name, str) or not _are_names(variants):
-        raise FormatError(
-            f"{name!r} has no list of names", where, "write NAME: [further names]"
-        )
+        raise FormatError(f"{name!r} has no list of names", where, "write NAME: [further names]")
     return Character(name, tuple(variants))
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #c46fe6b2
@@ -282,9 +274,7 @@ def read_characters(path: str | Path) -> list[Character]:
     listed = read_yaml(path, anything)
     if not isinstance(listed, list | None):
         raise FormatError(
-            "is not a list",
-            str(path),
-            "write each character as - NAME or - NAME: [further names]",
+            "is not a list", str(path), "write each character as - NAME or - NAME: [further names]"
         )
     return as_characters(listed or [], str(path))
 
@@ -292,9 +282,7 @@ def read_characters(path: str | Path) -> list[Character]:
 def _yaml_line(c: Character) -> str:
     "Write a character as YAML."
     entry = {c.name: list(c.variants)} if c.variants else c.name
-    line = yaml.safe_dump(
-        entry, allow_unicode=True, width=10**6, default_flow_style=None
-    )
+    line = yaml.safe_dump(entry, allow_unicode=True, width=10**6, default_flow_style=None)
     return line.removesuffix("...\n").strip()
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b6a585a9

@@ -227,9 +227,7 @@ def _fits(x: BookCharacters, author: str) -> bool:
     return not author or not x.author or author_words(x.author) == author_words(author)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #6c25acf0
-def _lists_of(
-    title: str, author: str, listed: Iterable[Listed]
-) -> list[BookCharacters]:
+def _lists_of(title: str, author: str, listed: Iterable[Listed]) -> list[BookCharacters]:
     "Return the lists of one book."
     lists = [x for x in _lists(listed) if title_words(x.title) == title_words(title)]
     do = "check the exact title, or list the characters in a YAML file"
@@ -237,9 +235,7 @@ def _lists_of(
         raise DataError("no list has this title", repr(title), do)
     fitting = [x for x in lists if _fits(x, author)]
     if not fitting:
-        raise DataError(
-            f"is a book of {lists[0].author}", repr(title), "check the author's name"
-        )
+        raise DataError(f"is a book of {lists[0].author}", repr(title), "check the author's name")
     _check_one_author(fitting, title)
     return fitting
 
@@ -269,9 +265,7 @@ def book_characters(
     s: Settings | None = None,  # settings with the folder of files
 ) -> BookCharacters:
     "Find the characters of a book in public lists."
-    best = _largest(
-        _lists_of(title, author, liscu_names(s) if listed is None else listed)
-    )
+    best = _largest(_lists_of(title, author, liscu_names(s) if listed is None else listed))
     _check_least(best, title, least)
     if catalogue is None:
         return best
@@ -285,15 +279,9 @@ def _by(b: Cataloged, author: str) -> bool:
     return not author or author_words(author) in map(author_words, b.authors)
 
 
-def _editions(
-    catalogue: Iterable[Cataloged], title: str, author: str
-) -> list[Cataloged]:
+def _editions(catalogue: Iterable[Cataloged], title: str, author: str) -> list[Cataloged]:
     "List the books of a catalogue with this title and author."
-    return [
-        b
-        for b in catalogue
-        if title_words(b.title) == title_words(title) and _by(b, author)
-    ]
+    return [b for b in catalogue if title_words(b.title) == title_words(title) and _by(b, author)]
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #14a53a19
 def books_with_characters(
@@ -321,14 +309,8 @@ def _matched(
     "Yield the largest list for each author of books of one title."
     alone = len({frozenset(map(author_words, b.authors)) for b in books}) == 1
     for words in dict.fromkeys(author_words(a) for b in books for a in b.authors):
-        fitting = [
-            x
-            for x in lists
-            if (alone if not x.author else author_words(x.author) == words)
-        ]
-        numbers = tuple(
-            b.number for b in books if words in map(author_words, b.authors)
-        )
+        fitting = [x for x in lists if (alone if not x.author else author_words(x.author) == words)]
+        numbers = tuple(b.number for b in books if words in map(author_words, b.authors))
         if fitting:
             yield _largest(fitting)._replace(books=numbers)
 

@@ -15,16 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal, NamedTuple
 import msgspec
-from refnb.core.types import (
-    CallError,
-    DataError,
-    FormatError,
-    Prf,
-    Record,
-    Span,
-    nearest,
-    prf,
-)
+from ...core.types import CallError, DataError, FormatError, Prf, Record, Span, nearest, prf
 from ...core.settings import packaged
 from ...core.files import CANARY, read_bytes, write_atomic
 from ...core.documents import Clusters, Document, named, plain
@@ -75,9 +66,7 @@ def _inside(d: Document, a: int, b: int) -> tuple[list[list[Span]], int, int]:
 # %% ../../../nbs/models/annotation/04_checking.ipynb #ad80b681
 def _most_first(found: list[list[Span]], clusters: Clusters) -> list[int]:
     "Order characters by their mentions in a window, then by those in the book."
-    return sorted(
-        range(len(found)), key=lambda k: (-len(found[k]), -len(clusters[k]), k)
-    )
+    return sorted(range(len(found)), key=lambda k: (-len(found[k]), -len(clusters[k]), k))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #fa59c7c2
 def window_to_check(
@@ -91,9 +80,7 @@ def window_to_check(
     windows = split(d.changed(clusters=(), names=(), labels={}), length)
     n = len(windows)
     if not 1 <= number <= n:
-        raise CallError(
-            f"there is no window {number}", d.doc_key, f"it has {n}: say 1 to {n}"
-        )
+        raise CallError(f"there is no window {number}", d.doc_key, f"it has {n}: say 1 to {n}")
     a = sum(map(attrgetter("size"), windows[: number - 1]))
     found, twice, over = _inside(d, a, a + windows[number - 1].size)
     order = _most_first(found, d.clusters)
@@ -149,9 +136,7 @@ def _hash(what: Any) -> str:
 
 def _checked(w: Document, d: Document, number: int, length: int) -> Checked:
     "The identity of a window."
-    return Checked(
-        d.doc_key, number, length, _hash(w.sentences), _hash([w.names, w.clusters])
-    )
+    return Checked(d.doc_key, number, length, _hash(w.sentences), _hash([w.names, w.clusters]))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #15bd5305
 _State = tuple[list[str], dict[Span, int]]  # names, and the character of each mention
@@ -227,11 +212,7 @@ def _wrong(e: Edit, state: _State, size: int) -> str:
             return f"there is no character {k}"
     if "name" in has:
         return _wrong_name(e.name, (n for k, n in enumerate(names) if k != e.who))
-    return (
-        f"character {e.who} is merged with itself"
-        if e.do == "merge" and e.who == e.into
-        else ""
-    )
+    return f"character {e.who} is merged with itself" if e.do == "merge" and e.who == e.into else ""
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #0bd70c64
 def _meant(e: Edit, owner: Mapping[Span, int]) -> list[Span]:
@@ -317,9 +298,7 @@ def _check(c: Correction, d: Document, where: str) -> Document:
     at = lambda field: f"{where}, field {field}"
     known = f"{c.version} is unknown here, known is {VERSION}"
     if c.version != VERSION:
-        raise FormatError(
-            known, at("version"), "read it with the refnb that made the page"
-        )
+        raise FormatError(known, at("version"), "read it with the refnb that made the page")
     if fault := _wrong_name(c.annotator, ()):
         raise FormatError(fault, at("annotator"), "whose correction is it?")
     w = _corrected_window(c.window, d, at)
@@ -340,9 +319,7 @@ def _corrected_window(c: Checked, d: Document, at: Callable[[str], str]) -> Docu
     if c.text != now.text:
         raise DataError("it corrects another text", at("window.text"), do)
     if c.given != now.given:
-        raise DataError(
-            "it corrects other clusters of this text", at("window.given"), do
-        )
+        raise DataError("it corrects other clusters of this text", at("window.given"), do)
     return w
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #da2f0903
@@ -377,13 +354,9 @@ def _notes(w: Document) -> str:
     "Say what the page leaves out."
     notes = []
     if "twice" in w.meta:
-        notes.append(
-            f"{w.meta['twice']} mentions had a second character, which is left out."
-        )
+        notes.append(f"{w.meta['twice']} mentions had a second character, which is left out.")
     if "over" in w.meta:
-        notes.append(
-            f"{w.meta['over']} mentions cross the window's ends and are left out."
-        )
+        notes.append(f"{w.meta['over']} mentions cross the window's ends and are left out.")
     return " ".join(notes)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #031c3d5f
@@ -487,19 +460,14 @@ def differing(a: Document, b: Document, given: int) -> list[Difference]:
         i, j = of_a.get(s, -1), of_b.get(s, -1)
         if i >= 0 and j >= 0 and same.get(j) == i:
             continue
-        out.append(
-            Difference(
-                s, " ".join(words[s.start : s.end + 1]), _name(a, i), _name(b, j)
-            )
-        )
+        out.append(Difference(s, " ".join(words[s.start : s.end + 1]), _name(a, i), _name(b, j)))
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #a0c6a1e6
 def _filled(w: Document) -> Document:
     "Leave out the characters without a mention."
     return w.changed(
-        clusters=tuple(filter(None, w.clusters)),
-        names=tuple(compress(w.names, w.clusters)),
+        clusters=tuple(filter(None, w.clusters)), names=tuple(compress(w.names, w.clusters))
     )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #110399d4
@@ -547,9 +515,7 @@ class Corrections(NamedTuple):
 # %% ../../../nbs/models/annotation/04_checking.ipynb #264e59da
 def _cut_differently(n: int) -> DataError:
     return DataError(
-        f"pages cut window {n} differently",
-        "corrections",
-        "read those of one --length together",
+        f"pages cut window {n} differently", "corrections", "read those of one --length together"
     )
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #b51b9d5a
@@ -561,15 +527,9 @@ def _agreements(
     for a, b in combinations(sorted(windows), 2):
         (n, first), (other, second) = a, b
         if n == other:
-            out.append(
-                agreement(
-                    windows[a], windows[b], len(given[n].names), n, (first, second)
-                )
-            )
+            out.append(agreement(windows[a], windows[b], len(given[n].names), n, (first, second)))
     for n, who in sorted(windows):
-        out.append(
-            agreement(given[n], windows[n, who], len(given[n].names), n, ("given", who))
-        )
+        out.append(agreement(given[n], windows[n, who], len(given[n].names), n, ("given", who)))
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #9308d352
@@ -586,9 +546,7 @@ def read_corrections(
         n, who = key = c.window.number, c.annotator
         if key in windows:
             raise DataError(
-                f"{who} corrected window {n} twice",
-                "corrections",
-                "keep the later file",
+                f"{who} corrected window {n} twice", "corrections", "keep the later file"
             )
         if n in given and given[n].size != done.size:
             raise _cut_differently(n)
@@ -598,7 +556,5 @@ def read_corrections(
             window_to_check(d, n, c.window.length),
         )
     if not windows:
-        raise DataError(
-            "no files", "corrections", "give at least one that a person handed in"
-        )
+        raise DataError("no files", "corrections", "give at least one that a person handed in")
     return Corrections(windows, _agreements(windows, given), edits)

@@ -19,9 +19,7 @@ from ..coreference.memory import Best, Scores, all_pairs, link
 from .linking import Linked, _moved
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #fe23d8ce
-def windows_of(
-    d: Document, length: int = LENGTH, group: int = 1
-) -> list[tuple[int, int]]:
+def windows_of(d: Document, length: int = LENGTH, group: int = 1) -> list[tuple[int, int]]:
     """Split a book at sentence ends into windows of about `length` words, merged in groups; first word, and one past
     the last."""
     first = [sentence_starts(d)[i] for i in window_starts(d.sentences, length)]
@@ -40,23 +38,16 @@ class Expanded(NamedTuple):
     conflicts: int  # number of mentions claimed by two characters
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0001
-def _constrained(
-    best: Best, seeds: Sequence[Sequence[int]], bias: float
-) -> list[list[int]]:
+def _constrained(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[list[int]]:
     "Complete clusters by links, each mention in one: the mentions of each cluster."
     given = np.full(len(best.at), -1)
     for c in reversed(range(len(seeds))):
         given[seeds[c]] = c  # a seed of two characters is the first one's
     entity = link(best, bias, given.tolist())
-    return [
-        np.flatnonzero(entity == c).tolist() if c in given else []
-        for c in range(len(seeds))
-    ]
+    return [np.flatnonzero(entity == c).tolist() if c in given else [] for c in range(len(seeds))]
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0002
-def _released(
-    best: Best, seeds: Sequence[Sequence[int]], bias: float
-) -> list[list[int]]:
+def _released(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[list[int]]:
     "Complete clusters as the package does, where a mention may join a second one."
     clusters = list(map(set, seeds))
     latest: dict[int, int] = {}
@@ -100,9 +91,7 @@ def _expanded(linked: Linked, found: Sequence[set[Span]], seeding: Seeding) -> E
     return Expanded(list(map(sorted, found)), grown, conflicts)
 
 
-def _seeds_of(
-    spans: Iterable[Span], of: Mapping[Span, list[int]]
-) -> dict[int, list[int]]:
+def _seeds_of(spans: Iterable[Span], of: Mapping[Span, list[int]]) -> dict[int, list[int]]:
     "Return the places of each character's seeds among some mentions."
     seeds: dict[int, list[int]] = {}
     for j, s in enumerate(spans):
@@ -123,11 +112,7 @@ def expand(
     of, first = _owners(linked), list(map(attrgetter("start"), mentions))
     found: list[set[Span]] = list(map(set, linked))
     for a, b in windows:
-        i = [
-            k
-            for k in range(bisect_left(first, a), bisect_left(first, b))
-            if mentions[k].end < b
-        ]
+        i = [k for k in range(bisect_left(first, a), bisect_left(first, b)) if mentions[k].end < b]
         inside = [mentions[k] for k in i]
         seeds = _seeds_of(inside, of)
         if not seeds:
@@ -138,9 +123,7 @@ def expand(
             len(i),
         )
         known = sorted(seeds)
-        for c, members in zip(
-            known, WAYS[seeding](best, [seeds[c] for c in known], bias)
-        ):
+        for c, members in zip(known, WAYS[seeding](best, [seeds[c] for c in known], bias)):
             found[c].update(inside[j] for j in members)
     return _expanded(linked, found, seeding)
 

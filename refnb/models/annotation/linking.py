@@ -119,11 +119,7 @@ def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float | None:
     others = len(mention.words - name.words)
     if others > 1 and not proper:
         return None
-    return (
-        len(shared) / len(name.words)
-        - 0.1 * others
-        + 0.5 * (mention.title == name.title)
-    )
+    return len(shared) / len(name.words) - 0.1 * others + 0.5 * (mention.title == name.title)
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #7f8df0a5
 def _is_name(words: Sequence[str]) -> bool:
@@ -150,17 +146,12 @@ def _outer_names(spans: Iterable[Span], tokens: Sequence[str]) -> list[Span]:
     return out
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #e8c37c67
-def link_by_rules(
-    d: Document, mentions: Sequence[Span], characters: Sequence[Character]
-) -> Linked:
+def link_by_rules(d: Document, mentions: Sequence[Span], characters: Sequence[Character]) -> Linked:
     "Link mentions of a book to its characters by rules about names."
     rules, tokens = Rules(characters), d.tokens
     out: Linked = [[] for _ in characters]
     for s in mentions:
-        if (
-            s.end - s.start < _LONGEST
-            and (k := rules.character(tokens[s.start : s.end + 1])) >= 0
-        ):
+        if s.end - s.start < _LONGEST and (k := rules.character(tokens[s.start : s.end + 1])) >= 0:
             out[k].append(s)
     return [_outer_names(spans, tokens) for spans in out]
 

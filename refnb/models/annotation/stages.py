@@ -17,15 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from refnb.core.types import (
-    CallError,
-    DataError,
-    FormatError,
-    Record,
-    Span,
-    need,
-    nearest,
-)
+from ...core.types import CallError, DataError, FormatError, Record, Span, need, nearest
 from ...core.documents import PRONOUNS, Document
 from ...core.settings import Settings, load_settings
 from ...core.files import alone, make_folder, read_bytes, write_atomic
@@ -40,12 +32,7 @@ from ..registry import find_system, is_system
 from ..systems import split_name
 from ..coreference.recipes import coref_seal, coref_systems
 from ..running import run
-from refnb.models.annotation.books import (
-    Book,
-    Character,
-    as_characters,
-    characters_yaml,
-)
+from .books import Book, Character, as_characters, characters_yaml
 from ..live.systems import seeded
 from refnb.models.annotation.expansion import (
     WAYS,
@@ -87,9 +74,7 @@ class Annotating(Record):
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
         if self.seeding not in SEEDINGS:
-            return (
-                f"unknown seeding {self.seeding!r}; {nearest(self.seeding, SEEDINGS)}"
-            )
+            return f"unknown seeding {self.seeding!r}; {nearest(self.seeding, SEEDINGS)}"
         if self.window < 1:
             return f"a window of {self.window} words"
         return f"a group of {self.group} windows" if self.group < 0 else ""
@@ -118,8 +103,7 @@ def _check_net(system: Any, name: str):
     "Refuse a system that is no coreference system of refnb."
     if not hasattr(system, "net"):
         raise CallError(
-            f"{name} is not a coreference system of refnb",
-            do="name one, such as coref-minilm",
+            f"{name} is not a coreference system of refnb", do="name one, such as coref-minilm"
         )
 
 
@@ -160,8 +144,7 @@ def _reader(name: str, s: Settings) -> Any:
     net = _coref_system(name, s).net()
     if net.m.antecedents not in PAIRS:
         raise CallError(
-            f"{name} does not score pairs of mentions",
-            do="name a system with antecedents=experts",
+            f"{name} does not score pairs of mentions", do="name a system with antecedents=experts"
         )
     return net
 
@@ -200,10 +183,7 @@ def _reads_windows(system: Any) -> bool:
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #330efc47
 def find_mentions(
-    d: Document,
-    more: Iterable[Span] = (),
-    s: Settings | None = None,
-    system: str = "coref-minilm",
+    d: Document, more: Iterable[Span] = (), s: Settings | None = None, system: str = "coref-minilm"
 ) -> list[Span]:
     "Find the mentions of a text, including `more`; in single precision, which is the same on every processor."
     from refnb.models.coreference.texts import text_of
@@ -224,13 +204,7 @@ class _Reading:
         s: Settings,
         given: Sequence[Span] | None = None,
     ):
-        self.document, self.more, self.how, self.s, self.given = (
-            d,
-            set(more),
-            how,
-            s,
-            given,
-        )
+        self.document, self.more, self.how, self.s, self.given = (d, set(more), how, s, given)
         self._bank: Any = None
         self.bias = 0.0
 
@@ -243,14 +217,10 @@ class _Reading:
             net = _reader(self.how.system, self.s)
             self.bias = net.m.bias
             with _precision(net, self.how.single):
-                self._bank = net.bank(
-                    text_of(self.document), self.given, sorted(self.more)
-                )
+                self._bank = net.bank(text_of(self.document), self.given, sorted(self.more))
         if self._bank is None:
             raise DataError(
-                "no mention was found",
-                self.document.doc_key,
-                "check that it is English prose",
+                "no mention was found", self.document.doc_key, "check that it is English prose"
             )
         return self._bank
 
@@ -281,9 +251,7 @@ def link_by_system(
     "Link mentions of a book to its characters with a system that names its clusters."
     [found] = run([with_names(d, characters)], system, s=s).answers().values()
     if len(found.names) != len(found.clusters):
-        raise DataError(
-            "answers with clusters that have no names, so it cannot link", system.name
-        )
+        raise DataError("answers with clusters that have no names, so it cannot link", system.name)
     owner = {name: k for k, name in _all_names(characters)}
     out: list[set[Span]] = [set() for _ in characters]
     for name, spans in zip(found.names, found.clusters):
@@ -298,8 +266,7 @@ def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[S
     for name, seeds in zip(w.names, w.clusters):
         if lost := {*seeds} - {*by_name.get(name, ())}:
             raise DataError(
-                f"lost {len(lost)} of {len(seeds)} seeds of {name}",
-                f"{where}, {w.doc_key}",
+                f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}"
             )
     return [by_name[name] for name in w.names]
 
@@ -345,9 +312,7 @@ _Made = tuple[Linked, dict[str, int]]
 _Makers = dict[str, tuple[Callable[[_Reading, Linked], _Made], Any]]
 
 
-def _links(
-    r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating
-) -> Linked:
+def _links(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating) -> Linked:
     "Find the explicit mentions of each character by the linker."
     if how.linker == PATTERN:
         return by_name
@@ -356,9 +321,7 @@ def _links(
     return r.linked(who)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #8418dcf4
-def _link(
-    r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating
-) -> _Made:
+def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating) -> _Made:
     "Link explicit mentions, and count them."
     linked = _links(r, who, by_name, how)
     return linked, {
@@ -372,9 +335,7 @@ def yes_no_id(d: Document, s: Span, name: str) -> str:
     return f"{d.doc_key}:{s.start}-{s.end}:{name}"
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #c71c65f9
-def _confirmed(
-    d: Document, who: Sequence[Character], linked: Linked, denied: set[str]
-) -> Linked:
+def _confirmed(d: Document, who: Sequence[Character], linked: Linked, denied: set[str]) -> Linked:
     "Keep the links whose question was not denied."
     out: Linked = []
     for c, spans in zip(who, linked):
@@ -382,14 +343,10 @@ def _confirmed(
     return out
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #c4a0e319
-def _filter(
-    r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating
-) -> _Made:
+def _filter(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating) -> _Made:
     "Drop links that a model denies; an unanswered question keeps the stage open."
     questions = [
-        yes_no(r.document, s, c.name, True)
-        for c, spans in zip(who, linked)
-        for s in spans
+        yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans
     ]
     if not questions:
         return linked, {"kept": 0, "dropped": 0}
@@ -402,19 +359,13 @@ def _filter(
 # %% ../../../nbs/models/annotation/03_stages.ipynb #0ebd469f
 def _counted(x: Expanded) -> _Made:
     "Return expanded mentions with their numbers."
-    numbers = {
-        "grown": x.grown,
-        "conflicts": x.conflicts,
-        "mentions": sum(map(len, x.linked)),
-    }
+    numbers = {"grown": x.grown, "conflicts": x.conflicts, "mentions": sum(map(len, x.linked))}
     return x.linked, numbers
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #99edf3ad
 def _completer(system: Any, how: Annotating, s: Settings) -> Complete:
     "Return what completes windows that are documents: a net, or a package."
-    return (
-        by_net(system.net(), how) if hasattr(system, "net") else by_package(system, s)
-    )
+    return by_net(system.net(), how) if hasattr(system, "net") else by_package(system, s)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #830d65c4
 def _grow(
@@ -450,29 +401,21 @@ def _identified(
     return [system.name, system.identity(task)]
 
 
-def _linker_id(
-    d: Document, who: Sequence[Character], how: Annotating, s: Settings
-) -> Any:
+def _linker_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
     "Identify a linker and its weights; it must be able to answer."
     if how.linker in (RULES, PATTERN):
         return how.linker
     linker = _linker(how.linker, s)
     return (
-        _weights(linker)
-        if _is_trained(how.linker)
-        else _identified(linker, how.linker, d, who, s)
+        _weights(linker) if _is_trained(how.linker) else _identified(linker, how.linker, d, who, s)
     )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #757cedff
-def _system_id(
-    d: Document, who: Sequence[Character], how: Annotating, s: Settings
-) -> Any:
+def _system_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
     "Identify the system of windows and its weights; it must be able to answer."
     system = _expander(how.system, s)
     return (
-        _weights(system)
-        if hasattr(system, "net")
-        else _identified(system, how.system, d, who, s)
+        _weights(system) if hasattr(system, "net") else _identified(system, how.system, d, who, s)
     )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0015
@@ -504,9 +447,7 @@ def _hash(*what: Any) -> str:
 def _as_document(d: Document, who: Sequence[Character], linked: Linked) -> Document:
     "Make a document with a cluster for each character."
     names = tuple(map(attrgetter("name"), who))
-    return Document(
-        d.doc_key, d.sentences, tuple(map(tuple, linked)), names, meta=d.meta
-    )
+    return Document(d.doc_key, d.sentences, tuple(map(tuple, linked)), names, meta=d.meta)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9906bfd5
 def _listed_stages(path: Path) -> dict[str, Stage]:
@@ -525,9 +466,7 @@ def _made(folder: Path | None) -> dict[str, Stage]:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #a9daa4df
 def _write_stages(folder: Path, stages: dict[str, Stage]):
     "Write what `_made` reads."
-    write_atomic(
-        folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n"
-    )
+    write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #fb9aa0c3
 def _read_unchanged(path: Path, sha256: str) -> bytes | None:
@@ -550,12 +489,7 @@ def _read_stage(folder: Path | None, stage: Stage | None, key: str) -> Linked | 
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #7e6b606a
 def _write_stage(
-    folder: Path | None,
-    name: str,
-    number: int,
-    d: Document,
-    key: str,
-    counts: dict[str, int],
+    folder: Path | None, name: str, number: int, d: Document, key: str, counts: dict[str, int]
 ) -> Stage:
     "Write the clusters of a stage, if there is a folder for them."
     if not folder:
@@ -577,8 +511,7 @@ def _in_percent(links: Any) -> dict[str, float]:
 def _found(d: Document) -> Document:
     "Remove the characters without a mention."
     return d.changed(
-        clusters=tuple(filter(None, d.clusters)),
-        names=tuple(compress(d.names, d.clusters)),
+        clusters=tuple(filter(None, d.clusters)), names=tuple(compress(d.names, d.clusters))
     )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #b578bd2d
@@ -609,11 +542,7 @@ def annotate(
     d = given.changed(clusters=(), names=(), labels={})
     if not d.size:
         raise DataError("has no text", d.doc_key)
-    who, how, folder = (
-        as_characters(characters),
-        _how(settings),
-        Path(out) if out else None,
-    )
+    who, how, folder = (as_characters(characters), _how(settings), Path(out) if out else None)
     gold = given if given.clusters and given.names else None
     known = _known(instead or {}, len(who))
     _check(d, who, how, s)
@@ -643,8 +572,7 @@ def _check_many(instead: Mapping[str, Any], many: int):
     for k, given in instead.items():
         if k != "mentions" and len(given) != many:
             raise CallError(
-                f"instead of {k}: {len(given)} clusters for {many} characters",
-                "annotate",
+                f"instead of {k}: {len(given)} clusters for {many} characters", "annotate"
             )
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #0287d7a3
@@ -715,11 +643,7 @@ def _how(settings: dict[str, Any]) -> Annotating:
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #439aa54b
 def _book_key(
-    d: Document,
-    who: Sequence[Character],
-    how: Annotating,
-    s: Settings,
-    known: Mapping[str, Any],
+    d: Document, who: Sequence[Character], how: Annotating, s: Settings, known: Mapping[str, Any]
 ) -> str:
     "Identify what all stages depend on: text, names, weights and given mentions."
     key = _hash(
@@ -753,9 +677,7 @@ def _annotate(
     before, made = _made(folder), dict[str, Stage]()
     scores: dict[str, dict[str, float]] = {}
     key, linked = _book_key(d, who, how, s, known), by_name
-    for number, (name, (make, settings)) in enumerate(
-        _plan(d, who, by_name, how, s).items(), 1
-    ):
+    for number, (name, (make, settings)) in enumerate(_plan(d, who, by_name, how, s).items(), 1):
         key = _hash(key, name, known[name] if name in known else settings)
         found = _read_stage(folder, before.get(name), key)
         if found is not None:
@@ -802,11 +724,7 @@ def _without_crossing(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #b914837b
 def _finish(
-    folder: Path,
-    d: Document,
-    who: Sequence[Character],
-    made: dict[str, Stage],
-    how: Annotating,
+    folder: Path, d: Document, who: Sequence[Character], made: dict[str, Stage], how: Annotating
 ):
     "Write the book with its clusters as JSONL and CoNLL, with its characters and stages."
     known = _found(d)
@@ -826,9 +744,7 @@ class Proposed(NamedTuple):
     @property
     def yaml(self) -> str:
         "Return the list as YAML, to edit."
-        return characters_yaml(
-            self.characters, [f"{n:,} mentions" for n in self.mentions]
-        )
+        return characters_yaml(self.characters, [f"{n:,} mentions" for n in self.mentions])
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #62e5dd7a
 def _is_name(phrase: str) -> bool:
@@ -863,9 +779,7 @@ def propose_characters(
     single: bool = False,
 ) -> Proposed:
     "Propose the characters of a book: the named persons with the most mentions."
-    net = _coref_system(
-        system, s or load_settings(), kinds="persons", singletons=False
-    ).net()
+    net = _coref_system(system, s or load_settings(), kinds="persons", singletons=False).net()
     from refnb.models.coreference.resolvers import predicted
 
     with _precision(net, single):

@@ -30,13 +30,7 @@ from refnb.models.coreference.features import (
     released_pairs,
 )
 from .mentions import ends_of, head
-from refnb.models.coreference.memory import (
-    Best,
-    _blocks,
-    _not_numbers,
-    clusters_of,
-    link,
-)
+from .memory import Best, _blocks, _not_numbers, clusters_of, link
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
 def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
@@ -89,9 +83,7 @@ class Tables(nn.Module):
     def forward(self, p: Pairs) -> torch.Tensor:
         if not torch.is_grad_enabled():
             return self.looked_up(p)
-        return self.number[torch.tensor(self.places(p), device=self.number.device)].sum(
-            0
-        )
+        return self.number[torch.tensor(self.places(p), device=self.number.device)].sum(0)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #b0b740b9
 LEAST = -1e9  # the score of a pair that is not scored in full: no link
@@ -242,9 +234,7 @@ class CoarseToFine(Scorer):
         "Select the best antecedents of each row by coarse scores; return the scores and the columns."
         fit = self.coarse(rows.first) @ columns.first.T / math.sqrt(self.inputs)
         coarse = fit + rows.score[:, None] + columns.score
-        masked = coarse.masked_fill(
-            ~torch.tensor(p.earlier, device=coarse.device), LEAST
-        )
+        masked = coarse.masked_fill(~torch.tensor(p.earlier, device=coarse.device), LEAST)
         return masked.topk(min(self.candidates, masked.shape[1]), 1)
 
     def fine(
@@ -263,8 +253,7 @@ class CoarseToFine(Scorer):
             [self.inputs] * 3 + [self.of_distance], 1
         )
         products: Any = lambda i, j: (
-            (rows.vector.index_select(0, i) * columns.vector.index_select(0, j))
-            @ both.T
+            (rows.vector.index_select(0, i) * columns.vector.index_select(0, j)) @ both.T
         )
         if torch.is_grad_enabled():
             products = partial(checkpoint, products, use_reentrant=False)
@@ -272,17 +261,10 @@ class CoarseToFine(Scorer):
         summed = (rows.vector @ later.T).index_select(0, row) + (
             columns.vector @ earlier.T
         ).index_select(0, column)
-        summed = (
-            summed
-            + self.net[0].bias
-            + torch.cat(parts)
-            + self.distance(distance) @ apart.T
-        )
+        summed = summed + self.net[0].bias + torch.cat(parts) + self.distance(distance) @ apart.T
         return self.net[1:](summed)[:, 0]
 
-    def best(
-        self, rows: Refined, columns: Refined, p: Pairs
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def best(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
         """Score the best antecedents of each row in full; return the scores and the columns. Places without an
         antecedent get LEAST: short texts that are read as one have many, which cost nothing."""
         coarse, at = self.chosen(rows, columns, p)
@@ -291,17 +273,13 @@ class CoarseToFine(Scorer):
         distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device)[
             row, at[row, place]
         ]
-        whole = coarse[row, place] + self.fine(
-            rows, columns, row, at[row, place], distance
-        )
+        whole = coarse[row, place] + self.fine(rows, columns, row, at[row, place], distance)
         return torch.full_like(coarse, LEAST).index_put((row, place), whole), at
 
     def scores(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
         "Score a block of pairs; a link is a score above 0. Pairs not scored in full get LEAST."
         whole, at = self.best(rows, columns, p)
-        return whole.new_full((len(rows.score), len(columns.score)), LEAST).scatter(
-            1, at, whole
-        )
+        return whole.new_full((len(rows.score), len(columns.score)), LEAST).scatter(1, at, whole)
 
     def mixed(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
         "Mix the expected antecedent into each row's vector; its own vector if it has none."
@@ -320,11 +298,7 @@ class CoarseToFine(Scorer):
             done = []
             for rows in _blocks(len(m), block):
                 columns = np.arange(rows[-1] + 1)
-                done.append(
-                    self.mixed(
-                        v.some(rows), v.some(columns), self.pairs(m, rows, columns)
-                    )
-                )
+                done.append(self.mixed(v.some(rows), v.some(columns), self.pairs(m, rows, columns)))
             v = v._replace(vector=torch.cat(done))
         return v
 
@@ -340,9 +314,7 @@ class Maverick(Scorer):
         self.fit = nn.Parameter(
             torch.empty(self.many, 2 * size, 2 * size).uniform_(-1 / size, 1 / size)
         )
-        self.bias = nn.Parameter(
-            torch.empty(self.many, 2 * size).uniform_(-1 / size, 1 / size)
-        )
+        self.bias = nn.Parameter(torch.empty(self.many, 2 * size).uniform_(-1 / size, 1 / size))
 
     def pairs(self, m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
         "Compute the released categories of a block of pairs."
@@ -352,9 +324,7 @@ class Maverick(Scorer):
         "Compute the representations of mentions from the vectors of their first and last words."
         first, last = r.chunk(2, 1)
         shape = len(r), self.many, self.size
-        earlier = torch.cat(
-            [self.starts(first).view(shape), self.ends(last).view(shape)], 2
-        )
+        earlier = torch.cat([self.starts(first).view(shape), self.ends(last).view(shape)], 2)
         later = torch.einsum("mkf,kfg->mkg", earlier, self.fit) + self.bias
         return Vectors(later, earlier, r.new_zeros(len(r)))
 

@@ -82,11 +82,7 @@ class Bank:
         self.parts.append(v)
         self.person.append(np.zeros(len(spans), bool) if person is None else person)
         if self.halves and len(self) > WHOLE:
-            self.parts = (
-                list(map(_halved, self.parts))
-                if grown
-                else [*self.parts[:-1], _halved(v)]
-            )
+            self.parts = list(map(_halved, self.parts)) if grown else [*self.parts[:-1], _halved(v)]
         if (mb := self.megabytes) > self.limit:
             raise _over_limit(
                 f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB",
@@ -105,9 +101,7 @@ class Bank:
 
     def check(self, policy: str):
         "Check that a policy's scores fit beside the vectors."
-        if (
-            mb := self.megabytes + _megabytes_of_scores(policy, len(self))
-        ) > self.limit:
+        if (mb := self.megabytes + _megabytes_of_scores(policy, len(self))) > self.limit:
             raise _over_limit(
                 f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions",
                 self.limit,
@@ -123,10 +117,6 @@ class Bank:
         for a in range(0, len(columns), step):
             part = columns[a : a + step]
             p = self.scorer.pairs(self.mentions, rows, part)
-            block = (
-                self.scorer.scores(later, self.vectors.as_earlier(part), p)
-                .cpu()
-                .numpy()
-            )
+            block = self.scorer.scores(later, self.vectors.as_earlier(part), p).cpu().numpy()
             out[:, a : a + step] = earlier_only(block, p)
         return out

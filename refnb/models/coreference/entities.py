@@ -80,9 +80,7 @@ class EntityScorer(nn.Module):
 
     of_feature = 20  # size of the embedding of a distance or a count
 
-    def __init__(
-        self, inputs: int, size: int = 128, ffn: int = 150, dropout: float = 0.3
-    ):
+    def __init__(self, inputs: int, size: int = 128, ffn: int = 150, dropout: float = 0.3):
         super().__init__()
         self.size = size
         self.own = nn.Linear(inputs, size)
@@ -113,26 +111,16 @@ class EntityScorer(nn.Module):
         return v @ self._weights()[1].T + self.net[0].bias
 
     def rated(
-        self,
-        parts: torch.Tensor,
-        product: torch.Tensor,
-        far: np.ndarray,
-        often: np.ndarray,
+        self, parts: torch.Tensor, product: torch.Tensor, far: np.ndarray, often: np.ndarray
     ) -> torch.Tensor:
         "Score pairs from the first layer's output for entity and mention, their product, and both buckets."
         _, _, w, w_far, w_often = self._weights()
         of_far = (self.far.weight @ w_far.T)[torch.from_numpy(far).to(parts.device)]
-        of_often = (self.often.weight @ w_often.T)[
-            torch.from_numpy(often).to(parts.device)
-        ]
+        of_often = (self.often.weight @ w_often.T)[torch.from_numpy(often).to(parts.device)]
         return self.net[1:](parts + product @ w.T + of_far + of_often)[:, 0]
 
     def loss(
-        self,
-        v: Own,
-        m: Mentions,
-        entity: Sequence[int],
-        seen: tuple[int, int] | None = None,
+        self, v: Own, m: Mentions, entity: Sequence[int], seen: tuple[int, int] | None = None
     ) -> torch.Tensor:
         """Compute the cross entropy of the right entity, or of a new one. With `seen`, as under dual, only so many of
         the last used and of the most used entities are offered."""
@@ -147,9 +135,7 @@ class EntityScorer(nn.Module):
         right = torch.from_numpy(_right(of, o)).to(scores.device)
         return F.cross_entropy(scores, right)
 
-    def _offered(
-        self, x: torch.Tensor, m: Mentions, of: np.ndarray, o: Offers
-    ) -> torch.Tensor:
+    def _offered(self, x: torch.Tensor, m: Mentions, of: np.ndarray, o: Offers) -> torch.Tensor:
         """Score each mention with its offered entities, in blocks, which are computed again for gradients: all
         together they would take 4 GB for 2,000 words."""
         sums = _running(x, of)
@@ -159,27 +145,18 @@ class EntityScorer(nn.Module):
             else self._block
         )
         return torch.cat(
-            [
-                score(x, sums, m, o.some(slice(i, i + BLOCK)))
-                for i in range(0, len(o.row), BLOCK)
-            ]
+            [score(x, sums, m, o.some(slice(i, i + BLOCK))) for i in range(0, len(o.row), BLOCK)]
         )
 
-    def _block(
-        self, x: torch.Tensor, sums: torch.Tensor, m: Mentions, o: Offers
-    ) -> torch.Tensor:
+    def _block(self, x: torch.Tensor, sums: torch.Tensor, m: Mentions, o: Offers) -> torch.Tensor:
         "Score some offers, from running sums of mentions in the order of entities."
         row, first, end, count = (
-            torch.from_numpy(k).to(x.device)
-            for k in (o.row, o.first, o.first + o.before, o.before)
+            torch.from_numpy(k).to(x.device) for k in (o.row, o.first, o.first + o.before, o.before)
         )
         mean = (sums[end] - sums[first]) / count[:, None]
         parts = self.by_entity(mean) + self.by_mention(x)[row]
         return self.rated(
-            parts,
-            mean * x[row],
-            _bucket(m.start[o.row] - m.start[o.last]),
-            _bucket(o.before),
+            parts, mean * x[row], _bucket(m.start[o.row] - m.start[o.last]), _bucket(o.before)
         )
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #338059f2
@@ -208,14 +185,9 @@ class ReadEntities:
         "Start without entities; `known` is the number of entities with given numbers."
         self.scorer, self.m = scorer, m
         self.vector = v.vector.float()
-        self.mention, self.part = (
-            scorer.by_mention(self.vector),
-            scorer.by_entity(self.vector),
-        )
+        self.mention, self.part = (scorer.by_mention(self.vector), scorer.by_entity(self.vector))
         most = len(m) + known
-        self.sums, self.parts = (
-            x.new_zeros(most, x.shape[1]) for x in (self.vector, self.part)
-        )
+        self.sums, self.parts = (x.new_zeros(most, x.shape[1]) for x in (self.vector, self.part))
         self.count, self.last = np.zeros(most, int), np.zeros(most, int)
 
     @torch.no_grad()
@@ -223,10 +195,7 @@ class ReadEntities:
         "Score a mention with some entities; entities of another text get -inf."
         at = np.array(candidates, int)
         return np.concatenate(
-            [
-                np.zeros(0),
-                *(self._some(i, at[a : a + MANY]) for a in range(0, len(at), MANY)),
-            ]
+            [np.zeros(0), *(self._some(i, at[a : a + MANY]) for a in range(0, len(at), MANY))]
         )
 
     def _some(self, i: int, at: np.ndarray) -> np.ndarray:
@@ -237,9 +206,7 @@ class ReadEntities:
         parts = self.parts[here] / many + self.mention[i]
         far = _bucket(self.m.start[i] - self.m.start[last])
         out = (
-            self.scorer.rated(
-                parts, self.sums[here] / many * self.vector[i], far, _bucket(count)
-            )
+            self.scorer.rated(parts, self.sums[here] / many * self.vector[i], far, _bucket(count))
             .cpu()
             .numpy()
         )

@@ -53,9 +53,7 @@ def _sizes(sets: Iterable[frozenset[str]]) -> np.ndarray:
     return np.array(list(map(len, sets)), int)
 
 
-def _ones_at(
-    rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]
-) -> csr_matrix:
+def _ones_at(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_matrix:
     "Make a sparse matrix with ones at some places."
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
 
@@ -89,14 +87,9 @@ class Mentions:
         strings = [tuple(t.low[a : b + 1]) for a, b in self.spans]
         self.group = np.array(list(map(_pronoun, strings)), np.int16)
         self.same = _numbered(strings)
-        self.content = [
-            frozenset() if g else content(w) for g, w in zip(self.group, strings)
-        ]
+        self.content = [frozenset() if g else content(w) for g, w in zip(self.group, strings)]
         self.size = _sizes(self.content)
-        self.sentence, self.quotation = (
-            self._first(t.sentence),
-            self._first(t.quotation),
-        )
+        self.sentence, self.quotation = (self._first(t.sentence), self._first(t.quotation))
         self.speaker, self.part = self._first(t.speaker), self._first(t.part)
         self.words, self.said = _incidence(self.content), strings
 
@@ -208,9 +201,7 @@ class Pairs(NamedTuple):
     earlier: np.ndarray  # pairs that may be linked: an earlier mention of the same text
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #0a5b4f53
-def _values(
-    m: Mentions, i: np.ndarray, j: np.ndarray, groups: np.ndarray
-) -> dict[str, np.ndarray]:
+def _values(m: Mentions, i: np.ndarray, j: np.ndarray, groups: np.ndarray) -> dict[str, np.ndarray]:
     "Compute the values of each table's feature."
     return {
         "words apart": bucket(np.maximum(m.start[i] - m.start[j], 0)),
@@ -224,9 +215,7 @@ def _values(
     }
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #9b0d5396
-def _may_link(
-    part: np.ndarray, i: np.ndarray, j: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _may_link(part: np.ndarray, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     "Find the pairs of different texts, and the pairs that may be linked."
     apart = part[i] != part[j]
     return apart, (j < i) & ~apart
@@ -241,9 +230,7 @@ def pairs(
     groups = m.group[i] * np.int16(GROUPS) + m.group[j]
     found = _values(m, i, j, groups)
     values = [found[t.name] for t in (*TABLES, SPEAKERS)]
-    return Pairs(
-        _categories(m, rows, columns, groups), values, *_may_link(m.part, i, j)
-    )
+    return Pairs(_categories(m, rows, columns, groups), values, *_may_link(m.part, i, j))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #e3419611
 _RELEASED_GROUPS = (
@@ -298,9 +285,7 @@ def _crossed(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.asarray(rows)[:, None], np.asarray(columns)[None, :]
 
 
-def _released_categories(
-    seen: Released, rows: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
+def _released_categories(seen: Released, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     "Compute the categories of all pairs from pronouns and shared words."
     i, j = _crossed(rows, columns)
     shared = (seen.words[rows] @ seen.words[columns].T).toarray()

@@ -32,14 +32,7 @@ from ...benchmarks.tasks import tasks
 from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
-from refnb.models.training import (
-    Entry,
-    Fitted,
-    load_tensors,
-    save_tensors,
-    set_weights,
-    train,
-)
+from ..training import Entry, Fitted, load_tensors, save_tensors, set_weights, train
 from ..pairs.encoders import _newest_first
 from .texts import cast_lesson, cast_of, text_of
 from refnb.models.coreference.recipes import (
@@ -92,18 +85,12 @@ def _need_training(name: str, splits: Collection[str]):
 # %% ../../../nbs/models/coreference/11_learning.ipynb #02b86dd8
 def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
     "Load the documents of a corpus."
-    splits, folds = (
-        the_corpus(name, s).splits,
-        {"fold": fold} if name == "litbank" else {},
-    )
+    splits, folds = (the_corpus(name, s).splits, {"fold": fold} if name == "litbank" else {})
     _need_training(name, splits)
     source = f"{name}, fold {fold}" if folds else name
     judge = load(name, "dev", s, **folds) if "dev" in splits else []
     return Taught(
-        f"{name}/fold{fold}" if folds else name,
-        source,
-        load(name, "train", s, **folds),
-        judge,
+        f"{name}/fold{fold}" if folds else name, source, load(name, "train", s, **folds), judge
     )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #c0430415
@@ -197,9 +184,7 @@ def _in_new_order(lessons: Sequence[Lesson], seed: int, epoch: int) -> list[Less
     return order
 
 
-def _batches(
-    lessons: Sequence[Lesson], r: CorefRecipe
-) -> Callable[[int], list[list[Lesson]]]:
+def _batches(lessons: Sequence[Lesson], r: CorefRecipe) -> Callable[[int], list[list[Lesson]]]:
     "Make the function that returns an epoch's batches of lessons."
 
     def of(epoch: int) -> list[list[Lesson]]:
@@ -214,9 +199,7 @@ def _weighted(w: Wrong, r: CorefRecipe) -> torch.Tensor:
     return w.mentions + r.links * w.links + r.auxiliary * (w.types + w.kinds)
 
 
-def _loss(
-    net: Resolver | Reader, r: CorefRecipe
-) -> Callable[[list[Lesson]], torch.Tensor]:
+def _loss(net: Resolver | Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
     "Make the loss function of some lessons."
 
     def of(some: list[Lesson]) -> torch.Tensor:
@@ -229,23 +212,17 @@ def _loss(
     return of
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #03d5c4b5
-def f1(
-    net: Resolver | Reader, docs: Sequence[Document], answers: Sequence[Document]
-) -> float:
+def f1(net: Resolver | Reader, docs: Sequence[Document], answers: Sequence[Document]) -> float:
     "Score a net's answers to documents: CoNLL F1, or linking F1 of a reader."
     if isinstance(net, Reader):
         return linking(docs, answers).pooled.f1
     return score_coref(docs, answers).pooled()["conll"].f1
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5de3be9f
-def accuracy(
-    net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]
-) -> float:
+def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> float:
     "Compute how often a net joins each document's pronoun with the right name only."
     found = clusters_of_many(net, list(map(text_of, docs)))
-    return sum(
-        linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True)
-    ) / len(docs)
+    return sum(linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True)) / len(docs)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #c3ebe7c9
 def _own_f1(net: Any, docs: Sequence[Document]) -> float:
@@ -264,10 +241,7 @@ def _judge(
     return lambda: _own_f1(net, docs)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f618d0c4
-_THRESHOLDS, _BIASES = (
-    (-1.5, -1.0, -0.7, -0.4, 0.0, 0.4),
-    (-0.5, 0.0, 0.3, 0.6, 0.9, 1.2),
-)
+_THRESHOLDS, _BIASES = ((-1.5, -1.0, -0.7, -0.4, 0.0, 0.4), (-0.5, 0.0, 0.3, 0.6, 0.9, 1.2))
 
 
 def _each_bias(
@@ -275,19 +249,13 @@ def _each_bias(
 ) -> list[float]:
     "Return the F1 of each bias under the net's present threshold."
     found = map(net.tried, texts, [_BIASES] * len(texts), read)
-    return [
-        f1(net, docs, list(map(net.answer, docs, clusters))) for clusters in zip(*found)
-    ]
+    return [f1(net, docs, list(map(net.answer, docs, clusters))) for clusters in zip(*found)]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #932a289a
 def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     "Select threshold and bias on documents; return them with their F1. The first of equal ones counts."
     net.eval()
-    own, tried, texts = (
-        net.m,
-        dict[tuple[float, float], float](),
-        list(map(text_of, docs)),
-    )
+    own, tried, texts = (net.m, dict[tuple[float, float], float](), list(map(text_of, docs)))
     read = [list(net.read(t)) for t in texts]
     for threshold in _THRESHOLDS:
         net.m = own.changed(threshold=threshold)
@@ -333,9 +301,7 @@ def _unreadable(e: Exception, folder: str | Path) -> FormatError:
     )
 
 
-def _model_of(
-    seal: CorefSeal, folder: str | Path, changed: dict[str, Any]
-) -> CorefModel:
+def _model_of(seal: CorefSeal, folder: str | Path, changed: dict[str, Any]) -> CorefModel:
     "Return the model of a training, with changed settings."
     try:
         return msgspec.convert(seal.model | changed, CorefModel)
@@ -359,9 +325,7 @@ def _set_trained(net: Resolver | Reader, folder: str | Path) -> None:
     try:
         set_weights(net, tensors)
     except FormatError:
-        raise DataError(
-            "has the weights of another net", str(folder), "train it again"
-        ) from None
+        raise DataError("has the weights of another net", str(folder), "train it again") from None
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a8d80ea1
 def load_resolver(folder: str | Path, offline: bool = True, **changed: Any) -> Any:
@@ -497,9 +461,7 @@ def _folder(
 ) -> Path:
     "Name a folder by a hash of everything that can change the weights."
     inputs = (name, _hashed_settings(x.model), x.training, what, data, encoder, start)
-    digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[
-        :12
-    ]
+    digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     return Path(s.runs) / "trained" / safe_path(name) / safe_path(what) / digest
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4bba59db
@@ -513,10 +475,7 @@ def _id_of(docs: Sequence[Document]) -> str:
 # %% ../../../nbs/models/coreference/11_learning.ipynb #69cb8eea
 def _ids(taught: Taught) -> dict[str, str]:
     "Hash the training and the development documents."
-    return {
-        "documents": _id_of(taught.teach),
-        "development documents": _id_of(taught.judge),
-    }
+    return {"documents": _id_of(taught.teach), "development documents": _id_of(taught.judge)}
 
 
 def _trained_before(folder: Path) -> CorefSeal | None:
@@ -536,12 +495,8 @@ def _trained_before(folder: Path) -> CorefSeal | None:
 # %% ../../../nbs/models/coreference/11_learning.ipynb #6848becb
 def _announced(system: str, taught: Taught) -> str:
     "Describe what a training learns from, and what judges it."
-    judged = (
-        f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
-    )
-    return (
-        f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}"
-    )
+    judged = f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
+    return f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}"
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #319c81b4
 def _origin(start: Path | None) -> tuple[str, str]:
@@ -572,15 +527,10 @@ def train_coref(
         _take_over(net, start)
     begins, started = _origin(start)
     encoder, data = encoder_id(net), _ids(taught)
-    folder = (
-        Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
-    )
+    folder = Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
     say(_announced(system, taught))
     seal = _seal_of(
-        net,
-        _Course(system, x, taught, data, encoder, begins, started, folder),
-        say,
-        every,
+        net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every
     )
     return LearntCoref(
         folder,
@@ -627,11 +577,7 @@ def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
 def _score(net: Resolver | Reader, taught: Taught) -> str:
     "Name the score on development documents."
     return (
-        "accuracy"
-        if taught.pronouns
-        else "linking F1"
-        if isinstance(net, Reader)
-        else "CoNLL F1"
+        "accuracy" if taught.pronouns else "linking F1" if isinstance(net, Reader) else "CoNLL F1"
     )
 
 
@@ -640,9 +586,7 @@ def _with_unnamed(d: Document) -> Document:
     return cast_of(d, unnamed=True)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #206753f5
-def _casts(
-    make: Callable[[Document], Document], docs: Sequence[Document]
-) -> list[Document]:
+def _casts(make: Callable[[Document], Document], docs: Sequence[Document]) -> list[Document]:
     "Make a cast of each document that has a person with a name."
     return [make(d) for d in docs if cast_of(d).names]
 
@@ -707,16 +651,11 @@ def _sealed(
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4e3f2ee9
 def _write_seal(folder: Path, seal: CorefSeal):
     "Write the final record of a training."
-    write_atomic(
-        folder / SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
-    )
+    write_atomic(folder / SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #36819a0f
 def _chosen(
-    net: Resolver | Reader,
-    c: _Course,
-    judge: Sequence[Document],
-    held_out: float | None,
+    net: Resolver | Reader, c: _Course, judge: Sequence[Document], held_out: float | None
 ) -> tuple[CorefModel, float | None]:
     "Select threshold and bias on development documents, if the recipe says so; return the score with them."
     m = c.x.model
@@ -765,10 +704,7 @@ def _locked(folder: Path) -> AbstractContextManager:
     with disk_fault(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return alone(
-        folder / ".lock",
-        "another process trains this",
-        str(folder),
-        "wait for it, or end it",
+        folder / ".lock", "another process trains this", str(folder), "wait for it, or end it"
     )
 
 
@@ -805,18 +741,13 @@ def _line_of_fold(k: int, learnt: LearntCoref) -> str:
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b3a6813f
 def _on_ray(
-    ray: str,
-    system: str,
-    todo: Mapping[int, dict[str, Any]],
-    say: Callable[[str], None],
+    ray: str, system: str, todo: Mapping[int, dict[str, Any]], say: Callable[[str], None]
 ) -> dict[int, LearntCoref]:
     "Train the folds on a Ray cluster."
     done, faults = dict[int, LearntCoref](), []
     with ray_cluster(ray) as cluster:
         work = cluster.remote(max_retries=3, num_cpus=1)(_one_fold)
-        for k, learnt, fault in as_ended(
-            cluster, {work.remote(x): k for k, x in todo.items()}
-        ):
+        for k, learnt, fault in as_ended(cluster, {work.remote(x): k for k, x in todo.items()}):
             if fault:
                 faults.append(f"fold {k}: {fault}")
                 say(faults[-1])
@@ -830,9 +761,7 @@ def _on_ray(
 def _check_folds(what: str) -> None:
     "Refuse a corpus without folds."
     if what != "litbank":
-        raise CallError(
-            f"{what} has no folds", do="leave out --fold all, or train on litbank"
-        )
+        raise CallError(f"{what} has no folds", do="leave out --fold all, or train on litbank")
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f956fe33
 def train_folds(
@@ -851,12 +780,7 @@ def train_folds(
     todo: dict[int, dict[str, Any]] = {}
     for k in range(FOLDS):
         todo[k] = dict(
-            system=system,
-            what=what,
-            fold=k,
-            out=f"{out}/fold{k}" if out else "",
-            s=s,
-            **changed,
+            system=system, what=what, fold=k, out=f"{out}/fold{k}" if out else "", s=s, **changed
         )
     if not ray:
         return [train_coref(**x, say=say) for x in todo.values()]
@@ -871,9 +795,7 @@ def pack(folder: str | Path, to: str | Path) -> CorefSeal:
     seal, tensors = coref_seal(folder), load_tensors(Path(folder) / WEIGHTS)[0]
     aside = Path(to).with_name(f".{Path(to).name}.{os.getpid()}.part")
     try:
-        half = save_tensors(
-            aside / WEIGHTS, {n: t.half() for n, t in tensors.items()}, "weights"
-        )
+        half = save_tensors(aside / WEIGHTS, {n: t.half() for n, t in tensors.items()}, "weights")
         packed = seal.changed(weights=half[:16])
         _write_seal(aside, packed)
         shutil.rmtree(to, ignore_errors=True)

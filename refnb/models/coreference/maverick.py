@@ -49,10 +49,7 @@ def _links(state: _State) -> _Weights:
     "Join four matrices to one, and four biases to one."
     matrix = lambda pair: state[f"antecedent_{pair}_all_weights"]
     bias = lambda pair: state[f"antecedent_{pair}_all_biases"]
-    rows = [
-        torch.cat([matrix(a), matrix(b)], 2)
-        for a, b in (("s2s", "s2e"), ("e2s", "e2e"))
-    ]
+    rows = [torch.cat([matrix(a), matrix(b)], 2) for a, b in (("s2s", "s2e"), ("e2s", "e2e"))]
     return {
         "fit": torch.cat(rows, 1),
         "bias": torch.cat([bias("s2s") + bias("e2s"), bias("e2e") + bias("s2e")], 1),
@@ -83,15 +80,9 @@ def tensors_of_release(
     half = state["start_token_classifier.layer.dense1.weight"].shape[1]
     return _full_names(
         {
-            "finder.begins": _reading(
-                _layers(state, "start_token_classifier"), 0, width
-            ),
-            "finder.starts": _reading(
-                _layers(state, "end_token_representation"), 0, width
-            ),
-            "finder.ends": _reading(
-                _layers(state, "start_token_representation"), half, width
-            ),
+            "finder.begins": _reading(_layers(state, "start_token_classifier"), 0, width),
+            "finder.starts": _reading(_layers(state, "end_token_representation"), 0, width),
+            "finder.ends": _reading(_layers(state, "start_token_representation"), half, width),
             "finder.whole": _swapped(_layers(state, "start_end_classifier")),
             "scorer.starts": _reading(_layers(state, "coref_start_all_mlps"), 0, width),
             "scorer.ends": _reading(_layers(state, "coref_end_all_mlps"), half, width),
@@ -139,9 +130,7 @@ def _tokenizer_of_release(base: str | Path) -> Any:
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #e108311a
 def _encoder_weights(state: _State) -> _Weights:
     "Select the weights of the encoder, with the names that they have in it."
-    own = {
-        k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")
-    }
+    own = {k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")}
     return _without(own, "encoder.")
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #9a8d972c

@@ -202,9 +202,7 @@ def _far(
     "List for each mention the earlier ones beyond its reach that share a word; update `having`."
     out = []
     for k in i.tolist():
-        out.append(
-            sorted({j for w in words[k] for j in having.get(w, ()) if j < k - reach})
-        )
+        out.append(sorted({j for w in words[k] for j in having.get(w, ()) if j < k - reach}))
         for w in words[k]:
             having.setdefault(w, deque(maxlen=most)).append(k)
     return out
@@ -233,11 +231,7 @@ def _best_far(
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #0899202e
 def local(
-    scores: Scores,
-    words: Sequence[Sequence[int]],
-    reach: int = 400,
-    most: int = 8,
-    rows: int = 128,
+    scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8, rows: int = 128
 ) -> Best:
     "Compare each mention as in local_plain, in blocks."
     _at_least(1, reach=reach, most=most)
@@ -245,9 +239,7 @@ def local(
     having: dict[int, deque[int]] = {}
     for i in _blocks(len(words), rows):
         j = np.arange(max(0, i[0] - reach), i[-1])
-        near, top = _best_each(
-            scores, i, j, (j < i[:, None]) & (j >= i[:, None] - reach)
-        )
+        near, top = _best_each(scores, i, j, (j < i[:, None]) & (j >= i[:, None] - reach))
         far, far_top = _best_far(scores, i, _far(i, words, having, reach, most))
         first = far_top >= top  # far candidates precede all near ones
         at[i], score[i] = np.where(first, far, near), np.where(first, far_top, top)
@@ -325,9 +317,7 @@ def rated_plain(
 ) -> list[float]:
     "Score an entity of a window against earlier ones, by their names."
     names = first_names(mine, known)
-    return [
-        _mean_best(scores, names, first_names(members, known)) for members in entities
-    ]
+    return [_mean_best(scores, names, first_names(members, known)) for members in entities]
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1ad8ae4c
 def _entity_of_name(name: int, entities: Sequence[Sequence[int]], known: Known) -> int:
@@ -379,9 +369,7 @@ def _first_known(members: Sequence[int], entity: np.ndarray) -> int:
     return next((int(entity[i]) for i in members if entity[i] >= 0), -1)
 
 
-def _as_numbers(
-    entities: Sequence[Sequence[int]], n: int, given: Sequence[int]
-) -> np.ndarray:
+def _as_numbers(entities: Sequence[Sequence[int]], n: int, given: Sequence[int]) -> np.ndarray:
     "Number the entity of each mention; known entities keep their numbers, merged ones the first."
     out, begun = _begun(given, n)
     for members in entities:
@@ -409,9 +397,7 @@ def _chained(groups: Iterable[Collection[int]]) -> np.ndarray:
     return np.array(list(chain.from_iterable(groups)), int)
 
 
-def _in_a_row(
-    groups: Sequence[Collection[int]],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _in_a_row(groups: Sequence[Collection[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Chain the members of groups; also return which groups have any, and how many each of these has."
     many = _lengths(groups)
     some = np.flatnonzero(many)
@@ -464,9 +450,7 @@ class _Joined:
         if not len(mine) or not len(here):
             return out
         best = np.maximum.reduceat(scores(rows, columns), _firsts(many_here), axis=1)
-        out[np.ix_(mine, here)] = (
-            np.add.reduceat(best, _firsts(many), axis=0) / many[:, None]
-        )
+        out[np.ix_(mine, here)] = np.add.reduceat(best, _firsts(many), axis=0) / many[:, None]
         return out
 
     def earlier(
@@ -552,9 +536,7 @@ class Cache:
     def candidates(self) -> list[int]:
         "List the candidates of the next mention, in the order of the plain form."
         out = sorted(self.top, key=self.used.__getitem__)
-        return out + list(
-            islice(self._others(), self.recent + self.frequent - len(out))
-        )
+        return out + list(islice(self._others(), self.recent + self.frequent - len(out)))
 
     def _others(self) -> Iterator[int]:
         "Return the last used entities that are not in the top, the latest first."
@@ -626,9 +608,7 @@ def dual_steps_plain(
         yield dual_candidates(log[:k], recent, frequent)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #b6307d84
-def dual_steps(
-    log: Iterable[int], recent: int = 25, frequent: int = 25
-) -> Iterator[list[int]]:
+def dual_steps(log: Iterable[int], recent: int = 25, frequent: int = 25) -> Iterator[list[int]]:
     "Yield the candidates as dual_steps_plain does, in one pass."
     cache = Cache(recent, frequent)
     for e in log:
@@ -650,9 +630,7 @@ def _representing(
     entities: Iterable[int], members: dict[int, list[int]], known: Known
 ) -> list[int]:
     "List the mentions that represent some entities, in order."
-    return sorted(
-        chain.from_iterable(standing_for(members[e], known) for e in entities)
-    )
+    return sorted(chain.from_iterable(standing_for(members[e], known) for e in entities))
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #8f853d76
 class Remembered(NamedTuple):
@@ -679,9 +657,7 @@ def remembered_plain(
     now = set[int]()
     for i in range(len(known)):
         if out[i] < 0:
-            at, score = _best_one(
-                scores, i, _representing(candidates(log), members, known)
-            )
+            at, score = _best_one(scores, i, _representing(candidates(log), members, known))
             if score + bias > 0:
                 out[i] = out[at]
             else:
@@ -720,11 +696,7 @@ class _Ahead:
     "Scores of the next mentions with all representatives of candidates."
 
     def __init__(self, scores: Scores, rows: np.ndarray, columns: np.ndarray):
-        self.scores, self.rows, self.columns = (
-            scores,
-            rows,
-            np.concatenate([columns, rows]),
-        )
+        self.scores, self.rows, self.columns = (scores, rows, np.concatenate([columns, rows]))
         self.table = scores(rows, self.columns)
 
     def more(self, mentions: Iterable[int]):
@@ -734,9 +706,7 @@ class _Ahead:
             return
         columns = np.concatenate([self.columns, new])
         order = columns.argsort()
-        self.table = np.concatenate([self.table, self.scores(self.rows, new)], 1)[
-            :, order
-        ]
+        self.table = np.concatenate([self.table, self.scores(self.rows, new)], 1)[:, order]
         self.columns = columns[order]
 
     def best(self, i: int, active: np.ndarray) -> tuple[int, float]:
@@ -878,12 +848,7 @@ class Sizes(NamedTuple):
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #2053717b
 def _plain(
-    policy: str,
-    scores: Scores,
-    known: Known,
-    size: Sizes,
-    bias: float,
-    given: Sequence[int],
+    policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]
 ) -> Remembered:
     "Cluster under a policy in its plain form."
     if policy == "all":
@@ -892,8 +857,7 @@ def _plain(
         return Remembered(in_windows_plain(scores, known, size.join, bias, given), [])
     if policy == "local":
         return Remembered(
-            link(local_plain(scores, known.words, size.reach, size.most), bias, given),
-            [],
+            link(local_plain(scores, known.words, size.reach, size.most), bias, given), []
         )
     return remembered_plain(scores, known, _plain_candidates(policy, size), bias, given)
 
@@ -939,28 +903,19 @@ def _check_sizes(size: Sizes) -> None:
 def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
     "Raise an error for an unknown policy or sizes that are too small."
     if policy not in POLICIES:
-        raise CallError(
-            f"unknown policy {policy!r}", "memory", nearest(policy, policies)
-        )
+        raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))
     _check_entities(policy, policies)
     _check_sizes(size)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #08ea3bbc
 def _quick(
-    policy: str,
-    scores: Scores,
-    known: Known,
-    size: Sizes,
-    bias: float,
-    given: Sequence[int],
+    policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]
 ) -> Remembered:
     "Cluster under a policy, with many scores at once."
     if policy == "all":
         return Remembered(link(all_pairs(scores, len(known)), bias, given), [])
     if policy == "local":
-        return Remembered(
-            link(local(scores, known.words, size.reach, size.most), bias, given), []
-        )
+        return Remembered(link(local(scores, known.words, size.reach, size.most), bias, given), [])
     if policy == "windows":
         return Remembered(in_windows(scores, known, size.join, bias, given), [])
     return remembered(scores, known, _cache(policy, size), bias, given)
@@ -977,9 +932,7 @@ def clustered(
 ) -> Remembered:  # entities, and removed candidates
     "Number the entity of each mention under a policy."
     _check(policy, size)
-    return (_plain if plain else _quick)(
-        policy, _checked(scores), known, size, bias, given
-    )
+    return (_plain if plain else _quick)(policy, _checked(scores), known, size, bias, given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #fe0e7244
 def clustered_by_entity(
@@ -993,7 +946,5 @@ def clustered_by_entity(
 ) -> Remembered:  # entities, and removed candidates
     "Number the entity of each mention under a policy, with scores of whole entities."
     _check(policy, size, OF_ENTITIES)
-    cache = (
-        PlainCache(_plain_candidates(policy, size)) if plain else _cache(policy, size)
-    )
+    cache = PlainCache(_plain_candidates(policy, size)) if plain else _cache(policy, size)
     return gathered(entities, n, cache, bias, given)

@@ -22,10 +22,7 @@ from .texts import Text
 def layer(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
     "Make the first layer of a head."
     return nn.Sequential(
-        nn.Linear(inputs, outputs),
-        nn.GELU(),
-        nn.LayerNorm(outputs),
-        nn.Dropout(dropout),
+        nn.Linear(inputs, outputs), nn.GELU(), nn.LayerNorm(outputs), nn.Dropout(dropout)
     )
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #3224652f
@@ -39,9 +36,7 @@ def _places(spans: Sequence[Span], end: int, at: int, x: torch.Tensor) -> torch.
     return torch.tensor([s[end] - at for s in spans], dtype=torch.long, device=x.device)
 
 
-def ends_of(
-    spans: Sequence[Span], at: int, x: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def ends_of(spans: Sequence[Span], at: int, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "Return the indices of the first and last words of spans, counted from `at`."
     return _places(spans, 0, at, x), _places(spans, 1, at, x)
 
@@ -57,9 +52,7 @@ def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
     )
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #cd9c4463
-def _spans(
-    first: np.ndarray | torch.Tensor, last: np.ndarray | torch.Tensor
-) -> list[Span]:
+def _spans(first: np.ndarray | torch.Tensor, last: np.ndarray | torch.Tensor) -> list[Span]:
     "Make spans of first and last words."
     return list(map(Span, first.tolist(), last.tolist()))
 
@@ -89,20 +82,13 @@ class Band(nn.Module):
         "Score spans by first word and by width less one; invalid spans get a very low score."
         return self(x).masked_fill(~self.inside(t, at, len(x)).to(x.device), -1e4)
 
-    def found(
-        self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0
-    ) -> list[Span]:
+    def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0) -> list[Span]:
         "Find mentions among the words from `at` on, given by their vectors: spans with a score above the threshold."
         places = (_finite(self.band(x, t, at), t) > threshold).nonzero().tolist()
         return [Span(at + start, at + start + width) for start, width in places]
 
     def loss(
-        self,
-        x: torch.Tensor,
-        t: Text,
-        gold: Collection[Span],
-        extra: int,
-        least: float = -1.5,
+        self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int, least: float = -1.5
     ) -> tuple[torch.Tensor, list[Span]]:
         """Compute the loss over gold mentions and all other spans; also return at most `extra` other spans with scores
         above `least`, best first."""
@@ -130,23 +116,17 @@ def band_product(first: torch.Tensor, last: torch.Tensor, widest: int) -> torch.
     blocks = n // _ROWS + 1
     firsts = F.pad(first, (0, 0, 0, blocks * _ROWS - n)).view(blocks, _ROWS, -1)
     # block, hidden, across
-    lasts = F.pad(last, (0, 0, 0, blocks * _ROWS + widest - 1 - n)).unfold(
-        0, across, _ROWS
-    )
+    lasts = F.pad(last, (0, 0, 0, blocks * _ROWS + widest - 1 - n)).unfold(0, across, _ROWS)
     products = torch.bmm(firsts, lasts)
     # in rows that are one longer, each begins one place later: the band is upright
-    skewed = F.pad(products.view(blocks, -1), (0, _ROWS)).view(
-        blocks * _ROWS, across + 1
-    )
+    skewed = F.pad(products.view(blocks, -1), (0, _ROWS)).view(blocks * _ROWS, across + 1)
     return skewed[:n, :widest]
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #ab07215f
 class Banded(Band):
     "A finder with a bilinear score for each span of up to `widest` words."
 
-    def __init__(
-        self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = 0.3
-    ):
+    def __init__(self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = 0.3):
         super().__init__()
         self.widest = widest
         self.starts = layer(inputs, hidden, dropout)
@@ -159,27 +139,17 @@ class Banded(Band):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         "Score spans by first word and by width less one; scores beyond the last word are meaningless."
         starts, ends = self.starts(x), self.ends(x)
-        fitting = band_product(starts, self.fit(ends), self.widest) / math.sqrt(
-            starts.shape[1]
-        )
-        alone = F.pad(self.end(ends)[:, 0], (0, self.widest)).unfold(0, self.widest, 1)[
-            : len(x)
-        ]
+        fitting = band_product(starts, self.fit(ends), self.widest) / math.sqrt(starts.shape[1])
+        alone = F.pad(self.end(ends)[:, 0], (0, self.widest)).unfold(0, self.widest, 1)[: len(x)]
         return fitting + self.start(starts) + alone + self.width.weight[:, 0]
 
-    def scores(
-        self, x: torch.Tensor, spans: Sequence[Span], at: int = 0
-    ) -> torch.Tensor:
+    def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Score given spans; wider ones than `widest` count as having that width."
         first, last = ends_of(spans, at, x)
         starts, ends = self.starts(x), self.ends(x)
-        fitting = (starts[first] * self.fit(ends)[last]).sum(1) / math.sqrt(
-            starts.shape[1]
-        )
+        fitting = (starts[first] * self.fit(ends)[last]).sum(1) / math.sqrt(starts.shape[1])
         width = self.width((last - first).clamp(max=self.widest - 1))
-        return (
-            fitting + (self.start(starts)[first] + self.end(ends)[last] + width)[:, 0]
-        )
+        return fitting + (self.start(starts)[first] + self.end(ends)[last] + width)[:, 0]
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #4840277c
 # pairs of a start and an end per block: a book without sentence ends has millions
@@ -199,11 +169,7 @@ class StartEnd(nn.Module):
     "A finder that scores each first word, and each possible last word for it."
 
     def __init__(
-        self,
-        inputs: int,
-        hidden: int = 256,
-        dropout: float = 0.3,
-        released: bool = False,
+        self, inputs: int, hidden: int = 256, dropout: float = 0.3, released: bool = False
     ):
         super().__init__()
         self.released = released
@@ -227,26 +193,18 @@ class StartEnd(nn.Module):
         since = np.arange(len(first)) - np.repeat(many.cumsum() - many, many)
         return torch.tensor(first), torch.tensor(first + since)
 
-    def fit(
-        self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor
-    ) -> torch.Tensor:
+    def fit(self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
         "Score pairs of a first and a last word."
         starts, ends = self.starts(x), self.ends(x)
         blocks = zip(first.split(AT_A_TIME), last.split(AT_A_TIME))
-        return torch.cat(
-            [self.whole(torch.cat([starts[a], ends[b]], 1))[:, 0] for a, b in blocks]
-        )
+        return torch.cat([self.whole(torch.cat([starts[a], ends[b]], 1))[:, 0] for a, b in blocks])
 
-    def scores(
-        self, x: torch.Tensor, spans: Sequence[Span], at: int = 0
-    ) -> torch.Tensor:
+    def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Score given spans: the minimum of the scores of start and of start with end."
         first, last = ends_of(spans, at, x)
         return torch.minimum(self.begins(x)[first, 0], self.fit(x, first, last))
 
-    def found(
-        self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0
-    ) -> list[Span]:
+    def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0) -> list[Span]:
         "Find mentions among the words from `at` on: starts above the threshold with ends above it."
         begins = _finite(self.begins(x)[:, 0], t)
         starts = (begins > threshold).nonzero()[:, 0].cpu().numpy()
@@ -255,12 +213,7 @@ class StartEnd(nn.Module):
         return _spans(at + first[good], at + last[good])
 
     def loss(
-        self,
-        x: torch.Tensor,
-        t: Text,
-        gold: Collection[Span],
-        extra: int,
-        least: float = -1.5,
+        self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int, least: float = -1.5
     ) -> tuple[torch.Tensor, list[Span]]:
         """Compute the loss over starts, and over the ends of gold starts; also return at most `extra` wrong spans with
         scores above `least`, best first."""
@@ -270,20 +223,15 @@ class StartEnd(nn.Module):
         first, last = self.pairs(starts, self.reach(t, 0, len(x)))
         spans = _spans(first, last)
         fit = self.fit(x, first, last)
-        are = torch.tensor(
-            [s in gold for s in spans], dtype=torch.bool, device=x.device
-        )
+        are = torch.tensor([s in gold for s in spans], dtype=torch.bool, device=x.device)
         wrong = _misses(begins, right) + _misses(fit, are.float())
         others = [
-            spans[k]
-            for k in _best_indices(fit.detach().masked_fill(are, -1e4), extra, least)
+            spans[k] for k in _best_indices(fit.detach().masked_fill(are, -1e4), extra, least)
         ]
         return wrong / max(1, len(gold)), others
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #fe6d19b7
-def _words_in(
-    first: torch.Tensor, last: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _words_in(first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "List the words of all spans, one span after the other; before that, the span of each word."
     many = last - first + 1
     of = torch.repeat_interleave(torch.arange(len(many), device=first.device), many)
@@ -302,17 +250,13 @@ class SpanVectors(nn.Module):
         self.attention = nn.Linear(inputs, 1)
         self.width = nn.Embedding(widest, self.of_width)
 
-    def forward(
-        self, x: torch.Tensor, spans: Sequence[Span], at: int = 0
-    ) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Compute the vectors of spans; wider ones than `widest` count as having that width."
         first, last = ends_of(spans, at, x)
         width = self.width((last - first).clamp(max=self.widest - 1))
         return torch.cat([x[first], x[last], self.weighted(x, first, last), width], 1)
 
-    def weighted(
-        self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor
-    ) -> torch.Tensor:
+    def weighted(self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
         "Sum the words of each span, weighted by a softmax of their attention."
         of, words = _words_in(first, last)
         attention = self.attention(x)[words, 0]
@@ -369,26 +313,18 @@ class Enumerated(Band):
         self.spans = SpanVectors(inputs, widest)
         self.net = head(self.spans.size, ffn, 1, dropout)
 
-    def scores(
-        self, x: torch.Tensor, spans: Sequence[Span], at: int = 0
-    ) -> torch.Tensor:
+    def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         "Score given spans."
         return self.net(self.spans(x, spans, at))[:, 0]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         "Score spans by first word and by width less one; scores beyond the last word are meaningless."
         inputs, weight = x.shape[1], self.net[0].weight
-        first, last, inner, width = weight.split(
-            [inputs] * 3 + [self.spans.of_width], 1
-        )
+        first, last, inner, width = weight.split([inputs] * 3 + [self.spans.of_width], 1)
         summed = (
-            self._weighted(x, x @ inner.T)
-            + self._windows(x @ last.T)
-            + (x @ first.T)[:, :, None]
+            self._weighted(x, x @ inner.T) + self._windows(x @ last.T) + (x @ first.T)[:, :, None]
         )
-        summed = (
-            summed + (self.spans.width.weight @ width.T).T + self.net[0].bias[:, None]
-        )
+        summed = summed + (self.spans.width.weight @ width.T).T + self.net[0].bias[:, None]
         return self.net[1:](summed.transpose(1, 2))[:, :, 0]
 
     def _windows(self, v: torch.Tensor) -> torch.Tensor:
@@ -413,9 +349,7 @@ class Enumerated(Band):
             selected += best_uncrossed(spans, score[mine], int(self.share * words))
         return selected
 
-    def found(
-        self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0
-    ) -> list[Span]:
+    def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.0) -> list[Span]:
         "Find mentions among the words from `at` on: candidates with a score above the threshold."
         spans = self.candidates(x, t, at)
         return _above(spans, self.scores(x, spans, at), threshold)

@@ -20,13 +20,7 @@ from .texts import Cut, Text, around, segments, word_pieces
 from .words import AT_ONCE, Words, words_of
 from .mentions import ends_of, head
 from .recipes import CorefModel
-from refnb.models.coreference.resolvers import (
-    Lesson,
-    Resolver,
-    Wrong,
-    new_finder,
-    new_resolver,
-)
+from .resolvers import Lesson, Resolver, Wrong, new_finder, new_resolver
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #df2fb19f
 MOST = 100  # candidates of a pass
@@ -70,9 +64,7 @@ def tail_of(pieces: Sequence[Sequence[int]], tokenizer: Any) -> Tail:
 # %% ../../../nbs/models/coreference/10_readers.ipynb #b5d422cf
 def _with_tail(cut: Cut, tail: Tail) -> Cut:
     "Put the pieces of candidates after each segment."
-    return cut._replace(
-        segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments]
-    )
+    return cut._replace(segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments])
 
 
 def passages(t: Text, tail: Tail, tokenizer: Any, length: int, context: int) -> Cut:
@@ -114,9 +106,7 @@ def _of_tail(hidden: torch.Tensor, end: int, tail: Tail) -> torch.Tensor:
 def _check_names(t: Text):
     "Refuse a text without names."
     if not any(t.names):
-        raise DataError(
-            "has no names to link to", f"document {t.key!r}", "give it a list of names"
-        )
+        raise DataError("has no names to link to", f"document {t.key!r}", "give it a list of names")
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #31de4852
 def _with_names(t: Text) -> list[int]:
@@ -144,9 +134,7 @@ class Reader(nn.Module):
     def _divided(self, order: list[int], t: Text) -> list[list[int]]:
         "Divide candidates into lists that are read at once, by the pieces of their names."
         pieces = word_pieces(t.names, self.words.tokenizer)
-        lists = candidate_lists(
-            [1 + len(pieces[k]) for k in order], self.m.segment // 2
-        )
+        lists = candidate_lists([1 + len(pieces[k]) for k in order], self.m.segment // 2)
         return [order[some[0] : some[-1] + 1] for some in lists]
 
     def read(self, t: Text) -> Iterator[Passage]:
@@ -166,9 +154,7 @@ class Reader(nn.Module):
             for i in range(0, len(cut.segments), AT_ONCE):
                 yield from self._passages(t, cut, i, tail, who)
 
-    def _passages(
-        self, t: Text, cut: Cut, i: int, tail: Tail, who: list[int]
-    ) -> Iterator[Passage]:
+    def _passages(self, t: Text, cut: Cut, i: int, tail: Tail, who: list[int]) -> Iterator[Passage]:
         "Read some neighbouring segments at once."
         words, some = self.words, cut.segments[i : i + AT_ONCE]
         for s, hidden in zip(some, words._hidden(some)):
@@ -191,21 +177,14 @@ class Reader(nn.Module):
         "Compute the losses of mentions and of links; there are no others."
         read = list(self.read(lesson.text))
         x, entity = torch.cat([p.words for p in read]), lesson.entity
-        missed, others = self.finder.loss(
-            x, lesson.text, entity.keys(), int(extra * len(entity))
-        )
+        missed, others = self.finder.loss(x, lesson.text, entity.keys(), int(extra * len(entity)))
         losses = [self._links(p, within(p, [*entity, *others]), entity) for p in read]
         none = x.new_zeros(())
         return Wrong(
-            missed,
-            torch.cat(losses).mean() if any(map(len, losses)) else none,
-            none,
-            none,
+            missed, torch.cat(losses).mean() if any(map(len, losses)) else none, none, none
         )
 
-    def _links(
-        self, p: Passage, spans: Sequence[Span], entity: dict[Span, int]
-    ) -> torch.Tensor:
+    def _links(self, p: Passage, spans: Sequence[Span], entity: dict[Span, int]) -> torch.Tensor:
         "Compute the loss of each link in a passage; a mention without a candidate belongs to none."
         place = {k: i for i, k in enumerate(p.who, 1)}
         right = torch.tensor(
@@ -253,10 +232,6 @@ def within(p: Passage, spans: Iterable[Span]) -> list[Span]:
     return sorted(s for s in spans if p.at <= s.start and s.end < p.at + len(p.words))
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #1b7d18ae
-def new_net(
-    m: CorefModel, dropout: float = 0.3, seed: int = 0, offline: bool = True
-) -> Any:
+def new_net(m: CorefModel, dropout: float = 0.3, seed: int = 0, offline: bool = True) -> Any:
     "Load a system's encoder and add untrained heads: those of a reader of names, or of a resolver."
-    return new_resolver(
-        m, dropout, seed, offline, Reader if m.antecedents == "names" else Resolver
-    )
+    return new_resolver(m, dropout, seed, offline, Reader if m.antecedents == "names" else Resolver)

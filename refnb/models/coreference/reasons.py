@@ -70,8 +70,7 @@ def _own_score(v: Vectors, i: int, j: int, expert: int) -> float:
 def _of_tables(tables: Tables, p: Pairs) -> dict[str, float]:
     "Return the number that each table has for a pair."
     return {
-        t.name: float(tables.number[at[0, 0]])
-        for t, at in zip(tables.tables, tables.places(p))
+        t.name: float(tables.number[at[0, 0]]) for t, at in zip(tables.tables, tables.places(p))
     }
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #7c2314c3
@@ -100,17 +99,13 @@ def _check_link(net: Resolver, later: Span, earlier: Span):
         )
     if not earlier < later:
         raise CallError(
-            f"{list(earlier)} is not before {list(later)}",
-            do="name the later mention first",
+            f"{list(earlier)} is not before {list(later)}", do="name the later mention first"
         )
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #26340b41
 @torch.no_grad()
 def reasons(
-    net: Resolver,
-    d: Document,
-    later: Span | tuple[int, int],
-    earlier: Span | tuple[int, int],
+    net: Resolver, d: Document, later: Span | tuple[int, int], earlier: Span | tuple[int, int]
 ) -> Reasons:
     "Decompose the score of a link of two mentions of a document; the net need not find this link."
     a, b = Span(*later), Span(*earlier)
@@ -120,9 +115,7 @@ def reasons(
     i, j = spans.index(a), spans.index(b)
     p = pairs(Mentions(t, spans), [i], [j])
     parts = _parts(net, net.scorer.vectors(r), i, j, p)
-    return Reasons(
-        _phrase(d, a), _phrase(d, b), CATEGORIES[int(p.category[0, 0])], parts
-    )
+    return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[int(p.category[0, 0])], parts)
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #f325d891
 def _with_neighbours(first: int, last: int, width: int, words: int) -> range:
@@ -148,11 +141,7 @@ def without_each(
     mask = net.words.tokenizer.mask_token or net.words.tokenizer.unk_token
     near = _near(d, [later, earlier], width)
     rows = [
-        (
-            d.tokens[i],
-            i,
-            whole - reasons(net, _masked(d, i, mask), later, earlier).score,
-        )
+        (d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score)
         for i in near
     ]
     table = pd.DataFrame(rows, columns=["word", "token", "falls by"])

@@ -17,12 +17,7 @@ from ...core.settings import packaged
 from ...core.files import read_bytes
 from ...core.runs import OtherVersion
 from ..registry import changed_record, differing, entries_of, record_of
-from refnb.models.pairs.encoders import (
-    PairModel,
-    _pair_models,
-    _too_small,
-    the_pair_model,
-)
+from ..pairs.encoders import PairModel, _pair_models, _too_small, the_pair_model
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #384018ef
 def encoder_of(name: str, length: int) -> PairModel:
@@ -108,9 +103,7 @@ class CorefModel(Record):
     released: bool = False
     given: Literal["", "gold"] = ""  # gold: link the task's gold mentions
     # candidates of a mention; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
-    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = (
-        "auto"
-    )
+    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto"
     # local: number of last mentions, besides earlier ones that share a word
     reach: int = 400
     recent: int = 25  # lru and dual: number of last used entities
@@ -171,9 +164,7 @@ def _not_positive(x: Record, fields: Sequence[str]) -> str:
 def _uneven_batch(batch: int, together: int) -> str:
     'Describe a batch that cannot be divided into texts read as one; return "" if it can.'
     if batch % together:
-        return (
-            f"field together: {batch} texts at a step cannot be read {together} as one"
-        )
+        return f"field together: {batch} texts at a step cannot be read {together} as one"
     return ""
 
 
@@ -270,19 +261,14 @@ def _model_otherwise(m: CorefModel, usual: CorefModel) -> dict[str, Any]:
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b5b9dff3
 def coref_systems() -> dict[str, TrainedCoref]:
     "Read all coreference systems with an entry, by name."
-    return {
-        name: record_of(e, TrainedCoref)
-        for name, e in entries_of("coreference").items()
-    }
+    return {name: record_of(e, TrainedCoref) for name, e in entries_of("coreference").items()}
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #929bd424
 def the_coref(name: str, **changed: Any) -> TrainedCoref:
     """Find a coreference system by name, with some settings of its recipe or its model changed, such as lr=1e-4 or
     widest=20."""
     if name not in (known := coref_systems()):
-        raise CallError(
-            f"{name!r} is not a coreference system", do=nearest(name, known)
-        )
+        raise CallError(f"{name!r} is not a coreference system", do=nearest(name, known))
     return changed_coref(known[name], changed)
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #10011c49
@@ -365,9 +351,7 @@ def coref_seal(folder: str | Path) -> CorefSeal:
     try:
         return _read_seal(path)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        raise FormatError(
-            str(e), str(path), "it is damaged; train the system again"
-        ) from None
+        raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #de792e7d
 def _start_of(seal: CorefSeal, usual: TrainedCoref) -> str:

@@ -16,23 +16,10 @@ from torch import nn
 from torch.nn import functional as F
 from ...core.types import CallError, DataError, FormatError, Span
 from ...core.documents import Document, tidy
-from refnb.models.coreference.texts import (
-    Cut,
-    Segment,
-    Text,
-    joined,
-    joined_cuts,
-    text_of,
-)
+from .texts import Cut, Segment, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions
-from refnb.models.coreference.mentions import (
-    Banded,
-    Enumerated,
-    SpanVectors,
-    StartEnd,
-    layer,
-)
+from .mentions import Banded, Enumerated, SpanVectors, StartEnd, layer
 from refnb.models.coreference.memory import (
     Best,
     Known,
@@ -71,9 +58,7 @@ class Lesson(NamedTuple):
     told: dict[Span, tuple[int, int]]
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #7be44195
-def _label(
-    d: Document, field: str, cluster: int, mention: int, known: Sequence[str]
-) -> int:
+def _label(d: Document, field: str, cluster: int, mention: int, known: Sequence[str]) -> int:
     "Return the index of a mention's label; -1 if unknown."
     label = d.labels[field][cluster][mention] if field in d.labels else ""
     return known.index(label) if label in known else -1
@@ -130,10 +115,7 @@ def together(lessons: Sequence[Lesson]) -> Lesson:
             told[_moved(s, at)] = labels
         at, begun = at + len(x.text), begun + max(x.entity.values()) + 1
     return Lesson(
-        joined([x.text for x in lessons]),
-        joined_cuts([x.cut for x in lessons]),
-        entity,
-        told,
+        joined([x.text for x in lessons]), joined_cuts([x.cut for x in lessons]), entity, told
     )
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #40f8d0cd
@@ -151,14 +133,10 @@ def _unsure(logits: torch.Tensor, right: Sequence[int]) -> torch.Tensor:
     at = [i for i, k in enumerate(right) if k >= 0]
     if not at:
         return logits.new_zeros(())
-    return F.cross_entropy(
-        logits[at], torch.tensor([right[i] for i in at], device=logits.device)
-    )
+    return F.cross_entropy(logits[at], torch.tensor([right[i] for i in at], device=logits.device))
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #55aac919
-def _link_loss(
-    scores: torch.Tensor, may: np.ndarray, right: np.ndarray
-) -> torch.Tensor:
+def _link_loss(scores: torch.Tensor, may: np.ndarray, right: np.ndarray) -> torch.Tensor:
     """Compute the loss of links: the probability of right antecedents among the possible ones, or of none.
     The last column of `scores` is for no antecedent."""
     right = np.concatenate([right, ~right.any(1, keepdims=True)], 1)
@@ -214,11 +192,7 @@ def _by_experts(m: CorefModel, width: int, dropout: float) -> _Linker:
     return of_spans, Experts(wide, m.size, m.experts, m.tables, m.speakers), wide
 
 
-_LINKERS = {
-    "c2f": _coarse_to_fine,
-    "maverick": _by_starts_and_ends,
-    "entities": _by_entities,
-}
+_LINKERS = {"c2f": _coarse_to_fine, "maverick": _by_starts_and_ends, "entities": _by_entities}
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #45f9d7dc
 def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, Any, int]:
@@ -278,26 +252,18 @@ class Resolver(nn.Module):
         # links decide which spans are mentions
         self.prunes = m.mentions == "enumerated" and m.antecedents == "c2f"
 
-    def vectors(
-        self, x: torch.Tensor, spans: Sequence[Span], at: int = 0
-    ) -> torch.Tensor:
+    def vectors(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
         """Compute mention vectors from the vectors of the words from `at` on; for c2f the last number is the mention
         score."""
         if self.m.antecedents == "c2f":
-            of_spans = (
-                self.finder.spans if self.m.mentions == "enumerated" else self.mention
-            )
-            return torch.cat(
-                [of_spans(x, spans, at), self.finder.scores(x, spans, at)[:, None]], 1
-            )
+            of_spans = self.finder.spans if self.m.mentions == "enumerated" else self.mention
+            return torch.cat([of_spans(x, spans, at), self.finder.scores(x, spans, at)[:, None]], 1)
         of_spans = span_vectors(x, spans, at)
         if self.m.antecedents == "maverick":
             return of_spans[:, : 2 * self.words.width]  # first and last word
         return self.mention(of_spans)
 
-    def wrong(
-        self, lesson: Lesson, extra: float = 0.4, memory: str = "unbounded"
-    ) -> Wrong:
+    def wrong(self, lesson: Lesson, extra: float = 0.4, memory: str = "unbounded") -> Wrong:
         "Compute the losses; links are trained on gold mentions and on the most similar other spans."
         t, entity = lesson.text, lesson.entity
         x = self.words(t, lesson.cut)
@@ -331,9 +297,7 @@ class Resolver(nn.Module):
         scores = self.scorer.scores(v, v, p)
         may = p.earlier & (scores.detach() > LEAST / 2).cpu().numpy()
         return _link_loss(
-            torch.cat([scores, r.new_zeros(len(r), 1)], 1),
-            may,
-            may & _same_entity(entity),
+            torch.cat([scores, r.new_zeros(len(r), 1)], 1), may, may & _same_entity(entity)
         )
 
     @torch.no_grad()
@@ -365,9 +329,7 @@ class Resolver(nn.Module):
         given_, more_ = _in_order(given or ()), _in_order(more)
         for x, at in self.read(t) if read is None else read:
             end = at + len(x)
-            here = (
-                self._looked_for(x, t, at) if given is None else given_.within(at, end)
-            )
+            here = self._looked_for(x, t, at) if given is None else given_.within(at, end)
             here = sorted({*here, *more_.within(at, end)})
             if here:
                 yield here, self.vectors(x, here, at)
@@ -380,10 +342,7 @@ class Resolver(nn.Module):
         for many in _groups(cut.segments, 32 if len(cut.segments) > 32 else 8):
             whole, first = self.words(t, cut, many), many[0].start
             for some in _groups(many, 8):
-                yield (
-                    whole[some[0].start - first : some[-1].stop - first],
-                    some[0].start,
-                )
+                yield (whole[some[0].start - first : some[-1].stop - first], some[0].start)
 
     def _looked_for(self, x: torch.Tensor, t: Text, at: int) -> list[Span]:
         "Find the spans to score links for: mentions, or all candidates if links decide."
@@ -492,11 +451,7 @@ class Resolver(nn.Module):
         return [out.get(k, []) for k in range(len(seeds))]
 
     def _found(
-        self,
-        t: Text,
-        given: Sequence[Span] | None,
-        known: dict[Span, int],
-        more: Sequence[Span],
+        self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
     ) -> _Found:
         "Find mentions, their entities, and which are persons."
         return self._way()(t, given, known, [*known, *more])
@@ -517,11 +472,7 @@ class Resolver(nn.Module):
         return few if mentions <= WHOLE else many
 
     def _from_bank(
-        self,
-        t: Text,
-        given: Sequence[Span] | None,
-        known: dict[Span, int],
-        more: Sequence[Span],
+        self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
     ) -> _Found:
         "Find mentions, their entities, and which are persons, from a bank."
         if (bank := self.bank(t, given, more)) is None:
@@ -530,9 +481,7 @@ class Resolver(nn.Module):
         bank.check(policy)
         given_ = _entities_of(known, bank.spans)
         about = self._about(policy, t, bank)
-        entity = clustered(
-            policy, bank.scores, about, self._sizes(), self.m.bias, given_
-        ).entity
+        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias, given_).entity
         return bank.spans, entity, bank.persons
 
     def _about(self, policy: str, t: Text, bank: Bank) -> Known:
@@ -542,12 +491,7 @@ class Resolver(nn.Module):
         return bank.known.in_windows(self._windows(t, bank.spans))
 
     def _sizes(self) -> Sizes:
-        return Sizes(
-            self.m.reach,
-            recent=self.m.recent,
-            frequent=self.m.frequent,
-            join=self.m.join,
-        )
+        return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join)
 
     def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
         "Number the window of each mention."
@@ -555,11 +499,7 @@ class Resolver(nn.Module):
         return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
 
     def _from_entities(
-        self,
-        t: Text,
-        given: Sequence[Span] | None,
-        known: dict[Span, int],
-        more: Sequence[Span],
+        self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
     ) -> _Found:
         "Find mentions, their entities, and which are persons, by comparing mentions with entities."
         if (bank := self.bank(t, given, more)) is None:
@@ -569,22 +509,14 @@ class Resolver(nn.Module):
         )
         return bank.spans, entity, bank.persons
 
-    def _gathered(
-        self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()
-    ) -> np.ndarray:
+    def _gathered(self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()) -> np.ndarray:
         "Number the entity of each mention by comparing mentions with entities."
         policy = self._policy(len(m), "unbounded", "dual")
         entities = ReadEntities(self.scorer, v, m, max(given, default=-1) + 1)
-        return clustered_by_entity(
-            policy, entities, len(m), self._sizes(), bias, given
-        ).entity
+        return clustered_by_entity(policy, entities, len(m), self._sizes(), bias, given).entity
 
     def _from_all(
-        self,
-        t: Text,
-        given: Sequence[Span] | None,
-        known: dict[Span, int],
-        more: Sequence[Span],
+        self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
     ) -> _Found:
         "Find mentions, their entities, and which are persons, from all pairs at once, as coarse-to-fine scores need."
         _check_all(self.m)
@@ -609,9 +541,7 @@ class _in_order:
         "Return the mentions that start at `at` or later, and end before `end`."
         return [
             s
-            for s in self.spans[
-                bisect_left(self.spans, (at,)) : bisect_left(self.spans, (end,))
-            ]
+            for s in self.spans[bisect_left(self.spans, (at,)) : bisect_left(self.spans, (end,))]
             if s.end < end
         ]
 
@@ -629,9 +559,7 @@ def new_resolver(
     form: Callable[..., Any] = Resolver,
 ) -> Any:
     "Load a system's encoder and add a form's untrained heads; if `offline`, nothing is downloaded."
-    words = words_of(
-        m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces
-    )
+    words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
     # as in the package: in bfloat16, scores near 0 may change sign
     words.single |= m.released
     with torch.random.fork_rng():
@@ -642,10 +570,7 @@ def new_resolver(
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #168383c5
 def predicted(
-    net: Any,
-    d: Document,
-    given: Sequence[Span] | None = None,
-    seeds: Sequence[Sequence[Span]] = (),
+    net: Any, d: Document, given: Sequence[Span] | None = None, seeds: Sequence[Sequence[Span]] = ()
 ) -> Document:
     "Return a document with the clusters that a net finds."
     net.eval()

@@ -12,27 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 import hashlib, platform, resource, sys, time
 import msgspec
-from refnb.core.types import (
-    Answer,
-    CallError,
-    DataError,
-    Question,
-    Record,
-    Span,
-    need,
-    safe_path,
-)
+from ...core.types import Answer, CallError, DataError, Question, Record, Span, need, safe_path
 from ...core.documents import Document, read_text
 from ...core.settings import Settings, load_settings
 from ...core.runs import ClusterAnswer, Run, documents_id
 from ...metrics.antecedents import linked
 from ...benchmarks.tasks import Task
-from refnb.benchmarks.kitmus.links import (
-    subtask_documents,
-    texts_id,
-    texts_of,
-    write_link_summary,
-)
+from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, write_link_summary
 from refnb.models.systems import (
     CHOICE,
     CLUSTERS,
@@ -43,19 +29,9 @@ from refnb.models.systems import (
     System,
     variant_name,
 )
-from refnb.models.registry import (
-    Entry,
-    changed_record,
-    find_system,
-    record_of,
-    refuse_asking,
-)
+from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
 from ..running import write_run_summary
-from refnb.models.pairs.encoders import (
-    _newest_first,
-    check_pair_model,
-    pair_model_is_here,
-)
+from ..pairs.encoders import _newest_first, check_pair_model, pair_model_is_here
 from .choices import choices
 from refnb.models.coreference.recipes import (
     CLUSTERING,
@@ -103,9 +79,7 @@ def _cpu_lines() -> list[str]:
 def processor() -> str:
     "Return the name of this machine's processor."
     lines = _cpu_lines()
-    named = next(
-        (x.partition(":")[2].strip() for x in lines if x.startswith("model name")), ""
-    )
+    named = next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
     return named or platform.processor() or platform.machine()
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #0fb0cd1d
@@ -129,11 +103,7 @@ def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
 # %% ../../../nbs/models/coreference/13_systems.ipynb #7c5d126c
 def _cost_of(spent: Spent) -> dict[str, float | str]:
     "Describe the resources used, and the processor."
-    return {
-        "cpu_seconds": spent.cpu_seconds,
-        "peak_mb": spent.peak_mb,
-        "processor": processor(),
-    }
+    return {"cpu_seconds": spent.cpu_seconds, "peak_mb": spent.peak_mb, "processor": processor()}
 
 
 def _training_texts(task: Task) -> str:
@@ -161,9 +131,7 @@ def _gold_mentions(gold: Mapping[str, Document], d: Document) -> Sequence[Span]:
     "Return the gold mentions of a document."
     if d.doc_key not in gold:
         raise DataError(
-            "its gold mentions are not here",
-            f"document {d.doc_key!r}",
-            "omit --gold-mentions",
+            "its gold mentions are not here", f"document {d.doc_key!r}", "omit --gold-mentions"
         )
     return gold[d.doc_key].mentions
 
@@ -181,16 +149,12 @@ def _refuse_other(wanted: dict, learnt: dict, where: str) -> None:
 
 def _weights_id(seals: Sequence[CorefSeal]) -> str:
     "Return the id of the weights of trainings, or a hash of several."
-    return (
-        seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
-    )
+    return seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
 
 
 def _identity_in_kitmus(settings: dict[str, Any], weights: str) -> Identity:
     "Return the identity of answers to KITMUS, which depend on the texts of its release."
-    return Identity(
-        settings, data={"weights": weights, "questions": texts_id()}, alone=True
-    )
+    return Identity(settings, data={"weights": weights, "questions": texts_id()}, alone=True)
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #b887d73e
 class CorefSystem(BaseSystem):
@@ -200,14 +164,8 @@ class CorefSystem(BaseSystem):
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry; settings that can change a cluster change the system's name."
-        self.base, self.usual, self.settings = (
-            entry.name,
-            record_of(entry, TrainedCoref),
-            s,
-        )
-        now = {
-            k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")
-        }
+        self.base, self.usual, self.settings = (entry.name, record_of(entry, TrainedCoref), s)
+        now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
         self.model = changed_record(self.usual.model, now, "a coreference system")
         self.trained = self._trained({k: v for k, v in changed.items() if k not in now})
         self.asked = self._asked(now)
@@ -262,11 +220,7 @@ class CorefSystem(BaseSystem):
     def _read_otherwise(self) -> dict[str, Any]:
         "Return the reading settings that differ from those of training."
         usual = self._read_usually()
-        return {
-            k: v
-            for k, v in self.asked.items()
-            if v != getattr(usual, k) and k not in UNHASHED
-        }
+        return {k: v for k, v in self.asked.items() if v != getattr(usual, k) and k not in UNHASHED}
 
     def _read_usually(self) -> CorefModel:
         "Return the model with the reading settings of its training."
@@ -314,9 +268,7 @@ class CorefSystem(BaseSystem):
     def _is_mine(self, folder: Path) -> bool:
         "Tell whether a training used these settings."
         try:
-            return (
-                trained_otherwise(self._of_training(folder), self.usual) == self.other
-            )
+            return trained_otherwise(self._of_training(folder), self.usual) == self.other
         except DataError:
             return False
 
@@ -324,7 +276,9 @@ class CorefSystem(BaseSystem):
         if why := super().lacks(task):
             return why
         if task.benchmark == "altentities":
-            return "resolves mentions in a text; it cannot choose between two options by an expression"
+            return (
+                "resolves mentions in a text; it cannot choose between two options by an expression"
+            )
         if why := self._lacks_training(task):
             return why
         return _encoder_fault(self.model, task.settings.offline)
@@ -384,8 +338,7 @@ class CorefSystem(BaseSystem):
 
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         return Plan(
-            len(items),
-            tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0,
+            len(items), tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0
         )
 
     def net(self, folder: Path | None = None) -> Any:
@@ -419,9 +372,7 @@ class CorefSystem(BaseSystem):
             self.summary = _spent(since)
 
     def _answers(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        for folder, group in _by_folder(
-            _folders(task, items, self._its_folder(task)), items
-        ):
+        for folder, group in _by_folder(_folders(task, items, self._its_folder(task)), items):
             yield from self._answer(self.net(folder), task, group)
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
@@ -431,9 +382,7 @@ class CorefSystem(BaseSystem):
             return _chosen(net, items)
         return self._clusters(net, task, items)
 
-    def _clusters(
-        self, net: Any, task: Task, items: Sequence[Document]
-    ) -> Iterator[Said]:
+    def _clusters(self, net: Any, task: Task, items: Sequence[Document]) -> Iterator[Said]:
         from refnb.models.coreference.resolvers import predicted
 
         gold = task.annotated if self.model.given else {}
@@ -506,11 +455,7 @@ def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path | None
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1daa845c
 def _is_kitmus(task: Task) -> bool:
     "Tell whether a task is one of KITMUS."
-    return (
-        task.known
-        and task.benchmark == "kitmus"
-        and not task.name.startswith("sample/")
-    )
+    return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #20f4ecb8
 def _chosen(net: Any, items: Sequence[Question]) -> Iterator[Answer]:
@@ -567,9 +512,7 @@ def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> S
     return CorefSystem(entry, changed, s)
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #4c030ee0
-def _find_trained(
-    system: str, s: Settings | None, changed: Mapping[str, Any]
-) -> CorefSystem:
+def _find_trained(system: str, s: Settings | None, changed: Mapping[str, Any]) -> CorefSystem:
     "Find a trained coreference system by its name."
     x: Any = find_system(system, s, **changed)
     if not isinstance(x, CorefSystem):

@@ -18,14 +18,7 @@ from ...core.types import DataError, Span
 from ...core.documents import Clusters, Document
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #b2347da8
-SHAPES = (
-    "small",
-    "capital",
-    "capital, first of a sentence",
-    "capitals",
-    "number",
-    "sign",
-)
+SHAPES = ("small", "capital", "capital, first of a sentence", "capitals", "number", "sign")
 
 
 def _capitalized(word: str, first: bool) -> int:
@@ -58,9 +51,7 @@ def _quotations(words: Sequence[str]) -> np.ndarray:
     out, number, inside, since = np.zeros(len(words), int), 0, False, 0
     for i, word in enumerate(words):
         opens = word in _OPEN or (word == '"' and not inside)
-        closes = inside and (
-            word in _CLOSE or (word == '"' and not opens) or i - since > _LONGEST
-        )
+        closes = inside and (word in _CLOSE or (word == '"' and not opens) or i - since > _LONGEST)
         if opens:
             number, inside, since = number + 1, True, i
         if inside:
@@ -103,9 +94,7 @@ class Text:
         return len(self.words)
 
     def __repr__(self) -> str:
-        return (
-            f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
-        )
+        return f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
 
     @cached_property
     def low(self) -> list[str]:
@@ -123,9 +112,7 @@ class Text:
 def text_of(d: Document) -> Text:
     "Read a document and its names, ignoring its clusters."
     if not d.size:
-        raise DataError(
-            "has no text", f"document {d.doc_key!r}", "coreference systems read words"
-        )
+        raise DataError("has no text", f"document {d.doc_key!r}", "coreference systems read words")
     return Text(d.doc_key, d.sentences, d.names, d.speakers)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #904e6778
@@ -175,9 +162,9 @@ MOST = 12  # maximum pieces per word
 def _tokenized(kinds: Sequence[str], tokenizer: Any) -> list[list[int]]:
     "Tokenize different words, each as if inside a text."
     lead = _lead(tokenizer)
-    return tokenizer(
-        [lead + w for w in kinds], add_special_tokens=False, verbose=False
-    )["input_ids"]
+    return tokenizer([lead + w for w in kinds], add_special_tokens=False, verbose=False)[
+        "input_ids"
+    ]
 
 
 def _trimmed(tokenized: Sequence[list[int]], tokenizer: Any) -> list[list[int]]:
@@ -264,9 +251,7 @@ def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> in
     return _end_of_sentence(start, stop, sentences)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #f267a335
-def _with_context(
-    start: int, stop: int, total: np.ndarray, context: int
-) -> tuple[int, int]:
+def _with_context(start: int, stop: int, total: np.ndarray, context: int) -> tuple[int, int]:
     "Return the first word read, and the end of the words read, with some pieces of context on both sides."
     first = int(total.searchsorted(total[start] - context))
     return first, _last_within(total, stop, context, stop)
@@ -295,20 +280,14 @@ def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> C
         first, end = _with_context(start, stop, total, context)
         out.append(
             Segment(
-                [*before, *chain.from_iterable(ids[first:end]), *after],
-                first,
-                end,
-                start,
-                stop,
+                [*before, *chain.from_iterable(ids[first:end]), *after], first, end, start, stop
             )
         )
         start = stop
     return Cut(out, counts, len(before))
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #1393b089
-def _proper_names(
-    tokens: Sequence[str], spans: Iterable[Span], kinds: Iterable[str]
-) -> list[str]:
+def _proper_names(tokens: Sequence[str], spans: Iterable[Span], kinds: Iterable[str]) -> list[str]:
     "List the proper names among a person's mentions, the most frequent first."
     proper: Counter[str] = Counter()
     for s, kind in zip(spans, kinds):
@@ -318,10 +297,7 @@ def _proper_names(
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #9652bb55
 def _free_name(
-    tokens: Sequence[str],
-    spans: Sequence[Span],
-    kinds: Sequence[str],
-    taken: Collection[str],
+    tokens: Sequence[str], spans: Sequence[Span], kinds: Sequence[str], taken: Collection[str]
 ) -> str:
     "Return the most frequent name of a person that nobody else has, or an empty string."
     for name in _proper_names(tokens, spans, kinds):
@@ -334,9 +310,7 @@ def _check_types(d: Document):
     "Refuse a document without types and kinds of mentions."
     if not {"type", "kind"} <= d.labels.keys():
         raise DataError(
-            "has no types and kinds of mentions",
-            f"document {d.doc_key!r}",
-            "use LitBank",
+            "has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank"
         )
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #144e546d

@@ -77,9 +77,7 @@ class Layers:
 
         def put(layer, args, kwargs):
             return (
-                ((given, *args[1:]), kwargs)
-                if args
-                else (args, kwargs | {"hidden_states": given})
+                ((given, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": given})
             )
 
         hook = self.all[k].register_forward_pre_hook(put, with_kwargs=True)
@@ -111,9 +109,7 @@ def _pieces_of(s: Segment, cut: Cut, device: Any) -> tuple[int, torch.Tensor]:
 def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     "Average the pieces of each word of a segment, without its context."
     skipped, counts = _pieces_of(s, cut, hidden.device)
-    of = torch.repeat_interleave(
-        torch.arange(len(counts), device=hidden.device), counts
-    )
+    of = torch.repeat_interleave(torch.arange(len(counts), device=hidden.device), counts)
     sums = hidden.new_zeros(len(counts), hidden.shape[-1]).index_add(
         0, of, hidden[skipped : skipped + len(of)]
     )
@@ -138,17 +134,13 @@ def _single(x: Any) -> Any:
 class _InSingle(TorchFunctionMode):
     "Attention in single precision, inside a pass in half precision."
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not F.scaled_dot_product_attention:
             return func(*args, **(kwargs or {}))
         named = kwargs or {}
         query = args[0] if args else named["query"]
         with torch.autocast("cpu", enabled=False):
-            out = func(
-                *map(_single, args), **{name: _single(x) for name, x in named.items()}
-            )
+            out = func(*map(_single, args), **{name: _single(x) for name, x in named.items()})
         return out.to(query.dtype)
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #f7f05656
@@ -156,8 +148,7 @@ def _check_frozen(frozen: int, layers: int) -> None:
     "Refuse to freeze all layers of an encoder."
     if frozen >= layers:
         raise DataError(
-            f"{frozen} of {layers} layers cannot be frozen",
-            do="leave at least one to train",
+            f"{frozen} of {layers} layers cannot be frozen", do="leave at least one to train"
         )
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #105f4ba1
@@ -189,9 +180,7 @@ class Words(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
         self.of_pieces = _ends_of_words if pieces == "ends" else _words_of
-        self.width = (
-            2 if pieces == "ends" else 1
-        ) * model.config.hidden_size + 2 * self.extra
+        self.width = (2 if pieces == "ends" else 1) * model.config.hidden_size + 2 * self.extra
         self.single = str(model.device) == "cpu" and not _has_bfloat16()
         # cache frozen layers also without gradients, as segments recur
         self.learning = False
@@ -230,25 +219,17 @@ class Words(nn.Module):
         "Compute the encoder's last layer."
         inputs = self._inputs(some)
         attention = (
-            _InSingle()
-            if self.training and self.encoder.device.type == "cpu"
-            else nullcontext()
+            _InSingle() if self.training and self.encoder.device.type == "cpu" else nullcontext()
         )
         with (
-            torch.autocast(
-                self.encoder.device.type, torch.bfloat16, enabled=not self.single
-            ),
+            torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=not self.single),
             attention,
         ):
             if not (self.layers and (self.training or self.learning)):
                 return self.encoder(**inputs).last_hidden_state.float()
-            return self.layers.above(
-                self.frozen, self._lower(some, inputs), **inputs
-            ).float()
+            return self.layers.above(self.frozen, self._lower(some, inputs), **inputs).float()
 
-    def _lower(
-        self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]
-    ) -> torch.Tensor:
+    def _lower(self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         "Return the input of the first trained layer, cached for each segment."
         keys = [tuple(s.ids) for s in some]
         if self.layers and not self.remembered.keys() >= {*keys}:
@@ -278,14 +259,10 @@ class Words(nn.Module):
         quoted = torch.tensor(t.quotation[start:stop] > 0, device=x.device).long()
         return torch.cat([x, self.shape(shape), self.quote(quoted)], -1)
 
-    def forward(
-        self, t: Text, cut: Cut, some: Sequence[Segment] | None = None
-    ) -> torch.Tensor:
+    def forward(self, t: Text, cut: Cut, some: Sequence[Segment] | None = None) -> torch.Tensor:
         "Compute the vectors of the words of neighbouring segments; of all words by default."
         some = cut.segments if some is None else some
-        return self.dropout(
-            self.marked(self._read(cut, some), t, some[0].start, some[-1].stop)
-        )
+        return self.dropout(self.marked(self._read(cut, some), t, some[0].start, some[-1].stop))
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #1a2a3f07
 def words_of(

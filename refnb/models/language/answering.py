@@ -244,9 +244,7 @@ def _as_vote(a: Answer, options: int) -> Answer:
 def _read_said(t: Sent, m: LanguageModel, r: Reply) -> Answer:
     "Read the text of a reply in its form."
     text = spoken(t.ask, r.text)
-    return read(t.question, t.form, text, r.finish, m.reading, m.drop).changed(
-        raw=r.text
-    )
+    return read(t.question, t.form, text, r.finish, m.reading, m.drop).changed(raw=r.text)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #10fdbf64
 def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
@@ -260,9 +258,7 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
     if t.of > 1 and a.chosen:
         a = _as_vote(a, len(t.perm))
     thought = r.reasoning or split_reasoning(r.text).reasoning
-    return turned_back(
-        a.changed(usage=usage(m, r), sample=t.sample, reasoning=thought), t.perm
-    )
+    return turned_back(a.changed(usage=usage(m, r), sample=t.sample, reasoning=thought), t.perm)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #cc44c8ab
 _EXACTLY = {"outside": "names no option exactly", "unparsable": "has no answer line"}
@@ -271,9 +267,7 @@ _EXACTLY = {"outside": "names no option exactly", "unparsable": "has no answer l
 def _read_again(a: Answer, q: Question, settings: Mapping[str, Any]) -> str:
     "Read a reply once more, to learn why it holds no answer."
     shown, _ = in_order(q, settings.get("order", "given"))
-    return (
-        reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
-    )
+    return reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
 
 
 def _why(a: Answer, q: Question | None, settings: Mapping[str, Any]) -> str:
@@ -287,16 +281,12 @@ def _why(a: Answer, q: Question | None, settings: Mapping[str, Any]) -> str:
 
 # %% ../../../nbs/models/language/10_answering.ipynb #92abcc47
 def unread(
-    answers: Iterable[Answer],
-    asked: Mapping[str, Question],
-    settings: Mapping[str, Any],
+    answers: Iterable[Answer], asked: Mapping[str, Question], settings: Mapping[str, Any]
 ) -> dict[str, int]:
     """Count the reasons why replies of a language model's run were not read, most frequent first. `asked` are the
     available questions by id; `settings` are the run's."""
     return dict(
-        Counter(
-            _why(a, asked.get(a.id), settings) for a in answers if a.reason
-        ).most_common()
+        Counter(_why(a, asked.get(a.id), settings) for a in answers if a.reason).most_common()
     )
 
 # %% ../../../nbs/models/language/10_answering.ipynb #b081dfda
@@ -332,16 +322,10 @@ def _hashed_settings(m: LanguageModel) -> dict[str, Any]:
     return settings
 
 
-def run_settings(
-    m: LanguageModel, form: str, order: str, samples: int = 1
-) -> dict[str, Any]:
+def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> dict[str, Any]:
     "List a model's settings that can change an answer, with form, order of options and number of samples."
     settings = _hashed_settings(m)
-    return (
-        settings
-        | {"form": form, "order": order}
-        | ({"samples": samples} if samples > 1 else {})
-    )
+    return settings | {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
 
 # %% ../../../nbs/models/language/10_answering.ipynb #357384cd
 def local_answers(
@@ -362,9 +346,7 @@ def local_answers(
 
     def requests() -> Iterator[Sent]:
         for i in shared_order(questions):
-            yield from sent_all(
-                m, questions[i], form, order, system, samples, had, examples
-            )
+            yield from sent_all(m, questions[i], form, order, system, samples, had, examples)
 
     todo = requests()
     while tasks := list(islice(todo, local.batch)):

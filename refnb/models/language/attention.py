@@ -37,9 +37,7 @@ def _attend(
     keys, values = (x.reshape(batch * groups, seen, size) for x in (key, value))
     asked = (query * scaling).reshape(batch * groups, heads // groups * n, size)
     # one product each: a batched one would copy the cache's spare room
-    w = torch.stack([q @ k.T for q, k in zip(asked, keys, strict=True)]).view(
-        batch, heads, n, seen
-    )
+    w = torch.stack([q @ k.T for q, k in zip(asked, keys, strict=True)]).view(batch, heads, n, seen)
     if softcap is not None:
         w = torch.tanh(w / softcap) * softcap
     if attention_mask is not None:
@@ -52,9 +50,7 @@ def _attend(
     out = torch.stack(
         [
             x @ v
-            for x, v in zip(
-                w.view(batch * groups, heads // groups * n, seen), values, strict=True
-            )
+            for x, v in zip(w.view(batch * groups, heads // groups * n, seen), values, strict=True)
         ]
     )
     return out.view(batch, heads, n, size).transpose(1, 2).contiguous(), None
@@ -95,17 +91,7 @@ def _mask_for(
 # %% ../../../nbs/models/language/07_attention.ipynb #daf78be1
 # model types that `_attend` fits
 PLAIN = frozenset(
-    {
-        "llama",
-        "mistral",
-        "qwen2",
-        "qwen3",
-        "phi3",
-        "smollm3",
-        "olmo2",
-        "gemma2",
-        "gemma3_text",
-    }
+    {"llama", "mistral", "qwen2", "qwen3", "phi3", "smollm3", "olmo2", "gemma2", "gemma3_text"}
 )
 
 
@@ -135,10 +121,7 @@ _HALF, _SMALL = 1024, 10_000_000
 # %% ../../../nbs/models/language/07_attention.ipynb #ee65aed4
 def ways_to_read(model: Any) -> list[Reads]:
     "List the ways in which a model of transformers can read on a CPU."
-    return [
-        _OURS if few_passes(model) else _THEIRS,
-        *(_FUSED if model._supports_sdpa else []),
-    ]
+    return [_OURS if few_passes(model) else _THEIRS, *(_FUSED if model._supports_sdpa else [])]
 
 # %% ../../../nbs/models/language/07_attention.ipynb #62d40f6e
 def read_as(model: Any, way: Reads):
@@ -259,9 +242,7 @@ def _ordered():
         def __init__(self, plain):
             super().__init__()
             self.shape = plain.weight.shape
-            self.weights = torch.ops.mkldnn._reorder_linear_weight(
-                plain.weight.detach()
-            )
+            self.weights = torch.ops.mkldnn._reorder_linear_weight(plain.weight.detach())
             self.bias, self.rows = plain.bias, 0
 
         def forward(self, x):
@@ -269,11 +250,7 @@ def _ordered():
             if not self.rows or x.shape[-2] <= self.rows:
                 return _product(x, self.weights, self.bias)
             return torch.cat(
-                [
-                    _product(part, self.weights, self.bias)
-                    for part in x.split(self.rows, -2)
-                ],
-                -2,
+                [_product(part, self.weights, self.bias) for part in x.split(self.rows, -2)], -2
             )
 
         def written(self, on):
@@ -288,9 +265,7 @@ def _linear_layers(model: Any, but: Any = None) -> dict[str, Any]:
     import torch
 
     return {
-        name: x
-        for name, x in model.named_modules()
-        if type(x) is torch.nn.Linear and x is not but
+        name: x for name, x in model.named_modules() if type(x) is torch.nn.Linear and x is not but
     }
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a510
@@ -307,11 +282,7 @@ def order_weights(model: Any) -> int:
     import torch
 
     plain = _linear_layers(model, model.get_output_embeddings())
-    if (
-        model.config.model_type not in PLAIN
-        or model.dtype != torch.bfloat16
-        or not plain
-    ):
+    if model.config.model_type not in PLAIN or model.dtype != torch.bfloat16 or not plain:
         return 0
     with torch.inference_mode():
         if not _can_reorder(next(iter(plain.values()))):
@@ -388,15 +359,11 @@ def _eight_bits():
 
         def direct(self, x):
             rows = x.flatten(0, -2).contiguous()
-            return torch._weight_int8pack_mm(rows, self.whole, self.scales).view(
-                *x.shape[:-1], -1
-            )
+            return torch._weight_int8pack_mm(rows, self.whole, self.scales).view(*x.shape[:-1], -1)
 
         def copied(self, x):
             return (
-                self.copy(x)
-                if self.copy
-                else torch.nn.functional.linear(x, self.whole.bfloat16())
+                self.copy(x) if self.copy else torch.nn.functional.linear(x, self.whole.bfloat16())
             )
 
         def written(self, on):
@@ -472,10 +439,7 @@ def _roomy():
 
         def _grow(self, like, kept, end):
             width = end + max(256, end // 4)
-            stores = [
-                like.new_empty((*like.shape[:-2], width, like.shape[-1]))
-                for _ in range(2)
-            ]
+            stores = [like.new_empty((*like.shape[:-2], width, like.shape[-1])) for _ in range(2)]
             for store, old in zip(stores, (self.keys, self.values), strict=True):
                 if kept:
                     store[..., :kept, :] = old
@@ -535,10 +499,7 @@ def what_is_seen(branches: Sequence[Branch], trunk: int):
     sizes = torch.tensor([len(b.tokens) for b in branches])
     row = torch.repeat_interleave(torch.arange(len(branches)), sizes)
     owner = torch.tensor(list(chain.from_iterable(map(attrgetter("owners"), branches))))
-    begins = (
-        torch.arange(trunk)[None, :]
-        < torch.tensor([b.keep for b in branches])[row][:, None]
-    )
+    begins = torch.arange(trunk)[None, :] < torch.tensor([b.keep for b in branches])[row][:, None]
     own = (row[:, None] == row[None, :]) & (
         (owner[None, :] == 0) | (owner[:, None] == owner[None, :])
     )
@@ -610,12 +571,8 @@ def _side_by_side():
 
         def update(self, key_states, value_states, layer_idx, *args, **kwargs):
             "Add each token's keys and values to its row; return a list of each."
-            own = zip(
-                self.rows, key_states.split(1, 2), value_states.split(1, 2), strict=True
-            )
-            return tuple(
-                zip(*(row.update(k, v, layer_idx) for row, k, v in own), strict=True)
-            )
+            own = zip(self.rows, key_states.split(1, 2), value_states.split(1, 2), strict=True)
+            return tuple(zip(*(row.update(k, v, layer_idx) for row, k, v in own), strict=True))
 
     return SideBySide
 
@@ -624,14 +581,11 @@ def _each_row(attend: Any):
     "Extend one row's attention to several rows."
     import torch
 
-    def attention(
-        module, query, key, value, attention_mask, sliding_window=None, **more
-    ):
+    def attention(module, query, key, value, attention_mask, sliding_window=None, **more):
         near = slice(-sliding_window if sliding_window else None, None)
         rows = zip(query.split(1, 2), key, value, strict=True)
         out = [
-            attend(module, q, k[..., near, :], v[..., near, :], None, **more)[0]
-            for q, k, v in rows
+            attend(module, q, k[..., near, :], v[..., near, :], None, **more)[0] for q, k, v in rows
         ]
         return torch.cat(out, 1), None
 
@@ -652,13 +606,9 @@ def _attend_last(
     import torch
 
     if softcap is not None:
-        return _attend(
-            module, query, key, value, attention_mask, scaling, softcap=softcap
-        )
+        return _attend(module, query, key, value, attention_mask, scaling, softcap=softcap)
     fused = torch.nn.functional.scaled_dot_product_attention
-    return fused(query, key, value, scale=scaling, enable_gqa=True).transpose(
-        1, 2
-    ), None
+    return fused(query, key, value, scale=scaling, enable_gqa=True).transpose(1, 2), None
 
 # %% ../../../nbs/models/language/07_attention.ipynb #1011ab71
 def writes_by_rows(model: Any) -> bool:

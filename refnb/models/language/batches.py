@@ -18,21 +18,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, FormatError, Record
 from ...core.files import disk_fault, read_bytes, write_atomic
-from refnb.models.language.language_models import (
-    Ask,
-    LanguageModel,
-    Patience,
-    Reply,
-    cost,
-)
+from .language_models import Ask, LanguageModel, Patience, Reply, cost
 from .replies import SETTLED, Bought, Replies
-from refnb.models.language.protocol import (
-    error_words,
-    json_object,
-    payload,
-    reply_of,
-    worst,
-)
+from .protocol import error_words, json_object, payload, reply_of, worst
 from refnb.models.language.servers import (
     Fault,
     Line,
@@ -95,10 +83,7 @@ def jobs(folder: str | Path) -> list[Job]:
 def _note(path: Path, job: Job, **changed: Any) -> Job:
     "Save the progress of a job before the next step."
     job = job.changed(**changed)
-    write_atomic(
-        path / "job.json",
-        msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n",
-    )
+    write_atomic(path / "job.json", msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n")
     return job
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1d100d1f
@@ -247,11 +232,7 @@ def _upload(path: Path) -> dict:
     "Return the form that uploads a batch's requests."
     return {
         "files": {
-            "file": (
-                "input.jsonl",
-                (path / "input.jsonl").read_bytes(),
-                "application/jsonl",
-            )
+            "file": ("input.jsonl", (path / "input.jsonl").read_bytes(), "application/jsonl")
         },
         "body": {"purpose": "batch"},
     }
@@ -316,17 +297,11 @@ class _Post(NamedTuple):
         raise _no_reply(data, path, self.m)
 
     async def asked(
-        self,
-        method: str,
-        path: str,
-        what: Callable[[], dict] = dict,
-        headers: dict | None = None,
+        self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict | None = None
     ) -> dict:
         "Call and decode the JSON reply."
         try:
-            reply = msgspec.json.decode(
-                await self.call(method, path, what, headers), type=dict
-            )
+            reply = msgspec.json.decode(await self.call(method, path, what, headers), type=dict)
         except msgspec.MsgspecError as e:
             raise DataError(
                 f"the server's reply about {path} is broken ({e})",
@@ -351,9 +326,7 @@ class _Post(NamedTuple):
         sure = job.state == "written"
         if sure:
             multipart = {"Content-Type": "multipart/form-data"}
-            file = (
-                await self.asked("post", "/files", partial(_upload, path), multipart)
-            )["id"]
+            file = (await self.asked("post", "/files", partial(_upload, path), multipart))["id"]
             job = _note(path, job, state="sending", file=file, since=self.clock())
         made = await self.create(job, sure)
         if isinstance(made, Fault):
@@ -362,19 +335,13 @@ class _Post(NamedTuple):
                 _note(path, job, state="written")
             raise _not_created(made, self.m)
         return _note(
-            path,
-            job,
-            state="sent",
-            batch=made["id"],
-            status=str(made.get("status") or ""),
+            path, job, state="sent", batch=made["id"], status=str(made.get("status") or "")
         )
 
     def settling(self, job: Job, first: bool) -> float:
         "Return the seconds to wait until the server surely lists a batch that it may have created."
         settle = self.patience.settle
-        return max(
-            0.0, min(settle, job.since + settle - self.clock()) if first else settle
-        )
+        return max(0.0, min(settle, job.since + settle - self.clock()) if first else settle)
 
     async def create(self, job: Job, sure: bool) -> dict | Fault:
         "Create a batch; if it may exist already, look for it first."
@@ -461,16 +428,12 @@ def submit_batch(
     _check_price(m, budget)
 
     async def work():
-        async with _post(
-            Path(folder), m, patience, transport, sleep, clock, rng
-        ) as post:
+        async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
             _pack(asks, m, store, Path(folder), budget, most)
             sent = []
             for job in jobs(folder):
                 new = job.state in ("written", "sending")
-                sent.append(
-                    await post.send(Path(folder) / job.name, job) if new else job
-                )
+                sent.append(await post.send(Path(folder) / job.name, job) if new else job)
             return sent
 
     return finished(work)
@@ -491,13 +454,9 @@ def poll_batch(
     `transport` carries requests, None: the network; `rng` draws pauses."""
 
     async def work():
-        async with _post(
-            Path(folder), m, patience, transport, sleep, time.time, rng
-        ) as post:
+        async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
             return [
-                await _polled(post, Path(folder) / j.name, j)
-                if j.state == "sent"
-                else j
+                await _polled(post, Path(folder) / j.name, j) if j.state == "sent" else j
                 for j in jobs(folder)
             ]
 
@@ -578,9 +537,7 @@ def _replies_to(key: str, bought: Iterable[Bought]) -> list[Reply]:
 class _Reading:
     "Reads a batch's replies into the store."
 
-    def __init__(
-        self, path: Path, m: LanguageModel, store: Replies, hide: Callable[[str], str]
-    ):
+    def __init__(self, path: Path, m: LanguageModel, store: Replies, hide: Callable[[str], str]):
         self.path, self.m, self.store, self.hide = path, m, store, hide
         self.count: Counter[str] = Counter()
         self.rows: list[Bought] = []
@@ -651,9 +608,7 @@ def reconcile(
     `transport` carries requests, None: the network; `rng` draws pauses."""
 
     async def work():
-        async with _post(
-            Path(folder), m, patience, transport, sleep, time.time, rng
-        ) as post:
+        async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
             results = [
                 await _brought(post, Path(folder) / j.name, j, store)
                 for j in jobs(folder)
@@ -693,9 +648,7 @@ async def _download(post: _Post, path: Path, job: Job):
         if id and not (path / name).exists():
             write_atomic(
                 path / name,
-                await post.call(
-                    "get", f"/files/{id}/content", most=_most_bytes(post, job)
-                ),
+                await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)),
             )
 
 # %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
@@ -728,7 +681,5 @@ def _together(results: list[Reconciled], m: LanguageModel) -> Reconciled:
         counts[field] = sum(map(attrgetter(field), results))
     usd = sum(r.usd or 0.0 for r in results) if m.price else None
     return Reconciled(
-        **counts,
-        usd=usd,
-        trouble=tuple(chain.from_iterable(map(attrgetter("trouble"), results))),
+        **counts, usd=usd, trouble=tuple(chain.from_iterable(map(attrgetter("trouble"), results)))
     )

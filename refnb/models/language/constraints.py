@@ -26,8 +26,7 @@ def words_of(tokenizer: Any):
         return from_tokenizer(tokenizer, slices=[_TEXT])
     except ValueError as e:
         raise CallError(
-            f"a reply cannot be constrained with this tokenizer: {e}",
-            do="say constraint: none",
+            f"a reply cannot be constrained with this tokenizer: {e}", do="say constraint: none"
         ) from None
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #a50ca8a3
@@ -37,9 +36,7 @@ _FREE = '%llguidance {"no_forcing": true}\n'  # any tokens that spell a text
 def _spaced(pattern: str) -> str:
     "Write a JSON schema whose texts may have single blanks between their parts."
     try:
-        return json.dumps(
-            json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}}
-        )
+        return json.dumps(json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}})
     except (ValueError, TypeError):
         raise DataError("the pattern cannot be kept: it is not a JSON schema") from None
 
@@ -66,9 +63,7 @@ class Bound:
     def _bits(self) -> np.ndarray:
         bits = np.frombuffer(self.matcher.compute_bitmask(), np.uint8)
         if self.matcher.is_error():
-            raise DataError(
-                f"the pattern cannot be kept: {_reason(self.matcher.get_error())}"
-            )
+            raise DataError(f"the pattern cannot be kept: {_reason(self.matcher.get_error())}")
         return bits
 
     def allowed(self) -> np.ndarray:
@@ -113,9 +108,7 @@ class EachItsOwn:
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #824cc1c9
 _FINES = np.where(
-    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"),
-    0,
-    -np.inf,
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0, -np.inf
 ).astype(np.float32)
 
 

@@ -109,9 +109,7 @@ def _check_lines(q: Question, names: list[str]):
     "Raise an error for a name that is not on one line."
     for i, name in enumerate(names):
         if len(name.splitlines()) != 1:
-            raise DataError(
-                f"{name!r} is not a name on one line", f"question {q.id!r}, option {i}"
-            )
+            raise DataError(f"{name!r} is not a name on one line", f"question {q.id!r}, option {i}")
 
 
 def _names(q: Question) -> list[str]:
@@ -125,9 +123,7 @@ def _names(q: Question) -> list[str]:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ec8867c7
 def prompt(q: Question, form: Form = "base") -> str:
     "Write the prompt for a question."
-    return Template(_template(form)).substitute(
-        text=marked(q), options="\n".join(_names(q))
-    )
+    return Template(_template(form)).substitute(text=marked(q), options="\n".join(_names(q)))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5ceb5a80
 MARKER = "The mention refers to: "  # precedes the name
@@ -156,8 +152,7 @@ def _option_name(q: Question, i: int) -> str:
     names = _names(q)
     if not 0 <= i < len(names):
         raise CallError(
-            f"there is no option {i}",
-            do=f"question {q.id!r} has {len(names)}, counted from 0",
+            f"there is no option {i}", do=f"question {q.id!r} has {len(names)}, counted from 0"
         )
     return names[i]
 
@@ -209,10 +204,7 @@ def _complete(q: Question, form: str) -> str:
     return _whole(f"(?:{_any_mention(q)})", explanation, f"(?:{names})")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cb8c9ee7
-_WRITERS: dict[str, Callable[[Question, str], str]] = {
-    "released": _released,
-    "complete": _complete,
-}
+_WRITERS: dict[str, Callable[[Question, str], str]] = {"released": _released, "complete": _complete}
 
 
 def grammar(
@@ -263,9 +255,7 @@ def _folded(s: str) -> str:
 _LEVELS: tuple[Callable[[str], str], ...] = (str.strip, _plain, _bare, _folded)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #f97fdfdc
-def _grouped(
-    options: dict[str, int], level: Callable[[str], str]
-) -> dict[str, tuple[int, ...]]:
+def _grouped(options: dict[str, int], level: Callable[[str], str]) -> dict[str, tuple[int, ...]]:
     "Group options by their names as a level normalizes them."
     found: dict[str, tuple[int, ...]] = {}
     for name, i in options.items():
@@ -401,10 +391,7 @@ def _answers(reply: str) -> tuple[list[str], list[str]]:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #80e32657
 def _named_by(names: Sequence[str], found: Iterable[str]) -> set[tuple[int, ...]]:
     "Return the sets of options that answers name."
-    return {
-        _named(names, answer) or _named(names, _LOOSE.split(answer)[-1])
-        for answer in found
-    }
+    return {_named(names, answer) or _named(names, _LOOSE.split(answer)[-1]) for answer in found}
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #69109233
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
@@ -429,22 +416,8 @@ _WILL_NOT = tuple(
     starmap(
         "i{} {}".format,
         product(
-            (
-                "'m unable to",
-                " am unable to",
-                " cannot",
-                " can't",
-                " won't",
-                " will not",
-            ),
-            (
-                "assist",
-                "help",
-                "comply",
-                "continue with this",
-                "answer this",
-                "provide",
-            ),
+            ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not"),
+            ("assist", "help", "comply", "continue with this", "answer this", "provide"),
         ),
     )
 )

@@ -69,9 +69,7 @@ def _base64_of(data: bytes) -> Iterator[str]:
 def _disguised(key: str) -> list[str]:
     "List disguises of a key: base64, hexadecimal, and reversed."
     data = key.encode()
-    return list(
-        dict.fromkeys([key[::-1], data.hex(), data.hex().upper(), *_base64_of(data)])
-    )
+    return list(dict.fromkeys([key[::-1], data.hex(), data.hex().upper(), *_base64_of(data)]))
 
 # %% ../../../nbs/models/language/04_keys.ipynb #ff3f2e8c
 def _shortest(n: int) -> int:
@@ -99,11 +97,7 @@ def _pieces(key: str, text: str) -> Iterator[tuple[int, int]]:
 def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, int]:
     "Extend a match of a gram to the longest piece of the key."
     left, right = 0, size
-    while (
-        at - left > 0
-        and found - left > 0
-        and key[at - left - 1] == text[found - left - 1]
-    ):
+    while at - left > 0 and found - left > 0 and key[at - left - 1] == text[found - left - 1]:
         left += 1
     while (
         at + right < len(key)
@@ -150,10 +144,7 @@ class Secret:
         "Fill the key into the headers that a dialect defines, by default Authorization."
         # a server without a key never gets another server's key
         key = self._value or "none"
-        return {
-            name: text.replace("{key}", key)
-            for name, text in (wanted or _BEARER).items()
-        }
+        return {name: text.replace("{key}", key) for name, text in (wanted or _BEARER).items()}
 
     def hidden(self, text: str) -> str:
         "Return the text without the key, in any encoding."
@@ -184,9 +175,7 @@ class Secret:
     def scrubbed(self, text: str) -> str:
         "Return an error's text without the key, even if a vendor quotes it half hidden."
         return re.sub(
-            r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}",
-            "[key]",
-            self.hidden(text),
+            r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}", "[key]", self.hidden(text)
         )
 
 # %% ../../../nbs/models/language/04_keys.ipynb #1267d6ee

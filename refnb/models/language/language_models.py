@@ -270,9 +270,7 @@ class LanguageModel(Record):
         if self.thinking is not None and not -1 <= self.thinking <= 1_000_000:
             return f"thinking: {self.thinking} is no number of tokens"
         return (
-            fault_of_device(self.device)
-            or _fault_of_key(self.key)
-            or fault_of_url(self.base_url)
+            fault_of_device(self.device) or _fault_of_key(self.key) or fault_of_url(self.base_url)
         )
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #96dd8569
@@ -339,9 +337,7 @@ def _check_fields(m: LanguageModel, d: Dialect):
 def _check_effort(m: LanguageModel, d: Dialect):
     "Raise an error for an effort that the dialect does not know."
     if m.effort and d.efforts and m.effort not in d.efforts:
-        _refuse(
-            m, f"takes no effort {m.effort!r}", f"say one of {', '.join(d.efforts)}"
-        )
+        _refuse(m, f"takes no effort {m.effort!r}", f"say one of {', '.join(d.efforts)}")
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #b43a4cfd
 def _check_abilities(m: LanguageModel, d: Dialect):
@@ -357,9 +353,7 @@ def check_taken(m: LanguageModel):
     if m.provider == "local":
         return
     if m.device:
-        raise CallError(
-            "its server computes elsewhere", m.model, "leave the device out"
-        )
+        raise CallError("its server computes elsewhere", m.model, "leave the device out")
     d = the_dialect(m.dialect)
     _check_fields(m, d)
     _check_effort(m, d)
@@ -372,11 +366,7 @@ def omit_line(name: str) -> str:
         return f"leave it out: -p decoding.{name}=null"
     if name == "max_tokens":
         return "set another limit: -p decoding.max_tokens=N"
-    usual = {
-        "thinking": "thinking=null",
-        "constraint": "constraint=none",
-        "way": "way=reply",
-    }
+    usual = {"thinking": "thinking=null", "constraint": "constraint=none", "way": "way=reply"}
     return f"leave it out: -p {usual.get(name, f'{name}=')}"
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #01041369
@@ -463,9 +453,7 @@ def model_of(entry: Entry) -> LanguageModel:
         fields["provider"] = usual["provider"]
     if isinstance(fields.get("decoding"), dict) and _dialect_decoding(usual):
         fields["decoding"] = usual["decoding"] | fields["decoding"]
-    return record_of(
-        entry._replace(data=fields), LanguageModel, title=entry.name, **usual
-    )
+    return record_of(entry._replace(data=fields), LanguageModel, title=entry.name, **usual)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #3941bf2f
 def language_models(s: Settings | None = None) -> dict[str, LanguageModel]:
@@ -612,9 +600,7 @@ def _cost_in(p: Price, r: Reply) -> float:
 def _cost_out(p: Price, r: Reply) -> float:
     "Compute the cost of a reply's output tokens, in millionths of a USD."
     reasoning = p.output if p.reasoning is None else p.reasoning
-    return (
-        r.tokens_out - r.tokens_reasoning
-    ) * p.output + r.tokens_reasoning * reasoning
+    return (r.tokens_out - r.tokens_reasoning) * p.output + r.tokens_reasoning * reasoning
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
 def _millionths(p: Price, r: Reply) -> float:
@@ -656,11 +642,7 @@ class Forecast(Record):
 # %% ../../../nbs/models/language/01_language_models.ipynb #687ec3fa
 def _reasons(m: LanguageModel) -> bool:
     "Tell whether a model reasons before answering, as far as its settings say."
-    return (
-        m.effort != "none"
-        and m.thinking != 0
-        and (m.reasons or bool(m.effort or m.thinking))
-    )
+    return m.effort != "none" and m.thinking != 0 and (m.reasons or bool(m.effort or m.thinking))
 
 
 def _likely_tokens(ask: Ask) -> int:

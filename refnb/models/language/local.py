@@ -141,9 +141,7 @@ def check_place(w: Weights):
     "Raise an error if weights are neither in a folder nor in a package, and no hub repository has such a name."
     if not (w.pieces or Path(w.place).is_dir() or is_repository(w.place)):
         raise DataError(
-            "is neither a folder nor the name of a hub repository",
-            w.place,
-            "check the path",
+            "is neither a folder nor the name of a hub repository", w.place, "check the path"
         )
 
 # %% ../../../nbs/models/language/09_local.ipynb #a8d3a301
@@ -172,9 +170,7 @@ def _check_complete(files: Iterable[Path], folder: Path):
     "Raise an error for a file of weights that is missing."
     for f in files:
         if not f.is_file():
-            raise DataError(
-                f"has no {f.name}", str(folder), "check that the weights are complete"
-            )
+            raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
 
 
 def weights_id(w: Weights) -> str:
@@ -269,9 +265,7 @@ def device_for(torch: Any, wanted: str = "") -> str:
         if _has_device(torch, device):
             return device
     raise DataError(
-        f"this machine has no {wanted}, as torch sees it",
-        "--device",
-        "leave it out, or say cpu",
+        f"this machine has no {wanted}, as torch sees it", "--device", "leave it out, or say cpu"
     )
 
 
@@ -422,8 +416,7 @@ def _check_eight_bits(local: Local):
     kind = local.model.config.model_type
     if kind not in PLAIN:
         raise CallError(
-            f"{local.m.title} ({kind}) has no weights of eight bits here",
-            do="say dtype=bfloat16",
+            f"{local.m.title} ({kind}) has no weights of eight bits here", do="say dtype=bfloat16"
         )
     if not has_eight_bits():
         warnings.warn(
@@ -528,10 +521,7 @@ def _chat_text(local: Local, ask: Ask) -> str:
     "Write a request's messages through the model's chat template."
     _check_chat(local)
     return local.tokenizer.apply_chat_template(
-        ask.messages,
-        add_generation_prompt=True,
-        tokenize=False,
-        **_effort(local, ask.effort),
+        ask.messages, add_generation_prompt=True, tokenize=False, **_effort(local, ask.effort)
     )
 
 # %% ../../../nbs/models/language/09_local.ipynb #f992befe
@@ -553,8 +543,7 @@ def _effort(local: Local, effort: str) -> dict[str, Any]:
     taken = _effort_words(local.tokenizer.chat_template, effort)
     if not taken:
         raise CallError(
-            f"{local.m.title}: its chat template takes no effort",
-            do="leave it out: -p effort=",
+            f"{local.m.title}: its chat template takes no effort", do="leave it out: -p effort="
         )
     return taken
 
@@ -611,9 +600,7 @@ def _read_on(local: Local, ids: Sequence[int], cache: Any):
     with torch.inference_mode():
         for a in range(0, len(ids), step or 1):
             part = torch.tensor([ids[a : a + step]], device=local.model.device)
-            out = local.model(
-                part, past_key_values=cache, use_cache=True, logits_to_keep=1
-            )
+            out = local.model(part, past_key_values=cache, use_cache=True, logits_to_keep=1)
     return out and out.logits[0, -1].float()
 
 # %% ../../../nbs/models/language/09_local.ipynb #9661151c
@@ -727,9 +714,7 @@ def _before_options(pack: Sequence[Branch]) -> list[int]:
 def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
     "Score the options of branches in one pass, then crop the cache."
     torch = need("torch", "models")
-    scores = read_branches(
-        local.model, local.cache, len(local.ids), pack, _before_options(pack)
-    )
+    scores = read_branches(local.model, local.cache, len(local.ids), pack, _before_options(pack))
     _drop(local, pack, sum(map(len, map(attrgetter("tokens"), pack))))
     options = chain.from_iterable(map(attrgetter("options"), pack))
     tokens = torch.tensor(list(chain.from_iterable(options)), device=scores.device)
@@ -753,10 +738,7 @@ def _scored_alone(local: Local, job: _Job) -> Reply:
     start = time.monotonic()
     scores = tuple(_alone(local, job.ids, o) for o in job.options)
     return Reply(
-        model=local.m.model,
-        tokens_in=len(job.ids),
-        scores=scores,
-        seconds=time.monotonic() - start,
+        model=local.m.model, tokens_in=len(job.ids), scores=scores, seconds=time.monotonic() - start
     )
 
 # %% ../../../nbs/models/language/09_local.ipynb #63c1905c
@@ -770,10 +752,7 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
             logits_to_keep=len(row) + 1,
         )
     logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
-    local.read, local.computed = (
-        local.read + len(ids),
-        local.computed + len(ids) + len(row),
-    )
+    local.read, local.computed = (local.read + len(ids), local.computed + len(ids) + len(row))
     return float(logp[range(len(row)), row].mean())
 
 # %% ../../../nbs/models/language/09_local.ipynb #a1586a08
@@ -792,9 +771,7 @@ class _Row:
 # %% ../../../nbs/models/language/09_local.ipynb #63c46027
 def _step(local: Local, rows: Sequence[_Row], tokens: Any):
     "Append a token to each of some rows; return the scores of the next one."
-    scores = write_rows(
-        local.model, [r.kept for r in rows], tokens, [r.place for r in rows]
-    )
+    scores = write_rows(local.model, [r.kept for r in rows], tokens, [r.place for r in rows])
     for r in rows:
         r.place += 1
     return scores
@@ -804,13 +781,9 @@ def _generator(local: Local, rows: Sequence[_Row]):
     "Make the function that transformers calls to write: one token per unfinished row, until all have ended."
     torch = need("torch", "models")
 
-    def write(
-        model, input_ids, logits_processor, stopping_criteria, generation_config, **_
-    ):
+    def write(model, input_ids, logits_processor, stopping_criteria, generation_config, **_):
         ended = torch.zeros(len(rows), dtype=torch.bool, device=input_ids.device)
-        scores = _step(
-            local, rows, torch.tensor([r.last for r in rows], device=input_ids.device)
-        )
+        scores = _step(local, rows, torch.tensor([r.last for r in rows], device=input_ids.device))
         while True:
             judged = logits_processor(input_ids, scores.clone())
             token = (
@@ -846,18 +819,13 @@ def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
 def _written_alone(local: Local, job: _Job) -> Reply:
     "Write a reply with a model whose cache cannot be cropped."
     start = time.monotonic()
-    local.read, local.computed = (
-        local.read + len(job.ids),
-        local.computed + len(job.ids),
-    )
+    local.read, local.computed = (local.read + len(job.ids), local.computed + len(job.ids))
     with need("torch", "models").inference_mode():
         out = _generate(local, [job])
     return _as_replies(local, [job], out, time.monotonic() - start)[0]
 
 # %% ../../../nbs/models/language/09_local.ipynb #164ccd43
-def _padded(
-    rows: Sequence[list[int]], pad: int
-) -> tuple[list[list[int]], list[list[int]]]:
+def _padded(rows: Sequence[list[int]], pad: int) -> tuple[list[list[int]], list[list[int]]]:
     "Fill up rows of tokens on the left to one length; return them, and ones where their own tokens are."
     width, padded, own = max(map(len, rows)), [], []
     for row in rows:
@@ -901,11 +869,7 @@ def _as_reply(local: Local, job: _Job, tokens: list[int], seconds: float) -> Rep
     ends = _ends(local)
     written = _up_to_end(tokens, ends)
     local.computed += len(written)
-    ended = (
-        len(written) < job.ask.decoding.max_tokens
-        or bool(written)
-        and written[-1] in ends
-    )
+    ended = len(written) < job.ask.decoding.max_tokens or bool(written) and written[-1] in ends
     return Reply(
         local.tokenizer.decode(written, skip_special_tokens=True),
         "stop" if ended else "length",
@@ -952,11 +916,7 @@ def shared_order(questions: Sequence[Question]) -> list[int]:
         first.setdefault(q.doc_key, i)
     return sorted(
         range(len(questions)),
-        key=lambda i: (
-            first[questions[i].doc_key],
-            -(questions[i].chars or (0, 0))[0],
-            i,
-        ),
+        key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i),
     )
 
 # %% ../../../nbs/models/language/09_local.ipynb #fab2cc0e
@@ -1021,10 +981,7 @@ def replies_to(
 ) -> list[Reply]:
     """Reply to requests with the same decoding, in their order; impossible requests get failed replies.
     `leads` are the given beginnings of replies for scoring options; `share` reuses the cache of earlier prompts."""
-    jobs = [
-        _job(local, a, lead)
-        for a, lead in zip(asks, leads or [""] * len(asks), strict=True)
-    ]
+    jobs = [_job(local, a, lead) for a, lead in zip(asks, leads or [""] * len(asks), strict=True)]
     done: list[Reply] = []
     for group in _groups(local, [j for j in jobs if isinstance(j, _Job)]):
         done += _fitting(local, group, share)
@@ -1059,12 +1016,8 @@ def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
         return False
     common = _common(group[0].ids, job.ids)
     if job.ask.way == "reply":
-        return writes_by_rows(local.model) and (
-            common > _SHORT or job.size < 2 * _SHORT
-        )
-    return local.room > 0 and max(group[0].size, job.size) - common <= max(
-        _SHORT, local.room // 8
-    )
+        return writes_by_rows(local.model) and (common > _SHORT or job.size < 2 * _SHORT)
+    return local.room > 0 and max(group[0].size, job.size) - common <= max(_SHORT, local.room // 8)
 
 # %% ../../../nbs/models/language/09_local.ipynb #60335fb9
 def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:

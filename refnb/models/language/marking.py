@@ -20,13 +20,7 @@ from ...core.runs import ClusterAnswer
 from ...metrics.windows import window_starts
 from ..reasoning import split_reasoning
 from ..systems import Failure
-from refnb.models.language.language_models import (
-    Ask,
-    LanguageModel,
-    Reply,
-    ask_key,
-    ask_of,
-)
+from .language_models import Ask, LanguageModel, Reply, ask_key, ask_of
 from .prompts import Form, text_of, the_form
 
 # %% ../../../nbs/models/language/13_marking.ipynb #309c09a2
@@ -62,9 +56,7 @@ def form_of_documents(
     form: str = "",  # overrides the usual form
 ) -> str:  # name of the form
     "Choose the prompt form for documents."
-    name = form or (
-        "clusters/characters" if benchmark == "bookcoref" else "clusters/entities"
-    )
+    name = form or ("clusters/characters" if benchmark == "bookcoref" else "clusters/entities")
     if the_form(name).reads != "marks":
         raise CallError(
             f"form {name} is for questions, not for documents",
@@ -76,9 +68,7 @@ def form_of_documents(
 def marking_model(m: LanguageModel, form: str) -> LanguageModel:
     "Return the model with a token limit that suffices for a marked copy of a passage."
     room = max(m.decoding.max_tokens, 4 * the_form(form).words)
-    return m.changed(
-        way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room)
-    )
+    return m.changed(way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room))
 
 # %% ../../../nbs/models/language/13_marking.ipynb #0997988c
 def _prompt_for(d: Document, p: Passage, form: str) -> str:
@@ -140,10 +130,7 @@ def read_marks(reply: str) -> tuple[str, list[Mark]]:
     def place(i: int) -> int:
         return i - gone[bisect_left(begins, i)]
 
-    marks = [
-        Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#"))
-        for a, m in pairs
-    ]
+    marks = [Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
     return "".join(pieces) + reply[end:], marks
 
 # %% ../../../nbs/models/language/13_marking.ipynb #a23cdcb8
@@ -245,9 +232,7 @@ def _shifted(span: Span, n: int) -> Span:
 def _in_document(p: Passage, reply: Reply) -> Placed:
     "Align the marks of a reply, in tokens of the document."
     seen = place_marks(p.tokens, _copy_in(reply, len(p.tokens)))
-    return seen._replace(
-        spans=[(_shifted(span, p.start), label) for span, label in seen.spans]
-    )
+    return seen._replace(spans=[(_shifted(span, p.start), label) for span, label in seen.spans])
 
 # %% ../../../nbs/models/language/13_marking.ipynb #70e1f3cf
 def _named_clusters(found: dict) -> dict[tuple, str]:
@@ -278,10 +263,7 @@ def clusters_of(
     named = _named_clusters(found)
     clusters = tuple(sorted(named))
     return ClusterAnswer(
-        d.doc_key,
-        clusters,
-        tuple(named[c] for c in clusters) if known else (),
-        tuple(unread),
+        d.doc_key, clusters, tuple(named[c] for c in clusters) if known else (), tuple(unread)
     )
 
 # %% ../../../nbs/models/language/13_marking.ipynb #259386db
@@ -326,9 +308,7 @@ def _failure(d: Document, r: Reply) -> Failure:
     return Failure(d.doc_key, re.split(r"; | \(|: ", r.error)[0], r.error)
 
 
-def _document_answer(
-    d: Document, form: str, replies: dict[int, Reply]
-) -> ClusterAnswer | Failure:
+def _document_answer(d: Document, form: str, replies: dict[int, Reply]) -> ClusterAnswer | Failure:
     "Read all replies about a document."
     all_replies = _in_turn(replies)
     for r in all_replies:

@@ -17,16 +17,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 import msgspec
-from refnb.core.types import (
-    Answer,
-    CallError,
-    DataError,
-    Meta,
-    Option,
-    Question,
-    Record,
-    need,
-)
+from ...core.types import Answer, CallError, DataError, Meta, Option, Question, Record, need
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import CANARY, read_jsonl, write_atomic, write_jsonl
 from ...core.runs import questions_id
@@ -59,9 +50,7 @@ class Exported(Record, omit_defaults=False):
 def _check_order(order: Order):
     "Raise an error for an order that asks a question several times."
     if order == "rotations":
-        raise CallError(
-            "another tool asks each question once", "order", "say given or reversed"
-        )
+        raise CallError("another tool asks each question once", "order", "say given or reversed")
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #12d2b658
 def exported(
@@ -108,25 +97,17 @@ def _question(record: Mapping[str, Any]) -> Question:
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #fccb6773
 def _verdict(q: Question, a: Answer) -> Verdict:
-    return Verdict(
-        credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or ""
-    )
+    return Verdict(credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or "")
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #e57fe391
 def verdict(record: Mapping[str, Any], reply: str, finish: str = "stop") -> Verdict:
     """Score a reply to a question, a line of questions.jsonl, as refnb does.
     `finish` is stop, length, content_filter, refusal or failed."""
     q = _question(record)
-    return _verdict(
-        q, read(q, record["form"], reply, finish, record["reading"], record["drop"])
-    )
+    return _verdict(q, read(q, record["form"], reply, finish, record["reading"], record["drop"]))
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #de0870c6
-_FINISH = {
-    "max_tokens": "length",
-    "model_length": "length",
-    "content_filter": "content_filter",
-}
+_FINISH = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
 
 
 def inspect_finish(stop: str) -> str:
@@ -151,9 +132,7 @@ def _sums(n: int, results: Sequence[str | float]) -> list[float]:
     return [r - sum(numbers[n:]) for r in numbers[:n]]
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #69c18fe6
-def option_means(
-    sizes: Sequence[int], results: Sequence[str | float]
-) -> tuple[float, ...]:
+def option_means(sizes: Sequence[int], results: Sequence[str | float]) -> tuple[float, ...]:
     "Average the log-probabilities of choices over their tokens, without the blanks before them, as refnb does."
     return tuple(s / k for s, k in zip(_sums(len(sizes), results), sizes, strict=True))
 
@@ -163,9 +142,7 @@ def _per_letter(sums: Sequence[float], choices: Sequence[str]) -> list[float]:
     return [s / len(c) for s, c in zip(sums, choices, strict=True)]
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #bd7d79d1
-def harness_scores(
-    record: Mapping[str, Any], results: Sequence[str | float]
-) -> dict[str, float]:
+def harness_scores(record: Mapping[str, Any], results: Sequence[str | float]) -> dict[str, float]:
     """Compute the metrics of a question, a record with the sizes of its choices.
     `results` are its reply, or the sums of log-probabilities of each choice and of the blanks before them."""
     if not record["choices"]:
@@ -223,9 +200,7 @@ def harness_documents(path: str | Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
     `about` holds the task's metadata and the model's arguments."""
     records = list(map(json.loads, Path(path).read_bytes().splitlines()))
-    tokenizer = (
-        tokenizer_of(about) if any(map(itemgetter("choices"), records)) else None
-    )
+    tokenizer = tokenizer_of(about) if any(map(itemgetter("choices"), records)) else None
     for r in records:
         _complete(r, tokenizer)
     return records
@@ -253,8 +228,7 @@ def _check_fixed(tool: str, changed: Mapping[str, Any]):
             raise CallError(
                 f"{tool} can only do {name}={value}",
                 f"{name}={changed[name]}",
-                "leave it out"
-                + (", or export for the harness" if name == "way" else ""),
+                "leave it out" + (", or export for the harness" if name == "way" else ""),
             )
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #0d2d0b12
@@ -267,9 +241,7 @@ def _forced(system: str, tool: str) -> dict[str, str]:
     return forced
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #dea34313
-def _model(
-    system: str, tool: str, changed: dict
-) -> tuple[LanguageModel, dict[str, Any]]:
+def _model(system: str, tool: str, changed: dict) -> tuple[LanguageModel, dict[str, Any]]:
     "Return the model whose prompts are exported, and its changed settings."
     _check_fixed(tool, changed)
     changed = changed | _forced(system, tool)
@@ -285,9 +257,7 @@ def _decoding_of(d: Decoding) -> dict[str, Any]:
 def _check_limit(limit: int):
     "Raise an error for a negative number of questions."
     if limit < 0:
-        raise CallError(
-            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
-        )
+        raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #c0f56827
 def prepared(
@@ -323,11 +293,7 @@ def prepared(
     }
     return Export(
         about
-        | {
-            "prompt_id": prompt_id(form),
-            "refnb": version("refnb"),
-            "canary": CANARY["canary"],
-        },
+        | {"prompt_id": prompt_id(form), "refnb": version("refnb"), "canary": CANARY["canary"]},
         records,
         m,
         changed,
@@ -401,9 +367,7 @@ def _page_fields(e: Export) -> dict[str, str]:
 
 def _page(e: Export, tool: str, words: dict[str, str]) -> str:
     "Write the page about an export."
-    page = Template(
-        (packaged(f"data/neighbours/{tool}") / "README.md").read_text(encoding="utf-8")
-    )
+    page = Template((packaged(f"data/neighbours/{tool}") / "README.md").read_text(encoding="utf-8"))
     return page.substitute(_page_fields(e) | words)
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #25d995d4
@@ -423,10 +387,7 @@ def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #8b021647
 def _metrics(*names: str) -> list[dict[str, Any]]:
     "List metrics for the harness, which are means over questions."
-    return [
-        {"metric": name, "aggregation": "mean", "higher_is_better": True}
-        for name in names
-    ]
+    return [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in names]
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4
 def _generation(d: Mapping[str, Any]) -> dict[str, Any]:
@@ -454,9 +415,7 @@ def _harness_words(m: LanguageModel) -> dict[str, str]:
 def _yaml_line(name: str, value: Any) -> str:
     "Write a field of a task: a function with its tag, anything else as JSON."
     is_function = str(value).startswith("!function ")
-    return (
-        f"{name}: {value if is_function else json.dumps(value, ensure_ascii=False)}\n"
-    )
+    return f"{name}: {value if is_function else json.dumps(value, ensure_ascii=False)}\n"
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #a2c421d8
 def _harness_yaml(e: Export) -> str:

@@ -27,14 +27,7 @@ from refnb.core.types import (
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from ..reasoning import split_reasoning
-from refnb.models.reply_reading import (
-    SEVERAL,
-    Reading,
-    Shown,
-    contained,
-    read_choice,
-    written,
-)
+from ..reply_reading import SEVERAL, Reading, Shown, contained, read_choice, written
 from refnb.models.language.identifyme_prompts import (
     MARKER,
     Mode,
@@ -151,10 +144,7 @@ def _limits(q: Question) -> tuple[list[int], list[int]]:
     "List where the sentences up to the mention begin, and where those from the mention on end."
     a, b = chars_of(q)
     ends = list(map(re.Match.end, _END.finditer(q.text)))
-    return [0, *ends[: bisect_right(ends, a)]], [
-        *ends[bisect_left(ends, b) :],
-        len(q.text),
-    ]
+    return [0, *ends[: bisect_right(ends, a)]], [*ends[bisect_left(ends, b) :], len(q.text)]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #ff3954bb
 def _sentence_of(q: Question, least: int = 60) -> tuple[str, tuple[int, int]]:
@@ -268,9 +258,7 @@ def schema(q: Question, form: str) -> str:
     )
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #71b3d27a
-_YES = dict.fromkeys(
-    ("yes", "ja", "oui", "sí", "sì", "sim", "да", "是", "はい", "예", "네"), "yes"
-)
+_YES = dict.fromkeys(("yes", "ja", "oui", "sí", "sì", "sim", "да", "是", "はい", "예", "네"), "yes")
 _NO = dict.fromkeys(
     ("no", "nein", "non", "não", "nee", "нет", "否", "不是", "いいえ", "아니요"), "no"
 )
@@ -408,11 +396,7 @@ def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
 # %% ../../../nbs/models/language/02_prompts.ipynb #bbe2246c
 def _read_answer_text(q: Question, f: Form, answer: str, cut: bool) -> Reading:
     "Read what a reply says after its reasoning."
-    r = (
-        _read_yes_no(q, answer)
-        if f.reads == "yes-no"
-        else _read_options(q, f, answer, cut)
-    )
+    r = _read_yes_no(q, answer) if f.reads == "yes-no" else _read_options(q, f, answer, cut)
     return _CUT if cut and r.chosen is None else r
 
 
@@ -452,15 +436,11 @@ def read(
     return _as_answer(q, reading_of(q, form, reply, finish), reply)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #8f438966
-def _read_as_released(
-    q: Question, f: Form, reply: str, finish: str, drop: str
-) -> Answer:
+def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) -> Answer:
     "Read a reply as the authors do."
     if _is_extra(f, reply):
         return Answer(q.id, reason="refused", raw=reply)
-    a = read_answer(
-        q, reply, "desc" if f.explains else "base", "released", drop, finish
-    )
+    a = read_answer(q, reply, "desc" if f.explains else "base", "released", drop, finish)
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #c2741d67
@@ -530,14 +510,11 @@ def _check_order(order: str):
 def _reordered(q: Question, perm: list[int]) -> Question:
     "Return a question with its options in the order of these indices."
     return q.changed(
-        options=tuple(map(q.options.__getitem__, perm)),
-        right=tuple(map(perm.index, q.right)),
+        options=tuple(map(q.options.__getitem__, perm)), right=tuple(map(perm.index, q.right))
     )
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #ec9babe9
-def in_order(
-    q: Question, order: Order = "given", turn: int = 0
-) -> tuple[Question, list[int]]:
+def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Question, list[int]]:
     """Reorder a question's options; return the question as shown, and for each shown option its index in q.
     `turn` is the first option in rotations."""
     _check_order(order)

@@ -58,9 +58,7 @@ def _options(ask: Ask) -> list[str]:
 # %% ../../../nbs/models/language/05_protocol.ipynb #57417684
 def _grammar(ask: Ask) -> str:
     "Write a choice in llama.cpp's grammar."
-    return "root ::= " + " | ".join(
-        json.dumps(o, ensure_ascii=False) for o in _options(ask)
-    )
+    return "root ::= " + " | ".join(json.dumps(o, ensure_ascii=False) for o in _options(ask))
 
 
 _NAMED = {"type": "json_schema", "name": "answer", "strict": True}
@@ -79,11 +77,7 @@ _BOUNDS: dict[Bound, Callable[[Ask], Any]] = {
 }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #794ee3ca
-_HELD_TO = {
-    "regex": "a regular expression",
-    "json": "a JSON schema",
-    "choice": "a choice",
-}
+_HELD_TO = {"regex": "a regular expression", "json": "a JSON schema", "choice": "a choice"}
 
 
 def _check_bound(ask: Ask, d: Dialect):
@@ -100,11 +94,7 @@ def _check_bound(ask: Ask, d: Dialect):
 # %% ../../../nbs/models/language/05_protocol.ipynb #456b82f7
 def _binds_chats_only(ask: Ask, d: Dialect) -> bool:
     "Tell whether the dialect writes a constraint as a schema, which a raw prompt cannot have."
-    return not set(d.constraints[ask.constraint].values()) <= {
-        "pattern",
-        "list",
-        "grammar",
-    }
+    return not set(d.constraints[ask.constraint].values()) <= {"pattern", "list", "grammar"}
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5138adfb
 def _check_together(ask: Ask, d: Dialect):
@@ -127,9 +117,7 @@ def _check_way(ask: Ask, d: Dialect):
             "say way: logprobs, or run the model locally",
         )
     if ask.message == "raw" and d.shape != "chat":
-        raise CallError(
-            f"{d.title} takes no raw prompt", ask.model, "use -p message=chat"
-        )
+        raise CallError(f"{d.title} takes no raw prompt", ask.model, "use -p message=chat")
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #118b754e
 def _check_scored(ask: Ask):
@@ -186,9 +174,7 @@ def _messages_words(ask: Ask, d: Dialect) -> dict:
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #47a9c2a5
 def _gemini_words(ask: Ask, d: Dialect) -> dict:
-    system = (
-        {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
-    )
+    system = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
     return {"contents": [{"role": "user", "parts": [{"text": ask.prompt}]}]} | system
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #4acd46eb
@@ -287,13 +273,8 @@ def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float | 
     """Compute an upper bound of a request's cost in USD; None: the price is unknown. `added` are input tokens that
     the server adds, `more` are output tokens beyond the limit."""
     read, written = size_of(ask) + added, estimate(ask)[1] + more
-    dearest = Reply(
-        tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0
-    )
-    usual, reasoning = (
-        cost(m, dearest),
-        cost(m, dearest.changed(tokens_reasoning=written)),
-    )
+    dearest = Reply(tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0)
+    usual, reasoning = (cost(m, dearest), cost(m, dearest.changed(tokens_reasoning=written)))
     return None if usual is None or reasoning is None else max(usual, reasoning)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #701c679e
@@ -386,11 +367,7 @@ _MOST_TOKENS = 10**8
 
 def _count(x: Any) -> int | None:
     "Return a token count, or None if it is implausible."
-    if (
-        isinstance(x, bool)
-        or not isinstance(x, (int, float))
-        or not 0 <= x <= _MOST_TOKENS
-    ):
+    if isinstance(x, bool) or not isinstance(x, (int, float)) or not 0 <= x <= _MOST_TOKENS:
         return None
     return math.ceil(x)
 
@@ -408,9 +385,7 @@ def _tokens(body: dict, ask: Ask) -> Reply:
     def counted(*names: str) -> int | None:
         return _count(_field(body, "usage", *names))
 
-    read, written, total = map(
-        counted, ("prompt_tokens", "completion_tokens", "total_tokens")
-    )
+    read, written, total = map(counted, ("prompt_tokens", "completion_tokens", "total_tokens"))
     if read is None:
         read = estimate(ask)[0]
     if written is None and total is None:
@@ -529,11 +504,7 @@ def _responses_as_chat(body: dict) -> dict:
     for item in _dicts(body["output"], "reasoning"):
         thoughts += _joined(item.get("summary")) + _joined(item.get("content"))
     status, usage = body.get("status"), body.get("usage")
-    end = (
-        _field(body, "incomplete_details", "reason")
-        if status == "incomplete"
-        else status
-    )
+    end = _field(body, "incomplete_details", "reason") if status == "incomplete" else status
     return _as_chat(
         body,
         _joined(parts),
@@ -690,9 +661,7 @@ def _check_body(body: dict, choice: dict | None):
         raise ValueError("it has no list of choices")
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #fab81e35
-def _finish(
-    choice: dict, text: str, refused: bool, thinking: bool
-) -> tuple[Finish, str]:
+def _finish(choice: dict, text: str, refused: bool, thinking: bool) -> tuple[Finish, str]:
     "Return the finish reason of a choice and an error message; `thinking` if its reasoning has no end."
     if refused:
         return "refusal", ""

@@ -65,9 +65,7 @@ _NOTE = (
 
 def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
     "Compute the checksum of a row."
-    return zlib.crc32(
-        b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode()))
-    )
+    return zlib.crc32(b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode())))
 
 # %% ../../../nbs/models/language/03_replies.ipynb #b70881c8
 _REMEDY = {
@@ -132,18 +130,14 @@ def _prepare(db: sqlite3.Connection, version: int):
     "Create the table in a new file, and its last column in that of an earlier refnb."
     db.execute("pragma synchronous=extra")
     if not version:
-        db.executescript(
-            f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;"
-        )
+        db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
     if not _has_raw(db):
         _add_raw(db)
 
 # %% ../../../nbs/models/language/03_replies.ipynb #b2837481
 def _open(path: Path) -> sqlite3.Connection:
     "Open the file, and create it if it is missing."
-    db = sqlite3.connect(
-        path, timeout=60, isolation_level=None, check_same_thread=False
-    )
+    db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
         version = _version_of(db, path)
         _log_ahead(db)
@@ -189,9 +183,7 @@ def _log_ahead(db: sqlite3.Connection, tries: int = 300):
 def _place_of(key: str) -> int:
     "Return the byte that is a request's, by its key."
     return (
-        int(key[:15], 16)
-        if set(key[:15]) <= set("0123456789abcdef")
-        else zlib.crc32(key.encode())
+        int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
     )
 
 # %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
@@ -296,11 +288,7 @@ def _readable_of(rows: Iterable[tuple], key: str) -> Iterator[Kept]:
 class Replies:
     "Replies by key, in a folder; threads may share one, each process opens its own."
 
-    def __init__(
-        self,
-        folder: str | Path,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ):
+    def __init__(self, folder: str | Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
         "Open the store in a folder, which is created if missing; `now` returns the time."
         self.path, self.now, self._lock = Path(folder) / FILE, now, threading.Lock()
         self.claims = _Claims(Path(folder) / "asking")
@@ -334,8 +322,7 @@ class Replies:
                 ", ".join(
                     f"{n} {finish}"
                     for finish, n in self._all(
-                        "select finish, count(*) from replies group by "
-                        "finish order by finish"
+                        "select finish, count(*) from replies group by finish order by finish"
                     )
                 )
                 or "none"
@@ -357,8 +344,7 @@ class Replies:
         "Insert rows in a transaction, which ends at an error."
         try:
             self._db.executemany(
-                f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)",
-                rows,
+                f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)", rows
             )
         except BaseException:
             self._db.rollback()
@@ -396,8 +382,7 @@ class Replies:
     def _readable(self, key: str) -> Iterator[Kept]:
         "Yield the stored replies to a request, good ones first, without damaged ones."
         rows = self._all(
-            f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n",
-            key,
+            f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n", key
         )
         return filter(None, map(_kept, rows))
 

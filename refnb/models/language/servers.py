@@ -92,11 +92,7 @@ def _about(data: bytes) -> tuple[str, str, str]:
     if isinstance(body, list) and body:
         body = body[0]  # as one vendor does
     error = _error_of(body)
-    return (
-        error_words(body),
-        str(error.get("code") or ""),
-        str(error.get("param") or ""),
-    )
+    return (error_words(body), str(error.get("code") or ""), str(error.get("param") or ""))
 
 # %% ../../../nbs/models/language/06_servers.ipynb #d258def7
 _REFUSES = re.compile(
@@ -204,8 +200,7 @@ def _fault_of_prompt(status: int, code: str, what: str, message: str) -> Fault |
     "Interpret a status that is due to the prompt; return None for any other."
     if status == 429 and _LONG.search(what):
         return Fault(
-            "question",
-            f"the prompt is too long for what the server allows in a minute ({message})",
+            "question", f"the prompt is too long for what the server allows in a minute ({message})"
         )
     if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413):
         return Fault("question", f"the prompt is too long for the model ({message})")
@@ -217,9 +212,7 @@ def _fault_of_prompt(status: int, code: str, what: str, message: str) -> Fault |
 DEFAULT_URL = "https://api.openai.com/v1"
 
 
-def _fault_of_access(
-    status: int, what: str, message: str, m: LanguageModel
-) -> Fault | None:
+def _fault_of_access(status: int, what: str, message: str, m: LanguageModel) -> Fault | None:
     "Interpret a status that is due to the key or the model's name; return None for any other."
     if status == 401 and not m.key:
         return Fault(
@@ -229,9 +222,7 @@ def _fault_of_access(
         )
     if status == 401:
         return Fault(
-            "stop",
-            f"the server does not accept the key in {m.key} ({message})",
-            do=f"set {m.key}",
+            "stop", f"the server does not accept the key in {m.key} ({message})", do=f"set {m.key}"
         )
     if status == 403:
         return Fault(
@@ -268,11 +259,7 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
         return fault
     if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
         return Fault(
-            "again",
-            message,
-            _retry_after(headers),
-            status in _GATEWAY,
-            busy=status == 429,
+            "again", message, _retry_after(headers), status in _GATEWAY, busy=status == 429
         )
     if fault := _fault_of_access(status, what, message, m):
         return fault
@@ -322,9 +309,7 @@ def _fault_of_connection(e: BaseException | None, seconds: float = 0) -> Fault:
         "ConnectError": f"the server cannot be reached ({e})",
     }
     what = words.get(name, f"the connection broke ({name}{f': {e}' if str(e) else ''})")
-    return Fault(
-        "again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words
-    )
+    return Fault("again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #b68e3fab
 def pause(n: int, p: Patience, rng: random.Random, after: float | None = None) -> float:
@@ -387,9 +372,7 @@ class _Purse:
         return self.before + self.spent + self.lost
 
     def can(self, usd: float) -> bool:
-        return self.budget is None or self.gone + self.aside + usd <= self.budget * (
-            1 + 1e-12
-        )
+        return self.budget is None or self.gone + self.aside + usd <= self.budget * (1 + 1e-12)
 
     def reached(self, usd: float) -> str:
         "Describe that a request could exceed the budget."
@@ -542,9 +525,7 @@ def _pools(http: Any, n: int):
             limits = http.Limits(
                 max_connections=None, max_keepalive_connections=None, keepalive_expiry=5
             )
-            self.pools = [
-                http.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(n)
-            ]
+            self.pools = [http.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(n)]
             self.busy = [0] * n
 
         async def handle_async_request(self, request):
@@ -567,11 +548,7 @@ def _proxy_of(url: str) -> str:
     from urllib.request import getproxies, proxy_bypass
 
     known, at = getproxies(), urlsplit(url)
-    return (
-        ""
-        if proxy_bypass(at.hostname or "")
-        else known.get(at.scheme) or known.get("all") or ""
-    )
+    return "" if proxy_bypass(at.hostname or "") else known.get(at.scheme) or known.get("all") or ""
 
 # %% ../../../nbs/models/language/06_servers.ipynb #97b3e6e0
 def _custom_headers() -> list[str]:
@@ -604,12 +581,9 @@ def _the_client(
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
     if transport is None and (proxy := _proxy_of(url)):
         transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
-    guarded = _guarded(
-        http, transport or _pools(http, max(1, concurrency // 8)), patience
-    )
+    guarded = _guarded(http, transport or _pools(http, max(1, concurrency // 8)), patience)
     carrier = http.AsyncClient(
-        transport=guarded,
-        timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None),
+        transport=guarded, timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None)
     )
     unsent = dict.fromkeys((*_unset_headers(url), "Authorization"), openai.Omit())
     headers = unsent | secret.headers(the_dialect(m.dialect).headers)
@@ -681,11 +655,7 @@ class Line:
     "A connection to a server, opened at the first request."
 
     def __init__(
-        self,
-        m: LanguageModel,
-        patience: Patience,
-        concurrency: int = 8,
-        transport: Any = None,
+        self, m: LanguageModel, patience: Patience, concurrency: int = 8, transport: Any = None
     ):
         "Configure the connection; `concurrency` is requests at a time, `transport` carries them, None: the network."
         self.m, self.patience, self.how = m, patience, (concurrency, transport)
@@ -698,9 +668,7 @@ class Line:
         if self.client is not None:
             return
         self.secret = secret_of(self.m)
-        self.client, self.carrier = _the_client(
-            self.m, self.secret, self.patience, *self.how
-        )
+        self.client, self.carrier = _the_client(self.m, self.secret, self.patience, *self.how)
         _filter_logs(self.hide)
 
     async def close(self):
@@ -775,10 +743,7 @@ class Line:
             return self.secret.clean(r.content)
         except openai.APIStatusError as e:
             f = fault_of_status(
-                e.status_code,
-                e.response.headers,
-                self.secret.clean(e.response.content),
-                self.m,
+                e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m
             )
         except openai.APIConnectionError as e:
             f = _fault_of_connection(e.__cause__, self.patience.reply)
@@ -899,17 +864,13 @@ def _end(stored: asyncio.Future, error: Exception | None):
 # %% ../../../nbs/models/language/06_servers.ipynb #8dcc4108
 def _refused_reply(f: Fault, n: int) -> Reply:
     "Make the reply to a question that a server refuses."
-    return Reply(
-        finish=f.finish, error="" if f.finish == "content_filter" else f.what, tries=n
-    )
+    return Reply(finish=f.finish, error="" if f.finish == "content_filter" else f.what, tries=n)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #561e6a29
 def _given_up(f: Fault, n: int) -> Reply:
     "Make the reply to a question that failed after `n` tries."
     return Reply(
-        finish="failed",
-        error=f"{f.what}; after {n} tr{'y' if n == 1 else 'ies'}",
-        tries=n,
+        finish="failed", error=f"{f.what}; after {n} tr{'y' if n == 1 else 'ies'}", tries=n
     )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
@@ -971,10 +932,7 @@ class _Asking:
     def summary(self) -> Summary:
         "Summarize the requests so far."
         c, known = self.count, self.m.price is not None
-        ends, models = (
-            dict(sorted(self.ends.items())),
-            dict(sorted(self.models.items())),
-        )
+        ends, models = (dict(sorted(self.ends.items())), dict(sorted(self.models.items())))
         usd = self.purse.spent if known else None
         usd_at_most = self.purse.spent + self.purse.lost if known else None
         return Summary(
@@ -1043,9 +1001,7 @@ class _Asking:
         if f.after is not None:
             wait = min(f.after, p.after)
         elif news:
-            wait = self.rng.uniform(0.5, 1) * min(
-                p.longest, p.first * 2 ** (self.window.row - 1)
-            )
+            wait = self.rng.uniform(0.5, 1) * min(p.longest, p.first * 2 ** (self.window.row - 1))
         self.closed = max(self.closed, self.clock() + wait)
 
     def learn(self, ask: Ask, reply: Reply):
@@ -1055,10 +1011,7 @@ class _Asking:
 
     async def attempt(self, ask: Ask, name: str) -> Heard:
         "Send a request once and keep the accounts."
-        usd, tokens = (
-            worst(self.m, ask, self.added, self.more) or 0.0,
-            sum(estimate(ask)),
-        )
+        usd, tokens = (worst(self.m, ask, self.added, self.more) or 0.0, sum(estimate(ask)))
         await self.gate(usd, tokens)
         # without a reply, it may have been billed
         spent, lost, start = 0.0, True, self.clock()
@@ -1067,9 +1020,7 @@ class _Asking:
             self.count["requests"] += 1
             heard = await self.line.ask(ask, name)
             outcome = heard.result
-            self.heard = self.heard or not (
-                isinstance(outcome, Fault) and outcome.setup
-            )
+            self.heard = self.heard or not (isinstance(outcome, Fault) and outcome.setup)
             if isinstance(outcome, Fault):
                 lost = outcome.billed
                 self.slow(outcome, start)
@@ -1078,9 +1029,7 @@ class _Asking:
             lost, spent = False, cost(self.m, outcome) or 0.0
             self.tokens.take(outcome.tokens_in + outcome.tokens_out - tokens)
             self.learn(ask, outcome)
-            return Heard(
-                outcome.changed(seconds=max(0.0, self.clock() - start)), heard.raw
-            )
+            return Heard(outcome.changed(seconds=max(0.0, self.clock() - start)), heard.raw)
         except RefnbError:
             lost = False  # no key: nothing was sent
             raise
@@ -1103,17 +1052,10 @@ class _Asking:
             if raw:
                 # it may have been billed
                 await self.put(
-                    Bought(
-                        key,
-                        Reply(finish="failed", error=outcome.what, tries=n),
-                        ask,
-                        raw,
-                    )
+                    Bought(key, Reply(finish="failed", error=outcome.what, tries=n), ask, raw)
                 )
             if outcome.kind == "question":
-                return await self.put(
-                    Bought(key, _refused_reply(outcome, n), ask), outcome.odd
-                )
+                return await self.put(Bought(key, _refused_reply(outcome, n), ask), outcome.odd)
             bad += not outcome.busy
             wait = max(pause(n, p, self.rng, outcome.after), self.closed - self.clock())
             if bad >= p.tries or self.clock() + wait > end:
@@ -1137,9 +1079,7 @@ class _Asking:
         error: Exception | None = None
         bought = list(map(itemgetter(0), rows))
         try:
-            await asyncio.get_running_loop().run_in_executor(
-                None, self.store.put_many, bought
-            )
+            await asyncio.get_running_loop().run_in_executor(None, self.store.put_many, bought)
         except Exception as e:
             error = e
             self.halt(e)
@@ -1282,9 +1222,7 @@ class _Asking:
         finally:
             await self.down(over, stop, keeper)
 
-    async def down(
-        self, over: asyncio.Future, stop: asyncio.Task, keeper: asyncio.Task
-    ):
+    async def down(self, over: asyncio.Future, stop: asyncio.Task, keeper: asyncio.Task):
         "Shut down: end pending requests, store replies, close the connection."
         try:
             stop.cancel()
@@ -1343,9 +1281,7 @@ def _check_price(m: LanguageModel, budget: float | None):
 def _check_limits(concurrency: int, budget: float | None):
     "Raise an error for limits that no run can have."
     if concurrency < 1:
-        raise CallError(
-            f"{concurrency} requests at a time", "concurrency", "say 1 or more"
-        )
+        raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
     if budget is not None and not 0 <= budget < math.inf:
         raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
 
@@ -1354,8 +1290,7 @@ def _check_run(m: LanguageModel, concurrency: int, budget: float | None):
     "Raise an error for a model or for limits that no run can have."
     if m.provider != "openai":
         raise CallError(
-            f"{m.model} has no server",
-            do="say provider: openai and a base_url, or run it locally",
+            f"{m.model} has no server", do="say provider: openai and a base_url, or run it locally"
         )
     _check_limits(concurrency, budget)
     _check_price(m, budget)
@@ -1400,9 +1335,7 @@ async def answered(
     return a.summary()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #db0007b9
-def ask_all(
-    asks: Iterable[Ask], m: LanguageModel, store: Replies, **how: Any
-) -> Summary:
+def ask_all(asks: Iterable[Ask], m: LanguageModel, store: Replies, **how: Any) -> Summary:
     """Send many requests to a server, from a script or a notebook, and return a summary.
     Other arguments are as in `answered`."""
     return finished(lambda: answered(asks, m, store, **how))

@@ -105,9 +105,7 @@ def _parsed(name: str) -> Entry:
     kind, _, rest = name.partition("/")
     model, at, url = rest.partition("@") if kind != "local" else (rest, "", "")
     if at and "://" not in url:
-        raise CallError(
-            f"{url!r} is not an address", name, "write it as http://HOST:PORT/v1"
-        )
+        raise CallError(f"{url!r} is not an address", name, "write it as http://HOST:PORT/v1")
     if why := fault_of_url(url):
         raise CallError(why, f"{kind}/{model}")
     if not model:
@@ -150,9 +148,7 @@ def _unset(usual: LanguageModel, asked: LanguageModel) -> dict[str, Any]:
     return unset
 
 # %% ../../../nbs/models/language/14_systems.ipynb #7359d434
-def _moved(
-    usual: LanguageModel, asked: LanguageModel
-) -> tuple[str, LanguageModel, LanguageModel]:
+def _moved(usual: LanguageModel, asked: LanguageModel) -> tuple[str, LanguageModel, LanguageModel]:
     "Return the name of a model that is another than the entry's, its usual settings, and those that it is asked with."
     base = _named(asked)
     asked, there = asked.changed(**_unset(usual, asked)), model_of(_parsed(base))
@@ -190,21 +186,11 @@ def true_name(
         other |= {"shots": shots} | ({"examples": examples} if examples else {})
     name = variant_name(base, other)
     return _True(
-        name,
-        asked.changed(title=asked.title + name.removeprefix(base)) if other else asked,
+        name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked
     )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #cad86f98
-_ASKING = (
-    "form",
-    "order",
-    "concurrency",
-    "budget",
-    "batches",
-    "samples",
-    "shots",
-    "examples",
-)
+_ASKING = ("form", "order", "concurrency", "budget", "batches", "samples", "shots", "examples")
 
 
 def _check_draws(m: LanguageModel, samples: int, name: str):
@@ -219,9 +205,7 @@ def _check_draws(m: LanguageModel, samples: int, name: str):
         )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #510deeb6
-def _check_samples(
-    m: LanguageModel, order: Order, samples: int, batches: bool, name: str
-):
+def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, name: str):
     "Check that samples make sense with these settings."
     _check_draws(m, samples, name)
     if batches and (samples > 1 or order == "rotations"):
@@ -231,9 +215,7 @@ def _check_samples(
 def _development_parts(task: Task) -> list[str]:
     "List the names that a development part of a task's benchmark can have, best first."
     start = task.whole.rpartition("/")[0] if task.known else ""
-    return (
-        [f"{start}/{part}" for part in ("dev", "validation", "train")] if start else []
-    )
+    return [f"{start}/{part}" for part in ("dev", "validation", "train")] if start else []
 
 
 def _too_few(found: int, wanted: int, task: Task, source: str) -> DataError:
@@ -258,9 +240,7 @@ class Shots:
         if self.number < 0:
             raise CallError(f"{self.number} shots", do="say 0 or more")
         if self.examples and not self.number:
-            raise CallError(
-                "no number of examples is given", "examples", "say -p shots=3"
-            )
+            raise CallError("no number of examples is given", "examples", "say -p shots=3")
 
     def source(self, task: Task) -> str:
         """Return the task or file of the examples, by default the development part of a task; "" if it has none."""
@@ -296,13 +276,8 @@ class Shots:
         "Choose and write the examples for a task."
         if why := self.lacks(task):
             raise CallError(why, task.name)
-        source, known = (
-            self.source(task),
-            set(map(attrgetter("doc_key"), task.questions)),
-        )
-        found = chosen_examples(
-            as_task(source, task.settings).questions, self.number, known
-        )
+        source, known = (self.source(task), set(map(attrgetter("doc_key"), task.questions)))
+        found = chosen_examples(as_task(source, task.settings).questions, self.number, known)
         if len(found) < self.number:
             raise _too_few(len(found), self.number, task, source)
         return "".join(solved(q, form) for q in found)
@@ -382,9 +357,7 @@ class LanguageModelSystem(BaseSystem):
         self.usual = usual
         self.draws, self.had = samples, frozenset[tuple[str, int]]()
         self.shots = Shots(shots, examples)
-        self.name, self.model = true_name(
-            base, usual, asked, form, order, samples, shots, examples
-        )
+        self.name, self.model = true_name(base, usual, asked, form, order, samples, shots, examples)
         _check_samples(self.model, order, samples, batches, self.name)
         if self.local and (concurrency or batches or budget is not None):
             raise CallError(
@@ -393,9 +366,7 @@ class LanguageModelSystem(BaseSystem):
             )
         check_taken(self.model)
         if batches and not the_dialect(self.model.dialect).batch:
-            raise CallError(
-                "its dialect takes no batches", self.name, "leave out --batch"
-            )
+            raise CallError("its dialect takes no batches", self.name, "leave out --batch")
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.0  # USD spent by earlier calls of the run
         self.loaded: Local | None = None
@@ -460,11 +431,7 @@ class LanguageModelSystem(BaseSystem):
         "Hash the weights of a local model; a server does not show its own."
         if not self.local:
             return {}
-        return {
-            "weights": weights_id(
-                check_here(self.model_on(task), task.settings.offline)
-            )
-        }
+        return {"weights": weights_id(check_here(self.model_on(task), task.settings.offline))}
 
     def identity(self, task: Task) -> Identity:
         weights = self._weights(task)
@@ -473,9 +440,7 @@ class LanguageModelSystem(BaseSystem):
 
     def settings_on(self, task: Task) -> dict[str, Any]:
         "Return the settings of a run on a task; examples are identified by a hash, and their text is not kept."
-        settings = run_settings(
-            self.model_on(task), self.form_on(task), self.order, self.draws
-        )
+        settings = run_settings(self.model_on(task), self.form_on(task), self.order, self.draws)
         return settings | self.shots.settings(task, self.form_on(task))
 
     def _unfit(self, task: Task) -> str:
@@ -529,10 +494,7 @@ class LanguageModelSystem(BaseSystem):
         asks = list(self.requests(task, items))
         if not asks:
             return Plan(0, form=self.form_on(task))
-        f, first = (
-            forecast(self.model_on(task), asks, task.shape == "clusters"),
-            asks[0],
-        )
+        f, first = (forecast(self.model_on(task), asks, task.shape == "clusters"), asks[0])
         return Plan(
             f.questions,
             f.tokens_in,
@@ -585,9 +547,7 @@ class LanguageModelSystem(BaseSystem):
             self.shots.text(task, self.form_on(task)),
         )
 
-    def _wasted_on(
-        self, task: Task, items: Iterable[Question], store: Replies
-    ) -> float:
+    def _wasted_on(self, task: Task, items: Iterable[Question], store: Replies) -> float:
         "Add up what was paid for questions without an answer, if there is a budget."
         if self.budget is None:
             return 0.0
@@ -599,11 +559,7 @@ class LanguageModelSystem(BaseSystem):
             yield from self._asked(task, items, store)
 
     def _marked(self, task: Task, docs: Sequence[Document]) -> Iterator[Said]:
-        m, form, offline = (
-            self.model_on(task),
-            self.form_on(task),
-            task.settings.offline,
-        )
+        m, form, offline = (self.model_on(task), self.form_on(task), task.settings.offline)
         if self.local and docs and self.loaded is None:
             self.loaded = load_local(self.model, offline)
         with _store_of(task) as store:
@@ -620,9 +576,7 @@ class LanguageModelSystem(BaseSystem):
 
             yield from document_answers(docs, m, form, send)
 
-    def _asked(
-        self, task: Task, items: Sequence[Question], store: Replies
-    ) -> Iterator[Said]:
+    def _asked(self, task: Task, items: Sequence[Question], store: Replies) -> Iterator[Said]:
         # options with the same name make equal requests
         under_way: dict[tuple[str, str], list[Sent]] = {}
 
@@ -649,11 +603,7 @@ class LanguageModelSystem(BaseSystem):
                     failures.append(answer.changed(do=_ONE_BY_ONE))
                 else:
                     yield answer
-            budget = (
-                None
-                if self.budget is None
-                else max(0.0, self.budget - self.spent_before)
-            )
+            budget = None if self.budget is None else max(0.0, self.budget - self.spent_before)
             submit_batch(map(attrgetter("ask"), left), m, store, folder, budget)
             if not left:
                 yield from failures
@@ -703,9 +653,7 @@ def _paid(store: Replies, m: LanguageModel, asks: Iterable[Ask]) -> float:
 def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
     "Add up the cost in USD of replies that are no answers."
     return sum(
-        cost(m, k.reply) or 0.0
-        for k in store.kept(ask_key(ask))
-        if k.reply.finish not in SETTLED
+        cost(m, k.reply) or 0.0 for k in store.kept(ask_key(ask)) if k.reply.finish not in SETTLED
     )
 
 # %% ../../../nbs/models/language/14_systems.ipynb #f6e6a429
@@ -724,11 +672,7 @@ class _Loop(threading.Thread):
     "A thread whose event loop sends requests, with a queue of replies."
 
     def __init__(
-        self,
-        system: LanguageModelSystem,
-        m: LanguageModel,
-        asks: Iterator[Ask],
-        store: Replies,
+        self, system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask], store: Replies
     ):
         super().__init__(daemon=True)
         self.system, self.m, self.asks, self.store = system, m, asks, store
@@ -816,9 +760,7 @@ def _decoding_in(entry: Entry, dialect: str) -> Decoding:
     return model_of(entry._replace(data=entry.data | {"dialect": dialect})).decoding
 
 
-def _speaking(
-    entry: Entry, usual: LanguageModel, new: Mapping[str, Any]
-) -> LanguageModel:
+def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
     "Return the model with the decoding that a changed dialect needs."
     if not (name := str(new.get("dialect") or "")):
         return usual
@@ -836,9 +778,7 @@ def _whole_number(value: Any, name: str) -> int:
 def _check_order(order: Any):
     "Raise an error for an unknown order."
     if order not in ORDERS:
-        raise CallError(
-            f"unknown order {order!r}", do="say given, reversed or rotations"
-        )
+        raise CallError(f"unknown order {order!r}", do="say given, reversed or rotations")
 
 # %% ../../../nbs/models/language/14_systems.ipynb #517f05c4
 def _check_asking(how: dict[str, Any]):
@@ -868,9 +808,7 @@ def _with_own_key(usual: LanguageModel, new: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
-def make_language_model(
-    entry: Entry, changed: Mapping[str, Any], s: Settings
-) -> System:
+def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from an entry, with settings changed."
     how, new = _divided(changed)
     usual = model_of(entry)

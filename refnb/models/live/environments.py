@@ -55,9 +55,7 @@ class Place(NamedTuple):
 # %% ../../../nbs/models/live/00_environments.ipynb #d90476f4
 def _requirements(p: Place) -> list[Path]:
     "List its files of requirements, in order of installation."
-    return [
-        p.files / name for name in (p.made_of.build, p.made_of.requirements) if name
-    ]
+    return [p.files / name for name in (p.made_of.build, p.made_of.requirements) if name]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #eed4464e
 @cache
@@ -270,11 +268,7 @@ def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str | Path]:
 # %% ../../../nbs/models/live/00_environments.ipynb #b0f05d69
 def _site(p: Place) -> Path:
     "Return the folder of an environment's packages."
-    return (
-        p.folder
-        / ("Lib" if os.name == "nt" else f"lib/python{_python()}")
-        / "site-packages"
-    )
+    return p.folder / ("Lib" if os.name == "nt" else f"lib/python{_python()}") / "site-packages"
 
 # %% ../../../nbs/models/live/00_environments.ipynb #49be8196
 def _count(file: Path) -> int:
@@ -301,12 +295,7 @@ def _install(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
 def _megabytes(folder: Path) -> int:
     "Measure the files of a folder, without those that are elsewhere."
     return round(
-        sum(
-            f.stat().st_size
-            for f in folder.rglob("*")
-            if f.is_file() and not f.is_symlink()
-        )
-        / 1e6
+        sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink()) / 1e6
     )
 
 # %% ../../../nbs/models/live/00_environments.ipynb #ae3b4600

@@ -19,13 +19,7 @@ from ...core.settings import Settings, packaged
 from ...core.files import read_bytes, read_jsonl
 from ...benchmarks.tasks import Task
 from ..systems import Identity, Said, System, no_names, variant_name
-from refnb.models.registry import (
-    Entry,
-    changed_record,
-    differing,
-    record_of,
-    refuse_asking,
-)
+from ..registry import Entry, changed_record, differing, record_of, refuse_asking
 from ..command import CommandEntry, CommandSystem
 from refnb.models.live.environments import (
     Environment,
@@ -39,9 +33,7 @@ from refnb.models.live.environments import (
 def _long(d: Document, filler: Sequence[str], times: int = 50) -> Document:
     "Make a long text: a repeated sentence between two copies of another text."
     return Document(
-        "long",
-        d.sentences + (tuple(filler),) * times + d.sentences,
-        meta={"long": True},
+        "long", d.sentences + (tuple(filler),) * times + d.sentences, meta={"long": True}
     )
 
 
@@ -82,9 +74,7 @@ def _files(place: Path) -> list[Path]:
     "List the files of a checkpoint."
     if place.is_file():
         return [place]
-    return sorted(
-        p for p in place.rglob("*") if p.is_file() and not _is_hidden(p, place)
-    )
+    return sorted(p for p in place.rglob("*") if p.is_file() and not _is_hidden(p, place))
 
 # %% ../../../nbs/models/live/01_systems.ipynb #f3085cf0
 @lru_cache(maxsize=64)
@@ -97,8 +87,7 @@ def _digest(path: str, size: int, changed: int) -> str:
 def _is_commit(place: Path) -> bool:
     "Tell whether a folder is a commit in the cache of the hub's client."
     return (
-        place.parent.name == "snapshots"
-        and re.fullmatch(r"[0-9a-f]{40}", place.name) is not None
+        place.parent.name == "snapshots" and re.fullmatch(r"[0-9a-f]{40}", place.name) is not None
     )
 
 # %% ../../../nbs/models/live/01_systems.ipynb #8fae18a5
@@ -176,16 +165,12 @@ def _typed(name: str, value: Any, usual: Any) -> Any:
     try:
         return msgspec.convert(value, type(usual), strict=False)
     except msgspec.ValidationError as e:
-        raise CallError(
-            f"{name} cannot be {value!r}", "a live system", str(e)
-        ) from None
+        raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
 
 # %% ../../../nbs/models/live/01_systems.ipynb #cc444e15
 def _own(e: LiveEntry, changed: Mapping[str, Any]) -> dict[str, Any]:
     "List the changed settings that are the worker's, converted to their types."
-    return {
-        k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings
-    }
+    return {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
 
 # %% ../../../nbs/models/live/01_systems.ipynb #e02ee9b0
 def _with_own(e: LiveEntry, changed: Mapping[str, Any]) -> LiveEntry:
@@ -208,9 +193,7 @@ def _check_others(e: LiveEntry, names: Iterable[str], system: str):
     ours = _ours(e)
     for k in names:
         if k not in ours:
-            raise CallError(
-                f"{system} has no setting {k!r}", do=nearest(k, [*ours, *e.settings])
-            )
+            raise CallError(f"{system} has no setting {k!r}", do=nearest(k, [*ours, *e.settings]))
 
 # %% ../../../nbs/models/live/01_systems.ipynb #a085412c
 def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
@@ -267,18 +250,14 @@ class LiveSystem(CommandSystem):
         self.worker = _script(entry, e.worker)
         self.canaries, self.meaning = canaries(), e.canary == "clusters"
         self.asking = [str(self.place.python), "-s", str(self.worker)]
-        command = CommandEntry(
-            self.asking, e.title, ("clusters",), e.patience, e.window
-        )
+        command = CommandEntry(self.asking, e.title, ("clusters",), e.patience, e.window)
         super().__init__(variant_name(entry.name, shown), command)
         self.title, self.env = e.title + variant_name("", shown), _environment()
 
     def _place(self, entry: Entry) -> Place:
         "Return its environment."
         return the_environment(
-            entry.name
-            if isinstance(self.live.environment, Environment)
-            else self.live.environment,
+            entry.name if isinstance(self.live.environment, Environment) else self.live.environment,
             self.settings,
         )
 
@@ -374,9 +353,7 @@ class SeededSystem(LiveSystem):
         super().__init__(entry, changed, s)
         if self.live.window:
             raise CallError(
-                "its clusters are completed in whole documents",
-                self.name,
-                "omit window",
+                "its clusters are completed in whole documents", self.name, "omit window"
             )
         self.ordinary, self.worker = self.worker, _script(entry, self.live.seeds)
         self.asking = [*self.asking[:-1], str(self.worker)]

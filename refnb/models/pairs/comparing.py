@@ -20,13 +20,7 @@ from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.altentities.questions import read_altentities_task
 from ...benchmarks.tasks import is_task, sample_of
-from refnb.models.pairs.scorers import (
-    CHARACTERS,
-    Pairs,
-    fitted_tfidf,
-    pairs_of,
-    stop_words,
-)
+from .scorers import CHARACTERS, Pairs, fitted_tfidf, pairs_of, stop_words
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #71e21e15
 JOINED = {
@@ -88,10 +82,7 @@ class WordFile(Record):
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #4493e519
 def _stemmed(groups: Mapping[str, str]) -> dict[str, set[str]]:
     "Remove the endings of words and of their related words."
-    return {
-        _stem(word): set(map(_stem, related.split()))
-        for word, related in groups.items()
-    }
+    return {_stem(word): set(map(_stem, related.split())) for word, related in groups.items()}
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #cd1b0058
 def _by_country(peoples: Mapping[str, set[str]]) -> dict[str, set[str]]:
@@ -115,9 +106,7 @@ def word_lists() -> Lists:
     "Read the lists of words."
     raw = read_yaml(packaged("data/systems/comparing_words.yaml"), WordFile)
     peoples = _stemmed(raw.peoples)
-    return Lists(
-        _by_country(peoples) | peoples, _stemmed(raw.related), _empty_words(raw.empty)
-    )
+    return Lists(_by_country(peoples) | peoples, _stemmed(raw.related), _empty_words(raw.empty))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9e5fb10
 _BREAK = re.compile(r"[.;,]|\bbut\b|\binstead\b|\brather\b")
@@ -173,10 +162,7 @@ _TENS = dict(
 )
 _SOON = r"\b(?:(early|mid|late)[ -]?(?:of )?(?:the )?)?"
 _DECADE = re.compile(
-    _SOON
-    + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|"
-    + _SOON
-    + rf"\b({'|'.join(_TENS)})\b"
+    _SOON + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|" + _SOON + rf"\b({'|'.join(_TENS)})\b"
 )
 _CENTURY = re.compile(_SOON + r"\b(1[0-9]|20|21)(?:st|th) century")
 # share of a decade or a century
@@ -339,8 +325,7 @@ FEATURES = (
 def _of_people(word: str, t: Told, rarity: Mapping[str, float]) -> float:
     "Return the rarity of the rarest word in an option's text for the country of a people, or the people of a country."
     return max(
-        (rarity[v] for v in word_lists().peoples.get(word, ()) if v in t.counts),
-        default=0.0,
+        (rarity[v] for v in word_lists().peoples.get(word, ()) if v in t.counts), default=0.0
     )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #0983ca41
@@ -349,9 +334,7 @@ def _of_related(word: str, t: Told) -> float:
     return min(1.0, 0.5 * len(word_lists().related.get(word, set()) & t.counts.keys()))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #f378f6af
-def _claimed(
-    h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float
-) -> list[float]:
+def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float) -> list[float]:
     "Score how well an option's text agrees with the asserted (0) or denied (1) words."
     there, missing = list[str](), list[str]()
     for w in h.words[k]:
@@ -395,14 +378,7 @@ def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
         inside, near = h.sign * inside, h.sign * near
     if h.newer:
         order = h.sign * h.newer * _against(t, others)
-    return [
-        h.sign * h.woman * t.women,
-        inside,
-        near,
-        order,
-        t.length,
-        t.length * (h.sign < 0),
-    ]
+    return [h.sign * h.woman * t.women, inside, near, order, t.length, t.length * (h.sign < 0)]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #2fa7680a
 class Rarity(dict):
@@ -411,9 +387,7 @@ class Rarity(dict):
     def __init__(self, texts: Iterable[Told]):
         texts = list(texts)
         seen = Counter(chain.from_iterable(t.counts for t in texts))
-        super().__init__(
-            {w: math.log((1 + len(texts)) / (1 + n)) for w, n in seen.items()}
-        )
+        super().__init__({w: math.log((1 + len(texts)) / (1 + n)) for w, n in seen.items()})
         self.unseen = math.log(1 + len(texts))
 
     def __missing__(self, word: str) -> float:
@@ -440,9 +414,7 @@ class Comparer:
         for k, (t, (to_said, to_denied)) in enumerate(zip(options, like)):
             said = _claimed(h, 0, t, self.rarity, to_said)
             denied = _claimed(h, 1, t, self.rarity, to_denied)
-            out.append(
-                [*said, *denied, *_whole(h, t, [*options[:k], *options[k + 1 :]])]
-            )
+            out.append([*said, *denied, *_whole(h, t, [*options[:k], *options[k + 1 :]])])
         return out
 
     def features(self, p: Pairs) -> np.ndarray:
@@ -458,9 +430,7 @@ class Comparer:
         for n in filter(None, p.sizes):
             options = [texts[j] for j in p.at[i : i + n, 1]]
             out[i : i + n] = self._rows(
-                expressions[p.at[i, 0]],
-                options,
-                list(zip(like[0][i : i + n], like[1][i : i + n])),
+                expressions[p.at[i, 0]], options, list(zip(like[0][i : i + n], like[1][i : i + n]))
             )
             i += n
         return out
@@ -500,9 +470,7 @@ def _fitted(
         s = z @ w
         e = np.exp(s - np.repeat(np.maximum.reduceat(s, starts), sizes))
         share = e / np.repeat(np.add.reduceat(e, starts), sizes)
-        return prior * (w @ w) / 2 - np.log(share[at]).sum(), z.T @ share - z[at].sum(
-            0
-        ) + prior * w
+        return prior * (w @ w) / 2 - np.log(share[at]).sum(), z.T @ share - z[at].sum(0) + prior * w
 
     return (
         minimize(
@@ -519,9 +487,7 @@ def _fitted(
 @cache
 def comparing_weights() -> dict[str, dict[str, float]]:
     "Read the weights by setting and feature, as fitted on the development files."
-    return read_yaml(
-        packaged("data/systems/comparing_weights.yaml"), dict[str, dict[str, float]]
-    )
+    return read_yaml(packaged("data/systems/comparing_weights.yaml"), dict[str, dict[str, float]])
 
 
 def _are_described(questions: Iterable[Question]) -> bool:
@@ -543,9 +509,7 @@ def _weights_of(setting: str) -> np.ndarray:
     "Return the weights of a setting, in the order of the features."
     known = comparing_weights()
     if setting not in known:
-        raise CallError(
-            f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}"
-        )
+        raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
     return np.array([known[setting][f] for f in FEATURES])
 
 
@@ -582,15 +546,11 @@ def rows_of(questions: Sequence[Question]) -> Rows:
     )
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #d739b6e0
-def _fitted_together(
-    parts: Iterable[tuple[np.ndarray, list[int], list[int]]],
-) -> np.ndarray:
+def _fitted_together(parts: Iterable[tuple[np.ndarray, list[int], list[int]]]) -> np.ndarray:
     "Fit weights to the features, sizes and right options of several domains."
     xs, sizes, right = zip(*parts, strict=True)
     return _fitted(
-        np.concatenate(xs),
-        list(chain.from_iterable(sizes)),
-        list(chain.from_iterable(right)),
+        np.concatenate(xs), list(chain.from_iterable(sizes)), list(chain.from_iterable(right))
     )
 
 

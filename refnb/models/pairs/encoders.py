@@ -60,9 +60,7 @@ class PairModel(Record):
     model: str  # a hub repository or npm package, or a folder
     licence: str  # licence of the weights
     # architecture and score; the last three are trained
-    kind: Literal["cosine", "entailment", "use-lite", "binary", "joint", "written"] = (
-        "cosine"
-    )
+    kind: Literal["cosine", "entailment", "use-lite", "binary", "joint", "written"] = "cosine"
     package: str = ""  # packages of the registry, or of npm, with the weights
     revision: str = ""  # revision of the hub repository
     pooling: Literal["mean", "cls", "max"] = "mean"  # pooling of tokens
@@ -156,9 +154,7 @@ def _carried(m: PairModel) -> list[Path]:
 def _unpacked(m: PairModel) -> Path:
     "Return the folder for unpacked weights."
     return (
-        Path(load_settings().cache).expanduser()
-        / "weights"
-        / safe_name(m.model.rpartition("/")[2])
+        Path(load_settings().cache).expanduser() / "weights" / safe_name(m.model.rpartition("/")[2])
     )
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #bce3dfbb
@@ -289,15 +285,7 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     letters = sorted(set(chain.from_iterable(count)))
     frequent = sorted(count, key=lambda w: (-count[w], w))
     pieces = dict.fromkeys(
-        [
-            "[PAD]",
-            "[UNK]",
-            "[CLS]",
-            "[SEP]",
-            *letters,
-            *(f"##{c}" for c in letters),
-            *frequent,
-        ]
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent]
     )
     return {w: i for i, w in enumerate(list(pieces)[: max(size, 4 + 2 * len(letters))])}
 
@@ -317,15 +305,10 @@ def _labelled(labels: Sequence[str]) -> dict[str, dict]:
     "Name the outputs of a classifier, as a configuration does; nothing without labels."
     if not labels:
         return {}
-    return {
-        "id2label": dict(enumerate(labels)),
-        "label2id": {n: i for i, n in enumerate(labels)},
-    }
+    return {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #6ca79b7c
-def tiny_encoder(
-    folder: str | Path, texts: Iterable[str], labels: Sequence[str] = ()
-) -> Path:
+def tiny_encoder(folder: str | Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
     """Write a BERT with random weights and a tokenizer of the letters and words of texts.
     With `labels` it is a classifier, otherwise an encoder."""
     torch, tf = need("torch", "models"), need("transformers", "models")
@@ -349,9 +332,9 @@ def tiny_encoder(
         **_labelled(labels),
     )
     with quietly(tf):
-        (tf.BertForSequenceClassification if labels else tf.BertModel)(
-            config
-        ).save_pretrained(folder)
+        (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(
+            folder
+        )
     return Path(folder)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #92880bbd
@@ -380,19 +363,14 @@ class Loaded:
 
     def _prefixed(self, p: Pairs) -> tuple[list[str], list[str]]:
         "Return expressions and options' texts, each with its prefix."
-        return [self.m.prefix + e for e in p.expressions], [
-            self.m.text_prefix + t for t in p.texts
-        ]
+        return [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
 
     def filled(self, rows: list[dict]):
         "Fill a tokenizer's rows to equal length, on the model's device."
         return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
 
     def _compute(
-        self,
-        keys: Sequence[Any],
-        rows: Sequence[dict],
-        work: Callable[[list[dict]], Iterable[Any]],
+        self, keys: Sequence[Any], rows: Sequence[dict], work: Callable[[list[dict]], Iterable[Any]]
     ):
         "Compute and cache the results of a tokenizer's rows, in batches of similar length."
         self.read += sum(len(r["input_ids"]) for r in rows)
@@ -455,23 +433,18 @@ def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
         return "it is an encoder-decoder, not an encoder"
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         return "its tokenizer knows no words"
-    return (
-        "" if tokenizer.pad_token is not None else "its tokenizer has no padding token"
-    )
+    return "" if tokenizer.pad_token is not None else "its tokenizer has no padding token"
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #20f78480
 def _has_bfloat16() -> bool:
     "Tell whether this processor has bfloat16 instructions."
     cpu = need("torch", "models").cpu
     return any(
-        getattr(cpu, f, bool)()
-        for f in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+        getattr(cpu, f, bool)() for f in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     )
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #4eade10f
-def _from_files(
-    kind: str, m: PairModel, w: Weights, offline: bool
-) -> tuple[Any, Any, dict]:
+def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
     "Load model, tokenizer, and loading information."
     torch, tf = need("torch", "models"), need("transformers", "models")
     common = {"local_files_only": offline, "trust_remote_code": False} | (
@@ -530,10 +503,7 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f05f538c
 def rows_of(tokens: Mapping[str, Sequence]) -> list[dict]:
     "Split a tokenizer's columns into rows."
-    return [
-        dict(zip(tokens, row, strict=True))
-        for row in zip(*tokens.values(), strict=True)
-    ]
+    return [dict(zip(tokens, row, strict=True)) for row in zip(*tokens.values(), strict=True)]
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #ea77eb78
 def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
@@ -555,12 +525,9 @@ def in_memory(work: Callable, batch: list[int]) -> list:
             raise
     if len(batch) == 1:
         raise DataError(
-            "a single text needs more memory than available",
-            do="say a smaller number of tokens",
+            "a single text needs more memory than available", do="say a smaller number of tokens"
         )
-    return in_memory(work, batch[: len(batch) // 2]) + in_memory(
-        work, batch[len(batch) // 2 :]
-    )
+    return in_memory(work, batch[: len(batch) // 2]) + in_memory(work, batch[len(batch) // 2 :])
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #7336b7b1
 class Encoder(Loaded):

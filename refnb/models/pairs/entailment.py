@@ -80,10 +80,7 @@ class Entailment(Loaded):
         "Tokenize a pair; the longer text is truncated."
         return dict(
             self.tokenizer(
-                premise,
-                hypothesis,
-                truncation="longest_first",
-                max_length=self.m.tokens,
+                premise, hypothesis, truncation="longest_first", max_length=self.m.tokens
             )
         )
 

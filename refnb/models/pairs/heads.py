@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
-from refnb.core.types import (
-    CallError,
-    DataError,
-    FormatError,
-    Option,
-    Record,
-    nearest,
-    need,
-)
+from ...core.types import CallError, DataError, FormatError, Option, Record, nearest, need
 from ...core.settings import packaged
 from ...core.files import read_bytes, read_yaml
 from ...core.runs import OtherVersion
@@ -171,8 +163,7 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
     _check_settings(pair)
     try:
         return x.changed(
-            training=_with_settings(x.training, recipe),
-            pair=_with_settings(x.pair, pair),
+            training=_with_settings(x.training, recipe), pair=_with_settings(x.pair, pair)
         )
     except (msgspec.ValidationError, ValueError) as e:
         raise CallError(f"{name}: {e}") from None
@@ -181,9 +172,7 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
 def _written_text(o: Option) -> str:
     "Return an option's text for a model that writes."
     return (
-        f"entity: {o.name} description: {o.description}"
-        if o.description
-        else f"entity: {o.name}"
+        f"entity: {o.name} description: {o.description}" if o.description else f"entity: {o.name}"
     )
 
 
@@ -224,13 +213,7 @@ def _form_of(tokenizer: Any) -> Form:
     ids, first, second = pair["input_ids"], _places(pair, 0), _places(pair, 1)
     cuts = first[0], first[-1] + 1, second[0], second[-1] + 1
     kinds = pair.get("token_type_ids") or []
-    at = [
-        max(0, cuts[0] - 1),
-        first[0],
-        max(first[0], cuts[2] - 1),
-        second[0],
-        len(ids) - 1,
-    ]
+    at = [max(0, cuts[0] - 1), first[0], max(first[0], cuts[2] - 1), second[0], len(ids) - 1]
     return Form(
         ids[: cuts[0]],
         ids[cuts[1] : cuts[2]],
@@ -264,9 +247,7 @@ def _joined(
     parts = [form.before, first, form.between, second, form.after]
     row = {"input_ids": list(chain.from_iterable(parts))}
     if form.types:
-        row["token_type_ids"] = list(
-            chain.from_iterable(map(repeat, form.types, map(len, parts)))
-        )
+        row["token_type_ids"] = list(chain.from_iterable(map(repeat, form.types, map(len, parts))))
     return row | {"attention_mask": [1] * len(row["input_ids"])}
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d21b6711
@@ -276,14 +257,9 @@ def _choice_loss(scores: Any, sizes: Sequence[int], right: Sequence[bool]):
     pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(
         list(torch.split(x, list(sizes))), batch_first=True, padding_value=fill
     )
-    low, wanted = (
-        float("-inf"),
-        pad(torch.tensor(list(right), device=scores.device), False),
-    )
+    low, wanted = (float("-inf"), pad(torch.tensor(list(right), device=scores.device), False))
     every = pad(scores.float(), low)
-    return (
-        torch.logsumexp(every, 1) - torch.logsumexp(every.masked_fill(~wanted, low), 1)
-    ).mean()
+    return (torch.logsumexp(every, 1) - torch.logsumexp(every.masked_fill(~wanted, low), 1)).mean()
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #364f617b
 class BiEncoder(Encoder):
@@ -303,9 +279,7 @@ class BiEncoder(Encoder):
         options = self._of(p.texts, self.m.text_prefix)
         at = need("torch", "models").as_tensor(p.at, device=expressions.device)
         return _choice_loss(
-            (expressions[at[:, 0]] * options[at[:, 1]]).sum(-1) / temperature,
-            p.sizes,
-            right,
+            (expressions[at[:, 0]] * options[at[:, 1]]).sum(-1) / temperature, p.sizes, right
         )
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #7d46d2d8
@@ -336,9 +310,7 @@ class PairReader(Loaded):
             two = [self.tokens[expressions[i]], self.tokens[options[j]]]
             if self.first == 0:
                 two.reverse()
-            out.append(
-                _joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first)
-            )
+            out.append(_joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first))
         return out
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #87a33de6
@@ -387,9 +359,7 @@ class CrossEncoder(PairScores):
         self.net = torch.nn.ModuleDict({"base": model, "head": self.head})
 
     def outputs(self, rows: list[dict]):
-        return self.head(
-            self.model(**self.filled(rows)).last_hidden_state[:, 0]
-        ).float()
+        return self.head(self.model(**self.filled(rows)).last_hidden_state[:, 0]).float()
 
     def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.0):
         "Compute the cross entropy of each pair, or over the options of each question."
@@ -482,9 +452,7 @@ def _load_head(made: CrossEncoder, folder: Path):
         made.head.load_state_dict(load_file(folder / "head.safetensors"))
     except (OSError, SafetensorError, RuntimeError) as e:
         raise DataError(
-            f"its head cannot be read: {str(e).splitlines()[0]}",
-            str(folder),
-            "train it again",
+            f"its head cannot be read: {str(e).splitlines()[0]}", str(folder), "train it again"
         ) from None
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #3dda8640
@@ -506,9 +474,7 @@ def _made(m: PairModel, model: Any, tokenizer: Any, seed: int = 0) -> Head:
     return CrossEncoder(model, tokenizer, m, seed)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #42c00ec2
-def _load_made(
-    m: PairModel, source: PairModel, seed: int = 0, offline: bool = True
-) -> Head:
+def _load_made(m: PairModel, source: PairModel, seed: int = 0, offline: bool = True) -> Head:
     "Load a model from the weights that `source` names, and wrap it as a head."
     return _made(m, *load_with(_CLASSES[m.kind], source, offline), seed)
 
@@ -565,9 +531,7 @@ def read_seal(folder: str | Path) -> TrainedSeal:
     path = Path(folder) / SEAL
     if not path.exists():
         raise DataError(
-            "holds no complete training",
-            str(folder),
-            "train it with refnb train, which resumes",
+            "holds no complete training", str(folder), "train it with refnb train, which resumes"
         )
     return read_seal_at(path)
 
@@ -590,6 +554,4 @@ def read_seal_at(path: Path) -> TrainedSeal:
         _check_schema(data, path)
         return msgspec.json.decode(data, type=TrainedSeal)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
-        raise FormatError(
-            str(e), str(path), "it is damaged; train the system again"
-        ) from None
+        raise FormatError(str(e), str(path), "it is damaged; train the system again") from None

@@ -36,9 +36,7 @@ class OpenScores(NamedTuple):
 def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
     "Score the two options of questions that also offer neither and both."
     _check_open(questions)
-    scores = scorer(
-        pairs_of([q.changed(options=q.options[:2], right=()) for q in questions])
-    )
+    scores = scorer(pairs_of([q.changed(options=q.options[:2], right=()) for q in questions]))
     return OpenScores(
         np.asarray(scores, float).reshape(-1, 2),
         np.array([q.right[0] for q in questions], int),
@@ -79,6 +77,4 @@ def fitted_threshold(s: OpenScores) -> float:
     seen; the lowest of equally good ones."""
     if not len(s.right):
         raise DataError("there are no questions", "threshold")
-    return float(
-        max(thresholds(s), key=lambda t: (np.mean(list(by_kind(s, t).values())), -t))
-    )
+    return float(max(thresholds(s), key=lambda t: (np.mean(list(by_kind(s, t).values())), -t)))

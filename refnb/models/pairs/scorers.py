@@ -35,9 +35,7 @@ class Pairs(NamedTuple):
     sizes: list[int]  # number of options of each question
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #faa1243c
-def pairs_of(
-    questions: Sequence[Question], text: Callable[[Option], str] = choice_text
-) -> Pairs:
+def pairs_of(questions: Sequence[Question], text: Callable[[Option], str] = choice_text) -> Pairs:
     "Convert questions, in their order, to pairs of texts; `text` returns an option's text."
     expressions: dict[str, int] = {}
     texts: dict[str, int] = {}
@@ -199,8 +197,7 @@ def _table(rows: Sequence[_Row], width: int) -> Any:
     counts = np.array(list(chain.from_iterable(row.counts for row in rows)), float)
     ends = np.cumsum([0, *map(len, at)], dtype=np.int32)
     return csr_matrix(
-        (counts, np.array(list(chain.from_iterable(at)), np.int32), ends),
-        shape=(len(rows), width),
+        (counts, np.array(list(chain.from_iterable(at)), np.int32), ends), shape=(len(rows), width)
     )
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8a4049e9
@@ -301,9 +298,7 @@ class Weightless(NamedTuple):
 WEIGHTLESS: dict[str, Weightless] = {
     "always-first": Weightless("Always first", lambda texts: _always_first),
     "word-overlap": Weightless("Word overlap", lambda texts: word_overlap),
-    "token-set-ratio": Weightless(
-        "rapidfuzz token_set_ratio", lambda texts: token_set_ratio
-    ),
+    "token-set-ratio": Weightless("rapidfuzz token_set_ratio", lambda texts: token_set_ratio),
     "partial-ratio": Weightless("rapidfuzz partial_ratio", lambda texts: partial_ratio),
     "tfidf-words": Weightless(
         "TF-IDF, words", lambda texts: fitted_tfidf(texts, WORDS), fitted=True

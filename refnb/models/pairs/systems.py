@@ -11,21 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import msgspec
-from refnb.core.types import (
-    Answer,
-    CallError,
-    DataError,
-    FormatError,
-    Question,
-    nearest,
-    safe_path,
-)
+from ...core.types import Answer, CallError, DataError, FormatError, Question, nearest, safe_path
 from ...core.settings import Settings, packaged
 from ...core.runs import RunInfo, prompt_hash
-from refnb.benchmarks.altentities.questions import (
-    altentities_task,
-    read_altentities_task,
-)
+from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
 from ...benchmarks.tasks import Task, find_task, is_task, sample_of
 from ..systems import BaseSystem, Identity, System, variant_name
 from refnb.models.registry import (
@@ -38,14 +27,7 @@ from refnb.models.registry import (
     refuse_asking,
 )
 from ..language.local import Weights, weights_id
-from refnb.models.pairs.scorers import (
-    BLOCK,
-    WEIGHTLESS,
-    Scorer,
-    compared,
-    pairs_of,
-    turning,
-)
+from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
 from refnb.models.pairs.encoders import (
     LITE,
     UNHASHED,
@@ -204,9 +186,7 @@ class PairSystem(BaseSystem):
     def is_it(self, info: RunInfo) -> bool:
         if not self.model or self.trained:
             return True
-        return info.settings == msgspec.json.decode(
-            msgspec.json.encode(_hashed(self.model))
-        )
+        return info.settings == msgspec.json.decode(msgspec.json.encode(_hashed(self.model)))
 
     def _load_once(self, s: Settings):
         "Load the weights of an untrained model, unless this was done."
@@ -217,9 +197,7 @@ class PairSystem(BaseSystem):
         x = self.on(task)
         if items:
             self._load_once(task.settings)
-        yield from _pair_answers(
-            x, task.name, items, task.questions, task.settings, self.loaded
-        )
+        yield from _pair_answers(x, task.name, items, task.questions, task.settings, self.loaded)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #bb330729
 def _usual_model(base: str, entry: Entry) -> PairModel | None:
@@ -235,9 +213,7 @@ def _refuse_training(base: str, changed: Mapping[str, Any]):
     "Refuse settings that are made when a system is trained."
     for k in changed:
         if k in Recipe.__struct_fields__:
-            raise CallError(
-                f"{k} is a setting of training", base, "give it to refnb train"
-            )
+            raise CallError(f"{k} is a setting of training", base, "give it to refnb train")
     if fixed := {"kind", "model"} & set(changed):
         raise CallError(
             f"{min(fixed)} is fixed when a system is trained",
@@ -269,9 +245,7 @@ def _asked_model(
             )
         return None
     _check_settings(base, changed, trained)
-    return changed_record(
-        usual, changed, "a trained system" if trained else "an encoder"
-    )
+    return changed_record(usual, changed, "a trained system" if trained else "an encoder")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #fb92883a
 def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -365,9 +339,7 @@ def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
     raise _not_trained(base, task)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d2d7877a
-def _learnt_model(
-    model: PairModel, settings: dict[str, Any], folder: Path
-) -> PairModel:
+def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> PairModel:
     "Return a model with the settings of its training."
     try:
         return _with_settings(model, settings)
@@ -379,9 +351,7 @@ def _learnt_model(
         ) from None
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
-def _with_checkpoint(
-    system: PairSystem, task: str, s: Settings, **changed
-) -> PairSystem:
+def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
     "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
     if not system.trained or system.model is None:
         return system
@@ -390,9 +360,7 @@ def _with_checkpoint(
     _check_checkpoint(folder, seal, system.base, task)
     learnt = _learnt_model(system.model, seal.settings, folder)
     return system.having(
-        changed_record(
-            learnt, changed | {"checkpoint": str(folder)}, "a trained system"
-        )
+        changed_record(learnt, changed | {"checkpoint": str(folder)}, "a trained system")
     )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
@@ -407,11 +375,7 @@ def _fitting_task(task: str) -> str:
 # %% ../../../nbs/models/pairs/06_systems.ipynb #81c1293b
 def _is_fitted(system: PairSystem) -> bool:
     "Tell whether a system's weights of terms are fitted on texts of options."
-    return (
-        system.base == COMPARING
-        or system.base in WEIGHTLESS
-        and WEIGHTLESS[system.base].fitted
-    )
+    return system.base == COMPARING or system.base in WEIGHTLESS and WEIGHTLESS[system.base].fitted
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
 _LOADERS = {"entailment": load_entailment, LITE: load_lite}  # other kinds are encoders
@@ -424,8 +388,7 @@ def _weighted_model(system: PairSystem) -> PairModel:
         raise CallError(f"{system.base} has no weights")
     if system.trained and not m.checkpoint:
         raise DataError(
-            f"{system.base} is not trained",
-            do="name a folder with -p checkpoint=FOLDER",
+            f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER"
         )
     return m
 
@@ -493,10 +456,7 @@ def _pair_answers(
         return
     kind = system.model.kind if system.model else "cosine"
     yield from compared(
-        todo,
-        scorer_of(system, task, questions, s, loaded),
-        _block_of(kind),
-        text_for(kind),
+        todo, scorer_of(system, task, questions, s, loaded), _block_of(kind), text_for(kind)
     )
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e

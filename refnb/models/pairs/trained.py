@@ -13,15 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from refnb.core.types import (
-    Answer,
-    CallError,
-    DataError,
-    FormatError,
-    Question,
-    nearest,
-    safe_path,
-)
+from ...core.types import Answer, CallError, DataError, FormatError, Question, nearest, safe_path
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import disk_fault, read_yaml, write_atomic
 from ...core.runs import OtherVersion, questions_id
@@ -52,14 +44,7 @@ from refnb.models.pairs.heads import (
     the_trained,
 )
 from .systems import _block_of, _weights_in, pair_settings
-from refnb.models.training import (
-    Diverged,
-    Entry,
-    Fitted,
-    load_tensors,
-    set_weights,
-    train,
-)
+from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #49744db6
 class Source(NamedTuple):
@@ -98,18 +83,14 @@ def _check_no_test(task: str):
     if whole.endswith("/test"):
         stem = whole.removesuffix("test")
         raise CallError(
-            "is a test task, which nothing is trained on",
-            task,
-            f"name {stem}train or {stem}dev",
+            "is a test task, which nothing is trained on", task, f"name {stem}train or {stem}dev"
         )
 
 
 def _check_teaches(task: str):
     "Refuse a task that nothing is trained on."
     if the_card(task).shape != "choice":
-        raise CallError(
-            "has documents, not questions", task, "train on a task of questions"
-        )
+        raise CallError("has documents, not questions", task, "train on a task of questions")
     _check_no_test(task)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #755e1002
@@ -170,9 +151,7 @@ def _bound(questions: Sequence[Question]) -> list[list[Question]]:
 # %% ../../../nbs/models/pairs/08_trained.ipynb #37335b3f
 def _too_few(folds: int) -> CallError:
     "Make the error of a number of folds that splits nothing."
-    return CallError(
-        f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation"
-    )
+    return CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
 
 
 def _check_folds(groups: int, k: int):
@@ -186,9 +165,7 @@ def _check_folds(groups: int, k: int):
         )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eb79bca5
-def _folds_of(
-    questions: Sequence[Question], k: int, seed: int = 0
-) -> list[list[Question]]:
+def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
     "Split questions into folds that share neither a document nor a target."
     groups = _bound(questions)
     _check_folds(len(groups), k)
@@ -210,8 +187,7 @@ SINGLE = ("binary", "written")  # kinds trained on single pairs
 def _alone(q: Question) -> list[Question]:
     "Split a question into pairs, each right or wrong."
     return [
-        q.changed(options=(o,), right=(0,) if i in q.right else ())
-        for i, o in enumerate(q.options)
+        q.changed(options=(o,), right=(0,) if i in q.right else ()) for i, o in enumerate(q.options)
     ]
 
 
@@ -244,8 +220,7 @@ def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
 def _length(unit: list[Question]) -> int:
     "Return the length of the longest option of some questions."
     return max(
-        len(o.name) + len(o.description)
-        for o in chain.from_iterable(q.options for q in unit)
+        len(o.name) + len(o.description) for o in chain.from_iterable(q.options for q in unit)
     )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8cd00757
@@ -439,9 +414,7 @@ def _named_grid(x: TrainedSystem, grid_text: str) -> dict[str, list]:
     if grid_text != "full":
         return _parsed_grid(grid_text)
     if not x.grid:
-        raise CallError(
-            "the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4"
-        )
+        raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
     return dict(x.grid)
 
 
@@ -579,25 +552,14 @@ def _cross_judged(w: _Work, r: Recipe, folder: Path, label: str) -> _Judged:
     for i, judges in enumerate(folds):
         learnt = list(chain.from_iterable(folds[:i] + folds[i + 1 :]))
         plan = Plan(
-            w.x.pair,
-            r.changed(patience=0),
-            learnt,
-            judges,
-            folder / f"fold-{i + 1}",
-            keep=False,
+            w.x.pair, r.changed(patience=0), learnt, judges, folder / f"fold-{i + 1}", keep=False
         )
         fitted.append(
-            _fit(
-                plan,
-                w.s.offline,
-                _reporter(w, f"{label}, fold {i + 1} of {w.folds}"),
-                w.every,
-            )
+            _fit(plan, w.s.offline, _reporter(w, f"{label}, fold {i + 1} of {w.folds}"), w.every)
         )
     curves = zip(*(f.curve for f in fitted), strict=False)
     return _Judged(
-        [_mean_of(values, folds) for values in curves],
-        _mean_of([f.before for f in fitted], folds),
+        [_mean_of(values, folds) for values in curves], _mean_of([f.before for f in fitted], folds)
     )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8afbe78a
@@ -607,10 +569,7 @@ def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
     if w.folds:
         return _cross_judged(w, r, folder, label)
     f = _fit(
-        Plan(w.x.pair, r, w.questions, w.judges, folder),
-        w.s.offline,
-        _reporter(w, label),
-        w.every,
+        Plan(w.x.pair, r, w.questions, w.judges, folder), w.s.offline, _reporter(w, label), w.every
     )
     return _Judged(f.curve, f.before, f.losses)
 
@@ -618,9 +577,7 @@ def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
 def _best(tried: Sequence[Sequence[float | None]]) -> tuple[int, int]:
     "Find the best recipe and its best epoch, from 1; the first of equal ones."
     if not any(tried):
-        raise DataError(
-            "every recipe failed", do="try smaller learning rates, or bf16=false"
-        )
+        raise DataError("every recipe failed", do="try smaller learning rates, or bf16=false")
     best, top = (0, 0), -math.inf
     for k, curve in enumerate(tried):
         for epoch, score in enumerate(curve, 1):
@@ -691,9 +648,7 @@ def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
     judges = _first_of(source.judges, s, limit)
     files = _file_ids([*source.tasks, *source.judges])
     if limit:
-        source = source._replace(
-            told=f"{source.told}, only the first {limit} of each task"
-        )
+        source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     return source, questions, judges, files
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #3e78771a
@@ -715,24 +670,16 @@ def _check_questions(questions: Sequence[Question], asked: str):
     for q in questions:
         if not q.right or len(q.options) < 2:
             raise DataError(
-                "has nothing to choose: it needs two options, and a right one",
-                f"question {q.id}",
+                "has nothing to choose: it needs two options, and a right one", f"question {q.id}"
             )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8abf86b9
 def _learnt_from(what: str | Sequence[Question], s: Settings, limit: int) -> _Data:
     "Return the source, its questions, the held-out questions, and the ids of all."
-    found = (
-        _of_tasks(what, s, limit) if isinstance(what, str) else _at_hand(what, limit)
-    )
+    found = _of_tasks(what, s, limit) if isinstance(what, str) else _at_hand(what, limit)
     source, questions, judges, files = found
     _check_questions(questions, source.asked)
-    return (
-        source,
-        questions,
-        judges,
-        files | {"questions": questions_id([*questions, *judges])},
-    )
+    return (source, questions, judges, files | {"questions": questions_id([*questions, *judges])})
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #0533d0a4
 def _digest(inputs: Any) -> str:
@@ -781,9 +728,7 @@ def _check_call(folds: int, limit: int, x: TrainedSystem):
     if folds < 0 or folds == 1:
         raise _too_few(folds)
     if limit < 0:
-        raise CallError(
-            f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all"
-        )
+        raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     _check_base(x)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #7c5c3489
@@ -798,9 +743,7 @@ def _check_judged(folds: int, judges: Sequence[Question], recipes: Sequence[Reci
     "Refuse several recipes if nothing judges them."
     if not folds and not judges and len(recipes) > 1:
         raise CallError(
-            "nothing judges which recipe is best",
-            "--folds",
-            "say 2 or more, or name one recipe",
+            "nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe"
         )
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #be976c88
@@ -884,9 +827,7 @@ def _write_seal(w: _Work, system: str, source: Source, seal: TrainedSeal):
 # %% ../../../nbs/models/pairs/08_trained.ipynb #33824781
 def _judged_on(w: _Work, source: Source) -> str:
     "Name the held-out data."
-    return (
-        f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
-    )
+    return f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #5195f4ab
 def _all_of_it(

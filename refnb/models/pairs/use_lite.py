@@ -24,32 +24,20 @@ RESERVED, MARK = 6, "▁"  # the first numbers are not pieces; the mark represen
 def _marked_words(text: str) -> list[str]:
     "Split a text into words as in the vocabulary."
     normal = unicodedata.normalize("NFKC", text)
-    return (
-        re.findall(f"{MARK}[^{MARK}]*", MARK + normal.replace(" ", MARK))
-        if normal
-        else []
-    )
+    return re.findall(f"{MARK}[^{MARK}]*", MARK + normal.replace(" ", MARK)) if normal else []
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #1aac7614
 class Pieces:
     "A tokenizer with a vocabulary of pieces, called like those of transformers."
 
-    def __init__(
-        self, vocabulary: Sequence[tuple[str, float | None]], where: str = "vocab.json"
-    ):
+    def __init__(self, vocabulary: Sequence[tuple[str, float | None]], where: str = "vocab.json"):
         # of equal pieces the last counts
-        self.numbers = {
-            p: (s or 0.0, i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED
-        }
-        self.longest, self.size = (
-            max(map(len, self.numbers), default=1),
-            len(vocabulary),
-        )
+        self.numbers = {p: (s or 0.0, i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}
+        self.longest, self.size = (max(map(len, self.numbers), default=1), len(vocabulary))
         for piece in self.numbers:
             if not piece or MARK in piece[1:]:
                 raise FormatError(
-                    f"the piece {piece!r} is empty or extends beyond the end of a word",
-                    where,
+                    f"the piece {piece!r} is empty or extends beyond the end of a word", where
                 )
 
     def __repr__(self):
@@ -75,9 +63,7 @@ class Pieces:
         return ids[:limit]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #a4dc69ef
-def _best_pieces(
-    word: str, pieces: Pieces, sofar: float = 0.0
-) -> tuple[list[int], float]:
+def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.0) -> tuple[list[int], float]:
     "Find the best segmentation of a word."
     n, known = len(word), pieces.numbers
     best, came = [sofar] + [0.0] * n, [(0, end - 1) for end in range(n + 1)]
@@ -185,9 +171,9 @@ def _count(c: _Constant) -> int:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #034abd2d
 def _array(c: _Constant, data: bytes, at: int) -> np.ndarray:
     "Return a constant, whose numbers begin at a place of the data."
-    return np.frombuffer(
-        data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at
-    ).reshape(c.shape)
+    return np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at).reshape(
+        c.shape
+    )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
 def _check_length(folder: Path, there: int, due: int):
@@ -238,11 +224,7 @@ def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ..
         "tanh_layer_0/kernel": (2 * size, 2 * size),
         "tanh_layer_0/bias": (2 * size,),
     }
-    return (
-        shapes
-        | _layer_shapes("Layer_0", size, size)
-        | _layer_shapes("Layer_1", 2 * size, size)
-    )
+    return shapes | _layer_shapes("Layer_0", size, size) | _layer_shapes("Layer_1", 2 * size, size)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #09e03b60
 def _toy_pieces(words: Sequence[str]) -> list[tuple[str, float]]:
@@ -256,15 +238,11 @@ def _toy_pieces(words: Sequence[str]) -> list[tuple[str, float]]:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #3df1efff
 def _manifest(arrays: Arrays) -> dict:
     "Describe constants as in model.json."
-    weights = [
-        {"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()
-    ]
+    weights = [{"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()]
     return {"weightsManifest": [{"paths": ["group1-shard1of1"], "weights": weights}]}
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
-def tiny_lite(
-    folder: str | Path, texts: Iterable[str], size: int = 8, seed: int = 0
-) -> Path:
+def tiny_lite(folder: str | Path, texts: Iterable[str], size: int = 8, seed: int = 0) -> Path:
     """Write random constants of a graph, and a vocabulary of the characters and words of texts.
     `size` is the width of the first layer's input."""
     folder, rng = Path(folder), np.random.default_rng(seed)
@@ -273,9 +251,7 @@ def tiny_lite(
         n: rng.normal(0, 0.5, s).astype("<f4")
         for n, s in _lite_shapes(len(vocabulary), size).items()
     }
-    write_atomic(
-        folder / "group1-shard1of1", b"".join(map(np.ndarray.tobytes, arrays.values()))
-    )
+    write_atomic(folder / "group1-shard1of1", b"".join(map(np.ndarray.tobytes, arrays.values())))
     write_atomic(folder / "vocab.json", msgspec.json.encode(vocabulary))
     write_atomic(folder / "model.json", msgspec.json.encode(_manifest(arrays)))
     return folder
@@ -284,29 +260,22 @@ def tiny_lite(
 def _placed(ids: np.ndarray, c: Arrays) -> np.ndarray:
     "Compute the first layer's input."
     turns = (
-        np.arange(ids.shape[1], dtype=np.float32)[:, None]
-        * c["Layer_0/TimingSignal/ExpandDims_1"]
+        np.arange(ids.shape[1], dtype=np.float32)[:, None] * c["Layer_0/TimingSignal/ExpandDims_1"]
     )
-    return 2 * c["Embeddings_en"][ids] + np.concatenate(
-        [np.sin(turns), np.cos(turns)], axis=1
-    )
+    return 2 * c["Embeddings_en"][ids] + np.concatenate([np.sin(turns), np.cos(turns)], axis=1)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #dcd2cf81
 def _dense(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
     "Apply a dense layer."
     kernel = c[f"{name}/kernel"].reshape(c[f"{name}/kernel"].shape[-2:])
-    return (x.reshape(-1, len(kernel)) @ kernel + c[f"{name}/bias"]).reshape(
-        *x.shape[:-1], -1
-    )
+    return (x.reshape(-1, len(kernel)) @ kernel + c[f"{name}/bias"]).reshape(*x.shape[:-1], -1)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #7d692f4f
 def _levelled(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
     "Normalize to mean 0 and variance 1, then apply the learned scale and bias."
     x = x - x.mean(-1, keepdims=True)
     return (
-        x
-        / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
-        * c[f"{name}layer_norm_scale"]
+        x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * c[f"{name}layer_norm_scale"]
         + c[f"{name}layer_norm_bias"]
     )
 
@@ -325,18 +294,14 @@ def _attended(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndar
     )[:, None, None]
     share = np.exp(match - match.max(-1, keepdims=True))
     mixed = (share / share.sum(-1, keepdims=True)) @ values
-    return _dense(
-        mixed.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single"
-    )
+    return _dense(mixed.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single")
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #f9d23a30
 def _layer_of(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndarray:
     "Apply one layer of the transformer."
     residual = _dense(x, c, f"{layer}/dense") if f"{layer}/dense/kernel" in c else x
     y = residual + _attended(_levelled(x, c, f"{layer}/"), seen, c, layer)
-    inner = np.maximum(
-        _dense(_levelled(y, c, f"{layer}/FFN/"), c, f"{layer}/FFN/conv1"), 0
-    )
+    inner = np.maximum(_dense(_levelled(y, c, f"{layer}/FFN/"), c, f"{layer}/FFN/conv1"), 0)
     return y + _dense(inner, c, f"{layer}/FFN/conv2")
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #53b519d9
@@ -346,9 +311,7 @@ def _lite_vectors(ids: np.ndarray, c: Arrays) -> np.ndarray:
     x = _placed(ids, c)
     for layer in ("Layer_0", "Layer_1"):
         x = _layer_of(x, seen, c, layer)
-    mean = (x * seen[..., None]).sum(1) / np.maximum(seen.sum(1, dtype=np.float32), 1)[
-        :, None
-    ]
+    mean = (x * seen[..., None]).sum(1) / np.maximum(seen.sum(1, dtype=np.float32), 1)[:, None]
     v = np.tanh(_dense(mean, c, "tanh_layer_0"))
     return v / np.sqrt(np.maximum((v * v).sum(1, keepdims=True), 1e-12))
 
@@ -400,8 +363,7 @@ def _check_graph(c: Arrays, pieces: Pieces, folder: Path):
     "Refuse constants that do not fit each other, and a vocabulary without embeddings."
     if bad := _misshapen(c):
         raise FormatError(
-            f"the constant {bad[0]} is missing, or has another shape",
-            str(folder / "model.json"),
+            f"the constant {bad[0]} is missing, or has another shape", str(folder / "model.json")
         )
     _check_embeddings(c, pieces, folder)
 
@@ -410,8 +372,7 @@ def _check_tokens(m: PairModel):
     "Refuse more pieces than a text may have."
     if m.tokens > 128:
         raise CallError(
-            f"{m.title} reads 128 pieces at most, not {m.tokens}",
-            do="say tokens=128 or less",
+            f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less"
         )
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #11a3bd60

@@ -66,11 +66,7 @@ class PublishedSystem(BaseSystem):
 
     def identity(self, task: Task) -> Identity:
         return Identity(
-            {
-                "form": self.record.form,
-                "drop": self.record.drop,
-                "file": self.record.file,
-            }
+            {"form": self.record.form, "drop": self.record.drop, "file": self.record.file}
         )
 
     def lacks(self, task: Task) -> str:
@@ -84,9 +80,7 @@ class PublishedSystem(BaseSystem):
         questions, known = {q.id: q for q in items}, set(task.ids)
         for row in answer_rows(self.record.file, task.settings):
             if (i := row_id(row)) not in known:
-                raise DataError(
-                    f"answers {i}, which {task.name} does not ask", self.record.file
-                )
+                raise DataError(f"answers {i}, which {task.name} does not ask", self.record.file)
             if (q := questions.get(i)) is not None:
                 yield _replayed(q, row["output"], self.record.drop)
 

@@ -19,13 +19,7 @@ from ...metrics.windows import pair
 from ...benchmarks.bookcoref.books import SPLIT
 from ...benchmarks.tasks import Task, find_task
 from ..systems import CLUSTERS, BaseSystem, Identity, System
-from refnb.models.registry import (
-    Entry,
-    entries_of,
-    find_system,
-    record_of,
-    refuse_settings,
-)
+from ..registry import Entry, entries_of, find_system, record_of, refuse_settings
 from ..running import run
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3c06fc96
@@ -39,9 +33,7 @@ class PublishedClusters(Record):
 def _set_of(file: str) -> str:
     "Return the name of the set of upstream files, for `refnb fetch`."
     return next(
-        n
-        for n in ("bookcoref", "bookcoref-large")
-        if upstream_files()[file] in files_of(n)
+        n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n)
     )
 
 
@@ -88,7 +80,9 @@ class PublishedClusterSystem(BaseSystem):
 
     def lacks(self, task: Task) -> str:
         if task.name not in self.record.files:
-            return f"the released systems answered bookcoref/gold and bookcoref/split, not {task.name}"
+            return (
+                f"the released systems answered bookcoref/gold and bookcoref/split, not {task.name}"
+            )
         file = self.record.files[task.name]
         if _is_here(file, task.settings):
             return ""
@@ -99,9 +93,7 @@ class PublishedClusterSystem(BaseSystem):
             yield ClusterAnswer(p.doc_key, p.clusters)
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
-def make_published_clusters(
-    entry: Entry, changed: Mapping[str, Any], s: Settings
-) -> System:
+def make_published_clusters(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
     return PublishedClusterSystem(entry.name, record_of(entry, PublishedClusters))
@@ -110,9 +102,7 @@ def make_published_clusters(
 def _check_released(system: str, known: Mapping[str, Entry]):
     "Raise an error for a released system that there is not."
     if system.startswith("published/") and system not in known:
-        raise CallError(
-            f"unknown coreference system {system!r}", do=nearest(system, known)
-        )
+        raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
 
 
 def lacks_file(system: str, task: str, s: Settings) -> str:

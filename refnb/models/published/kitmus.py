@@ -15,13 +15,7 @@ from typing import Any, NamedTuple
 from ...core.types import Answer, CallError, Question, nearest
 from ...core.settings import Settings, load_settings
 from ...core.upstream import UpstreamFile, files_of, get, where
-from refnb.core.runs import (
-    Run,
-    find_summaries,
-    places_of_summaries,
-    read_summary,
-    run_hash,
-)
+from ...core.runs import Run, find_summaries, places_of_summaries, read_summary, run_hash
 from ...metrics.antecedents import Links
 from ...benchmarks.tasks import Task, find_task
 from ...benchmarks.kitmus.tasks import task_name
@@ -124,9 +118,7 @@ class PublishedLinks(BaseSystem):
     def identity(self, task: Task) -> Identity:
         file = self.file(task)
         return Identity(
-            {"file": file.key},
-            data={file.key: file.blob, "questions": texts_id()},
-            alone=True,
+            {"file": file.key}, data={file.key: file.blob, "questions": texts_id()}, alone=True
         )
 
     def lacks(self, task: Task) -> str:
@@ -148,9 +140,7 @@ class PublishedLinks(BaseSystem):
         return write_link_summary(run, task)
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #aa473c99
-def make_published_kitmus(
-    entry: Entry, changed: Mapping[str, Any], s: Settings
-) -> System:
+def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
     return PublishedLinks(entry.name, entry.data.get("title", entry.name), s)
@@ -184,9 +174,7 @@ def _summary_of(name: str, task: str, s: Settings) -> Path | None:
 # %% ../../../nbs/models/published/02_kitmus.ipynb #11ac0c9b
 def _run_name(p: Predicted, task: str, s: Settings) -> str:
     "Name the run of a file's system on a task, with its hash."
-    return (
-        f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
-    )
+    return f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #3465aa52
 def kitmus_scores(model: str, task: str, s: Settings | None = None) -> Scored:

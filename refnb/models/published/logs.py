@@ -13,15 +13,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from refnb.core.types import (
-    Answer,
-    DataError,
-    FormatError,
-    Question,
-    Record,
-    Usage,
-    repeated,
-)
+from ...core.types import Answer, DataError, FormatError, Question, Record, Usage, repeated
 from ...core.settings import Settings
 from ...core.files import read_bytes
 from ...benchmarks.tasks import Task
@@ -84,9 +76,7 @@ def _plain(content: Any) -> str:
     "Return the text of a message: a string, or its text parts."
     if isinstance(content, str):
         return content
-    return "".join(
-        part.get("text", "") for part in content if part.get("type") == "text"
-    )
+    return "".join(part.get("text", "") for part in content if part.get("type") == "text")
 
 # %% ../../../nbs/models/published/03_logs.ipynb #0d02a993
 def _tokens_in(u: Mapping[str, Any], written: int) -> int:
@@ -115,9 +105,7 @@ def _inspect_sample(x: Mapping[str, Any], where: str) -> Sample:
     choice = next(iter(out.get("choices") or []), None)
     error = (x.get("error") or {}).get("message") or out.get("error")
     if error or not choice:
-        return Sample(
-            id_, asked, error=str(error or "it has no reply").split("\n")[0][:200]
-        )
+        return Sample(id_, asked, error=str(error or "it has no reply").split("\n")[0][:200])
     return Sample(
         id_,
         asked,
@@ -344,17 +332,12 @@ class LogSystem(BaseSystem):
         if not self.log.samples:
             return {}
         first = self.log.samples[0].asked
-        return {
-            "form": first.form,
-            "reading": first.reading,
-            "order": self._order(task),
-        }
+        return {"form": first.form, "reading": first.reading, "order": self._order(task)}
 
     def identity(self, task: Task) -> Identity:
         log = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
         return Identity(
-            {"tool": self.log.tool, "model": self.log.model} | self._how(task),
-            data={"log": log},
+            {"tool": self.log.tool, "model": self.log.model} | self._how(task), data={"log": log}
         )
 
     def lacks(self, task: Task) -> str:
@@ -376,9 +359,7 @@ class LogSystem(BaseSystem):
         "Refuse questions that the task does not have, and questions that appear twice."
         if strange := sorted(samples.keys() - set(task.ids)):
             raise DataError(
-                _others(strange, samples, task),
-                str(self.path),
-                "name the exported task",
+                _others(strange, samples, task), str(self.path), "name the exported task"
             )
         self._check_once()
 
@@ -391,9 +372,7 @@ class LogSystem(BaseSystem):
                 "run one epoch, with one filter",
             )
 
-    def answer(
-        self, task: Task, items: Sequence[Question]
-    ) -> Iterator[Answer | Failure]:
+    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer | Failure]:
         samples = self._samples()
         self._check(task, samples)
         for q in items:

@@ -49,9 +49,7 @@ def _pronoun_text(q: Question) -> str:
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #57939984
 def _starts(name: str, text: str) -> list[int]:
     "List the positions of a name in a text, as a word."
-    return list(
-        map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text))
-    )
+    return list(map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)))
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #52e0b155
 def _at(q: Question, name: str, last: bool = False) -> int:
@@ -117,9 +115,7 @@ def _telling_words(q: Question) -> list[set[str]]:
 def _about_names(q: Question) -> list[set[str]]:
     "Return the words of the background of each name: of free sentences with a word that only this name's own has."
     free = _free_sentences(q)
-    return [
-        set[str]().union(*filter(own.intersection, free)) for own in _telling_words(q)
-    ]
+    return [set[str]().union(*filter(own.intersection, free)) for own in _telling_words(q)]
 
 
 def overlap(q: Question) -> Answer:

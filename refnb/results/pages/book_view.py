@@ -30,9 +30,7 @@ from .viewer import Frame, View, _named_run, _without_secrets, view
 # %% ../../../nbs/results/pages/02_book_view.ipynb #fe032884
 def shared_mentions(m: Matched) -> Counter[tuple[int, int]]:
     "Count what each predicted and gold cluster have in common: (predicted, gold) -> mentions."
-    return Counter(
-        (p, g) for s, g in m.gold.items() if (p := m.predicted.get(s)) is not None
-    )
+    return Counter((p, g) for s, g in m.gold.items() if (p := m.predicted.get(s)) is not None)
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #904169cf
 def aligned(
@@ -88,9 +86,7 @@ class Cast(NamedTuple):
 _Owner = tuple[int, int]  # a side, and a cluster of it
 
 
-def _owners(
-    sides: Sequence[Document], character: Mapping[int, int]
-) -> list[list[_Owner]]:
+def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[list[_Owner]]:
     "Name for each cluster of each side the cluster whose character it is."
     out = [[(0, i) for i in range(len(sides[0].clusters))]]
 
@@ -263,8 +259,7 @@ def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     character = aligned(shared)
     largest = largest_pieces(shared, character)
     return character, {
-        s: state_of(s, m, character, largest)
-        for s in m.gold.keys() | m.predicted.keys()
+        s: state_of(s, m, character, largest) for s in m.gold.keys() | m.predicted.keys()
     }
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #1690ce6b
@@ -274,9 +269,7 @@ def _nodes(cast: Cast) -> list[int]:
     return [row for row, n in enumerate(most[:NODES]) if n > 1]
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #741081c6
-def _network(
-    places: Sequence[Sequence[Place]], d: Document, cast: Cast
-) -> dict[str, Any]:
+def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict[str, Any]:
     "Collect the network of the most mentioned characters: where they are drawn, and by side who meets whom."
     nodes, starts = _nodes(cast), sentence_starts(d)
     met: Counter[tuple[int, int]] = Counter()
@@ -288,9 +281,7 @@ def _network(
     return {"nodes": nodes, "places": layout(len(nodes), met), "edges": edges}
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #ecfd92e3
-def _stage(
-    places: Sequence[Sequence[Place]], d: Document, cast: Cast
-) -> list[list[list[int]]]:
+def _stage(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> list[list[list[int]]]:
     "Collect the timeline: by side and character."
     lanes = [timeline(p, d.size) for p in places]
 
@@ -309,9 +300,7 @@ def _faults(states: Mapping[Span, int], size: int) -> list[int]:
 def _check_text(d: Document):
     "Refuse a document without text."
     if not d.size:
-        raise DataError(
-            "has no text", f"document {plain(d.doc_key)!r}", "give one that has"
-        )
+        raise DataError("has no text", f"document {plain(d.doc_key)!r}", "give one that has")
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #4213bf96
 def book_data(
@@ -350,11 +339,7 @@ def _title(books: Sequence[Mapping[str, Any]]) -> str:
 
 def _book_page(books: Sequence[Mapping[str, Any]]) -> str:
     "Books as one file."
-    about = {
-        "books": list(map(itemgetter("title"), books)),
-        "first": 0,
-        "before": BEFORE,
-    }
+    about = {"books": list(map(itemgetter("title"), books)), "first": 0, "before": BEFORE}
     data = [_script("about", about)]
     for i, book in enumerate(books):
         data.append(_script(f"d{i}", book))
@@ -416,9 +401,7 @@ def view_book(
         return BookView(list(map(book_data, golds)))
     if isinstance(documents, Document) and isinstance(predicted, Document):
         return BookView([book_data(documents, predicted, labels)])
-    return BookView(
-        [book_data(d, p, labels) for d, p in pair(golds, _several(predicted)).pairs]
-    )
+    return BookView([book_data(d, p, labels) for d, p in pair(golds, _several(predicted)).pairs])
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #dc06389e
 def _is_of_documents(r: Run) -> bool:
@@ -470,9 +453,7 @@ def _view_of_run(r: Run, other: Run | str | Path | None, s: Settings) -> BookVie
     def shown(d: Document) -> dict[str, Any]:
         if d.doc_key not in gold:
             return book_data(d, labels=(r.info.system,))
-        return book_data(
-            gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system)
-        )
+        return book_data(gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system))
 
     return BookView(list(map(shown, mine)))
 
@@ -495,9 +476,7 @@ def _view_of(
 ) -> View | BookView:
     "Find out what is to be shown."
     if not isinstance(what, Run) and Path(what).is_file():
-        return _view_of_file(
-            Path(what), other.folder if isinstance(other, Run) else other
-        )
+        return _view_of_file(Path(what), other.folder if isinstance(other, Run) else other)
     run = _named_run(what, s)
     if _is_of_documents(run):
         return _view_of_run(run, other, s)

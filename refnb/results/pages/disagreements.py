@@ -25,13 +25,7 @@ from refnb.core.documents import (
     window_tokens,
 )
 from ...core.pages import page_policy
-from refnb.metrics.chain_agreement import (
-    MEASURES,
-    ChainAgreement,
-    PairAgreement,
-    Tie,
-    Versions,
-)
+from ...metrics.chain_agreement import MEASURES, ChainAgreement, PairAgreement, Tie, Versions
 from ...metrics.differences import _BORDERS, SIGNS, State, matched
 from ...metrics.uncertainty import Interval
 
@@ -47,17 +41,12 @@ class Readings(NamedTuple):
     states: dict[Span, State]
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #9e87361f
-def _state_of(
-    s: Span, owners: Sequence[dict[Span, int]], first: Sequence[dict[int, int]]
-) -> State:
+def _state_of(s: Span, owners: Sequence[dict[Span, int]], first: Sequence[dict[int, int]]) -> State:
     "Tell whether all have a mention, and in the same chain."
     chains = {
-        f.get(o[s], -1 - k) if s in o else None
-        for k, (o, f) in enumerate(zip(owners, first))
+        f.get(o[s], -1 - k) if s in o else None for k, (o, f) in enumerate(zip(owners, first))
     }
-    return (
-        "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
-    )
+    return "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #1d15489d
 def readings(docs: Sequence[Document]) -> Readings:
@@ -114,11 +103,7 @@ def _boxes(r: Readings, k: int, starts: list[int]) -> dict[int, list[Box]]:
 def _differing_rows(r: Readings, starts: list[int]) -> list[int]:
     "List the rows with a mention that not all read alike."
     return sorted(
-        {
-            bisect_right(starts, s.start) - 1
-            for s, state in r.states.items()
-            if state != "right"
-        }
+        {bisect_right(starts, s.start) - 1 for s, state in r.states.items() if state != "right"}
     )
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #e4981da2
@@ -128,10 +113,7 @@ def _grid(r: Readings, most: int) -> tuple[str, int]:
     starts = _rows(text)
     rows = _differing_rows(r, starts)
     boxes = [_boxes(r, k, starts) for k in range(len(r.docs))]
-    ends = [
-        *starts[1:],
-        text.size or 1 + max(map(attrgetter("end"), r.states), default=-1),
-    ]
+    ends = [*starts[1:], text.size or 1 + max(map(attrgetter("end"), r.states), default=-1)]
     cells = ""
     for n in rows[:most]:
         tokens = window_tokens(text, starts[n], ends[n])
@@ -165,11 +147,7 @@ def _pair_row(p: PairAgreement) -> dict[str, str]:
 
 def agreement_rows(a: ChainAgreement) -> list[dict[str, str]]:
     "Write agreement as rows of text: percent, with intervals where there are any."
-    every = (
-        {"annotators": "all"}
-        | dict.fromkeys(MEASURES, "")
-        | {"alpha": _percent(a.alpha)}
-    )
+    every = {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}
     return [*map(_pair_row, a.pairs), every]
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #56cab46a
@@ -215,14 +193,10 @@ def _how_many(n: int, most: int) -> str:
     "Count the sentences that annotators read differently, and those that are shown."
     if not n:
         return "all agree"
-    return f"{n:,} sentences differ" + (
-        f", the first {most:,} are shown" if n > most else ""
-    )
+    return f"{n:,} sentences differ" + (f", the first {most:,} are shown" if n > most else "")
 
 
-def _document_part(
-    key: str, by: dict[str, Document], ties: list[Tie], most: int
-) -> str:
+def _document_part(key: str, by: dict[str, Document], ties: list[Tie], most: int) -> str:
     "Write a document's part of the page: the sentences that annotators read differently, side by side, and its ties."
     cells, n = _grid(readings(list(by.values())), most)
     heads = "".join(f"<b>{html.escape(plain(who, 60))}</b>" for who in by)

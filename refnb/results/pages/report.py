@@ -237,13 +237,9 @@ def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
     "Rank runs over the same questions."
     first = next(iter(named.values()))
     ids = list(first.credit)
-    values = np.array(
-        [list(map(x.credit.__getitem__, ids)) for x in named.values()], float
-    )
+    values = np.array([list(map(x.credit.__getitem__, ids)) for x in named.values()], float)
     c = Credits(tuple(named), values, tuple(map(first.clusters.__getitem__, ids)))
-    return Board(
-        first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed)
-    )
+    return Board(first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #1aba2afc
 def _asked(x: Entry) -> tuple:
@@ -353,9 +349,7 @@ def _line(tag: str, cells: Sequence[str], right: set[int]) -> str:
     return f"{line}</tr>"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #f8b60b7c
-def _table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()
-) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
     "Write a table; cells are HTML already, and the columns of `numbers` are aligned to the right."
     right, body = set(numbers), ""
     for r in rows:
@@ -372,11 +366,7 @@ def _percent(x: float | None) -> str:
 
 # %% ../../../nbs/results/pages/03_report.ipynb #f9a982d8
 def _ends(low: float | None, high: float | None) -> str:
-    return (
-        "no interval"
-        if low is None or high is None
-        else f"[{100 * low:.1f}, {100 * high:.1f}]"
-    )
+    return "no interval" if low is None or high is None else f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #dbc39e90
 def _in_percent(r: Ranked) -> list[float]:
@@ -560,9 +550,7 @@ def _dot(a: _Axes, r: Ranked, cost: float, unit: str) -> str:
 def _dots(a: _Axes, b: Board, known: Mapping[str, float], unit: str) -> str:
     "Draw all systems with a known cost, the best last, above the others."
     return "".join(
-        _dot(a, r, known[r.system], unit)
-        for r in reversed(b.ranked)
-        if r.system in known
+        _dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known
     )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
@@ -591,9 +579,7 @@ def _why_no_tau(t: Tau) -> str:
         return ""
     few = t.systems < 3
     return (
-        "at least three systems must have answered both"
-        if few
-        else "one of the two ties them all"
+        "at least three systems must have answered both" if few else "one of the two ties them all"
     )
 
 
@@ -610,17 +596,13 @@ def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
     if not rows:
         return "<p>No two benchmarks have a system in common.</p>"
     return _table(
-        ["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""],
-        rows,
-        (2, 3, 4),
+        ["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4)
     )
 
 
 def _alike(taus: Mapping[tuple[str, str], Tau]) -> str:
     "Write the part of the page that compares rankings."
-    return (
-        f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(taus)}</section>"
-    )
+    return f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(taus)}</section>"
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ca8a50a6
 def _button(id: str, board: int, item: int) -> str:
@@ -628,9 +610,7 @@ def _button(id: str, board: int, item: int) -> str:
     return f'<button type="button" data-board="{board}" data-item="{item}">{_e(id, 60)}</button>'
 
 # %% ../../../nbs/results/pages/03_report.ipynb #0e92b46c
-def items_list(
-    b: Board, ids: Sequence[str], title: str, at: int, most: int = 100
-) -> str:
+def items_list(b: Board, ids: Sequence[str], title: str, at: int, most: int = 100) -> str:
     "Write ids as buttons that lead to the comparison, question by question."
     if not ids:
         return f"<p>{title}: none</p>"
@@ -766,9 +746,7 @@ def _as_json(b: Board) -> dict[str, Any]:
 class Report:
     "Rankings of a folder of runs: `.boards`, `.taus`, `.left`, `.write(path)`, `.frame()`."
 
-    def __init__(
-        self, boards: list[Board], left: Sequence[LeftOut] = (), seed: int = 0
-    ):
+    def __init__(self, boards: list[Board], left: Sequence[LeftOut] = (), seed: int = 0):
         self.boards, self.left, self.taus = boards, list(left), rank_alike(boards, seed)
 
     def __repr__(self):
@@ -780,9 +758,7 @@ class Report:
     def summary(self) -> dict[str, Any]:
         "Write the rankings as JSON."
         alike = [
-            {"first": a, "second": b, **t._asdict()}
-            for (a, b), t in self.taus.items()
-            if t.systems
+            {"first": a, "second": b, **t._asdict()} for (a, b), t in self.taus.items() if t.systems
         ]
         return {
             "tasks": list(map(_as_json, self.boards)),
@@ -809,9 +785,7 @@ class Report:
     def page(self, title: str = "Systems ranked") -> str:
         "Write the page as one HTML file."
         data = page_data(list(map(_data, self.boards)))
-        return _without_secrets(
-            data_page("report", title, data, main=self.main()), os.environ
-        )
+        return _without_secrets(data_page("report", title, data, main=self.main()), os.environ)
 
     def write(self, path: str | Path) -> Path:
         return write_atomic(path, self.page())

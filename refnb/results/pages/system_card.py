@@ -33,9 +33,7 @@ _SAMPLE_BOARD = "sample"
 def _board_tasks(sample: bool = False) -> dict[str, list[str]]:
     "List by benchmark the tasks of a system that is asked everything; `sample`: refnb's own questions in their place."
     return {
-        n: b.board
-        for n, b in benchmarks().items()
-        if b.board and (n == _SAMPLE_BOARD) == sample
+        n: b.board for n, b in benchmarks().items() if b.board and (n == _SAMPLE_BOARD) == sample
     }
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #35bbe225
@@ -152,8 +150,7 @@ def _who_is_asked(system: str, s: Settings, settings: dict[str, Any]) -> Any:
     who: Any = find_system(system, s, **settings)
     if getattr(who, "partial", False):
         raise CallError(
-            f"{system} is a file of released answers",
-            do=f"it answers {who.answers} alone",
+            f"{system} is a file of released answers", do=f"it answers {who.answers} alone"
         )
     return who
 
@@ -300,8 +297,7 @@ def _write_system_card(card: SystemCard, reports: str | Path) -> Path:
     "Write a card as a page, a picture and JSON below the reports, and return the page's path."
     path = Path(reports) / "systems" / f"{safe_path(card.system)}.md"
     write_atomic(
-        path.with_suffix(".json"),
-        msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n",
+        path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n"
     )
     page = [
         f"# {to_md(card.title)}",

@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 import pandas as pd
-from refnb.core.types import (
-    Answer,
-    DataError,
-    Option,
-    Question,
-    Record,
-    Usage,
-    safe_path,
-)
+from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
 from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.choice_files import read_questions
@@ -40,9 +32,7 @@ from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 def _name_and_hash(named: str) -> tuple[str, str]:
     "Split system@hash; a system's address has an @ too, with something else behind it."
     system, at, hash_ = named.rpartition("@")
-    return (
-        (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
-    )
+    return (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #61deb25c
 def _runs_in(folder: Path, hash_: str) -> list[Run]:
@@ -62,9 +52,7 @@ def _newest_run(task: str, named: str, s: Settings) -> Run:
     folder = Path(s.runs) / safe_path(task) / safe_path(system)
     found = _runs_in(folder, hash_)
     if not found:
-        raise DataError(
-            f"there is no run of {named} on {task}", str(folder), "refnb run makes one"
-        )
+        raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
     return max(found, key=_complete_and_new)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #309b47c0
@@ -92,9 +80,7 @@ def _named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
 def _no_questions(run: Run) -> DataError:
     "Make the error of a run on questions of your own that are not beside it."
     return DataError(
-        "the run's questions are not here",
-        str(run.questions_path),
-        "give them as questions=",
+        "the run's questions are not here", str(run.questions_path), "give them as questions="
     )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #fec843b6
@@ -102,9 +88,7 @@ def _check_fetched(task: str, s: Settings):
     "Refuse a task of questions whose files are not here."
     if the_card(task).shape == "choice" and not task_is_here(task, s):
         raise DataError(
-            "its files are not here",
-            task,
-            f"refnb fetch {' '.join(the_card(task).inputs)}",
+            "its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}"
         )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #d5eca0f0
@@ -141,9 +125,7 @@ def _all_given(questions: Iterable[Question] | str | Path) -> list[Question]:
     return list(questions)
 
 
-def _run_questions(
-    run: Run, questions: _Given = None, s: Settings | None = None
-) -> list[Question]:
+def _run_questions(run: Run, questions: _Given = None, s: Settings | None = None) -> list[Question]:
     "The questions that a run was made of."
     if questions is None:
         questions = _found(run, s or load_settings())
@@ -306,19 +288,11 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
 
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
-    return (
-        q.doc_key,
-        len(q.options),
-        *(_exact(q.meta.get(f.name)) for f in fields[2:]),
-    )
+    return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #d532799b
 def _told(x: Any) -> str:
-    return (
-        x
-        if isinstance(x, str)
-        else json.dumps(x, indent=1, ensure_ascii=False, default=str)
-    )
+    return x if isinstance(x, str) else json.dumps(x, indent=1, ensure_ascii=False, default=str)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #bd601362
 def _prompt_hash(prompt: str) -> str:
@@ -379,9 +353,7 @@ def _charged(usages: list[Usage]) -> tuple[float | None, int]:
 
 def _tokens(usages: list[Usage]) -> tuple[int, int]:
     "The tokens that were read and written."
-    return sum(map(attrgetter("tokens_in"), usages)), sum(
-        map(attrgetter("tokens_out"), usages)
-    )
+    return sum(map(attrgetter("tokens_in"), usages)), sum(map(attrgetter("tokens_out"), usages))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #3514f090
 class _Side(NamedTuple):
@@ -467,34 +439,16 @@ def _difference(a: _Side, b: _Side, both: set[str]) -> Difference | None:
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #915314a1
 def _shown(
-    q: Question,
-    sides: list[_Side],
-    both: set[str],
-    fields: tuple[Field, ...],
-    texts: _Texts,
+    q: Question, sides: list[_Side], both: set[str], fields: tuple[Field, ...], texts: _Texts
 ) -> Shown:
     "A question as it is shown; its text joins the texts."
     told = [
-        _said(q, x.answers.get(q.id), x.run.sealed)
-        if k == 0 or q.id in both
-        else Said("absent")
+        _said(q, x.answers.get(q.id), x.run.sealed) if k == 0 or q.id in both else Said("absent")
         for k, x in enumerate(sides)
     ]
     text = texts.add(q.text) if q.text else -1
-    chars = q.chars and (
-        texts.place(q.text, q.chars[0]),
-        texts.place(q.text, q.chars[1]),
-    )
-    return Shown(
-        q.id,
-        q.doc_key,
-        text,
-        q.options,
-        q.right,
-        tuple(told),
-        _values(q, fields),
-        chars,
-    )
+    chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
+    return Shown(q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e260e4a0
 def _overlap(a: _Side, b: _Side, both: set[str]) -> tuple[tuple[int, int], int]:
@@ -519,9 +473,7 @@ def _view_data(
     sides = [_side(x, questions, s) for x in (run, other) if x is not None and x != ""]
     first, second, texts = sides[0], sides[-1], _Texts()
     both, fields = _shared(first, second), _fields(list(first.questions.values()))
-    shown = tuple(
-        _shown(q, sides, both, fields, texts) for q in first.questions.values()
-    )
+    shown = tuple(_shown(q, sides, both, fields, texts) for q in first.questions.values())
     return ViewData(
         tuple(map(_ran, sides)),
         shown,
@@ -562,8 +514,7 @@ def _without_secrets(page: str, env: Mapping[str, str]) -> str:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #9573cfd5
 def _title(data: ViewData) -> str:
     return plain(
-        " against ".join(dict.fromkeys(r.system for r in data.runs))
-        + f" on {data.runs[0].task}",
+        " against ".join(dict.fromkeys(r.system for r in data.runs)) + f" on {data.runs[0].task}",
         160,
     )
 
@@ -571,9 +522,7 @@ def _title(data: ViewData) -> str:
 def _page(data: ViewData) -> str:
     "Runs as one file."
     return data_page(
-        "viewer",
-        _title(data),
-        _without_secrets(page_data(msgspec.to_builtins(data)), os.environ),
+        "viewer", _title(data), _without_secrets(page_data(msgspec.to_builtins(data)), os.environ)
     )
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #81007607
@@ -602,11 +551,7 @@ def _around(q: Shown, texts: tuple[str, ...], width: int = 200) -> tuple[str, st
     units = texts[q.text].encode("utf-16-le", "surrogatepass")
     cut = lambda a, b: _e(_units(units, a, b), 2 * width)
     start, end = q.chars or (0, 0)
-    return (
-        cut(start - width, start),
-        cut(start, min(end, start + width)),
-        cut(end, end + width),
-    )
+    return (cut(start - width, start), cut(start, min(end, start + width)), cut(end, end + width))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #78b4c163
 def _verdict(x: Said) -> str:
@@ -659,10 +604,7 @@ def _row(q: Shown, texts: tuple[str, ...]) -> str:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #9e970035
 def _unlike(a: Said, b: Said) -> bool:
     "Tell whether two runs chose differently, where both were asked."
-    return "absent" not in (a.verdict, b.verdict) and (a.picked, a.verdict) != (
-        b.picked,
-        b.verdict,
-    )
+    return "absent" not in (a.verdict, b.verdict) and (a.picked, a.verdict) != (b.picked, b.verdict)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #7a9846ee
 def _is_not_right(x: Said) -> bool:
@@ -706,7 +648,9 @@ def _fitting(questions: list[Shown], texts: tuple[str, ...], room: int) -> list[
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #5d630b52
 _ONE = "<th>verdict</th><th>chosen</th>"
-_TWO = "<th>first: verdict</th><th>first: chosen</th><th>second: verdict</th><th>second: chosen</th>"
+_TWO = (
+    "<th>first: verdict</th><th>first: chosen</th><th>second: verdict</th><th>second: chosen</th>"
+)
 
 
 def _table(data: ViewData) -> str:
@@ -723,9 +667,7 @@ def _table(data: ViewData) -> str:
 class Frame:
     "A page inside a notebook."
 
-    def __init__(
-        self, page: str, height: int = 720, title: str = "questions and answers"
-    ):
+    def __init__(self, page: str, height: int = 720, title: str = "questions and answers"):
         "Keep a page's HTML, the height in pixels of its frame, and what a screen reader calls it."
         self.page, self.height, self.title = page, height, title
 

@@ -19,13 +19,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from ...core.types import CallError, Question, nearest, safe_path
 from ...core.settings import Settings, packaged
-from refnb.core.runs import (
-    RunInfo,
-    find_runs,
-    find_summaries,
-    places_of_summaries,
-    run_hash,
-)
+from ...core.runs import RunInfo, find_runs, find_summaries, places_of_summaries, run_hash
 from ...metrics.calibration import Scored, scored
 from ...metrics.comparisons import paired_t
 from ...metrics.uncertainty import Interval, bootstrap_weights
@@ -44,13 +38,7 @@ from refnb.benchmarks.altentities.questions import (
 )
 from ...benchmarks.tasks import find_task, task_is_here, task_questions
 from ..scores import run_outcomes
-from refnb.models.pairs.heads import (
-    SEAL,
-    TrainedSeal,
-    read_seal_at,
-    text_for,
-    trained_systems,
-)
+from ...models.pairs.heads import SEAL, TrainedSeal, read_seal_at, text_for, trained_systems
 from ...models.pairs.scorers import Scorer, pairs_of
 from ...models.pairs.systems import scorer_of, the_pair_system, trained_for
 from ...models.registry import system_title
@@ -79,9 +67,7 @@ def _check_task(task: str):
     "Refuse what is neither a split of AltEntities nor the sample."
     known = list(map("altentities/{}".format, SPLITS))
     if task not in known:
-        raise CallError(
-            f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK])
-        )
+        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
 
 
 def columns_of(task: str) -> _Columns:
@@ -98,13 +84,9 @@ def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
     systems can answer: each domain, in the paper's words, has a task, and the domain if the task has several."""
     the_setting(setting, "books")
     if task == SAMPLE_TASK:
-        return {
-            paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)
-        }
+        return {paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)}
     return {
-        c.split(" / ")[0]: at
-        for c, at in columns_of(task).items()
-        if c.endswith(f" / {setting}")
+        c.split(" / ")[0]: at for c, at in columns_of(task).items() if c.endswith(f" / {setting}")
     }
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #115704cf
@@ -167,9 +149,7 @@ def run_learnt_on(
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
-def _answered(
-    system: str, task: str, s: Settings
-) -> tuple[pd.DataFrame, RunInfo] | None:
+def _answered(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, RunInfo] | None:
     "Find what the run of a system that is in a table answered of a task; None: there is no such run."
     run = the_run(system, task, s)
     return None if run is None else run_outcomes(run, task, s)
@@ -186,16 +166,15 @@ def cells_answered(
             if (found := _answered(name, where, s)) is None:
                 continue
             o = found[0][found[0].domain == domain] if domain else found[0]
-            out.setdefault(name, {})[column] = (
-                o.reset_index(drop=True),
-                report.use(found[1], o),
-            )
+            out.setdefault(name, {})[column] = (o.reset_index(drop=True), report.use(found[1], o))
     return out
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #b7f79025
 def lacks_run(system: str, task: str) -> str:
     "Say, for a cell without a number, why a system has not answered a task."
-    return f"there is no complete run on {task} here, nor a summary of one: refnb run {task} {system}"
+    return (
+        f"there is no complete run on {task} here, nor a summary of one: refnb run {task} {system}"
+    )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e14
 class PaperModel(NamedTuple):
@@ -205,9 +184,7 @@ class PaperModel(NamedTuple):
     needs: str  # the requirements of such a run
 
 
-_TRAIN = (
-    "needs the training files, {} and a GPU: refnb reproduce --plan lists the commands"
-)
+_TRAIN = "needs the training files, {} and a GPU: refnb reproduce --plan lists the commands"
 PAPER_MODELS = {
     "USE": PaperModel(
         "use",
@@ -231,9 +208,7 @@ def other_weights(run: str, task: str, s: Settings) -> str:
     if name not in known or found is None:
         return ""
     model, usual = found[1].settings.get("model", ""), known[name].pair.model
-    return (
-        f"{name} was trained from {model}, not from {usual}" if model != usual else ""
-    )
+    return f"{name} was trained from {model}, not from {usual}" if model != usual else ""
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #53276d5b
 def _seals_here(system: str, task: str, s: Settings) -> Iterable[Path]:
@@ -263,11 +238,7 @@ def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal | None:
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3e6e0fd9
 def scores_on(
-    system: str,
-    task: str,
-    questions: Sequence[Question],
-    s: Settings,
-    scorer: Scorer | None = None,
+    system: str, task: str, questions: Sequence[Question], s: Settings, scorer: Scorer | None = None
 ) -> Scored:
     """Score each option of a task's questions, or of some made from it, by a pair model; the task's files tell how rare
     words are. `scorer` is the system's, if it was made before."""
@@ -295,9 +266,7 @@ def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     return altentities(folder, split, s)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #1f6cca2b
-def questions_told(
-    domain: str, task: str, setting: Setting, s: Settings
-) -> list[Question]:
+def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
     """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
     sample. The setting is the task's, or what is told of the sample."""
     if task != SAMPLE_TASK:
@@ -332,9 +301,7 @@ def _not_one(k: Sequence[int], share: float, n: int) -> str:
     return f"no whole number of {n:,} answers is printed as {share}"
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #beb3d226
-def add_whole_numbers(
-    report: Report, sizes: Mapping[str, int], rows: Iterable[str] = ()
-):
+def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[str] = ()):
     """Add a row of whole numbers for each row of printed shares, or for those named; `sizes` has the answers of each
     column."""
     for row in rows or report.printed.cells:
@@ -353,16 +320,10 @@ def add_whole_numbers(
             )
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #358ed5b1
-def _drawn_means(
-    by_question: pd.DataFrame, share: float, resamples: int, seed: int
-) -> np.ndarray:
+def _drawn_means(by_question: pd.DataFrame, share: float, resamples: int, seed: int) -> np.ndarray:
     "Compute the mean of resampled questions, times a share; the columns are sum and size of each one's credits."
     w = bootstrap_weights(len(by_question), resamples, seed)
-    return (
-        share
-        * (w @ by_question["sum"].to_numpy())
-        / (w @ by_question["size"].to_numpy())
-    )
+    return share * (w @ by_question["sum"].to_numpy()) / (w @ by_question["size"].to_numpy())
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7d840f20
 def _by_domain(cells: Mapping[str, pd.DataFrame]) -> dict[str, list[pd.DataFrame]]:
@@ -385,9 +346,7 @@ def mean_of_cells(
         drawn += _drawn_means(by_question, share, resamples, seed + k)
         clusters += len(by_question)
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(
-        value, float(low), float(high), sum(map(len, cells.values())), clusters
-    )
+    return Interval(value, float(low), float(high), sum(map(len, cells.values())), clusters)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7af45fb4
 def _is_tied(best: pd.Series, other: pd.Series, level: float) -> bool:
@@ -461,8 +420,7 @@ def by_similarity(
     """Draw a panel for each domain, a line for each system: panel -> system -> a percentage per bin, and panel -> names
     of the bins; `chance` is a percentage, or one for each bin."""
     by_series = {
-        name: {s: (range(len(ys)), ys) for s, ys in by.items()}
-        for name, by in systems.items()
+        name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()
     }
     fig = lines(by_series, title, xlabel)
     for ax, name in zip(fig.axes, systems, strict=True):

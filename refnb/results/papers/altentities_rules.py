@@ -54,18 +54,12 @@ class Corpus(NamedTuple):
         return ", ".join(self.questions[domain])
 
     def lacks(self, domain: str) -> str:
-        return (
-            ""
-            if self.questions[domain]
-            else "its files are not here: refnb fetch altentities"
-        )
+        return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ac1fd3e9
 def _sample_corpus() -> Corpus:
     "Read refnb's own sample."
-    domains: dict[str, dict[str, list[AltQuestion]]] = {
-        d: {"sample": []} for d in DOMAINS
-    }
+    domains: dict[str, dict[str, list[AltQuestion]]] = {d: {"sample": []} for d in DOMAINS}
     for q in read_altentities(packaged("data/sample/altentities.json"), "sample"):
         domains[q.topic]["sample"].append(q)
     return Corpus(domains, {}, True)
@@ -75,9 +69,7 @@ def _splits_of(task: str) -> tuple[str, ...]:
     "Name the splits whose files altentities/all, altentities/dev or altentities/test is made of."
     wanted = {f"altentities/{x}": (x,) for x in SPLITS} | {"altentities/all": SPLITS}
     if task not in wanted:
-        raise CallError(
-            f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK])
-        )
+        raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
     return wanted[task]
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #e258ba98
@@ -99,9 +91,7 @@ def corpus_here(task: str, s: Settings | None = None) -> Corpus:
     ids = _ids_here(splits, s)
     domains: dict[str, dict[str, list[AltQuestion]]] = {}
     for d in DOMAINS:
-        domains[d] = {
-            x: altentities(d, x, s) for x in splits if altentities_file(d, x) in ids
-        }
+        domains[d] = {x: altentities(d, x, s) for x in splits if altentities_file(d, x) in ids}
     return Corpus(domains, ids, False)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #0add006c
@@ -124,14 +114,10 @@ class Advice(Record):
 @cache
 def advice() -> tuple[Advice, ...]:
     "Read the paper's advice."
-    return tuple(
-        read_yaml(packaged("data/annotation/altentities_advice.yaml"), list[Advice])
-    )
+    return tuple(read_yaml(packaged("data/annotation/altentities_advice.yaml"), list[Advice]))
 
 
-_SPOKEN = re.compile(
-    r"\b(?:i|my|me|we|our|us|you|your)\b|\w['’](?:s|m|re|ve|ll|d|t)\b", re.I
-)
+_SPOKEN = re.compile(r"\b(?:i|my|me|we|our|us|you|your)\b|\w['’](?:s|m|re|ve|ll|d|t)\b", re.I)
 _SUGGESTED = re.compile(
     r"\b(?:the (?:book|song|recipe|dish|one) about|i meant? the|was thinking of|"
     r"wasn['’]?t referring to)\b",
@@ -148,21 +134,14 @@ _WHOLE_DATE = re.compile(
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #99d8752a
 def _in_a_row(expression: str, text: str, n: int) -> bool:
     "Tell whether a text contains n words of an expression in sequence; 0: all of them."
-    words, searched = (
-        words_in(expression.lower()),
-        f" {' '.join(words_in(text.lower()))} ",
-    )
+    words, searched = (words_in(expression.lower()), f" {' '.join(words_in(text.lower()))} ")
     n = n or len(words)
-    return any(
-        f" {' '.join(words[i : i + n])} " in searched for i in range(len(words) - n + 1)
-    )
+    return any(f" {' '.join(words[i : i + n])} " in searched for i in range(len(words) - n + 1))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ef4b5e83
 def _own_words(expression: str, text: str) -> bool:
     "Tell whether an expression has a content word that the text lacks."
-    return not set(stems(plain(expression))) - word_lists().empty <= set(
-        stems(plain(text))
-    )
+    return not set(stems(plain(expression))) - word_lists().empty <= set(stems(plain(text)))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ffde6c78
 # a yes or no for each expression; None: the files cannot tell
@@ -201,14 +180,8 @@ def begins_otherwise(q: AltQuestion) -> list[bool]:
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #b403ba4f
 MEASURES: dict[str, tuple[str, Measure]] = {  # name -> title, measure
-    "spoken": (
-        "has I, we, you or a contraction",
-        _each(lambda q, e: bool(_SPOKEN.search(e))),
-    ),
-    "begins otherwise": (
-        "its first two words begin no other of its question",
-        begins_otherwise,
-    ),
+    "spoken": ("has I, we, you or a contraction", _each(lambda q, e: bool(_SPOKEN.search(e)))),
+    "begins otherwise": ("its first two words begin no other of its question", begins_otherwise),
     "own words": (
         "has a telling word that no shown text has",
         _shown(lambda e, ts: _own_words(e, " ".join(ts))),
@@ -277,7 +250,9 @@ class Filter(Record):
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
         if self.checked and self.checked not in _BREAKS:
-            return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
+            return (
+                f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
+            )
         if bool(self.checked) != bool(self.untold):
             return ""
         return "field checked: name a check, or give in field untold the reason why there is none"
@@ -286,17 +261,13 @@ class Filter(Record):
 @cache
 def filters() -> tuple[Filter, ...]:
     "Read the paper's filters."
-    return tuple(
-        read_yaml(packaged("data/annotation/altentities_filters.yaml"), list[Filter])
-    )
+    return tuple(read_yaml(packaged("data/annotation/altentities_filters.yaml"), list[Filter]))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #57027bd2
 _BREAKS: dict[str, Callable[[Alternative, int | None], bool]] = {
     "short": lambda c, limit: len(c.description) <= (limit or 0),
     "no genre": lambda c, limit: not re.search(r"(?:^|\. )genre: \S", c.infobox),
-    "other template": lambda c, limit: (
-        not c.infobox.lower().startswith(": infobox prepared food")
-    ),
+    "other template": lambda c, limit: not c.infobox.lower().startswith(": infobox prepared food"),
     "no image": lambda c, limit: not c.image_url,
 }
 
@@ -325,9 +296,7 @@ BEGINNINGS = {
 
 def beginning(expression: str) -> str:
     "Tell how an expression begins: a key of BEGINNINGS."
-    return next(
-        k for k, p in BEGINNINGS.items() if re.match(p, expression.strip(), re.I)
-    )
+    return next(k for k, p in BEGINNINGS.items() if re.match(p, expression.strip(), re.I))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #80f6c55a
 def _any_of(words: Iterable[str]) -> re.Pattern:
@@ -340,9 +309,7 @@ def _any_of(words: Iterable[str]) -> re.Pattern:
 @cache
 def _category_patterns() -> dict[str, re.Pattern]:
     "Compile the words of each category into a pattern."
-    raw = read_yaml(
-        packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]]
-    )
+    raw = read_yaml(packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]])
     patterns: dict[str, re.Pattern] = {}
     for category, words in raw.items():
         patterns[category] = _any_of(words)
@@ -359,14 +326,10 @@ def _stems_of(text: str) -> frozenset[str]:
     return frozenset(stems(plain(text)))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #fdddadbb
-def _in_common(
-    q: AltQuestion, expression: str, setting: Setting = "unshown"
-) -> list[int]:
+def _in_common(q: AltQuestion, expression: str, setting: Setting = "unshown") -> list[int]:
     "Count the words that an expression shares with each choice."
     telling = _stems_of(expression) - word_lists().empty
-    return [
-        len(telling & _stems_of(choice_text(option(c, setting)))) for c in q.choices
-    ]
+    return [len(telling & _stems_of(choice_text(option(c, setting)))) for c in q.choices]
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #a206d496
 def _more_with_other(q: AltQuestion, e: str) -> bool:
@@ -376,16 +339,12 @@ def _more_with_other(q: AltQuestion, e: str) -> bool:
 
 
 ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
-    "no word in common with the target": lambda q, e: (
-        not _in_common(q, e)[q.target_index]
-    ),
+    "no word in common with the target": lambda q, e: not _in_common(q, e)[q.target_index],
     "no word in common with either": lambda q, e: not any(_in_common(q, e)),
     "more in common with the other": _more_with_other,
     "compares": lambda q, e: "comparison" in categories_by_rule(e),
     "negates": lambda q, e: "negation" in categories_by_rule(e),
-    "looks, sounds, tastes": lambda q, e: (
-        "looks, sounds, tastes" in categories_by_rule(e)
-    ),
+    "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e),
 }
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #03256940
@@ -403,9 +362,7 @@ def _series_of(panels: Mapping[str, _Rows]) -> list[str]:
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #7bbce170
 def _by_row(rows: _Rows, series: str) -> dict[int, float]:
     "Collect the shares of a series by the number of their row."
-    return {
-        y: x for y, r in enumerate(rows.values()) if (x := r.get(series)) is not None
-    }
+    return {y: x for y, r in enumerate(rows.values()) if (x := r.get(series)) is not None}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6c1135ca
 def _draw_shares(ax: Axes, rows: _Rows, series: Sequence[str]):
@@ -444,13 +401,7 @@ def share_dots(
     sizes = [len(rows) + 2.2 for rows in panels.values()]
     shape = _below_each_other(sizes) | {"sharex": same}
     with figure(
-        8.2,
-        0.28 * sum(sizes) + 0.9,
-        title,
-        list(panels),
-        xlabel=xlabel,
-        grid="x",
-        **shape,
+        8.2, 0.28 * sum(sizes) + 0.9, title, list(panels), xlabel=xlabel, grid="x", **shape
     ) as (fig, axes):
         for ax, rows in zip(axes, panels.values(), strict=True):
             _draw_shares(ax, rows, series)

@@ -21,11 +21,7 @@ from ...core.inert import csv_line
 from ...benchmarks.altentities.questions import AltQuestion
 from ...benchmarks.altentities.statistics import filled_lines
 from ...metrics.agreement import cohen_kappa
-from refnb.results.papers.altentities_rules import (
-    ERROR_RULES,
-    _others,
-    categories_by_rule,
-)
+from .altentities_rules import ERROR_RULES, _others, categories_by_rule
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #224aac1b
 class Labelling(NamedTuple):
@@ -134,12 +130,8 @@ def _drawn_answers(answers: Sequence[Drawn], kind: str, seed: int = 0) -> list[D
 def _guessed(kind: str, d: Drawn) -> list[str]:
     "Suggest labels of an answer by rules."
     if kind == "errors":
-        return [
-            k for k, holds in ERROR_RULES.items() if holds(d.question, d.expression)
-        ]
-    return [
-        k for k in _the_labelling(kind).labels if k in categories_by_rule(d.expression)
-    ]
+        return [k for k, holds in ERROR_RULES.items() if holds(d.question, d.expression)]
+    return [k for k in _the_labelling(kind).labels if k in categories_by_rule(d.expression)]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #b082416f
 def _other_names(q: AltQuestion) -> str:
@@ -163,9 +155,7 @@ def _check_domain(kind: str, domain: str):
     "Refuse a domain without a sheet of this kind."
     known = _the_labelling(kind).domains
     if domain not in known:
-        raise CallError(
-            f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}"
-        )
+        raise CallError(f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}")
 
 
 def labelling_path(folder: str | Path, kind: str, domain: str) -> Path:
@@ -177,9 +167,7 @@ def labelling_path(folder: str | Path, kind: str, domain: str) -> Path:
 def _check_absent(path: Path):
     "Refuse to write a sheet over another, which may be filled in."
     if path.exists():
-        raise CallError(
-            "is there already", str(path), "it may hold labels: name another folder"
-        )
+        raise CallError("is there already", str(path), "it may hold labels: name another folder")
 
 
 def write_labellings(
@@ -191,9 +179,7 @@ def write_labellings(
     for domain in filter(answers.get, _the_labelling(kind).domains):
         path = labelling_path(folder, kind, domain)
         _check_absent(path)
-        wanted[path] = _labelling_text(
-            kind, _drawn_answers(answers[domain], kind, seed)
-        )
+        wanted[path] = _labelling_text(kind, _drawn_answers(answers[domain], kind, seed))
     return [write_atomic(path, text) for path, text in wanted.items()]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #db253f38
@@ -215,9 +201,7 @@ def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
         if not (label := " ".join(piece.split()).lower()):
             continue
         if label not in k.labels:
-            raise FormatError(
-                f"unknown label {label!r}", where, nearest(label, k.labels)
-            )
+            raise FormatError(f"unknown label {label!r}", where, nearest(label, k.labels))
         labels[label] = None
     if not k.several:
         _check_one(list(labels), where)
@@ -226,10 +210,7 @@ def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #a05312db
 def read_labels(path: str | Path, kind: str) -> dict[str, tuple[str, ...]]:
     "Read the labels, by id, of a filled sheet of a kind (errors, right); () where there are none yet."
-    return {
-        id: _labels_in(text, kind, where)
-        for id, text, where in filled_lines(path, "label")
-    }
+    return {id: _labels_in(text, kind, where) for id, text, where in filled_lines(path, "label")}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #77345a9f
 class Labelled(NamedTuple):
@@ -239,18 +220,13 @@ class Labelled(NamedTuple):
     n: int  # answers
 
 
-def count_labels(
-    labels: Mapping[str, tuple[str, ...]], kind: str
-) -> tuple[Labelled | None, str]:
+def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labelled | None, str]:
     """Count how many answers of one sheet (errors, right) have each label; labels go by id. If they cannot be counted,
     return None and the reason."""
     if not labels:
         return None, "the sheet has no lines"
     if empty := list(labels.values()).count(()):
-        return (
-            None,
-            f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label",
-        )
+        return (None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label")
     n = Counter(chain.from_iterable(labels.values()))
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
@@ -274,16 +250,12 @@ def _check_sheets(a: _Labels, b: _Labels):
     _check_filled(a, b)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #8985d48a
-def _kappa_of(
-    label: str, a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]
-) -> float:
+def _kappa_of(label: str, a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
     "Compute how far two people agree on which answers have a label."
     return cohen_kappa([label in x for x in a], [label in x for x in b])
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #dd5e420a
-def _kappa_of_types(
-    a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]
-) -> float:
+def _kappa_of_types(a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
     "Compute how far two people agree on the only label of each answer."
     return cohen_kappa(list(map(itemgetter(0), a)), list(map(itemgetter(0), b)))
 
@@ -292,11 +264,7 @@ def label_agreement(a: _Labels, b: _Labels, kind: str) -> dict[str, float]:
     """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
     of types, or the mean over categories."""
     _check_sheets(a, b)
-    k, first, second = (
-        _the_labelling(kind),
-        list(a.values()),
-        list(map(b.__getitem__, a)),
-    )
+    k, first, second = (_the_labelling(kind), list(a.values()), list(map(b.__getitem__, a)))
     each = {label: _kappa_of(label, first, second) for label in k.labels}
     if k.several:
         return each | {"all": sum(each.values()) / len(each)}

@@ -32,7 +32,9 @@ def _run_reason(system: str, task: str, s: Settings) -> str:
             "it needs the names of the characters; those of Animal Farm are here, those of the other books come "
             "with bookcoref-gold"
         )
-    return f"there is no run of {name} on {task} here, nor a summary of one: refnb run {task} {name}"
+    return (
+        f"there is no run of {name} on {task} here, nor a summary of one: refnb run {task} {name}"
+    )
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
 class BookRows:
@@ -69,9 +71,7 @@ class BookRows:
         "Return the run of a system that a setting is scored on."
         return self.found[system][self._task_of(setting)]
 
-    def scores(
-        self, system: str, setting: str, books: Sequence[str]
-    ) -> tuple[dict[str, Prf], str]:
+    def scores(self, system: str, setting: str, books: Sequence[str]) -> tuple[dict[str, Prf], str]:
         "Compute scores over some books, or explain why there are none: never over fewer books than asked."
         found = self.summary(system, setting)
         if found is None:
@@ -127,14 +127,7 @@ def _panel(
     for k, (row, values) in enumerate(rows.items()):
         # a system without this setting leaves its place empty
         at = [i - 0.4 + width * (k + 0.5) for i in range(len(names))]
-        ax.bar(
-            at,
-            [values.get(n, 0) for n in names],
-            width * 0.92,
-            label=row,
-            zorder=2,
-            **fill(k),
-        )
+        ax.bar(at, [values.get(n, 0) for n in names], width * 0.92, label=row, zorder=2, **fill(k))
         for x, n in zip(at, names, strict=True):
             if n in printed.get(row, {}):
                 _stroke(ax, x, width * 0.45, printed[row][n])
@@ -145,13 +138,9 @@ def _panel(
 _Scores = Mapping[str, float]  # metric -> percent
 
 
-def _in_setting(
-    scores: Mapping[str, Mapping[str, _Scores]], setting: str
-) -> dict[str, _Scores]:
+def _in_setting(scores: Mapping[str, Mapping[str, _Scores]], setting: str) -> dict[str, _Scores]:
     "Pick the scores of one setting, by system; a system without it has none."
-    return {
-        system: by_setting.get(setting, {}) for system, by_setting in scores.items()
-    }
+    return {system: by_setting.get(setting, {}) for system, by_setting in scores.items()}
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #bf1ba3a7
 def bars(
@@ -163,15 +152,7 @@ def bars(
     """Draw scores of several systems, a panel per setting: system -> setting -> metric -> percent, and the same for the
     paper in `printed`. `names` are those of the metrics."""
     settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
-    with figure(3.9 * len(settings) + 0.6, 3.7, title, settings, ylabel="F1 (%)") as (
-        fig,
-        axes,
-    ):
+    with figure(3.9 * len(settings) + 0.6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
-            _panel(
-                ax,
-                _in_setting(scores, setting),
-                names,
-                _in_setting(printed or {}, setting),
-            )
+            _panel(ax, _in_setting(scores, setting), names, _in_setting(printed or {}, setting))
     return fig

@@ -33,9 +33,7 @@ def _stretch(n: int) -> int:
     return -(-w // unit) * unit
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #731f5fc0
-def _state_counts(
-    gold: Document, predicted: Document, n: int, width: int
-) -> pd.DataFrame:
+def _state_counts(gold: Document, predicted: Document, n: int, width: int) -> pd.DataFrame:
     "Count the states of mentions in each stretch of `width` of `n` tokens."
     states = mention_states(gold, predicted)
     return pd.crosstab(states.start // width * width, states.state).reindex(
@@ -68,11 +66,7 @@ def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataF
     )
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #d86b0062
-_FILLS = {
-    "right": ("#c4c4c4", ""),
-    "wrong entity": (INK, ""),
-    "missed": ("#ffffff", "//////"),
-}
+_FILLS = {"right": ("#c4c4c4", ""), "wrong entity": (INK, ""), "missed": ("#ffffff", "//////")}
 
 
 def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]]):
@@ -101,18 +95,10 @@ def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #b2bd0c32
 def _strip(ax: Axes, along: pd.DataFrame, edges: list[float]):
     "Draw recall and precision above the rows."
-    for column, color, style in (
-        ("recall", COLORS[0], "-"),
-        ("precision", COLORS[1], "--"),
-    ):
+    for column, color, style in (("recall", COLORS[0], "-"), ("precision", COLORS[1], "--")):
         values = (100 * along[column]).tolist()
         ax.step(
-            edges,
-            [*values, values[-1]],
-            where="post",
-            color=color,
-            linestyle=style,
-            label=column,
+            edges, [*values, values[-1]], where="post", color=color, linestyle=style, label=column
         )
     ax.set(ylim=(0, 103), yticks=[0, 50, 100], ylabel="percent")
 
@@ -120,46 +106,30 @@ def _strip(ax: Axes, along: pd.DataFrame, edges: list[float]):
 def _row(ax: Axes, states: pd.DataFrame, edges: list[float], y: int, width: int):
     "Draw the skyline of an entity from the states of its mentions."
     counts = pd.crosstab(states.start // width, states.state)
-    counts = counts.reindex(
-        index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0
-    )
+    counts = counts.reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
     _skyline(ax, edges, y, {s: counts[s].tolist() for s in _FILLS})
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #4e97784d
 def _row_names(table: pd.DataFrame) -> list[str]:
     "Name the rows: an entity, and the number of its mentions."
-    return [
-        f"{plain(name, 24)}  {m:,}"
-        for name, m in zip(table.name, table.mentions, strict=True)
-    ]
+    return [f"{plain(name, 24)}  {m:,}" for name, m in zip(table.name, table.mentions, strict=True)]
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #1fc426bf
 def _key(ax: Axes):
     "Let the legend show what each fill means."
     for state, (color, hatch) in _FILLS.items():
         ax.fill_between(
-            [],
-            [],
-            facecolor=color,
-            hatch=hatch,
-            edgecolor=INK,
-            linewidth=0.5,
-            label=state,
+            [], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=0.5, label=state
         )
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #aadee408
-def _rows(
-    ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float], width: int
-):
+def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float], width: int):
     "Draw the skylines, their names and verdicts."
     n = len(table)
     for y, (g, entity) in enumerate(table.iterrows()):
         _row(ax, states[states.gold == g], edges, n - 1 - y, width)
         ax.annotate(
-            entity.verdict,
-            (1.01, n - 0.7 - y),
-            xycoords=("axes fraction", "data"),
-            va="center",
+            entity.verdict, (1.01, n - 0.7 - y), xycoords=("axes fraction", "data"), va="center"
         )
     ax.set_yticks(n - 0.7 - np.arange(n), _row_names(table))
     ax.set_ylim(-0.15, max(n, 1))
@@ -181,11 +151,7 @@ def _two_panels(tall: float) -> dict[str, Any]:
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #93092215
 def along_the_book(
-    gold: Document,
-    predicted: Document,
-    entities: int = 12,
-    width: int = 0,
-    title: str = "",
+    gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = ""
 ) -> Figure:
     """Draw what became of the mentions of the most frequent entities, so many rows, along the text, in stretches of
     `width` tokens; 0: a sixtieth of the text."""
@@ -195,10 +161,7 @@ def along_the_book(
     width = int(along.index[1]) if len(along) > 1 else width or _last(gold, predicted)
     edges = [*along.index, _last(gold, predicted)]
     tall = 0.36 * len(table)
-    with figure(9, tall + 2.3, title, ["", ""], grid="x", **_two_panels(tall)) as (
-        fig,
-        (top, ax),
-    ):
+    with figure(9, tall + 2.3, title, ["", ""], grid="x", **_two_panels(tall)) as (fig, (top, ax)):
         _strip(top, along, edges)
         _rows(ax, table, states, edges, width)
         ax.set_xlim(0, edges[-1])
@@ -254,29 +217,22 @@ def _shade(ax: Axes, counts: pd.DataFrame):
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
 def pieces_plot(
-    gold: Document,
-    predicted: Document,
-    entities: int = 12,
-    columns: int = 16,
-    title: str = "",
+    gold: Document, predicted: Document, entities: int = 12, columns: int = 16, title: str = ""
 ) -> Figure:
     """Draw the mentions that entities and predicted clusters share, as a grid of shades; `entities` rows, and at most
     `columns` columns, with the clusters' names, if any, below."""
     counts = _who_went_where(gold, predicted, entities, columns)
     below = [_below(c, predicted) for c in counts.columns]
     beside = [plain(name_of(gold, g), 24) for g in counts.index]
-    with figure(
-        0.52 * counts.shape[1] + 2.2, 0.36 * max(len(counts), 1) + 1.6, title, dpi=64
-    ) as (fig, (ax,)):
+    with figure(0.52 * counts.shape[1] + 2.2, 0.36 * max(len(counts), 1) + 1.6, title, dpi=64) as (
+        fig,
+        (ax,),
+    ):
         ax.grid(False)
         if len(counts):
             _shade(ax, counts)
         ax.set_xticks(
-            np.arange(len(below)) + 0.5,
-            below,
-            rotation=40,
-            ha="right",
-            rotation_mode="anchor",
+            np.arange(len(below)) + 0.5, below, rotation=40, ha="right", rotation_mode="anchor"
         )
         ax.set_yticks(np.arange(len(beside)) + 0.5, beside, rotation=0)
         ax.set(xlabel="", ylabel="")

@@ -38,9 +38,7 @@ def _title(system: str, half: str) -> str:
     return f"{system_title(system)} ({half} half)" if half else system_title(system)
 
 
-def answered(
-    systems: Iterable[str], task: str, s: Settings, report: Report
-) -> dict[str, Answered]:
+def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> dict[str, Answered]:
     """Collect what systems answered of a task (identifyme/test, or another), in the order of rows: those that have
     answered something. The report notes the runs as inputs."""
     out = {}
@@ -63,10 +61,6 @@ def _needs_stories(piece: str) -> str:
 def why_not(system: str, task: str, s: Settings) -> str:
     "Say, for a cell without a number, why a system has no row: it did not answer a task."
     pieces = the_card(task).pieces if is_task(task) else []
-    if (
-        pieces
-        and not any(task_is_here(p, s) for p in pieces)
-        and system not in published()
-    ):
+    if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published():
         return _needs_stories(pieces[0])
     return f"there is no complete run on {task} here, nor a summary of one"

@@ -36,9 +36,7 @@ _ROUNDED = ", weights of eight bits"
 
 def _way_name(settings: dict[str, Any]) -> str:
     "Name a way of asking: prompt form, kind of reply, and the order of options and the weights if they are changed."
-    kind = (
-        _WAYS[settings.get("way", "reply")] + _HELD[settings.get("constraint", "none")]
-    )
+    kind = _WAYS[settings.get("way", "reply")] + _HELD[settings.get("constraint", "none")]
     draws = f", {settings['samples']} draws" if settings.get("samples") else ""
     rounded = _ROUNDED if settings.get("dtype") == "int8" else ""
     return f"{settings['form'].rpartition('/')[2]}, {kind}{_TURNED.get(settings.get('order', ''), '')}{draws}{rounded}"
@@ -61,13 +59,10 @@ def _with_summaries(system: str, task: str, s: Settings) -> dict[str, str]:
     return found
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #b29d686f
-def _summaries(
-    system: str, task: str, s: Settings
-) -> list[tuple[pd.DataFrame, RunInfo]]:
+def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
     "Find all runs of a system on a task that have a summary."
     runs = [
-        run_outcomes(f"{name}@{h}", task, s)
-        for h, name in _with_summaries(system, task, s).items()
+        run_outcomes(f"{name}@{h}", task, s) for h, name in _with_summaries(system, task, s).items()
     ]
     return [x for x in runs if x is not None]
 
@@ -78,16 +73,12 @@ def _usual_way(system: str, task: str, s: Settings) -> str:
     return _way_name(run_settings(m, form_for(m, find_task(task, s).prompts), "given"))
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #cb149924
-def _drawn_from(
-    task: str, system: str, s: Settings
-) -> list[tuple[pd.DataFrame, RunInfo]]:
+def _drawn_from(task: str, system: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
     "Find the runs of a system on the whole task of a sample, with their outcomes on the sample alone."
     whole, n = sample_of(task)
     out = []
     for o, info in _summaries(system, whole, s) if n else ():
-        out.append(
-            (o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), info)
-        )
+        out.append((o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), info))
     return out
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #447ea63b

@@ -12,13 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.settings import Settings
 from ...core.upstream import where
-from refnb.core.runs import (
-    find_summaries,
-    places_of_summaries,
-    read_summary,
-    the_summary,
-    run_hash,
-)
+from ...core.runs import find_summaries, places_of_summaries, read_summary, the_summary, run_hash
 from ...metrics.antecedents import Links, Together, together
 from ...models.published.kitmus import Scored, counted_links, kitmus_scores, runs_of
 from ...models.systems import split_name
@@ -100,9 +94,7 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
             continue
         counts.append(counted_links(found[1].counts)["template pair"])
         names.append(f"{found[1].info.system}@{run_hash(found[1].info)}")
-    return Runs(
-        counts, names, "" if names else f"no run of it: refnb run {task} '{system}'"
-    )
+    return Runs(counts, names, "" if names else f"no run of it: refnb run {task} '{system}'")
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #b3710fcb
 def _note_runs(report: Report, task: str, names: Sequence[str]):
@@ -126,9 +118,7 @@ def add_cell(
         return None
     t = together(runs.counts, score)
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
-    cell = report.add(
-        row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values())
-    )
+    cell = report.add(row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values()))
     report.cells[row, column] = cell.changed(low=t.low, high=t.high)
     _note_runs(report, task, runs.names)
     return t
@@ -139,9 +129,7 @@ def _add_naive(report: Report, row: str, column: str, t: Together | None):
     if t is None or t.naive_low is None:
         return
     cell = report.cells[row, column]
-    naive = report.add(
-        f"{row}, as if only runs varied", column, t.mean, run=cell.run, n=cell.n
-    )
+    naive = report.add(f"{row}, as if only runs varied", column, t.mean, run=cell.run, n=cell.n)
     report.cells[naive.row, column] = naive.changed(low=t.naive_low, high=t.naive_high)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #85212b90
@@ -172,9 +160,7 @@ def add_systems(
                 report.add(row, column, reason=_NOT_ASKED)
                 continue
             runs = _runs_of_title(row, task, s)
-            _add_naive(
-                report, row, column, add_cell(report, row, column, task, runs, score)
-            )
+            _add_naive(report, row, column, add_cell(report, row, column, task, runs, score))
     for n in (2, 3, 4):
         report.add("random", f"{n} entities", 1 / n, run="chance")
     for row, column in report.forgotten():

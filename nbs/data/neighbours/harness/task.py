@@ -1,4 +1,5 @@
 "Questions of refnb as a task of lm-evaluation-harness. The YAML file beside this one says what is done with what stands here."
+
 from dataclasses import replace
 from pathlib import Path
 from datasets import Dataset
@@ -8,7 +9,11 @@ from refnb.models.language.other_harnesses import harness_documents, harness_sco
 
 def documents(**about):
     "The questions; `about` is the YAML's metadata and what --model_args said."
-    return {"test": Dataset.from_list(harness_documents(Path(__file__).with_name("questions.jsonl"), about))}
+    return {
+        "test": Dataset.from_list(
+            harness_documents(Path(__file__).with_name("questions.jsonl"), about)
+        )
+    }
 
 
 def results(doc, results):
@@ -28,5 +33,15 @@ class Questions(ConfigurableTask):
     def construct_requests(self, doc, ctx, **how):
         "The harness scores the blanks at a prompt's end as a part of each option; one request more tells what they alone add."
         requests, end = super().construct_requests(doc, ctx, **how), len(ctx.rstrip())
-        if not doc["choices"] or end == len(ctx): return requests
-        return [*requests, replace(requests[0], arguments=(ctx[:end], ctx[end:]), idx=len(requests), resps=[], filtered_resps={})]
+        if not doc["choices"] or end == len(ctx):
+            return requests
+        return [
+            *requests,
+            replace(
+                requests[0],
+                arguments=(ctx[:end], ctx[end:]),
+                idx=len(requests),
+                resps=[],
+                filtered_resps={},
+            ),
+        ]
