@@ -32,8 +32,6 @@ _NAMES = {
     "read_documents": "core.reading",
     "write_documents": "core.reading",
     "score_coref": "metrics.matching",
-    "read_annotators": "core.reading",
-    "chain_agreement": "metrics.chain_agreement",
     "build": "benchmarks.identifyme.building",
     "run": "models.running",
     "run_all": "results.pages.system_card",

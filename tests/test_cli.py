@@ -48,7 +48,6 @@ FUNCTIONS = {
     "build identifyme": cli.build_identifyme_,
     "build kitmus": cli.build_kitmus_,
     "build altentities": cli.build_altentities_,
-    "build pronouns": cli.build_pronouns_,
     "report": cli.report_,
     "run": cli.run_,
     "export": cli.export_,

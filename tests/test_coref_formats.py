@@ -1,7 +1,6 @@
 "Coreference formats: what is written is read again, what cannot be held is refused, what is damaged is read or refused in one line."
 
 import gzip, json, unicodedata
-from itertools import accumulate
 from pathlib import Path
 import pytest
 from hypothesis import assume, given, strategies as st
@@ -626,53 +625,6 @@ def test_booknlp_files_are_read_as_the_document(d):
     )
 
 
-def corenlp_text(d: Document) -> str:
-    "A document as CoreNLP's JSON, which has no mention over the end of a sentence."
-    at = [(n, i) for n, s in enumerate(d.sentences) for i in range(len(s))]
-
-    def mention(s: Span, kind: str) -> dict:
-        (n, i), (_, j) = at[s.start], at[s.end]
-        return {
-            "id": 7,
-            "text": " ".join(d.tokens[s.start : s.end + 1]),
-            "type": kind,
-            "startIndex": i + 1,
-            "endIndex": j + 2,
-            "sentNum": n + 1,
-            "position": [n + 1, 1],
-        }
-
-    words = [
-        [{"index": i, "word": w, "before": " "} for i, w in enumerate(s, 1)] for s in d.sentences
-    ]
-    kinds = d.labels.get("kind") or [[""] * len(c) for c in d.clusters]
-    chains = {
-        str(i): [mention(s, k) for s, k in zip(c, of)]
-        for i, (c, of) in enumerate(zip(d.clusters, kinds))
-    }
-    return json.dumps(
-        {
-            "docId": d.doc_key,
-            "sentences": [{"index": n, "tokens": s} for n, s in enumerate(words)],
-            "corefs": chains,
-        },
-        indent=2,
-    )
-
-
-@many
-@given(documents())
-def test_corenlp_files_are_read_as_the_document(d):
-    ends = list(accumulate(map(len, d.sentences)))
-    assume(all(d.clusters) and not any(s.start < t <= s.end for s in d.mentions for t in ends))
-    [got] = standoff.parse_corenlp(corenlp_text(d).encode())
-    assert canon(got) == canon(
-        d.changed(
-            names=(), labels={k: v for k, v in d.labels.items() if k == "kind" and any(map(any, v))}
-        )
-    )
-
-
 @given(documents(empty=False))
 def test_labels_come_to_a_document_without_them(d):
     d = d.changed(clusters=tuple(tuple(dict.fromkeys(c)) for c in d.clusters), names=(), labels={})
@@ -879,7 +831,6 @@ STORY = Document(
 DOCS = [STORY, bare(STORY, doc_key="other")]
 ANN, TXT = (t.encode() for t in litbank_text(STORY))
 ENTITIES, TOKENS = (t.encode() for t in booknlp_text(STORY))
-CORENLP = corenlp_text(STORY).encode()
 GAPS = (
     conllu.conllu_text([STORY])
     .replace("(e1-PER-1-Ann)", "(e1[1/2]-PER-1-Ann)")

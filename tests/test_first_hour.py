@@ -626,83 +626,9 @@ def test_completion(tmp_path, words, offered):
         ("identifyme", "--names", "--sizes"),
         ("kitmus", "--sizes", "--corpus"),
         ("altentities", "TABLE", "--corpus"),
-        ("pronouns", "language=de", "--names"),
+        ("filter", "words=400", "--names"),
     ],
 )
 def test_help_of_build_is_a_page_for_each_benchmark(refnb, benchmark, has, lacks):
     text = refnb("build", benchmark, "--help").out
     assert has in text and lacks not in text and benchmark in refnb("build", "--help").out
-
-
-# KITMUS's human study
-
-
-def handed(folder, participant: str, choose) -> dict:
-    "What one person hands in, who chooses so."
-    import re
-
-    data = json.loads(
-        re.search(r'id="data">(.*?)</script>', (folder / "page.html").read_text(), re.S)[1]
-    )
-    ids = [q["id"] for q in data["items"]]
-    return {
-        "page": data["page"],
-        "version": data["version"],
-        "participant": participant,
-        "order": ids,
-        "answers": [{"id": q["id"], "chosen": choose(q), "seconds": 1.5} for q in data["items"]],
-    }
-
-
-def test_a_study_from_questionnaire_to_kappa(refnb, tmp_path):
-    assert refnb("build", "study", "--out", "study", "--each", "2").out.startswith("12 questions")
-    page = (tmp_path / "study/page.html").read_text()
-    assert "://" not in page and page.count("<script") == 2
-    cautious = lambda q: len(q["options"]) - 1
-    for name, choose in (("a" * 10, cautious), ("b" * 10, cautious), ("c" * 10, lambda q: 0)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(handed(tmp_path / "study", name, choose)))
-    files = [f"{x * 10}.json" for x in "abc"]
-    got = json.loads(refnb("score", "study", "study", *files, "--json").out)
-    assert (
-        got["people"]["a" * 10] == 0.5
-        and got["by_knowledge"] == {"with": 0, "without": 1}
-        and got["common"] == 12
-    )
-    agree, shares = (
-        1 / 3,
-        (2 / 3) ** 2 + sum((k / 36) ** 2 for k in name_counts(tmp_path / "study")),
-    )
-    assert got["kappa"] == pytest.approx((agree - shares) / (1 - shares))
-    assert "Fleiss' kappa on 12 of 12 questions" in refnb("score", "study", "study", *files).out
-    tools.one_line(refnb("score", "study", "study", files[0], files[0]), 1, "handed in two files")
-
-
-def name_counts(folder) -> list[int]:
-    "How often each name is the first option."
-    from collections import Counter
-    from refnb.benchmarks.question_files import as_questions
-
-    return list(
-        Counter(q.options[0].name for q in as_questions(folder / "questions.jsonl")).values()
-    )
-
-
-def test_a_study_refuses_what_is_not_its_own(refnb, tmp_path):
-    refnb("build", "study", "--out", "study", "--each", "1")
-    good = handed(tmp_path / "study", "a" * 10, lambda q: 0)
-    first = good["answers"][0]
-    damaged = [
-        [{"id": "x", "chosen": 0, "seconds": 1}],
-        [first | {"chosen": 9}],
-        [first, first],
-        [first | {"seconds": -1}],
-    ]
-    for change, said in (
-        ({"page": "x"}, "another questionnaire"),
-        ({"participant": "Ann Smith"}, "is it a name?"),
-        ({"answers": 1}, "field answers"),
-        *(({"answers": a}, "damaged") for a in damaged),
-    ):
-        (tmp_path / "a.json").write_text(json.dumps(good | change))
-        tools.one_line(refnb("score", "study", "study", "a.json"), 1, "a.json", said)
-    tools.one_line(refnb("build", "study", "--out", "x", "--each", "0"), 2, "say 1 or more")

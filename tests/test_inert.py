@@ -14,7 +14,6 @@ import refnb.commands.terminal as terminal
 from refnb.benchmarks.altentities.annotation_page import _annotation_page
 from refnb.benchmarks.altentities.builder import draft_of
 from refnb.benchmarks.altentities.questions import read_altentities
-from refnb.benchmarks.kitmus.dataset_card import Counted, _markdown
 from refnb.core.documents import Document
 from refnb.core.inert import csv_line, csv_rows, inert, to_md, to_tex
 from refnb.core.pages import page_data
@@ -226,7 +225,6 @@ def pages_of_markdown(tmp_path) -> dict[str, str]:
         "report": report(*HOSTILE).markdown(),
         "board": "\n".join(board().values()),
         "card of a system": system_card(tmp_path),
-        "card of data": data_card(),
     }
 
 
@@ -247,12 +245,6 @@ def system_card(tmp_path) -> str:
     ]
     card = SystemCard("hostile", " ".join(HOSTILE[:6]), " ".join(HOSTILE), {"identifyme": lines})
     return _write_system_card(card, tmp_path).read_text(encoding="utf-8")
-
-
-def data_card() -> str:
-    counted = Counted()
-    counted.pronouns.update(HOSTILE)
-    return _markdown(counted, "".join(HOSTILE), "".join(HOSTILE)).split("---\n")[-1]
 
 
 def test_f53_no_page_of_markdown_becomes_markup(tmp_path):

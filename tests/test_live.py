@@ -1,19 +1,17 @@
 """Coreference packages of others: their environments, workers, canaries; and, where the environments are, the packages themselves on tiny weights.
 
 The contract is tested with a package made here: a wheel of one module, its requirements with hashes, a worker of a few lines. maverick-coref,
-xcore-coref and fastcoref are asked where `refnb setup` made their environments, or with TEST_FULL=1, which makes them; random weights stand for trained ones.
+fastcoref and BookNLP are asked where `refnb setup` made their environments, or with TEST_FULL=1, which makes them; random weights stand for trained ones.
 """
 
 import hashlib, itertools, json, os, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 import tools
-from test_coref_formats import corenlp_text
 from test_coreference_release import EXPECTED, random_state, stories, tidied
 from refnb.core.corpora import sample
 from refnb.core.documents import Document
 from refnb.core.files import write_jsonl
-from refnb.core.reading import read_documents, write_documents
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import DataError, Span
 from refnb.benchmarks.tasks import find_task, given_task
@@ -734,27 +732,6 @@ def test_a_text_that_corenlp_refuses_stays_open(corenlp, home):
         run(docs, corenlp())
 
 
-# Files of others
-
-
-def test_corenlp_json_is_scored(refnb, home):
-    docs = list(sample()[:1])
-    write_documents(home / "gold.jsonl", docs)
-    (home / "out.json").write_text(corenlp_text(docs[0].changed(labels={})))
-    assert [d.doc_key for d in read_documents(home / "out.json")] == [docs[0].doc_key]
-    told = json.loads(refnb("score", "coref", "gold.jsonl", "out.json", "--json").out)
-    assert told["conll"]["f1"] == 100
-    (home / "out.json").write_text(
-        corenlp_text(docs[0]).replace('"sentNum": 1,', '"sentNum": 999,', 1)
-    )
-    tools.one_line(
-        refnb("score", "coref", "gold.jsonl", "out.json"),
-        1,
-        "out.json, chain",
-        "there is no sentence 999",
-    )
-
-
 # The packages themselves
 
 
@@ -778,11 +755,6 @@ def maverick(tmp_path_factory):
 @pytest.fixture(scope="module")
 def fastcoref(tmp_path_factory):
     return environment("fastcoref", tmp_path_factory.mktemp("environments"))
-
-
-@pytest.fixture(scope="module")
-def stanza(tmp_path_factory):
-    return environment("stanza", tmp_path_factory.mktemp("environments"))
 
 
 @pytest.fixture(scope="module")
@@ -1089,36 +1061,6 @@ def test_fastcoref_goes_on_with_no_random_weights(fastcoref, base, tmp_path):
         run(stories()[:1], system, s=system.settings)
 
 
-TINY_STANZA = """
-import sys, torch
-from stanza.models.coref.config import Config
-from stanza.models.coref.model import CorefModel
-base, out = sys.argv[1:]
-fields = Config.__dataclass_fields__
-told = {k: {int: 1, float: 0., bool: False}.get(f.type, "") for k, f in fields.items()}
-told |= dict(device="cpu", bert_model=base, bert_window_size=128, embedding_size=8, sp_embedding_size=64, a_scoring_batch_size=64, hidden_size=32, max_span_len=16, rough_k=20,
-             full_pairwise=True, lora_target_modules=[], lora_modules_to_save=[], clusters_starts_are_singletons=True, bert_finetune=True, tokenizer_kwargs={})
-torch.manual_seed(2)
-CorefModel(config=Config(**told), build_optimizers=False).save_weights(out, save_optimizers=False)
-"""
-
-
-def test_stanza_runs_as_a_system_and_keeps_its_place_behind_line_feeds(stanza, base, tmp_path):
-    by(stanza, TINY_STANZA, base, tmp_path / "model.pt")
-    system = in_place(
-        stanza, "stanza", tmp_path, checkpoint=str(tmp_path / "model.pt"), encoder=str(base)
-    )
-    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:1] + (("\n", "\n"),)) * 3)
-    done = run(
-        [feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])],
-        system,
-        s=system.settings,
-    )
-    assert done.sealed and all(a.clusters for a in done.answers().values())
-    spans = {s for c in done.answers()["feeds"].clusters for s in c}
-    assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)
-
-
 TINY_BOOKNLP = """
 import json, shutil, sys, torch
 from pathlib import Path
@@ -1236,116 +1178,3 @@ def test_booknlp_wants_one_model_of_each_step(fastcoref, booknlp_weights, tmp_pa
         run(
             stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path))
         )
-
-
-TINY_GLINER = """
-import sys, torch
-from gliner import GLiNER, GLiNERConfig
-base, out = sys.argv[1:]
-model = GLiNER.from_config(GLiNERConfig(model_name=base, hidden_size=32, max_len=40, max_width=6, dropout=0.))
-torch.manual_seed(3)
-with torch.no_grad():
-    for p in model.parameters(): p.add_(torch.randn(p.shape)/6)
-model.save_pretrained(out)
-"""
-
-
-@pytest.fixture(scope="module")
-def gliner(tmp_path_factory):
-    return environment("gliner", tmp_path_factory.mktemp("environments"))
-
-
-@pytest.fixture(scope="module")
-def gliner_weights(gliner, base, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gliner")
-    by(gliner, TINY_GLINER, base, folder)
-    return folder
-
-
-def test_gliner_links_a_whole_book_in_pieces(gliner, base, gliner_weights, tmp_path):
-    system = in_place(
-        gliner,
-        "gliner",
-        tmp_path,
-        checkpoint=str(gliner_weights),
-        encoder=str(base),
-        threshold=0.01,
-    )
-    story = sample(characters=True)[0]
-    feeds = Document(
-        "feeds",
-        ((("\n",),) + story.sentences[:2] + (("\n", "\n"),)) * 3,
-        ((),) * len(story.names),
-        story.names,
-    )
-    long = Document("long", (story.tokens[:500],), feeds.clusters, story.names)
-    answers = run([story, feeds, long], system, s=system.settings).answers()
-    for d in (story, feeds, long):
-        spans = [s for c in answers[d.doc_key].clusters for s in c]
-        taken = [i for s in spans for i in range(s.start, s.end + 1)]
-        assert (
-            len(taken) == len(set(taken)) and max(taken) > 0.9 * d.size
-        )  # nothing overlaps, and nothing is cut off
-        assert not any(d.tokens[i] == "\n" for s in spans for i in s)
-    few = in_place(
-        gliner,
-        "gliner",
-        tmp_path,
-        checkpoint=str(gliner_weights),
-        encoder=str(base),
-        threshold=0.01,
-        labels=1,
-    )
-    assert run([story], few, s=few.settings).answers()[story.doc_key] != answers[story.doc_key]
-
-
-SAME_GLINER = """
-import json, sys, ask_gliner
-from gliner import GLiNER
-from gliner.data_processing import WordsSplitter
-m = ask_gliner.load({"checkpoint": sys.argv[1], "encoder": "", "device": "cpu", "threshold": .01, "labels": 25})
-own = GLiNER.from_pretrained(sys.argv[1], local_files_only=True)
-names = ["Hester Tolley", "Bridie Tolley"]
-out = []
-for line in open(sys.argv[2]):
-    for s in json.loads(line)["sentences"][:40]:
-        text = " ".join(s)
-        if [w for w, *_ in own.data_processor.words_splitter(text)] == s and len(s) <= 40:
-            theirs = {(text[:x["start"]].count(" "), text[:x["end"]].count(" "), x["label"]) for x in own.predict_entities(text, names, threshold=.01)}
-            ours = {(a, b, n) for n, spans in ask_gliner.linked(m, [s], names).items() for a, b in spans}
-            out.append([len(theirs), theirs == ours])
-print(json.dumps(out))
-"""
-
-
-def test_gliner_finds_what_the_package_finds(gliner, gliner_weights, tmp_path):
-    write_jsonl(tmp_path / "stories.jsonl", sample()[:3])
-    found = json.loads(by(gliner, SAME_GLINER, gliner_weights, tmp_path / "stories.jsonl"))
-    assert len(found) > 20 and sum(n for n, _ in found) > 40 and all(same for _, same in found)
-
-
-def test_a_gliner_that_lacks_weights_or_brings_code_is_refused(
-    gliner, base, gliner_weights, tmp_path
-):
-    import shutil, torch
-
-    folder = shutil.copytree(gliner_weights, tmp_path / "lacking")
-    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
-    name = next(k for k in state if "span_rep" in k)
-    torch.save({k: v for k, v in state.items() if k != name}, folder / "pytorch_model.bin")
-    system = in_place(gliner, "gliner", tmp_path, checkpoint=str(folder), encoder=str(base))
-    with pytest.raises(DataError, match="1 missing weights in the checkpoint"):
-        run(sample(characters=True)[:1], system, s=system.settings)
-    folder = shutil.copytree(gliner_weights, tmp_path / "code")
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "evil.py").write_text("raise SystemExit('the checkpoint ran code')\n")
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps(
-            config
-            | {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}
-        )
-    )
-    system = in_place(gliner, "gliner", tmp_path, checkpoint=str(folder), encoder=str(base))
-    with pytest.raises(DataError) as e:
-        run(sample(characters=True)[:1], system, s=system.settings)
-    assert "ran code" not in str(e.value) and "cannot load its model" in str(e.value)

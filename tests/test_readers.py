@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 import msgspec
 import pytest
-from annotation_tools import brat, json_cas, project, structures, studio, xmi
 from test_coref_formats import (
     ANN,
-    CORENLP,
     DOCS,
     ENTITIES,
     GAPS,
@@ -164,7 +162,6 @@ PROVENANCE = {
     "counts": {"match": 1, "differs": 0, "beyond": 2, "missing": 3},
     "cost": {"cpu_seconds": 1.5, "peak_mb": 90},
 }
-BRAT = brat(STORY)
 yaml = lambda kind: lambda path: files.read_yaml(path, kind)
 encoded = lambda record: msgspec.json.format(msgspec.json.encode(record), indent=1)
 lines = lambda records: b"".join(msgspec.json.encode(r) + b"\n" for r in records)
@@ -196,13 +193,6 @@ READERS = {
     "tokens": of_bytes(
         TOKENS, lambda data, where: standoff.parse_booknlp(ENTITIES, data, "d", where)
     ),
-    "corenlp": of_bytes(CORENLP, standoff.parse_corenlp),
-    "xmi": of_bytes(xmi(structures(STORY)), standoff.parse_cas),
-    "xmi of coref annotator": of_bytes(xmi(structures(STORY, "v2")), standoff.parse_cas),
-    "json cas": of_bytes(json_cas(structures(STORY)), standoff.parse_cas),
-    "label studio": of_bytes(studio({"anna": [STORY]}), standoff.parse_label_studio),
-    "brat": of_bytes(BRAT[0], lambda data, where: standoff.parse_brat(data, BRAT[1], "d", where)),
-    "project": of_bytes(project({"anna": STORY}), standoff.parse_project),
     "any format": Reader(conll.conll_text(DOCS).encode(), read_documents),
     "packed": Reader(gzip.compress(PLAIN, mtime=0), files.read_bytes, "f.gz"),
     "questions": Reader(

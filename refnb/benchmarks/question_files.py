@@ -9,8 +9,7 @@ __all__ = ['is_altentities', 'as_questions']
 from pathlib import Path
 from ..core.types import Question
 from ..core.extensions import named_object
-from ..core.files import read_bytes
-from ..core.choice_files import read_questions
+from ..core.files import read_bytes, read_jsonl
 from ..core.gap import parse_gap_rows
 from ..core.reading import format_of
 from .gap import gap_question
@@ -25,7 +24,7 @@ def is_altentities(data: bytes) -> bool:
 def as_questions(
     path: str | Path,  # a file, plain or .gz
 ) -> list[Question]:  # in its order
-    "Read a file as questions: refnb's, those of another benchmark, KITMUS's texts, GAP's table, or AltEntities' form."
+    "Read a file as questions: refnb's, KITMUS's texts, GAP's table, or AltEntities' form."
     data, where = read_bytes(path), str(path)
     if is_altentities(data):
         return named_object("refnb.benchmarks.altentities.questions:questions_in")(data, where)
@@ -39,4 +38,4 @@ def as_questions(
         and b'"options"' not in data[:100_000]
     ):
         return named_object("refnb.benchmarks.kitmus.tasks:questions_in")(data, where)
-    return read_questions(path)
+    return list(read_jsonl(path, Question))

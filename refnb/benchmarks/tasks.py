@@ -20,7 +20,6 @@ from ..core.types import CallError, DataError, FormatError, Question, Record, ne
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
-from ..core.choice_files import choice_form, parse_choice
 from ..core.reading import read_documents
 from ..core.upstream import UpstreamFile, files_of, where
 from ..core.runs import documents_id, questions_id
@@ -562,12 +561,10 @@ def _begins_as_documents(head: bytes) -> bool:
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f227e9
 def _read_items(path: Path, shapes: Iterable[str]) -> list:
-    "Read questions (JSONL, or a file of another benchmark), or documents in any format that refnb reads."
+    "Read questions (JSONL, or AltEntities' form), or documents in any format that refnb reads."
     from refnb.benchmarks.question_files import as_questions, is_altentities
 
     data = read_bytes(path)
-    if choice_form(data):
-        return parse_choice(data, str(path))
     if is_altentities(data):
         return as_questions(path)
     if path.is_file() and _begins_as_documents(data[:100_000]):

@@ -59,7 +59,7 @@ def annotate_(
     # TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default: propose a list for you to edit
     out: str = "",  # output folder, with the files of each stage
     linker: str = "linker-minilm",  # a trained linker; rules; pattern: full names only;
-    # or a system that gets names, such as gliner
+    # or any system that gets names and answers with their mentions
     filter: str = "",  # a language model that confirms or rejects each link
     group: int = 10,  # windows merged in a second round; 0: no second round
     window: int = 1500,  # approximate length of a window in words

@@ -8,7 +8,7 @@ __all__ = ['build_app', 'score_app', 'Commands', 'COMMANDS', 'BUILD', 'SCORE', '
 # %% ../../nbs/commands/11_cli.ipynb #c6788bdc
 import os, signal, sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 import typer
 from .terminal import add_commands, echo, fault_line, let_go
 from .listing import list_
@@ -18,20 +18,12 @@ from refnb.commands.building import (
     build_filter_,
     build_identifyme_,
     build_kitmus_,
-    build_pronouns_,
-    build_study_,
     collect_,
 )
 from .annotating import annotate_, correct_
 from .training import train_
 from .running import run_
-from refnb.commands.scoring import (
-    score_agreement,
-    score_choice,
-    score_coref_,
-    score_kitmus,
-    score_study_,
-)
+from .scoring import score_choice, score_coref_, score_kitmus
 from .comparing import compare_, power_, report_, view_
 from .reproducing import reproduce_
 from .exporting import export_
@@ -41,7 +33,7 @@ build_app = typer.Typer(
     rich_markup_mode=None,
     help="Build a benchmark from its sources; see for example refnb build identifyme --help.",
 )
-score_app = typer.Typer(rich_markup_mode=None, help="Score answers, clusters or annotations.")
+score_app = typer.Typer(rich_markup_mode=None, help="Score answers or clusters.")
 
 Commands = dict[str, Callable | typer.Typer]
 COMMANDS: Commands = {
@@ -65,19 +57,11 @@ COMMANDS: Commands = {
 }
 BUILD: Commands = {
     "identifyme": build_identifyme_,
-    "pronouns": build_pronouns_,
     "filter": build_filter_,
     "kitmus": build_kitmus_,
-    "study": build_study_,
     "altentities": build_altentities_,
 }
-SCORE: Commands = {
-    "choice": score_choice,
-    "coref": score_coref_,
-    "agreement": score_agreement,
-    "kitmus": score_kitmus,
-    "study": score_study_,
-}
+SCORE: Commands = {"choice": score_choice, "coref": score_coref_, "kitmus": score_kitmus}
 
 
 class _InOrder(typer.core.TyperGroup):

@@ -9,7 +9,7 @@ __all__ = ['export_']
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
-from ..core.types import CallError, DataError, nearest
+from ..core.types import CallError, DataError
 from ..core.settings import load_settings
 from .terminal import busy, check_settings, echo, given_settings, print_json
 from .scoring import print_all_notes, questions_asked
@@ -50,7 +50,7 @@ def export_(
     limit: int = 0,  # for a task: number of questions, from the first; default: all
     set_: list[str] = [],  # change a setting: of the model, such as way=reply;
     # of records organization=NAME, relationship=third_party or text=true (include the
-    # questions' text); of documents by=ANNOTATOR or layer=NAME; repeatable
+    # questions' text); repeatable
     json: bool = False,  # print one JSON object
 ):
     "Export a task to another evaluation tool, or results in formats that others read. The folder of a task contains its text: do not publish it."
@@ -159,20 +159,12 @@ def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, An
     return {"folder": str(folder), "files": _count_files(folder)}
 
 # %% ../../nbs/commands/10_exporting.ipynb #f03d0686
-def _documents_of(name: str, settings: dict[str, str]) -> list:
-    "Read a file of documents with its settings, or load a corpus; print what the reader left out or changed."
-    from refnb.core.corpora import load
-    from refnb.core.reading import read_documents
-
-    check_settings(settings, ["by", "layer"])
-    docs = read_documents(name, **settings) if Path(name).exists() else load(name)
-    print_all_notes(name, docs)
-    return docs
-
-
 def _export_documents(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
-    "Write a corpus, or a file of documents, in another format."
-    from refnb.core.reading import write_documents
+    "Write a corpus, or a file of documents, in another format; print what the reader left out or changed."
+    from refnb.core.corpora import load
+    from refnb.core.reading import read_documents, write_documents
 
-    docs = _documents_of(name, changed)
+    check_settings(changed, [])
+    docs = read_documents(name) if Path(name).exists() else load(name)
+    print_all_notes(name, docs)
     return {"file": str(write_documents(out, docs)), "documents": len(docs)}

@@ -8,7 +8,7 @@ __all__ = ['parse_jsonlines', 'jsonlines_text']
 # %% ../../nbs/core/05_jsonlines.ipynb #92307a9c
 import json, re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, chain, count
+from itertools import chain, count
 from operator import gt, itemgetter
 from typing import Any, Literal
 import msgspec
@@ -37,8 +37,6 @@ class _Line(msgspec.Struct):
 
     doc_key: str | None = None
     doc_id: str | None = None
-    id: Any = None  # PreCo's key; others keep other things under this name
-    mention_clusters: Any = None  # PreCo's: sentence, first token, end
     gutenberg_key: str | int | None = None
     sentences: tuple[tuple[str, ...], ...] | None = None
     clusters: Clusters | None = None
@@ -144,22 +142,6 @@ def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
             return _if_any(map(itemgetter(0), some))
     return ()
 
-# %% ../../nbs/core/05_jsonlines.ipynb #29637e1e
-_Mentions = tuple[tuple[tuple[int, int, int], ...], ...]
-
-
-def _flat(record: _Line) -> Clusters:
-    "Convert PreCo's mentions, which count from their sentence and end before a token, to spans of the document."
-    sizes = list(map(len, record.sentences or ()))
-    starts = [0, *accumulate(sizes)]
-
-    def span(s: int, first: int, end: int) -> Span:
-        if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]:
-            return Span(starts[s] + first, starts[s] + end - 1)
-        raise ValueError(f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences")
-
-    return map_members(lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions))
-
 # %% ../../nbs/core/05_jsonlines.ipynb #4f075879
 def _of_characters(characters: list | dict | None) -> Clusters | None:
     "Return the mentions of each character, if there are characters."
@@ -169,13 +151,11 @@ def _of_characters(characters: list | dict | None) -> Clusters | None:
 
 # %% ../../nbs/core/05_jsonlines.ipynb #0a909b70
 def _clusters(record: _Line) -> Clusters | None:
-    "Return the clusters, under the first of their four names that is there."
+    "Return the clusters, under the first of their three names that is there."
     if record.clusters is not None:
         return record.clusters
     if record.predicted_clusters is not None:
         return record.predicted_clusters
-    if record.mention_clusters is not None:
-        return _flat(record)
     return _of_characters(record.characters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #b41dd371
@@ -416,24 +396,16 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
 # %% ../../nbs/core/05_jsonlines.ipynb #ac1b0f1d
 def _key(record: _Line) -> str | None:
     "Return the key of a document, under the first of its three names."
-    for key in (record.doc_key, record.doc_id, record.id):
+    for key in (record.doc_key, record.doc_id):
         if isinstance(key, str | int):
             return str(key)
     return None
-
-# %% ../../nbs/core/05_jsonlines.ipynb #fb4f4668
-def _read_clusters(record: _Line, at: Callable[[str], str]) -> Clusters | None:
-    "Return the clusters of a line; PreCo's may be impossible."
-    try:
-        return _clusters(record)
-    except (ValueError, msgspec.ValidationError) as e:
-        raise FormatError(str(e), at("mention_clusters")) from None
 
 # %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
 def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clusters]:
     "Return what every line needs: the key of its document, and clusters."
     key = _key(record)
-    clusters = _read_clusters(record, at)
+    clusters = _clusters(record)
     if key is None:
         raise FormatError("is missing", at("doc_key"))
     if clusters is None:

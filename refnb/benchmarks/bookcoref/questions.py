@@ -4,9 +4,11 @@
 
 # %% auto #0
 __all__ = ['ContextReading', 'CONTEXTS', 'PROMPTS', 'filter_template', 'filter_prompt', 'yes_no', 'animal_farm_filter',
-           'sample_filter', 'FilterRules', 'build_filter']
+           'sample_filter', 'FilterRules', 'named_characters', 'build_filter']
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #15b35077
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from string import Template
@@ -15,7 +17,6 @@ from ...core.types import CallError, DataError, Option, Question, Record, Span, 
 from ...core.documents import Document, window_tokens
 from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
-from ..pronouns import drawn_of, named_characters, with_text
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #253bb175
 ContextReading = Literal["in all", "each side"]
@@ -205,8 +206,6 @@ class FilterRules(Record):
 
     words: int = 400  # of context
     reading: str = "in all"  # or each side
-    # en, de, fr, es, or several with commas: how names are recognised
-    language: str = "en"
     most: int = 2000  # questions; 0: all
     seed: int = 0  # of the mentions drawn
 
@@ -216,6 +215,48 @@ class FilterRules(Record):
             if min(self.words, self.most, self.seed) < 0
             else ""
         )
+
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d6a83c60
+# pronouns and determiners, which begin no name, and small words inside names
+_NO_NAME = frozenset(
+    "he him his himself she her hers herself a an the this that these those my your our their its i me we us you "
+    "it they them who whom whose which one mine yours".split()
+)
+_INSIDE = frozenset("of de da di du van von der den la le del y et und and".split())
+
+
+def _is_name(words: Sequence[str]) -> bool:
+    "Tell whether the words of a mention look like a name."
+    if not 1 <= len(words) <= 6 or words[0].casefold() in _NO_NAME or len("".join(words)) > 60:
+        return False
+    fits = all(w[:1].isupper() or w in _INSIDE or not w[:1].isalpha() for w in words)
+    return fits and words[0][:1].isupper()
+
+
+def named_characters(d: Document) -> Document:
+    "Name each cluster after its most frequent name, if it has one; a document that has names keeps them."
+    if any(d.names):
+        return d
+    tokens, kinds = d.tokens, d.labels.get("kind")
+    clusters_of = Counter(span for c in d.clusters for span in set(c))
+    names = []
+    for k, c in enumerate(d.clusters):
+        found = []
+        for i, span in enumerate(c):
+            words = tokens[span.start : span.end + 1]
+            if words[-1] in ("'s", "’s"):
+                words = words[:-1]
+            alone = clusters_of[span] == 1 and span.end - span.start <= 6
+            if alone and (not kinds or kinds[k][i] == "PROP") and _is_name(words):
+                found.append((span, " ".join(words)))
+        counts = Counter(name for _, name in sorted(set(found)))
+        names.append(counts.most_common(1)[0][0] if counts else "")
+    return d.changed(names=tuple(names))
+
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ed31dcae
+def _draw(seed: int, id: str) -> bytes:
+    "Draw a number for an id: the same for everybody, whatever else is drawn."
+    return hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest()[:7]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #afbf3608
 def _two_sided(
@@ -232,18 +273,24 @@ def _two_sided(
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #7c29c4f6
 def build_filter(
     docs: Iterable[Document],  # with clusters
-    **rules: Any,  # such as words=100, language="de"
+    **rules: Any,  # such as words=100, most=500
 ) -> list[Question]:  # two of each mention, in the order of the documents
     "Build yes-or-no questions from documents: does a mention mean its character, and does it mean the nearest other?"
-    r = FilterRules(**rules)
-    pairs = _two_sided(named_characters(d, r.language) for d in with_text(docs))
-    if not pairs:
+    r, docs = FilterRules(**rules), list(docs)
+    found = [d for d in docs if d.size and d.clusters]
+    if not found:
         raise DataError(
-            "no document has two characters with names",
-            do="set another language, or name the clusters",
+            f"none of {len(docs)} documents has text and clusters",
+            do="questions are made of annotated documents",
         )
-    chosen = drawn_of(pairs, r.most and max(1, r.most // 2), r.seed)
+    pairs = _two_sided(map(named_characters, found))
+    if not pairs:
+        raise DataError("no document has two characters with names", do="name the clusters")
+    kept = list(range(len(pairs)))
+    if r.most and len(pairs) > max(1, r.most // 2):
+        rank = sorted(kept, key=lambda i: _draw(r.seed, pairs[i][0]))
+        kept = sorted(rank[: max(1, r.most // 2)])
     questions: list[Question] = []
-    for d, asked in chosen:
+    for d, asked in (pairs[i][1] for i in kept):
         questions += _both(d, asked, r.words, cast(ContextReading, r.reading))
     return questions

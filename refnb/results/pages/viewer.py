@@ -17,8 +17,7 @@ import msgspec
 import pandas as pd
 from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
 from ...core.settings import Settings, load_settings
-from ...core.files import write_atomic
-from ...core.choice_files import read_questions
+from ...core.files import read_jsonl, write_atomic
 from ...core.documents import plain
 from ...core.pages import data_page, page_data
 from ...core.runs import Run, load_run, questions_id, run_hash
@@ -121,7 +120,7 @@ _Given = Iterable[Question] | str | Path | None  # questions, their file, or non
 def _all_given(questions: Iterable[Question] | str | Path) -> list[Question]:
     "List questions, or read them from their file."
     if isinstance(questions, (str, Path)):
-        return list(read_questions(questions))
+        return list(read_jsonl(questions, Question))
     return list(questions)
 
 
