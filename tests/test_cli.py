@@ -40,7 +40,6 @@ COMMANDS = [
     ["score"],
     ["score", "choice"],
     ["compare"],
-    ["power"],
 ]
 FUNCTIONS = {
     "list": cli.list_,
@@ -54,7 +53,6 @@ FUNCTIONS = {
     "reproduce": cli.reproduce_,
     "score choice": cli.score_choice,
     "compare": cli.compare_,
-    "power": cli.power_,
 }
 
 
@@ -114,8 +112,8 @@ WRONG = {
     "run sample/identifyme random --by tpye": "unknown field 'tpye'; did you mean type?",
     "run sample/bookcoref random": "random: answers questions, sample/bookcoref has documents",
     "export": "Missing argument",
-    "export sample/kitmus": "--to: no tool is named; say inspect, harness, every-eval-ever, ro-crate, documents or gap",
-    "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect, harness, every-eval-ever, ro-crate, documents or gap",
+    "export sample/kitmus": "--to: no tool is named; say inspect, documents or gap",
+    "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect, documents or gap",
     "export sample/kitmus --to inspect": "--out: no folder is named; say --out FOLDER",
     "export sample/kitmuss --to inspect --out x": "neither a task nor a file; did you mean sample/kitmus?",
     "export sample/kitmus --to inspect --out x --form kitmus/name": "unknown prompt form 'kitmus/name'; did you mean kitmus/names?",

@@ -11,7 +11,6 @@ MAIN = (
     "read_documents",
     "score",
     "compare",
-    "power",
     "score_coref",
     "build",
     "run",

@@ -7,7 +7,7 @@ import tools
 from refnb.core.types import CallError, DataError, Option, Question, Answer
 from refnb.metrics.choice import outcomes
 from refnb.metrics.comparisons import holm, paired_bootstrap, tie_groups
-from refnb.metrics.power import assumed_noise, clusters_needed, detectable, observed_noise
+from refnb.metrics.detectable import Noise, detectable, observed_noise
 from refnb.metrics.uncertainty import FEW, Interval, cluster_bootstrap
 from refnb.results.scores import rank
 
@@ -126,105 +126,29 @@ def test_systems_are_ranked_over_documents():
     assert r == rank({"low": right(2), "high": right(40), "next": right(38)})
 
 
-# Power
-
-
-def test_twice_the_error_needs_four_times_the_clusters():
-    one, two = assumed_noise([6] * 400, discordance=0.1), assumed_noise([6] * 400, discordance=0.4)
-    assert detectable(two) == pytest.approx(2 * detectable(one)) and clusters_needed(
-        two, 0.01
-    ) == pytest.approx(4 * clusters_needed(one, 0.01), rel=0.002)
+# Detectable differences
 
 
 def test_the_printed_multiple():
     "With many clusters the detectable difference is 2.80 standard errors: 1.96 + .84."
-    noise = assumed_noise([1] * 100_000)
+    noise = Noise(0.01, 99_999, 100_000, 100_000)
     assert detectable(noise) / noise.error == pytest.approx(1.959964 + 0.841621, abs=1e-4)
 
 
-@pytest.fixture
-def refnb(tmp_path, monkeypatch, capsys):
+def test_compare_says_what_it_could_have_found(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    return lambda *args: tools.here(capsys, *args)
-
-
-def test_power_of_a_task_that_nobody_answered(refnb):
-    said = refnb("power", "sample/identifyme")
-    lines = said.out.splitlines()
-    assert said.status == 0 and said.err == ""
-    assert lines[0] == (
-        "sample/identifyme: 338 questions in 6 documents; assumed: one system alone is right on 40% of questions, and differences "
-        "in one document have a correlation of 0.1"
-    )
-    assert (
-        lines[1].startswith(
-            "minimum detectable difference: 36.1 points (power 0.8, paired two-sided test at 0.05"
-        )
-        and lines[2] == "to see (points)\tquestions\tdocuments"
-    )
-    assert [l.split("\t")[0] for l in lines[3:]] == ["1", "2", "5"]
-
-
-def test_power_of_two_systems(refnb):
+    refnb = lambda *args: tools.here(capsys, *args)
     for system in ("random", "always-none"):
         assert refnb("run", "sample/identifyme", system).status == 0
-    told = json.loads(
-        refnb(
-            "power", "sample/identifyme", "--system", "random", "--system", "always-none", "--json"
-        ).out
-    )
-    compared = json.loads(
-        refnb("compare", "sample/identifyme:random", "sample/identifyme:always-none", "--json").out
-    )
-    assert (
-        told["unit"],
-        told["questions"],
-        told["documents"],
-        told["assumed"],
-        told["systems"],
-    ) == ("fraction", 338, 6, None, ["random", "always-none"])
-    assert told["detectable"] == compared["detectable"] and [
-        x["difference"] for x in told["needs"]
-    ] == [0.01, 0.02, 0.05]
-    assert all(x["samples"] is None and x["questions"] >= x["clusters"] >= 2 for x in told["needs"])
-    said = refnb(
-        "power", "sample/identifyme", "--system", "random", "--system", "always-none"
-    ).out.splitlines()
-    assert (
-        said[0]
-        == "sample/identifyme: 338 questions in 6 documents; measured on the answers of random and always-none"
-    )
-    tools.one_line(
-        refnb("power", "sample/identifyme", "--system", "random", "--system", "random"),
-        1,
-        "the two systems differ alike in every document",
-    )
-
-
-@pytest.mark.parametrize(
-    ("call", "status", "said"),
-    [
-        ("power", 2, "Missing argument"),
-        ("power sampel/identifyme", 2, "unknown task 'sampel/identifyme'"),
-        ("power sample/identifyme --system random", 2, "--system: 1 given, not two; name two"),
-        ("power sample/identifyme --system random --system randm", 2, "unknown system 'randm'"),
-        ("power sample/ferryman", 1, "power: it has questions of 1 documents"),
-        (
-            "power sample/identifyme --system random --system always-none",
-            1,
-            "there is no complete run of random on sample/identifyme; make one with refnb run sample/identifyme random",
-        ),
-    ],
-)
-def test_a_wrong_call_is_one_line(refnb, call, status, said):
-    tools.one_line(refnb(*call.split()), status, said)
+    pair = ("sample/identifyme:random", "sample/identifyme:always-none")
+    told = json.loads(refnb("compare", *pair, "--json").out)
+    assert 0.05 < told["detectable"] < 0.9
+    assert f"{100 * told['detectable']:.1f}" in refnb("compare", *pair).out
 
 
 def test_what_cannot_be_meant_is_refused():
-    noise = assumed_noise([2] * 10)
+    noise = Noise(0.01, 9, 20, 10)
     with pytest.raises(CallError, match="power is 0.2"):
         detectable(noise, power=0.2)
     with pytest.raises(CallError, match="level is 5"):
         detectable(noise, level=5)
-    with pytest.raises(CallError, match="difference is -0.01"):
-        clusters_needed(noise, -0.01)

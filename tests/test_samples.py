@@ -10,7 +10,7 @@ from asking import KEY, PRICE, SECRET
 from refnb.benchmarks.tasks import FERRYMAN, SAMPLE, task_questions
 from refnb.core.runs import Seal, load_run, majority, record_key
 from refnb.core.types import NONE, Answer, CallError, Option, Question
-from refnb.metrics.power import detectable, observed_noise, samples_needed
+from refnb.metrics.detectable import detectable, observed_noise, samples_needed
 from refnb.metrics.samples import score_samples
 from refnb.models.language.answering import position_of, sent_all
 from refnb.models.language.language_models import Ask, ask_key, the_model

@@ -24,7 +24,7 @@ from .annotating import annotate_, correct_
 from .training import train_
 from .running import run_
 from .scoring import score_choice, score_coref_, score_kitmus
-from .comparing import compare_, power_, report_, view_
+from .comparing import compare_, report_, view_
 from .reproducing import reproduce_
 from .exporting import export_
 
@@ -51,7 +51,6 @@ COMMANDS: Commands = {
     "view": view_,
     "report": report_,
     "compare": compare_,
-    "power": power_,
     "reproduce": reproduce_,
     "export": export_,
 }

@@ -7,7 +7,6 @@ __all__ = ['LISTS', 'list_']
 
 # %% ../../nbs/commands/01_listing.ipynb #4f07c0de
 from typing import Any
-import msgspec
 from ..core.types import CallError, DataError, nearest
 from ..core.settings import Settings, load_settings, packaged
 from .terminal import echo, print_json, print_table
@@ -206,7 +205,7 @@ def _upstream(s: Settings) -> list[dict]:
 def _check_call(what: str, task: str):
     "Refuse an unknown list, and a task where runs are not listed."
     if what and what not in LISTS:
-        raise CallError(f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs", "elsewhere"]))
+        raise CallError(f"unknown list {what!r}", do=nearest(what, [*LISTS, "runs"]))
     if task:
         raise CallError(
             f"unexpected extra argument {task!r}", f"list {what}", "only runs are listed by task"
@@ -223,18 +222,16 @@ LISTS = {
 
 
 def list_(
-    what: str = "",  # tables, systems, benchmarks, corpora, upstream, runs,
-    # or elsewhere (scores that other papers report); default: all but the last two
-    task: str = "",  # for runs and elsewhere: a task, a prefix,
-    # or a pattern such as 'altentities/*'; default: all
+    what: str = "",  # tables, systems, benchmarks, corpora, upstream or runs;
+    # default: all but runs
+    task: str = "",  # for runs: a task, a prefix, or a pattern such as 'altentities/*';
+    # default: all
     /,
     json: bool = False,  # print one JSON object
 ):
     "List tables, systems, benchmarks, corpora, upstream files and runs, and what each still needs."
     if what == "runs":
         return _list_runs(task, json)
-    if what == "elsewhere":
-        return _list_elsewhere(task, json)
     _check_call(what, task)
     s = load_settings()
     result = {w: LISTS[w](s) for w in ([what] if what else LISTS)}
@@ -268,27 +265,3 @@ def _list_runs(task: str, json: bool):
     print_table([r.row() for r in found])
     if not found:
         echo(f"no runs{f' of {task}' if task else ''} in {s.runs}")
-
-# %% ../../nbs/commands/01_listing.ipynb #b0160ddf
-def _elsewhere_row(e: Any) -> dict[str, str]:
-    "Make the row of a score that another paper prints."
-    return {
-        "task": e.task,
-        "system": e.system,
-        "metric": e.metric,
-        "percent": f"{e.score:.1f}",
-        "source": f"{e.source} {e.year}",
-        "differs": e.differs,
-    }
-
-# %% ../../nbs/commands/01_listing.ipynb #d11f440f
-def _list_elsewhere(task: str, json: bool):
-    "List scores that other papers print, which are never mixed with ours."
-    from refnb.results.elsewhere import reported_elsewhere
-
-    found = reported_elsewhere(task)
-    if json:
-        return print_json(
-            {"unit": "percent", "elsewhere": list(map(msgspec.structs.asdict, found))}
-        )
-    print_table(list(map(_elsewhere_row, found)))

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['questions_asked', 'check_name', 'outcomes_of', 'group_json', 'print_groups', 'samples_json', 'print_samples',
-           'samples_of', 'score_choice', 'print_notes', 'print_all_notes', 'coref_json', 'score_coref_', 'score_kitmus']
+           'run_of', 'samples_of', 'score_choice', 'print_notes', 'print_all_notes', 'coref_json', 'score_coref_',
+           'score_kitmus']
 
 # %% ../../nbs/commands/04_scoring.ipynb #fdd3d396
 import math
@@ -183,7 +184,7 @@ def _runs_named(what: str, s: Settings) -> list:
     return find_runs(s.runs, task, split_hash(system)[0])
 
 # %% ../../nbs/commands/04_scoring.ipynb #9bb37672
-def _run_of(what: str, s: Settings) -> Any:
+def run_of(what: str, s: Settings) -> Any:
     "Find a run by its folder, or the first by its name; nothing where there is none."
     from refnb.core.runs import load_run
 
@@ -195,7 +196,7 @@ def _run_of(what: str, s: Settings) -> Any:
 # %% ../../nbs/commands/04_scoring.ipynb #018d2e15
 def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
     "Find a run by its folder or name, and describe its samples."
-    done = _run_of(what, s)
+    done = run_of(what, s)
     return {} if done is None else samples_json(done, s)
 
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed

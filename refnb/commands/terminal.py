@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['command', 'add_commands', 'echo', 'let_go', 'messages', 'print_json', 'busy', 'print_table', 'new_bar', 'progress',
-           'given_settings', 'split_names', 'whole_number', 'field_types', 'as_rules', 'converted', 'check_settings',
-           'fault_line']
+           'given_settings', 'split_names', 'whole_number', 'field_types', 'as_rules', 'converted', 'fault_line']
 
 # %% ../../nbs/commands/00_terminal.ipynb #8548b667
 import inspect, os, re, sys
@@ -308,17 +307,6 @@ def converted(text: str, kind: Any) -> Any:
         list(map(str.strip, filter(None, text.split(",")))) if get_origin(kind) is tuple else text
     )
     return msgspec.convert(value, kind, strict=False)
-
-# %% ../../nbs/commands/00_terminal.ipynb #a1ab0c26
-def check_settings(changed: dict[str, str], names: list[str]):
-    "Refuse settings that an export of results does not have."
-    for name in changed:
-        if name not in names:
-            raise CallError(
-                f"there is no setting {name!r}",
-                "-p",
-                nearest(name, names) if names else "leave it out",
-            )
 
 # %% ../../nbs/commands/00_terminal.ipynb #4c4acc31
 def _see_help(e: Any) -> str:

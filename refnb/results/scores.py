@@ -4,18 +4,17 @@
 
 # %% auto #0
 __all__ = ['Metric', 'the_usual', 'counts_links', 'run_outcomes', 'outcomes_on', 'questions_of', 'sampled_of', 'sampled_words',
-           'Scores', 'score', 'split_name', 'as_outcomes', 'Comparison', 'compare', 'Ranking', 'rank', 'power']
+           'Scores', 'score', 'split_name', 'as_outcomes', 'Comparison', 'compare', 'Ranking', 'rank']
 
 # %% ../../nbs/results/00_scores.ipynb #4232856d
 import html, re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import pandas as pd
-from ..core.types import CallError, DataError, Question, RefnbError, nearest, safe_path
+from ..core.types import CallError, DataError, Question, RefnbError, nearest
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
@@ -26,14 +25,13 @@ from refnb.core.runs import (
     find_runs,
     places_of_summaries,
     questions_id,
-    read_card,
     run_hash,
     several_runs,
     split_hash,
     the_summary,
 )
 from ..core.inert import inert
-from ..metrics.choice import Mode, counted, credit, labels, outcomes, outcomes_of_summary
+from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Interval, cluster_bootstrap
 from ..metrics.samples import Sampled, score_samples
 from refnb.metrics.comparisons import (
@@ -47,15 +45,7 @@ from refnb.metrics.comparisons import (
     paired_permutation,
     tie_groups,
 )
-from refnb.metrics.power import (
-    Power,
-    Samples,
-    assumed_noise,
-    detectable,
-    observed_noise,
-    power_of,
-    sampled_noise,
-)
+from ..metrics.detectable import detectable, observed_noise
 from refnb.benchmarks.tasks import (
     as_task,
     find_task,
@@ -623,78 +613,3 @@ def rank(
     corrected = dict(zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True))
     letters = tie_groups(means, corrected)
     return Ranking({n: scores[n] for n in letters}, letters, pairs, corrected)
-
-# %% ../../nbs/results/00_scores.ipynb #d5e10001
-def _counts(docs: Iterable[str | int]) -> list[int]:
-    "Count the questions of each document, by the documents of all questions."
-    return list(Counter(docs).values())
-
-
-def _sizes_on_card(task: str, s: Settings) -> list[int] | None:
-    "Count the questions of each document on the card beside a task's summaries; None: there is no card."
-    for place in places_of_summaries(s):
-        path = Path(place) / "runs" / safe_path(task) / "part.json"
-        if path.exists():
-            return _counts(read_card(path).doc)
-    return None
-
-
-def _sizes_of(task: str, s: Settings) -> list[int]:
-    "Count the questions of each document of a task, from its card where its files are not here."
-    away = is_task(task) and not task_is_here(task, s)
-    if away and (sizes := _sizes_on_card(task, s)) is not None:
-        return sizes
-    return _counts(map(attrgetter("doc_key"), task_questions(task, s)))
-
-# %% ../../nbs/results/00_scores.ipynb #c0ffe102
-def _draws_of(run: Run, s: Settings | None) -> Samples | None:
-    "Return the credit of each sample of each question; None: the run drew only one."
-    if (run.info.settings.get("samples") or 1) < 2:
-        return None
-    asked = {q.id: q for q in _questions_of(run, s)}
-    draws: dict[str, list[float]] = {}
-    for i, answers in run.samples().items():
-        draws[i] = [credit(asked[i], a) for a in answers]
-    return draws
-
-# %% ../../nbs/results/00_scores.ipynb #9c4b71c2
-def _drawn_by(info: RunInfo, task: str, s: Settings) -> Samples | None:
-    "Return the samples of the run that a summary is from, if it is here and drew several."
-    runs = _runs_of(f"{info.system}@{run_hash(info)}", task, s)
-    return _draws_of(runs[0], s) if runs else None
-
-
-def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples | None]:
-    "Find a system's outcomes on a task, and its samples if its run is here and drew several; name it, or pass a run."
-    if isinstance(x, Run):
-        return as_outcomes(x, s), _draws_of(x, s)
-    if not (found := outcomes_on(x, task, s)):
-        raise DataError(
-            f"there is no complete run of {x} on {task}", do=f"make one with refnb run {task} {x}"
-        )
-    o, infos = found
-    return o, _drawn_by(infos[0], task, s) if len(infos) == 1 else None
-
-# %% ../../nbs/results/00_scores.ipynb #a30a4eb5
-def power(
-    task: str,  # the task
-    a: str | Run = "",  # a system that answered it, or its run; "":
-    # assume the noise instead
-    b: str | Run = "",  # another
-    mode: Mode = "strict",  # how a missing answer counts
-    s: Settings | None = None,  # where runs and reports are
-) -> Power:  # fractions
-    """Estimate the least difference between two systems that a task can detect, and the questions smaller ones need.
-
-    >>> refnb.power("identifyme/test")
-    """
-    s = s or load_settings()
-    if bool(a) != bool(b):
-        raise CallError("one system is named", "power", "name two that answered the task, or none")
-    if not a:
-        return power_of(assumed_noise(_sizes_of(task, s)))
-    (o_a, samples_a), (o_b, samples_b) = _system_on(a, task, s), _system_on(b, task, s)
-    if samples_a and samples_b:
-        return power_of(sampled_noise(samples_a, samples_b, _by_id(o_a, "doc_key")))
-    pair, stories = _paired(counted(o_a, mode), counted(o_b, mode))
-    return power_of(observed_noise(pair.a, pair.b, stories))

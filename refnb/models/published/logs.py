@@ -20,7 +20,7 @@ from ...benchmarks.tasks import Task
 from ..systems import BaseSystem, Failure, Identity, System
 from ..registry import refuse_settings
 from ..language.prompts import Mode, Order, in_order, read, turned_back
-from ..language.other_harnesses import inspect_finish, option_means
+from ..language.inspect_task import inspect_finish
 
 # %% ../../../nbs/models/published/03_logs.ipynb #c63e44b7
 class Asked(Record):
@@ -276,7 +276,11 @@ def _read_as_shown(x: Sample, shown: Question) -> Answer:
     "Read a sample as the answer to the question that the model saw."
     asked = x.asked
     if x.results:
-        return Answer(shown.id, scores=option_means(asked.sizes, x.results))
+        # sums of log-probabilities: of each option, then of the blanks before all of them
+        sums = list(map(float, x.results))
+        blanks = sum(sums[len(asked.sizes) :])
+        means = ((s - blanks) / k for s, k in zip(sums, asked.sizes))
+        return Answer(shown.id, scores=tuple(means))
     return read(shown, asked.form, x.reply, x.finish, asked.reading, asked.drop)
 
 
