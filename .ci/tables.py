@@ -6,14 +6,8 @@ from refnb.results.reproduce import choose
 
 REFNB = Path(sys.executable).with_name("refnb")
 SLOW = [
-    "altentities/own_calibration",
-    "altentities/own_comparing_scorer",
-    "altentities/own_neither_both",
-    "altentities/own_number_of_choices",
-    "altentities/own_transfer",
     "bookcoref/own_pipeline",
     "bookcoref/table_2_pipeline",
-    "identifyme/own_other_sizes",
     "kitmus/own_weightless_systems",
 ]  # more than ten seconds each
 

@@ -15,7 +15,7 @@ from refnb.benchmarks.altentities.questions import (
     sample_altentities,
     settings_of,
 )
-from refnb.benchmarks.tasks import task_questions, the_card
+from refnb.benchmarks.tasks import as_task, task_questions, the_card
 from refnb.core.files import read_yaml
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, CallError, DataError, FormatError, Option, Question, RefnbError
@@ -848,7 +848,7 @@ def test_no_options_are_no_reason_to_fail(tiny, judge, settings):
         SAMPLE[2],
         SAMPLE[3].changed(options=(), right=()),
     ]
-    for name, how in [(n, {}) for n in (*WEIGHTLESS, "comparing")] + [
+    for name, how in [(n, {}) for n in WEIGHTLESS] + [
         ("minilm", tiny),
         ("roberta-mnli", tiny | dict(model=str(judge))),
     ]:
@@ -880,7 +880,7 @@ def test_odd_texts(tiny, judge, settings):
         Question("d", "d", "the lamp", None, (Option("lamp"), Option("lamp")), (0,)),
         Question("e", "e", "the lamp", None, (Option("lamp"),), (0,)),
     ]
-    for name, how in [(n, {}) for n in (*WEIGHTLESS, "comparing") if n != "partial-ratio"] + [
+    for name, how in [(n, {}) for n in WEIGHTLESS if n != "partial-ratio"] + [
         ("minilm", tiny),
         ("roberta-mnli", tiny | dict(model=str(judge))),
     ]:  # it is quadratic in the lengths
@@ -1254,13 +1254,7 @@ def test_bins_are_in_order(values, n):
 
 
 @pytest.mark.parametrize(
-    "table",
-    [
-        "table_7_test_accuracy",
-        "table_9_sampling_methods",
-        "own_expression_kinds",
-        "own_pair_similarity",
-    ],
+    "table", ["table_7_test_accuracy", "table_9_sampling_methods", "own_pair_similarity"]
 )
 def test_no_number_without_its_run(table):
     rows = list(csv.DictReader((REPORTS / f"altentities/{table}.csv").open()))
@@ -1319,3 +1313,35 @@ def test_half_weights_are_computed_with_in_single_precision_where_that_is_faster
         )
     assert (got[True][0], got[False][0]) == ("torch.bfloat16", "torch.float32")
     assert np.abs(got[True][1] - got[False][1]).max() < 0.02
+
+
+# The Universal Sentence Encoder, where TensorFlow Hub is: here a module of its name stands in
+
+
+def test_use_is_asked_where_tensorflow_hub_is(settings, tmp_path, monkeypatch):
+    s = settings()
+    assert (
+        find_system("use", s)
+        .lacks(as_task("sample/altentities", s))
+        .startswith("Universal Sentence Encoder, cosine needs TensorFlow Hub; python -m venv use")
+    )
+    (tmp_path / "tensorflow_hub.py").write_text(
+        "import os\n"
+        "assert 'OPENAI_API_KEY' not in os.environ\n"
+        "def load(model): return lambda texts: [[1.0 + t.count(c) for c in 'abcde'] for t in texts]\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "not for others")
+    done = run("sample/altentities", "use", s=s)
+    assert done.sealed and done.info.system == "use"
+    q = as_task("sample/altentities", s).questions[0]
+    p = pairs_of([q])
+    a, b = (
+        np.array([[1.0 + t.count(c) for c in "abcde"] for t in texts])
+        for texts in (p.expressions, p.texts)
+    )
+    cosine = [a[i] @ b[j] / np.linalg.norm(a[i]) / np.linalg.norm(b[j]) for i, j in p.at]
+    assert done.answers()[q.id].scores == pytest.approx(cosine, abs=1e-5)
+    (tmp_path / "tensorflow_hub.py").write_text("def load(model): raise OSError('no such model')\n")
+    with pytest.raises(DataError, match="cannot be asked: OSError: no such model"):
+        run(SAMPLE[:3], "use", s=s)

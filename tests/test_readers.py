@@ -35,7 +35,6 @@ from refnb.core.settings import load_settings, packaged
 from refnb.core.types import Answer, CallError, FormatError, Question, RefnbError
 from refnb.models import command, registry
 from refnb.models.language.language_models import LanguageModel
-from refnb.models.pairs import use_lite
 from refnb.results import board, execution, tables
 from refnb.results.papers import altentities_sheets
 
@@ -282,11 +281,6 @@ READERS = {
     "proofs": Reader(
         b'{"id":"%s","clusters":[[[0,0],[1,2]]],"words":["a","b"]}\n' % STORY.doc_key.encode(),
         proofs,
-    ),
-    "graph": Reader(
-        b'{"weightsManifest":[{"paths":["a"],"weights":[{"name":"w","shape":[2,2],"dtype":"float32"}]}]}',
-        lambda path: use_lite._groups(path.parent),
-        "model.json",
     ),
 }
 

@@ -1109,7 +1109,7 @@ def test_bad_calls_are_one_line(tiny, settings):
         (CallError, "field warmup: nan is no number", lambda: go(warmup=float("nan"))),
         (CallError, "field clip: inf is no number", lambda: go(clip=float("inf"))),
         (CallError, "field seed: 10000000000 is more than 4294967295", lambda: go(seed=10**10)),
-        (CallError, "the kind use-lite is not trained here", lambda: go(kind="use-lite")),
+        (CallError, "the kind use is not trained here", lambda: go(kind="use")),
         (CallError, "a checkpoint cannot be trained", lambda: go(checkpoint="x")),
         (CallError, "tiny reads 512 tokens at most, not 600", lambda: go(None, 0, tokens=600)),
         (

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 import msgspec
 from ..core.types import CallError, FormatError, Record, RefnbError, nearest
-from ..core.settings import Settings, load_settings, packaged, your_folder
+from ..core.settings import Settings, load_settings, your_folder
 from ..core.files import read_yaml
 from ..core.runs import split_hash
 from ..core.extensions import card_files, entry_points, load_entry_point, named_object
@@ -65,7 +65,7 @@ _BY_FIELD = {
 
 def _is_pair_model(kind: str | None, data: Mapping[str, Any]) -> bool:
     "Tell whether the fields of an entry are those of a pair model."
-    if "pair" in data or kind in ("cosine", "entailment", "use-lite"):
+    if "pair" in data or kind in ("cosine", "entailment", "use"):
         return True
     return kind is None and "tokens" in data
 
@@ -137,10 +137,6 @@ class Registry(NamedTuple):
     faults: dict[str, RefnbError]  # file -> error in reading it
 
 # %% ../../nbs/models/01_registry.ipynb #b651f83a
-# data of one scorer; files in your own folder may have any name
-_NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
-
-
 def numbered(name: str) -> list[str]:
     "List the names that an entry's name covers: run-1, run-2 and run-3 for run-{1..3}; otherwise itself."
     before, opened, rest = name.partition("{")
@@ -182,8 +178,7 @@ def _enter_file(found: Registry, path: Path):
 def _registry(folder: str, stamps: tuple[tuple[str, int], ...]) -> Registry:
     found = Registry({}, {}, {}, {})
     for path in card_files("data/systems", [folder]):
-        if path not in _NOT_SYSTEMS:
-            _enter_file(found, path)
+        _enter_file(found, path)
     return found
 
 

@@ -22,7 +22,6 @@ from ...core.runs import OtherVersion
 from ...benchmarks.altentities.questions import choice_text
 from .scorers import Pairs
 from refnb.models.pairs.encoders import (
-    LITE,
     Encoder,
     Loaded,
     PairModel,
@@ -119,7 +118,7 @@ class TrainedSystem(Record):
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        if self.pair.kind in ("entailment", LITE):
+        if self.pair.kind in ("entailment", "use"):
             return f"field pair: the kind {self.pair.kind} is not trained here"
         return _grid_fault(self.grid)
 

@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['SAMPLE_TASK', 'PAPER_MODELS', 'KINDS', 'columns_of', 'columns_told', 'row_title', 'trained_runs', 'the_run',
            'run_learnt_on', 'cells_answered', 'lacks_run', 'PaperModel', 'other_weights', 'selected_recipe',
-           'scores_on', 'lacks_files', 'as_written', 'questions_told', 'note_files', 'right_behind',
-           'add_whole_numbers', 'mean_of_cells', 'best_of', 'expression_kinds', 'by_setting', 'bins_of',
-           'by_similarity']
+           'lacks_files', 'as_written', 'note_files', 'right_behind', 'add_whole_numbers', 'mean_of_cells', 'best_of',
+           'expression_kinds', 'by_setting', 'bins_of', 'by_similarity']
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #caf02644
 import re
@@ -17,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from ...core.types import CallError, Question, nearest, safe_path
+from ...core.types import CallError, nearest, safe_path
 from ...core.settings import Settings, packaged
 from ...core.runs import RunInfo, find_runs, find_summaries, places_of_summaries, run_hash
-from ...metrics.calibration import Scored, scored
 from ...metrics.comparisons import paired_t
 from ...metrics.uncertainty import Interval, bootstrap_weights
 from refnb.benchmarks.altentities.questions import (
@@ -31,16 +29,14 @@ from refnb.benchmarks.altentities.questions import (
     altentities,
     altentities_task,
     paper_domain,
-    questions_of,
     read_altentities,
     settings_of,
     the_setting,
 )
-from ...benchmarks.tasks import find_task, task_is_here, task_questions
+from ...benchmarks.tasks import find_task, task_is_here
 from ..scores import run_outcomes
-from ...models.pairs.heads import SEAL, TrainedSeal, read_seal_at, text_for, trained_systems
-from ...models.pairs.scorers import Scorer, pairs_of
-from ...models.pairs.systems import scorer_of, the_pair_system, trained_for
+from ...models.pairs.heads import SEAL, TrainedSeal, read_seal_at, trained_systems
+from ...models.pairs.systems import trained_for
 from ...models.registry import system_title
 from ..plots import INK, dots, lines
 from ..tables import Report, as_printed
@@ -236,17 +232,6 @@ def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal | None:
             return seal
     return None
 
-# %% ../../../nbs/results/papers/02_altentities.ipynb #3e6e0fd9
-def scores_on(
-    system: str, task: str, questions: Sequence[Question], s: Settings, scorer: Scorer | None = None
-) -> Scored:
-    """Score each option of a task's questions, or of some made from it, by a pair model; the task's files tell how rare
-    words are. `scorer` is the system's, if it was made before."""
-    who = the_pair_system(system)
-    p = pairs_of(questions, text_for(who.model.kind if who.model else "cosine"))
-    scores = (scorer or scorer_of(who, task, questions, s))(p)
-    return scored(list(map(float, scores)), p.sizes, [q.right[0] for q in questions])
-
 # %% ../../../nbs/results/papers/02_altentities.ipynb #d68c9cd9
 def lacks_files(tasks: Iterable[str], s: Settings) -> str:
     "Say, for cells without a number, which files of the tasks that a table reads are missing; empty: they are here."
@@ -264,17 +249,6 @@ def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
         return [q for q in every if paper_domain(q.topic) == domain]
     _, folder, _, split = task.split("/")
     return altentities(folder, split, s)
-
-# %% ../../../nbs/results/papers/02_altentities.ipynb #1f6cca2b
-def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
-    """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
-    sample. The setting is the task's, or what is told of the sample."""
-    if task != SAMPLE_TASK:
-        return task_questions(task, s)
-    out: list[Question] = []
-    for q in as_written(domain, task, s):
-        out += questions_of(q, setting)
-    return out
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #c19a4439
 def note_files(report: Report, tasks: Iterable[str]):
