@@ -9,7 +9,7 @@ from bench_models import AT_ONCE, KEY, stub
 from measure import LONG, Row, absent, again_if_over, cpu, show
 
 MODEL, WEIGHTS, QUESTIONS = "smollm2-135m", 134_515_008, 8
-BYTES = {"bfloat16": 2, "int8": 1}
+BYTES = {"bfloat16": 2}
 APART = 4  # of questions that are asked alone every so many is measured: each costs about the same
 
 
@@ -188,7 +188,7 @@ def speed(local) -> Iterator[Row]:
 def a_step(local, ids: list, rows: int, steps: int = 8) -> float:
     "CPU seconds in which a token is written in each of some rows."
     import torch
-    from refnb.models.language.attention import by_rows, copy_of, write_rows
+    from refnb.models.language.sharing import by_rows, copy_of, write_rows
 
     begun, tokens = [copy_of(local.cache, len(ids)) for _ in range(rows)], torch.tensor([5] * rows)
 

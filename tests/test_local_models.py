@@ -5,14 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refnb.benchmarks.identifyme.builder import sample_questions
-from refnb.benchmarks.tasks import find_task, task_questions
+from refnb.benchmarks.tasks import task_questions
 from refnb.core.types import CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
 from refnb.models.systems import Failure
 from refnb.models.language.answering import answer_of, local_answers, run_settings, sent_of
 from refnb.models.language.language_models import Ask, Decoding, language_models, the_model
-from refnb.models.language import attention, local as local_models
-from refnb.models.language.attention import PLAIN, Reads, fastest, few_passes, ways_to_read
 from refnb.models.language.constraints import Bound, words_of
 from refnb.models.language.local import (
     Local,
@@ -39,7 +37,6 @@ from refnb.models.language.prompts import (
     render,
     turned_back,
 )
-from refnb.models.registry import find_system
 from refnb.models.running import run
 from tools import FULL
 
@@ -133,27 +130,6 @@ def test_one_pass_over_several_prompts_is_one_pass_for_each(local, tiny, questio
             reply_to(local, t.ask, t.lead, share=False).scores, abs=1e-4
         )
     assert together.computed < together.read  # they share
-
-
-def test_which_way_of_reading_is_fastest_is_measured_once(local, questions, tmp_path, monkeypatch):
-    "What was noted is taken, what cannot be read is measured anew, and a folder that cannot be written is no fault."
-    model = made("llama", len(local.tokenizer))
-    ways, slow = ways_to_read(model), []
-    assert [w.attention for w in ways] == ["few_passes", "sdpa", "sdpa"] and fastest(
-        model, tmp_path
-    ) == ways[0]  # too small
-    monkeypatch.setattr(attention, "_SMALL", 0)
-    monkeypatch.setattr(
-        attention, "_seconds", lambda model, way: slow.append(way) or -ways.index(way)
-    )
-    assert (
-        fastest(model, tmp_path) == fastest(model, tmp_path) == ways[-1] == Reads("sdpa", 512)
-        and len(slow) == 3
-    )
-    [note] = tmp_path.iterdir()
-    note.write_text("no list")
-    assert fastest(model, tmp_path) == ways[-1] and len(slow) == 6
-    assert fastest(model, note) == ways[-1] and len(model.base_model.layers) == 2
 
 
 def test_chunks_change_nothing(tiny, questions):
@@ -260,7 +236,6 @@ def test_any_architecture_answers_as_one_by_one_and_by_hand(local, tiny, questio
         ["the old ferryman", "Mrs. Grey", "nobody at all"], want[0], strict=True
     ):
         assert score == pytest.approx(by_hand(theirs, text, "", option), abs=1e-4)
-    assert few_passes(theirs.model) == (kind in PLAIN)
     for got, before in zip(asked_in_turn(theirs, questions), want, strict=True):
         assert got == pytest.approx(before, abs=1e-4)
 
@@ -276,104 +251,8 @@ def test_any_architecture_writes(local, tiny, questions, kind):
         task(theirs.m.changed(way="reply"), q, "identifyme/text-first").ask for q in questions[:3]
     ]
     plain = [reply_to(theirs, a, share=False).text for a in asks]
-    few_passes(theirs.model)
     assert [reply_to(theirs, a).text for a in asks] == plain
     assert [r.text for r in replies_to(theirs, asks)] == plain
-
-
-def test_every_architecture_with_attention_of_our_own_is_compared():
-    assert set(ARCHITECTURES) >= PLAIN
-
-
-# Weights of eight bits
-
-
-@pytest.mark.parametrize("copied", [True, False])
-def test_eight_bits_multiply_as_the_weights_that_they_round_to(copied):
-    "A few rows and many, with a bias; a row of zeros, and one of a single large weight."
-    torch.manual_seed(0)
-    plain = torch.nn.Linear(96, 64).bfloat16()
-    with torch.no_grad():
-        plain.weight[:2] = torch.eye(96)[:2] * torch.tensor([[0.0], [300.0]])
-    layer, x = attention._eight_bits()(plain, copied), torch.randn(1, 5, 96).bfloat16()
-    scales = layer.scales.float()[:, None]
-    weights = layer.whole * scales
-    assert (
-        ((weights - plain.weight.float()).abs() <= scales * 0.501).all()
-        and layer.whole.abs().max() == 127
-        and (scales > 0).all()
-    )
-    want = x.float() @ weights.T + plain.bias.float()
-    near = functools.partial(torch.testing.assert_close, rtol=2**-6, atol=2**-6)
-    with torch.inference_mode():
-        near(layer(x).float(), want)
-        layer.written(True)
-        assert layer.few == attention.has_eight_bits()
-        near(layer(x).float(), want)
-
-
-def test_eight_bits_are_another_system_of_the_same_weights(settings, folder):
-    assert find_system("smollm2-135m", settings(), dtype="int8").name == "smollm2-135m[dtype=int8]"
-    usual, eight = (
-        find_system(
-            "smollm2-135m", settings(), model=str(folder), file="", package="", dtype=dtype
-        ).identity(find_task("sample/ferryman", settings()))
-        for dtype in ("bfloat16", "int8")
-    )
-    assert (
-        usual.settings["dtype"] == "bfloat16"
-        and usual._replace(settings=usual.settings | {"dtype": "int8"}) == eight
-    )
-
-
-def test_eight_bits_score_and_write_nearly_as_bfloat16(tiny, questions, monkeypatch):
-    "Also where torch lacks the product, and where the model is too large for a copy of its weights."
-    m, t = (
-        tiny.changed(way="reply", decoding=Decoding(max_tokens=4)),
-        task(tiny, questions[0], "choice/names"),
-    )
-    used, direct = [], attention._eight_bits().direct
-    monkeypatch.setattr(
-        attention._eight_bits(), "direct", lambda layer, x: used.append(x.shape) or direct(layer, x)
-    )
-
-    def asked(dtype: str) -> tuple:
-        local = load_local(m.changed(dtype=dtype))
-        scores = reply_to(local, t.ask, t.lead).scores
-        assert not used  # prompts are multiplied by the copy
-        text = reply_to(local, task(local.m, questions[0], "choice/names").ask).text
-        assert bool(used) == (dtype == "int8" and attention.has_eight_bits())
-        used.clear()
-        return scores, text
-
-    want, (got, said) = asked("bfloat16")[0], asked("int8")
-    assert got == pytest.approx(want, abs=0.05) and got != want
-    with monkeypatch.context() as p:
-        p.setattr(local_models, "_LARGE", 0)
-        assert asked("int8") == (got, said)
-    monkeypatch.setattr(local_models, "has_eight_bits", lambda: False)
-    monkeypatch.setattr(attention, "has_eight_bits", lambda: False)
-    with pytest.warns(
-        UserWarning,
-        match="no product with weights of eight bits; writing takes as long as in bfloat16",
-    ):
-        assert asked("int8")[0] == got
-
-
-def test_eight_bits_are_for_a_cpu_and_for_plain_layers(tiny, local, monkeypatch):
-    eight = tiny.changed(dtype="int8")
-    with pytest.raises(
-        CallError, match="tiny .mamba. has no weights of eight bits here; say dtype=bfloat16"
-    ):
-        local_models._round(Local(made("mamba", len(local.tokenizer)), local.tokenizer, eight))
-    monkeypatch.setattr(local_models, "device_for", lambda torch, wanted: "cuda")
-    with pytest.raises(
-        CallError,
-        match="tiny: dtype=int8 is for a CPU, not for cuda; add -p device=cpu, or leave it out",
-    ):
-        load_local(eight)
-    with pytest.raises(CallError, match="dtype"):
-        the_model("smollm2-135m", dtype="int4")
 
 
 # Likelihood
@@ -490,7 +369,7 @@ def test_a_pattern_that_cannot_be_kept_fails_alone(
     assert said.finish != "failed"
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize("dtype", ["bfloat16"])
 def test_a_reply_does_not_depend_on_which_are_written_with_it(folder, tiny, questions, dtype):
     "In bfloat16 too, where a product is rounded in another way for one row than for several."
     m = tiny.changed(way="reply", dtype=dtype, decoding=Decoding(max_tokens=12))
@@ -703,7 +582,7 @@ def test_f34_a_setting_that_could_change_an_answer_makes_another_run(field):
             "decoding": {"temperature": 1.0},
             "version": 7,
             "thinking": 7,
-            "dtype": "int8",
+            "dtype": "float32",
             "dialect": "openai-responses",
             "base_url": "http://127.0.0.1:1/v1",
         },

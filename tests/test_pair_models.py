@@ -316,7 +316,7 @@ def test_keys_that_nobody_knows_are_refused(tmp_path):
 
 
 def test_every_encoder_says_what_it_is():
-    assert all(m.title and m.licence and m.model.count("/") == 1 for m in _pair_models().values())
+    assert all(m.title and m.licence and "/" in m.model for m in _pair_models().values())
     assert {"minilm", "mpnet"} <= set(_pair_models()) and any(
         m.kind == "entailment" for m in _pair_models().values()
     )

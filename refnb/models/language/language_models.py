@@ -257,8 +257,7 @@ class LanguageModel(Record):
     patience: Patience = Patience()  # retries and timeouts
     revision: str = ""  # revision of the hub repository
     file: str = ""  # GGUF file in the repository
-    # data type of local weights; int8: rounded to eight bits, on a CPU
-    dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # of local weights
     batch: int = 0  # batch size of a local model; 0: chosen for its device
     # device of a local model: cpu, cuda, cuda:1 or mps; "": a GPU if available
     device: str = ""

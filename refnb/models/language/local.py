@@ -8,7 +8,7 @@ __all__ = ['Weights', 'package_names', 'join_pieces', 'check_place', 'weights_id
            'shared_order', 'Sharing', 'replies_to', 'reply_to']
 
 # %% ../../../nbs/models/language/09_local.ipynb #f1d0d114
-import io, os, re, time, warnings
+import io, os, re, time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from itertools import chain, islice
@@ -19,19 +19,14 @@ from ...core.types import CallError, DataError, Question, need
 from ...core.settings import load_settings
 from ...core.files import disk_fault
 from .language_models import Ask, Decoding, LanguageModel, Reply
-from refnb.models.language.attention import (
-    PLAIN,
+from refnb.models.language.sharing import (
     Branch,
     by_rows,
     can_go_back,
     copy_of,
     empty_cache,
-    fastest,
-    has_eight_bits,
     order_weights,
-    read_as,
     read_branches,
-    round_weights,
     write_rows,
     writes_by_rows,
 )
@@ -270,7 +265,6 @@ def device_for(torch: Any, wanted: str = "") -> str:
 
 
 _CHUNK = 256  # tokens per pass on a CPU
-_LONG = 2048  # the same for a large model of eight bits
 # tokens of several prompts per pass on a GPU; a CPU is as fast with single prompts
 _PASS = 8192
 _SHORT = 256  # tokens after a common beginning that are not worth a separate pass
@@ -340,21 +334,9 @@ def quietly(tf: Any):
             log.enable_progress_bar()
 
 # %% ../../../nbs/models/language/09_local.ipynb #b6c0a511
-def _check_device(m: LanguageModel, device: str):
-    "Raise an error for weights of eight bits that are not for a CPU."
-    if m.dtype == "int8" and device != "cpu":
-        raise CallError(
-            f"{m.title}: dtype=int8 is for a CPU, not for {device}",
-            do="add -p device=cpu, or leave it out",
-        )
-
-
-def _loaded_as(m: LanguageModel, device: str) -> Any:
-    "Return the data type in which weights are loaded; those of eight bits are rounded afterwards, on a CPU."
-    if m.dtype == "auto":
-        return m.dtype
-    _check_device(m, device)
-    return getattr(need("torch", "models"), {"int8": "bfloat16"}.get(m.dtype, m.dtype))
+def _loaded_as(m: LanguageModel) -> Any:
+    "Return the data type in which weights are loaded."
+    return m.dtype if m.dtype == "auto" else getattr(need("torch", "models"), m.dtype)
 
 # %% ../../../nbs/models/language/09_local.ipynb #4c659167
 def _place_arguments(w: Weights, offline: bool) -> dict[str, Any]:
@@ -374,64 +356,19 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     join_pieces(w)
     common = _place_arguments(w, offline)
     device = device_for(torch, m.device)
-    dtype = _loaded_as(m, device)
-    # until the fastest way is known
-    attention = {"attn_implementation": "eager"} if device == "cpu" else {}
+    dtype = _loaded_as(m)
     try:
         with quietly(tf):
             tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
             model = tf.AutoModelForCausalLM.from_pretrained(
-                w.place,
-                dtype=dtype,
-                **common,
-                **attention,
-                **({} if w.file else {"use_safetensors": True}),
+                w.place, dtype=dtype, **common, **({} if w.file else {"use_safetensors": True})
             )
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
         raise _unloadable(m, w, str(e).splitlines()[0]) from None
     local = Local(model.to(device), tokenizer, m)
     if device == "cpu":
-        _tune(local)
+        order_weights(local.model)
     return local
-
-# %% ../../../nbs/models/language/09_local.ipynb #c65f47da
-def _timings() -> Path:
-    "Return the folder of timings, in the cache; no other setting matters."
-    env = {name: value for name, value in os.environ.items() if name == "REFNB_CACHE"}
-    return Path(load_settings(env=env).cache) / "attention"
-
-# %% ../../../nbs/models/language/09_local.ipynb #b6c0a512
-def _tune(local: Local):
-    "Choose the fastest way of reading on this processor."
-    way = fastest(local.model, _timings())
-    read_as(local.model, way)
-    local.chunk = way.chunk
-    if local.m.dtype == "int8":
-        _round(local)
-    order_weights(local.model)
-
-# %% ../../../nbs/models/language/09_local.ipynb #44ebb547
-def _check_eight_bits(local: Local):
-    "Raise an error for a model that cannot be rounded; warn if it would not become faster."
-    kind = local.model.config.model_type
-    if kind not in PLAIN:
-        raise CallError(
-            f"{local.m.title} ({kind}) has no weights of eight bits here", do="say dtype=bfloat16"
-        )
-    if not has_eight_bits():
-        warnings.warn(
-            "this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
-            stacklevel=3,
-        )
-
-# %% ../../../nbs/models/language/09_local.ipynb #510f2617
-def _round(local: Local):
-    "Round a model's weights to eight bits; a large model keeps no copy of them for prompts, so its chunks are long."
-    _check_eight_bits(local)
-    copied = local.model.num_parameters() < _LARGE
-    round_weights(local.model, copied)
-    if not copied and local.chunk:
-        local.chunk = max(local.chunk, _LONG)
 
 # %% ../../../nbs/models/language/09_local.ipynb #2146139e
 def _trainer(tk: Any) -> Any:
