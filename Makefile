@@ -52,7 +52,7 @@ pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKER
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 tables: $(VENV)/.core        ## every table notebook once: on what is here, or on the sample where that takes long
 	@$(BIN)/python .ci/tables.py
-test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and an export run by inspect_ai; leaves its figures in reports/promises.json
+test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and an export run by inspect_ai
 	@$(BIN)/python .ci/tables.py --all
 	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

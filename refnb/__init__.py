@@ -16,9 +16,6 @@ _NAMES = {
     "Document": "core.documents",
     "Span": "core.types",
     "Prf": "core.types",
-    # names of 0.1
-    "part_questions": "benchmarks.tasks:task_questions",
-    "settings": "core.settings:load_settings",
     "get": "core.upstream",
     "find_runs": "core.runs",
     "load_run": "core.runs",

@@ -7,7 +7,6 @@ import pytest
 from refnb.core.settings import load_settings
 from refnb.results.board import notebook_of
 from refnb.results.reproduce import job_of, replay
-from figures import Figures
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault(
@@ -19,12 +18,6 @@ hypothesis.settings.register_profile(
     "refnb", max_examples=EXAMPLES, derandomize=True, deadline=None, database=None
 )
 hypothesis.settings.load_profile("refnb")
-
-
-def pytest_configure(config):
-    "A full run leaves its figures."
-    if FULL and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Figures())
 
 
 # begun first, lest one core wait for them at the end

@@ -144,16 +144,8 @@ PLANTED = [
     Planted(
         "YAML makes objects",
         FILES,
-        '    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)',
-        "    return yaml.UnsafeLoader",
-        "test_formats.py",
-        "f54",
-    ),
-    Planted(
-        "YAML aliases are followed",
-        FILES,
-        "    if isinstance(e, yaml.AliasEvent):",
-        "    if False:",
+        'class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):',
+        "class Strict(yaml.UnsafeLoader):",
         "test_formats.py",
         "f54",
     ),
@@ -680,7 +672,7 @@ PLANTED = [
     # batches
     Planted(
         "connection files stay",
-        "results/kernels.py",
+        "results/execution.py",
         "            self.connection_file = str(",
         "            self.elsewhere = str(",
         "test_batch.py",

@@ -344,7 +344,7 @@ def test_f09_two_batches_on_one_output(home, capsys):
     assert tools.ended(first).status == 0 and whole(home / "reports", A)
 
 
-def test_f33_kills_at_random_instants(home, record_property):
+def test_f33_kills_at_random_instants(home):
     "TEST_KILLS says how many."
     chance, reports = random.Random(0), home / "reports"
     for name in (A, B):
@@ -372,7 +372,6 @@ def test_f33_kills_at_random_instants(home, record_property):
             good[name] = {number(reports, name)}
     assert run(parameters={"value": 100.0}) == {A: "changed", B: "changed"}
     assert (number(reports, A), number(reports, B), litter(reports)) == ("100", "100", [])
-    record_property("kills", kills)
 
 
 # A stand-in for Papermill, where the question is what is run, and what becomes of it.
@@ -388,7 +387,7 @@ class Quick:
             lambda report: report.add("a", "all", report.parameters["value"]),
         )
 
-    def __call__(self, name, nb, parameters, timeout, folder=None, kernels="") -> Executed:
+    def __call__(self, name, nb, parameters, timeout, folder=None) -> Executed:
         self.ran.append(name)
         report = Report(
             name, "strict", {k: v for k, v in parameters.items() if k != "out"}, sample=True

@@ -1,22 +1,12 @@
 "Files under kills, mutations and hostile hands."
 
-import gzip, io, itertools, os, random, stat, subprocess, sys, tarfile, time, zipfile
+import gzip, itertools, os, random, stat, time
 from pathlib import Path
 import msgspec
 import pytest
-from tools import HANG
 from refnb.core import files as f
 from refnb.core.documents import Document
-from refnb.core.types import (
-    Answer,
-    DataError,
-    FormatError,
-    Option,
-    Question,
-    RefnbError,
-    Span,
-    Usage,
-)
+from refnb.core.types import Answer, DataError, FormatError, Option, Question, Span, Usage
 
 KILLS = int(os.environ.get("TEST_KILLS", 3))
 MUTATIONS = int(os.environ.get("TEST_MUTATIONS", 250))
@@ -92,13 +82,12 @@ def kill_writing(spawn, path: Path, delay: float):
     p.communicate()
 
 
-def test_f33_a_killed_write_leaves_the_old_file_or_the_new_one(tmp_path, spawn, record_property):
+def test_f33_a_killed_write_leaves_the_old_file_or_the_new_one(tmp_path, spawn):
     rng, path = random.Random(2), tmp_path / "report.csv"
     f.write_atomic(path, b"a" * 300_000)
     for _ in range(KILLS):
         kill_writing(spawn, path, rng.uniform(0, 0.03))
         assert path.read_bytes() in (b"a" * 300_000, b"b" * 300_000)
-    record_property("kills", KILLS)
 
 
 def litter(path: Path) -> set[Path]:
@@ -400,21 +389,6 @@ def test_f54_yaml_makes_no_objects(tmp_path, text):
             yaml(tmp_path, whole, object)
 
 
-BOMB = "a: &a [x, x]\n" + "".join(
-    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghij")
-)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [BOMB, "a: &a {x: *a}", "&a [*a]", "a: &a 1\nb: {<<: *a}"],
-    ids=["laughs", "circle", "list", "merge"],
-)
-def test_f54_yaml_aliases_are_refused(tmp_path, text):
-    with pytest.raises(FormatError, match="aliases are not allowed"):
-        yaml(tmp_path, text, object)
-
-
 @pytest.mark.parametrize(
     "text, line",
     [
@@ -428,30 +402,6 @@ def test_f54_yaml_aliases_are_refused(tmp_path, text):
 def test_f54_doubled_keys_are_refused(tmp_path, text, line):
     with pytest.raises(FormatError, match=f"line {line}: the key .* appears twice"):
         yaml(tmp_path, text, object)
-
-
-DEEP = "import sys\nfrom refnb.core.files import read_yaml\nread_yaml(sys.argv[1], object)\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "- " * 50_000 + "x",
-        "[" * 50_000,
-        "".join(" " * i + "a:\n" for i in range(1200)),
-        "{a: " * 900 + "}" * 900,
-    ],
-    ids=["dashes", "brackets", "keys", "braces"],
-)
-def test_f54_deep_nesting_is_refused(tmp_path, spawn, text):
-    "In a process of its own: a parser in C that recurses may take Python with it."
-    (tmp_path / "x.yaml").write_text(text)
-    p = spawn(DEEP, tmp_path / "x.yaml")
-    errors = p.communicate(timeout=HANG)[1]
-    assert p.returncode == 1, f"ended with {p.returncode}"
-    assert errors.splitlines()[-1].startswith("refnb.core.types.FormatError"), errors.splitlines()[
-        -1
-    ]
 
 
 @pytest.mark.parametrize(
@@ -485,226 +435,3 @@ def test_yaml_that_is_not_utf_8(tmp_path, data):
 
 def test_yaml_with_a_byte_order_mark_and_crlf(tmp_path):
     assert yaml(tmp_path, b"\xef\xbb\xbfa: 1\r\nb: [x,\r\n  y]\r\n") == {"a": 1, "b": ["x", "y"]}
-
-
-# Archives
-
-
-def make_zip(path: Path, members: list[tuple]) -> Path:
-    "A zip archive of (name, content, kind of file)."
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
-        for name, data, *kind in members:
-            i = zipfile.ZipInfo(name)
-            i.external_attr, i.compress_type = (
-                (kind[0] if kind else stat.S_IFREG | 0o644) << 16,
-                zipfile.ZIP_DEFLATED,
-            )
-            z.writestr(i, data)
-    return path
-
-
-TAR = {
-    stat.S_IFREG: tarfile.REGTYPE,
-    stat.S_IFLNK: tarfile.SYMTYPE,
-    stat.S_IFCHR: tarfile.CHRTYPE,
-    stat.S_IFBLK: tarfile.BLKTYPE,
-    stat.S_IFIFO: tarfile.FIFOTYPE,
-    stat.S_IFDIR: tarfile.DIRTYPE,
-    0: tarfile.LNKTYPE,
-}
-
-
-def make_tar(path: Path, members: list[tuple], mode: str = "w") -> Path:
-    "The same as a tar archive; kind 0 is a hard link."
-    with tarfile.open(path, mode) as t:
-        for name, data, *kind in members:
-            i = tarfile.TarInfo(name)
-            i.type, i.size = TAR[stat.S_IFMT(kind[0]) if kind else stat.S_IFREG], len(data)
-            if i.type in (tarfile.SYMTYPE, tarfile.LNKTYPE):
-                i.linkname, i.size = data.decode(), 0
-            t.addfile(i, io.BytesIO(data))
-    return path
-
-
-def make_tgz(path: Path, members: list[tuple]) -> Path:
-    return make_tar(path, members, "w:gz")
-
-
-@pytest.fixture(params=[make_zip, make_tar, make_tgz], ids=["zip", "tar", "tgz"])
-def make(request):
-    return request.param
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {
-        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
-    }
-
-
-def refuse(make, tmp_path: Path, members: list[tuple], match: str, **limits):
-    "An archive is refused in one line, and nothing is outside the folder."
-    path = make(tmp_path / "archive", members)
-    with pytest.raises(FormatError, match=match) as e:
-        f.unpack(path, tmp_path / "deep" / "out", **limits)
-    assert "\n" not in str(e.value)
-    assert all(k.startswith(("archive", "deep/out/")) for k in tree(tmp_path))
-
-
-def test_f54_plain_files_and_folders_are_unpacked(tmp_path, make):
-    members = [
-        ("a/", b"", stat.S_IFDIR),
-        ("a/b/c.txt", b"text"),
-        ("d e/é日.txt", b"x" * 100_000),
-        ("..f", b"1"),
-        ("a/..g..", b"2"),
-        ("empty", b""),
-    ]
-    made = f.unpack(make(tmp_path / "archive", members), tmp_path / "out")
-    assert tree(tmp_path / "out") == {
-        name: data for name, data, *_ in members if not name.endswith("/")
-    }
-    assert [p.relative_to(tmp_path / "out").as_posix() for p in made] == [
-        name for name, *_ in members if not name.endswith("/")
-    ]
-
-
-def test_f54_names_that_begin_with_a_dot(tmp_path):
-    "What `tar cf x.tar .` makes."
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in/a.txt").write_text("text")
-    subprocess.run(
-        [sys.executable, "-m", "tarfile", "-c", tmp_path / "x.tar", "."],
-        cwd=tmp_path / "in",
-        check=True,
-    )
-    f.unpack(tmp_path / "x.tar", tmp_path / "out")
-    assert tree(tmp_path / "out") == {"a.txt": b"text"}
-
-
-OUTSIDE = [
-    "../evil",
-    "a/../../evil",
-    "..",
-    "a/..",
-    "/evil",
-    "//evil",
-    "/etc/../evil",
-    "\\evil",
-    "C:evil",
-    "C:/evil",
-    "C:\\evil",
-    "c:",
-    "..\\evil",
-    "a\\..\\..\\evil",
-    "\\\\server\\share",
-]
-
-
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_f54_names_that_leave_the_folder(tmp_path, make, name):
-    "On this system or on Windows."
-    refuse(make, tmp_path, [("good", b"x"), (name, b"evil")], "leaves the folder")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO],
-    ids=["symlink", "character device", "block device", "pipe"],
-)
-def test_f54_links_and_devices(tmp_path, make, kind):
-    refuse(
-        make,
-        tmp_path,
-        [("good", b"x"), ("odd", b"/etc/passwd", kind | 0o777)],
-        "is a link, a device",
-    )
-    assert not (tmp_path / "deep/out/odd").exists()
-
-
-def test_f54_hard_links(tmp_path):
-    refuse(make_tar, tmp_path, [("odd", b"/etc/passwd", 0)], "is a link")
-
-
-def test_f54_a_file_through_a_link(tmp_path, make):
-    (tmp_path / "outside").mkdir()
-    with pytest.raises(FormatError):
-        f.unpack(
-            make(
-                tmp_path / "archive",
-                [("d", str(tmp_path / "outside").encode(), stat.S_IFLNK | 0o777), ("d/evil", b"x")],
-            ),
-            tmp_path / "out",
-        )
-    assert not list((tmp_path / "outside").iterdir())
-
-
-@pytest.mark.parametrize("sizes", [[3_000_001], [1_000_000] * 3 + [1], [0, 0, 4_000_000, 0]])
-def test_f54_more_than_the_limit(tmp_path, make, sizes):
-    refuse(
-        make,
-        tmp_path,
-        [(f"{i}", b"0" * n) for i, n in enumerate(sizes)],
-        "more than its limit",
-        limit=3_000_000,
-    )
-    assert sum(map(len, tree(tmp_path / "deep").values())) <= 3_000_000
-
-
-def test_f54_just_the_limit(tmp_path, make):
-    assert (
-        len(
-            f.unpack(
-                make(tmp_path / "archive", [("a", b"0" * 1000), ("b", b"0" * 2000), ("c", b"")]),
-                tmp_path / "out",
-                limit=3000,
-            )
-        )
-        == 3
-    )
-
-
-def test_f54_a_zip_that_lies_about_its_sizes(tmp_path):
-    data = make_zip(tmp_path / "archive", [("bomb", b"0" * 5_000_000)]).read_bytes()
-    (tmp_path / "archive").write_bytes(
-        data.replace((5_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
-    )
-    with pytest.raises(FormatError):
-        f.unpack(tmp_path / "archive", tmp_path / "out", limit=1_000_000)
-    assert sum(map(len, tree(tmp_path).values())) < 1_100_000
-
-
-@pytest.mark.parametrize("names", [["a", "a/b"], ["a/b", "a"]])
-def test_a_member_where_another_one_is_in_the_way(tmp_path, make, names):
-    with pytest.raises(RefnbError) as e:
-        f.unpack(make(tmp_path / "archive", [(n, b"x") for n in names]), tmp_path / "out")
-    assert "\n" not in str(e.value)
-
-
-def test_an_archive_that_is_none(tmp_path):
-    (tmp_path / "text").write_text("no archive")
-    for name in ("text", "none", "."):
-        with pytest.raises((FormatError, DataError)):
-            f.unpack(tmp_path / name, tmp_path / "out")
-
-
-def test_an_encrypted_or_oddly_packed_zip(tmp_path):
-    data = bytearray(make_zip(tmp_path / "archive", [("a", b"text" * 50)]).read_bytes())
-    for at, value in [(6, 1), (8, 99)]:  # the flag "encrypted", the method of packing
-        odd, central = data.copy(), data.index(b"PK\x01\x02")
-        odd[at] = odd[central + at + 2] = value
-        (tmp_path / "archive").write_bytes(odd)
-        with pytest.raises(FormatError, match="archive"):
-            f.unpack(tmp_path / "archive", tmp_path / "out")
-
-
-def test_f54_mutated_archives_are_unpacked_or_refused_in_one_line(tmp_path, make):
-    whole = make(
-        tmp_path / "archive", [("a/b.txt", b"text " * 30), ("c.txt", bytes(range(256))), ("d", b"")]
-    ).read_bytes()
-    for data in mutated(whole, 55):
-        (tmp_path / "archive").write_bytes(data)
-        good_or_one_line(
-            lambda: f.unpack(tmp_path / "archive", tmp_path / "deep" / "out", limit=1_000_000),
-            tmp_path / "archive",
-        )
-    assert all(k.startswith(("archive", "deep/out/")) for k in tree(tmp_path))

@@ -1001,7 +1001,7 @@ def faults(seen) -> Play | None:
         return Play(text="The", finish="length") if number % 2 else Play(refusal="I can't.")
 
 
-def test_f33_a_kill_at_any_instant_loses_no_paid_reply(tmp_path, spawn, record_property):
+def test_f33_a_kill_at_any_instant_loses_no_paid_reply(tmp_path, spawn):
     rng, kills, ends = random.Random(33), 0, []
     with Stub(0.004) as stub:
         stub.always = faults
@@ -1023,7 +1023,6 @@ def test_f33_a_kill_at_any_instant_loses_no_paid_reply(tmp_path, spawn, record_p
             if kills >= KILLS:
                 break
     assert sum(ends) >= KILLS
-    record_property("kills", kills)
 
 
 @pytest.mark.parametrize("where", ["script", "notebook"])
@@ -1859,7 +1858,7 @@ def answer():
 )
 
 
-def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn, record_property):
+def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn):
     rng, kills = random.Random(19), 0
     for turn in itertools.count():
         (folder := tmp_path / f"{turn}").mkdir()
@@ -1884,4 +1883,3 @@ def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn, record_p
                 assert len(contents(store)) == 60
         if kills >= KILLS:
             break
-    record_property("kills", kills)

@@ -36,7 +36,6 @@ SAMPLE = [
     "ranking",
     "ranking-alone",
     "data",
-    "promises",
     "search",
 ]
 
@@ -139,30 +138,6 @@ def test_every_command_and_every_picture_has_its_place(site):
         f"{p.parent.name}/{p.name}" in figures
         for p in (ROOT / "reports").glob("[!.]*/*.png")
         if p.parent.name not in ("sample", "runs")
-    )
-
-
-def test_a_promise_names_tests_that_exist_and_what_was_seen_of_them(builder, tmp_path, monkeypatch):
-    promises, site = builder.promises, builder.Site(tmp_path)
-    mine = {
-        "point": "x",
-        "promise": "It *holds*.",
-        "tests": ["test_f33_killed_for_real", "test_f33_gone"],
-    }
-    mine |= dict.fromkeys(promises.OTHERS, "not promised")
-    monkeypatch.setattr(
-        promises, "sections", lambda: [{"about": "A kill", "what": "x", "promises": [mine]}]
-    )
-    entry = {"date": "2026-01-02", "commit": "abc", "passed": 1, "seconds": 5, "kills": 1000}
-    monkeypatch.setattr(
-        promises, "figures", lambda: {"tests/test_training.py": {"test_f33_killed_for_real": entry}}
-    )
-    body = "".join(promises.promises(site).body)
-    assert site.faults == ["promises.yaml: there is no test test_f33_gone"]
-    assert (
-        "1 passed, 1,000 kills (2026-01-02, abc)" in body
-        and "not run in full yet" in body
-        and "there were 1,000 kills" in body
     )
 
 

@@ -225,7 +225,7 @@ t.trained(folder/"x")
 """
 
 
-def test_f33_killed_for_real(tmp_path, reference, spawn, record_property):
+def test_f33_killed_for_real(tmp_path, reference, spawn):
     p = spawn(KENNEL, Path(__file__).parent, tmp_path, KILLS)
     out, err = p.communicate(timeout=600)
     assert p.returncode == 0, err[-2000:]
@@ -236,7 +236,6 @@ def test_f33_killed_for_real(tmp_path, reference, spawn, record_property):
             if not k.endswith(".part") and k != "state.safetensors"
         }
         assert left == reference, folder.name
-    record_property("kills", KILLS)
 
 
 def test_f30_a_damaged_state_or_journal_means_from_the_start(tmp_path, reference):

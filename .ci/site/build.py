@@ -1,7 +1,6 @@
 """The site: `python .ci/site/build.py [--out _site]` writes static pages that load nothing from another host.
 
-Pages are made from the notebooks with their outputs, the reports, the package's source, the cards of the data and
-the list of promises with the figures of the last full tests.
+Pages are made from the notebooks with their outputs, the reports, the package's source and the cards of the data.
 A link that leads nowhere, a missing picture, an address of another host and a path of this machine fail the build;
 the site that was there then stays.
 """
@@ -14,7 +13,7 @@ from urllib.parse import unquote
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]  # our own modules, and the package
-import api, commands, pages, promises  # noqa: E402
+import api, commands, pages  # noqa: E402
 from markup import Page, escape  # noqa: E402
 from pages import ROOT, of_root  # noqa: E402
 
@@ -181,7 +180,7 @@ def report_pages(site: Site) -> list[Node]:
 
 
 def reference_pages(site: Site, written: dict[str, Page]) -> list[Node]:
-    "The command line, every module by its folder, their list, the data, and the promises."
+    "The command line, every module by its folder, their list, and the data."
     rooms: dict[str, list[Node]] = {}
     del written["refnb"]
     for name, notebook in written.items():
@@ -196,7 +195,6 @@ def reference_pages(site: Site, written: dict[str, Page]) -> list[Node]:
         node(site.add(commands.commands(site))),
         node(top, inside=inside),
         node(site.add(pages.data(site))),
-        node(site.add(promises.promises(site))),
     ]
 
 

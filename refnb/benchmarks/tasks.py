@@ -301,15 +301,10 @@ def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
     return {inputs: _id_of_all(files)}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #857c6acc
-def _on_offer(name: str, fields: Mapping[str, str]) -> dict[str, str]:
-    "Return what a function that makes a task may take: its name, as task or as part, and its fields."
-    return {"task": name, "part": name} | dict(fields)
-
-
 def _arguments(make: Callable, name: str, fields: Mapping[str, str]) -> dict[str, str]:
     "Choose of a task's name and fields what the function that makes it takes."
     takes = inspect.signature(make).parameters
-    return {k: v for k, v in _on_offer(name, fields).items() if k in takes}
+    return {k: v for k, v in ({"task": name} | dict(fields)).items() if k in takes}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #ef98c37c
 def _key_of(item: Question | Document) -> str:

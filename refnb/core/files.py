@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line', 'utf8',
            'unpacked', 'read_bytes', 'table_rows', 'in_file', 'python_list', 'once', 'read_jsonl', 'write_jsonl',
-           'read_yaml', 'unpack']
+           'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #35ae0b9a
 import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
@@ -374,96 +374,30 @@ def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Pa
     lines = chain([CANARY], records) if canary else records
     return write_atomic(path, msgspec.json.Encoder().encode_lines(lines), gz=True)
 
-# %% ../../nbs/core/03_files.ipynb #8aa25a6d
-def _safe_loader() -> type:
-    "Return PyYAML's safe loader, in C where PyYAML was built with it."
-    import yaml
-
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-# %% ../../nbs/core/03_files.ipynb #206c512d
-def _yaml_fault(problem: str, mark: Any) -> Exception:
-    "Report a problem at its place, as PyYAML does."
-    import yaml
-
-    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
-
 # %% ../../nbs/core/03_files.ipynb #b6de71ce
-def _check_mapping(node: Any):
-    "Refuse a node that is no mapping."
+@cache
+def _yaml_loader() -> type:
+    "Make a safe loader that refuses duplicate keys, in C where PyYAML was built with it."
     import yaml
 
-    if not isinstance(node, yaml.MappingNode):
-        raise _yaml_fault(f"expected a mapping, but found a {node.id}", node.start_mark)
-
-
-def _keys_of(loader: Any, node: Any) -> list:
-    "Make the keys of a mapping, which all differ."
-    keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
-    if twice := repeated(keys):
-        raise _yaml_fault(f"the key {twice[0]!r} appears twice", node.start_mark)
-    return keys
-
-# %% ../../nbs/core/03_files.ipynb #b4497fba
-def _mapping(loader: Any, node: Any) -> dict:
-    "Make a dictionary of a mapping whose keys all differ."
-    _check_mapping(node)
-    keys = _keys_of(loader, node)
-    values = (loader.construct_object(v, deep=True) for _, v in node.value)
-    return dict(zip(keys, values, strict=True))
-
-# %% ../../nbs/core/03_files.ipynb #bfb744d1
-def _yaml_loader() -> type:
-    "Make a safe loader that refuses duplicate keys."
-
-    class Strict(_safe_loader()):  # type: ignore[misc]
+    class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         pass
 
-    Strict.add_constructor("tag:yaml.org,2002:map", _mapping)
+    def mapping(loader: Any, node: Any) -> dict:
+        problem = ""
+        if not isinstance(node, yaml.MappingNode):
+            problem = f"expected a mapping, but found a {node.id}"
+        else:
+            keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
+            if twice := repeated(keys):
+                problem = f"the key {twice[0]!r} appears twice"
+        if problem:
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        values = (loader.construct_object(v, deep=True) for _, v in node.value)
+        return dict(zip(keys, values, strict=True))
+
+    Strict.add_constructor("tag:yaml.org,2002:map", mapping)
     return Strict
-
-# %% ../../nbs/core/03_files.ipynb #929e02d7
-def _check_event(e: Any, level: int, depth: int):
-    "Refuse an alias, and what lies deeper than `depth`."
-    import yaml
-
-    if isinstance(e, yaml.AliasEvent):
-        raise _yaml_fault("aliases are not allowed", e.start_mark)
-    if level > depth:
-        raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
-
-# %% ../../nbs/core/03_files.ipynb #a895617f
-def _refuse_bombs(text: str, depth: int = 50):
-    "Refuse aliases, and nesting that would overflow the stack of the parser in C."
-    import yaml
-
-    level = 0
-    for e in yaml.parse(text, Loader=_safe_loader()):
-        level += isinstance(e, yaml.CollectionStartEvent) - isinstance(e, yaml.CollectionEndEvent)
-        _check_event(e, level, depth)
-
-# %% ../../nbs/core/03_files.ipynb #6eb48edd
-# characters: refnb's largest file has 60,000, and each costs twenty microseconds
-_YAML = 250_000
-
-
-def _check_length(text: str, path: str | Path):
-    "Refuse a text that takes too long to parse."
-    if len(text) > _YAML:
-        raise FormatError(f"has {len(text):,} characters, at most {_YAML:,} are read", str(path))
-
-
-def _yaml_text(path: str | Path) -> str:
-    "Read the text of a YAML file, unless it could harm the parser."
-    text = read_bytes(path).decode()
-    _check_length(text, path)
-    _refuse_bombs(text)
-    return text
-
-# %% ../../nbs/core/03_files.ipynb #78b669e7
-def _line_of(e: Any, path: str | Path) -> str:
-    "Name the line of a problem in a YAML file."
-    return f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}"
 
 # %% ../../nbs/core/03_files.ipynb #1fc574b2
 def read_yaml(path: str | Path, kind: type[T]) -> T:
@@ -471,133 +405,16 @@ def read_yaml(path: str | Path, kind: type[T]) -> T:
     import yaml
 
     try:
-        return msgspec.convert(yaml.load(_yaml_text(path), Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
+        return msgspec.convert(yaml.load(read_bytes(path).decode(), Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
     except yaml.MarkedYAMLError as e:
-        raise FormatError(e.problem or "not YAML", _line_of(e, path)) from None
+        raise FormatError(
+            e.problem or "not YAML",
+            f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}",
+        ) from None
     except UnicodeDecodeError:
         raise FormatError("not UTF-8", str(path)) from None
     except (yaml.YAMLError, msgspec.ValidationError) as e:
         raise FormatError(str(e), str(path)) from None
-    # PyYAML's constructors raise these for an impossible date, `0x_`, `!!bool x`, an unhashable key
-    except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as e:
+    # PyYAML's constructors raise these for an impossible date, `0x_`, `!!bool x`, an unhashable key, a deep nest
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError) as e:
         raise FormatError(f"a value cannot be read ({e})", str(path)) from None
-
-# %% ../../nbs/core/03_files.ipynb #b7e28deb
-# its name; is it a plain file or folder? a folder? how to open it
-_Member = tuple[str, bool, bool, Callable]
-
-
-def _is_plain(attributes: int) -> bool:
-    "Tell by the attributes of a zip's member whether it is a plain file or a folder; not every system notes its kind."
-    return (attributes >> 28) in (0, 4, 8)
-
-
-def _of_zip(path: Path) -> Iterator[_Member]:
-    "List the members of a zip archive."
-    import zipfile
-
-    with zipfile.ZipFile(path) as z:
-        for i in z.infolist():
-            yield i.filename, _is_plain(i.external_attr), i.is_dir(), partial(z.open, i)
-
-# %% ../../nbs/core/03_files.ipynb #2f9ce278
-def _of_tar(path: Path) -> Iterator[_Member]:
-    "List the members of a tar archive."
-    import tarfile
-
-    with tarfile.open(path) as t:
-        for m in t:
-            yield m.name, m.isfile() or m.isdir(), m.isdir(), partial(t.extractfile, m)
-
-# %% ../../nbs/core/03_files.ipynb #72951846
-def _check_there(path: Path):
-    "Refuse an archive that does not exist."
-    if not path.is_file():
-        raise DataError("no such file", str(path))
-
-# %% ../../nbs/core/03_files.ipynb #011b0914
-def _members(path: Path) -> Iterator[_Member]:
-    "List the members of a zip or tar archive."
-    import tarfile, zipfile
-
-    _check_there(path)
-    if zipfile.is_zipfile(path):
-        yield from _of_zip(path)
-    elif tarfile.is_tarfile(path):
-        yield from _of_tar(path)
-    else:
-        raise FormatError("neither a zip nor a tar archive", str(path))
-
-# %% ../../nbs/core/03_files.ipynb #97d6b4c1
-def _copy(source, target: Path, limit: int) -> int:
-    "Copy a stream, at most `limit` bytes of it; the bytes copied."
-    size = 0
-    with disk_fault(target):
-        f = target.open("wb")
-    with source, f:
-        while block := source.read(1 << 20):
-            size += len(block)
-            if size > limit:
-                raise FormatError("unpacks to more than its limit", target.name)
-            with disk_fault(target):
-                f.write(block)
-    return size
-
-# %% ../../nbs/core/03_files.ipynb #e5419220
-def _leaves(name: str) -> bool:
-    "Tell whether a member of this name would leave its folder, here or on Windows."
-    parts = name.replace("\\", "/").split("/")
-    return not parts[0] and len(parts) > 1 or ".." in parts or ":" in parts[0]
-
-# %% ../../nbs/core/03_files.ipynb #d391b09b
-def _faults_of_archives() -> tuple[type[Exception], ...]:
-    "List what the readers of archives raise when one is damaged, or cannot be unpacked here."
-    import lzma, struct, tarfile, zipfile
-
-    return (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        zlib.error,
-        lzma.LZMAError,
-        struct.error,
-        EOFError,
-        ValueError,
-        LookupError,
-        RuntimeError,
-        OSError,
-    )
-
-# %% ../../nbs/core/03_files.ipynb #d7aa5a57
-@contextmanager
-def _archive_fault(path: Path) -> Iterator[None]:
-    "Report in one line an archive that is damaged or cannot be unpacked here."
-    try:
-        yield
-    except _faults_of_archives() as e:
-        raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
-
-# %% ../../nbs/core/03_files.ipynb #3cbf8d0e
-def _check_member(name: str, plain: bool, archive: str):
-    "Refuse a member that is no plain file or folder, or would leave the folder."
-    if not plain or _leaves(name):
-        raise FormatError(
-            f"member {name!r} is a link, a device or leaves the folder",
-            archive,
-            "do not trust this archive",
-        )
-
-# %% ../../nbs/core/03_files.ipynb #bb8f88bf
-def unpack(path: str | Path, into: str | Path, limit: int = 2_000_000_000) -> list[Path]:
-    "Unpack the plain files of a zip or tar archive below a folder: `limit` bytes in all at most."
-    into, made = Path(into), []
-    with _archive_fault(Path(path)):
-        for name, plain, folder, opened in _members(Path(path)):
-            _check_member(name, plain, str(path))
-            if folder:
-                continue
-            target = into / name
-            with disk_fault(target):
-                target.parent.mkdir(parents=True, exist_ok=True)
-            limit -= _copy(opened(), target, limit)
-            made.append(target)
-    return made

@@ -11,7 +11,7 @@ __all__ = ['SCHEMA', 'TAIL', 'MANY', 'SIGNS', 'RunInfo', 'run_hash', 'prompt_has
            'the_summary']
 
 # %% ../../nbs/core/15_runs.ipynb #324cb7ad
-import hashlib, os, re, shutil, zlib
+import hashlib, os, re, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -36,13 +36,13 @@ from refnb.core.types import (
 )
 from .documents import Clusters, Document, tidy
 from .settings import Settings, packaged
-from .files import alone, disk_fault, make_folder, read_bytes, sync_folder, write_atomic
+from .files import alone, disk_fault, read_bytes, sync_folder, write_atomic
 
 # %% ../../nbs/core/15_runs.ipynb #e603f900
 SCHEMA = 1
 
 
-# a task was called a part in 0.1, and is in files
+# in files, a task is called a part
 class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):
     "The description of a run: all that could change its answers, and the version that made it."
 
@@ -482,13 +482,6 @@ def _kind_of(folder: Path) -> type:
                 return ClusterAnswer
     return Answer
 
-# %% ../../nbs/core/15_runs.ipynb #81ffb542
-def _copy_journals(old: Path, new: Path):
-    "Copy a run's files, without its description and its locks."
-    for p in sorted(old.iterdir()):
-        if p.is_file() and p.suffix != ".lock" and p.name != "run.json":
-            write_atomic(new / p.name, p.read_bytes())
-
 # %% ../../nbs/core/15_runs.ipynb #af35b71b
 def _check_is_run(folder: Path):
     "Refuse a folder without the description of a run."
@@ -511,29 +504,6 @@ def _run_folder(runs: Path, info: RunInfo) -> Path:
     "Name the folder of a run in that of all runs."
     return runs / safe_path(info.task) / safe_path(info.system) / run_hash(info)
 
-# %% ../../nbs/core/15_runs.ipynb #7b64c3ca
-def _put_in_place(aside: Path, folder: Path):
-    "Give a folder its name, unless another process was first."
-    try:
-        os.rename(aside, folder)
-        sync_folder(folder.parent)
-    except OSError:
-        shutil.rmtree(aside, ignore_errors=True)
-
-# %% ../../nbs/core/15_runs.ipynb #2fe23e58
-def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
-    "Copy a run that was begun under another name, aside first; the old one is left alone."
-    from tempfile import mkdtemp
-
-    from_ = _run_folder(runs, info.changed(system=old))
-    if not (from_ / "run.json").exists():
-        return
-    make_folder(folder.parent)
-    aside = Path(mkdtemp(prefix=".adopted-", dir=folder.parent))
-    _copy_journals(from_, aside)
-    _write_json(aside / "run.json", info)
-    _put_in_place(aside, folder)
-
 # %% ../../nbs/core/15_runs.ipynb #52bb59fb
 def _check_named(run: Run):
     "Refuse a run whose description does not give its folder's name."
@@ -545,12 +515,9 @@ def _check_named(run: Run):
         )
 
 # %% ../../nbs/core/15_runs.ipynb #62b14c63
-def open_run(info: RunInfo, runs: str | Path, kind: type = Answer, old: str = "") -> Run:
-    """Begin a run in the folder of all runs, or continue the same one. `kind` is the type of the journal's records,
-    `old` the name that such runs had before names had all settings."""
+def open_run(info: RunInfo, runs: str | Path, kind: type = Answer) -> Run:
+    "Begin a run in the folder of all runs, or continue the same one; `kind` is the type of the journal's records."
     folder = _run_folder(Path(runs), info)
-    if old and old != info.system and not (folder / "run.json").exists():
-        _adopt(info, Path(runs), old, folder)
     if not (folder / "run.json").exists():
         _write_json(folder / "run.json", info)
     run = load_run(folder, kind)

@@ -63,7 +63,7 @@ def open_system_run(task: Task, system: System) -> Opened:
     "Create the run of a system on a task, or find an earlier one."
     _check_system(task, system)
     kind = Answer if task.shape == "choice" else ClusterAnswer
-    run = open_run(info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", ""))
+    run = open_run(info_of(system, task), task.settings.runs, kind)
     _keep_questions(run, task)
     return Opened(run, task, system)
 
@@ -301,7 +301,6 @@ def run(
     s = s or load_settings()
     if limit < 0:
         raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    on_summary = on_summary or settings.pop("told", None)  # its name in 0.1
     who = find_system(system, s, **settings)
     o = open_system_run(as_task(task, s, who.shapes), who)
     items = o.task.items[:limit] if limit else o.task.items

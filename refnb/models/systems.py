@@ -80,7 +80,6 @@ class BaseSystem:
     shapes: frozenset[Shape] = CHOICE
     partial: bool = False  # may be incomplete, as released files are
     free: bool = False  # costs next to nothing: `refnb reproduce` runs it
-    old_name: str = ""  # its name in 0.1, before names listed all changed settings
     whole: str = ""  # why it cannot be sharded; "": it can
     summary: Any = None  # usage summary of the last requests to a server
 

@@ -7,7 +7,7 @@ __all__ = ['KINDS', 'READY', 'read_notebook', 'source', 'Parameter', 'parameters
            'Executed', 'execute', 'verdict', 'move', 'put']
 
 # %% ../../nbs/results/06_execution.ipynb #1e9c779b
-import ast, hashlib, os, re, tempfile, time
+import ast, hashlib, os, re, sys, tempfile, time
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from ..core.hub import hub_files, hub_path
 from ..core.inert import csv_rows
 from .tables import YOURS, printed, sha256
 from .board import as_provenance, notebook_of, read_provenance, stale
-from .kernels import kernel_managers
 
 # %% ../../nbs/results/06_execution.ipynb #9faaeacc
 def _is_cell(c: Any) -> bool:
@@ -269,7 +268,7 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
         raise DataError("has no notebook", name)
     nb = read_notebook(path)
     # a table of books needs two tasks of one benchmark
-    benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]
+    benchmark = str(parameters.get("task", "")).split("/")[0]
     inputs = {
         "cells": [[c["cell_type"], source(c)] for c in nb["cells"]],
         "parameters": parameters,
@@ -297,7 +296,23 @@ def _quiet():
         logging.getLogger(n).setLevel(logging.CRITICAL)
 
 # %% ../../nbs/results/06_execution.ipynb #3946cf7a
-def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str):
+def _kernel_manager(folder: Path) -> type:
+    """Make a class of kernel managers whose connection files, which hold a kernel's key, are in a folder: a batch that
+    was killed cannot remove them, and the next one finds them there."""
+    from jupyter_client.manager import AsyncKernelManager
+
+    class BatchKernelManager(AsyncKernelManager):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.connection_file = str(folder.absolute() / f"kernel-{os.urandom(4).hex()}.json")
+            if sys.platform != "win32" and len(self.connection_file) < 90:
+                # another process may take a port before the kernel does
+                self.transport = "ipc"
+
+    return BatchKernelManager
+
+
+def _papermill(nb: Path, out: Path, parameters: dict, timeout: int):
     "Run Papermill without its own progress bar and with kernels that end at once."
     import warnings
     from papermill import execute_notebook
@@ -319,7 +334,7 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
             shutdown_kernel="immediate",
             autosave_cell_every=0,
             extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
-            kernel_manager_class=kernel_managers(kernels, out.parent),
+            kernel_manager_class=_kernel_manager(out.parent),
         )
 
 # %% ../../nbs/results/06_execution.ipynb #3e5a00ad
@@ -436,16 +451,10 @@ def _files_below(folder: Path) -> dict[str, bytes]:
 
 # %% ../../nbs/results/06_execution.ipynb #254ecf0e
 def execute(
-    name: str,
-    nb: bytes,
-    parameters: dict,
-    timeout: int,
-    folder: str | Path | None = None,
-    kernels: str = "",
+    name: str, nb: bytes, parameters: dict, timeout: int, folder: str | Path | None = None
 ) -> Executed:
     """Run the notebook of paper/table, with all parameters but `out`, which is set here, in a temporary folder, made in
-    `folder`: files, executed notebook, and why it is not accepted. A cell may take `timeout` seconds; `kernels` is the
-    address of a process that forks kernels, "": a fresh one."""
+    `folder`: files, executed notebook, and why it is not accepted. A cell may take `timeout` seconds."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="run-", dir=folder, ignore_cleanup_errors=True) as made:
         tmp = Path(made)
@@ -455,7 +464,7 @@ def execute(
             parameters = parameters | {"out": str(tmp / "out")}
         fault = ""
         try:
-            _papermill(tmp / "in.ipynb", tmp / "run.ipynb", parameters, timeout, kernels)
+            _papermill(tmp / "in.ipynb", tmp / "run.ipynb", parameters, timeout)
         except Exception as e:
             fault = _what(e)
         done, files = _load(tmp / "run.ipynb"), _files_below(tmp / "out")

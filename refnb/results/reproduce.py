@@ -23,7 +23,6 @@ from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.tasks import Task, find_task, is_task
 from .tables import YOURS, own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
-from .kernels import can_fork, fork_server
 from refnb.results.execution import (
     READY,
     Executed,
@@ -153,12 +152,10 @@ def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = 
         raise DataError("has no notebook", name)
     nb = read_notebook(path)
     declared = _declared(nb, path.name, given)
-    word = "task" if "task" in declared else "part"  # as a task was called in 0.1
-    given = {word if k == "part" else k: v for k, v in given.items()}
     parameters = bind(declared, given, path.name, text)
-    open_ = word in parameters and word not in given
+    open_ = "task" in parameters and "task" not in given
     if sample and open_ and not name.startswith(f"{YOURS}/"):
-        parameters[word] = f"sample/{name.split('/')[0]}"
+        parameters["task"] = f"sample/{name.split('/')[0]}"
     return Job(name, path.read_bytes(), parameters)
 
 # %% ../../nbs/results/07_reproduce.ipynb #a03e5937
@@ -218,8 +215,8 @@ def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
 
 # %% ../../nbs/results/07_reproduce.ipynb #d49e0256
 def _asked(job: Job) -> str:
-    "Return the task that a table is about; notebooks of 0.1 called it `part`."
-    return job.parameters.get("task", job.parameters.get("part", ""))
+    "Return the task that a table is about."
+    return job.parameters.get("task", "")
 
 # %% ../../nbs/results/07_reproduce.ipynb #75a1e855
 def _replay_on(task: Task, systems: list[str]) -> str:
@@ -435,7 +432,7 @@ class Stopped(RefnbError):
 
 # %% ../../nbs/results/07_reproduce.ipynb #b2078250
 def _end_kernels():
-    "Kill the kernels that this process started, and the process that forks them."
+    "Kill the kernels that this process started."
     import psutil
 
     for p in psutil.Process().children(recursive=True):
@@ -445,43 +442,32 @@ def _end_kernels():
         except psutil.Error:
             pass
 
-# %% ../../nbs/results/07_reproduce.ipynb #13fcbd77
-@contextmanager
-def _kernels(tasks: list[Job]) -> Iterator[str]:
-    "Start a process that forks kernels, if several are needed, and yield its address; it imports common modules once."
-    if len(tasks) < 2 or not can_fork():
-        yield ""
-        return
-    with fork_server() as address:
-        yield address
-
 # %% ../../nbs/results/07_reproduce.ipynb #9d7c826f
 def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Executed]]:
     "Run notebooks in threads; yields each as it ends."
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
     pool, aside = ThreadPoolExecutor(jobs), Path(s.reports) / ".batch"
-    with _kernels(tasks) as kernels:
-        try:
-            futures = {
-                pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels): t
-                for t in tasks
-            }
-            left = set(futures)
-            while left:
-                # a Ctrl-C in the instant before a wait without end would not be noticed
-                done, left = wait(left, 0.5, FIRST_COMPLETED)
-                for f in done:
-                    yield futures[f], f.result()
-        except BaseException:
-            ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
-            ending.start()
-            while ending.is_alive():
-                _end_kernels()
-                ending.join(0.1)  # again and again: one may just be starting
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    try:
+        futures = {
+            pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside): t
+            for t in tasks
+        }
+        left = set(futures)
+        while left:
+            # a Ctrl-C in the instant before a wait without end would not be noticed
+            done, left = wait(left, 0.5, FIRST_COMPLETED)
+            for f in done:
+                yield futures[f], f.result()
+    except BaseException:
+        ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
+        ending.start()
+        while ending.is_alive():
+            _end_kernels()
+            ending.join(0.1)  # again and again: one may just be starting
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 # %% ../../nbs/results/07_reproduce.ipynb #2a396a1e
 def _on_worker(task: Job, timeout: int, env: dict[str, str]) -> Executed:

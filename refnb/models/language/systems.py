@@ -367,7 +367,7 @@ class LanguageModelSystem(BaseSystem):
         check_taken(self.model)
         if batches and not the_dialect(self.model.dialect).batch:
             raise CallError("its dialect takes no batches", self.name, "leave out --batch")
-        self.title, self.old_name = self.model.title, base
+        self.title = self.model.title
         self.spent_before = 0.0  # USD spent by earlier calls of the run
         self.loaded: Local | None = None
         self.whole = (
@@ -792,8 +792,6 @@ def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     "Divide changed settings into those of asking, which are checked, and those of the model."
     how: dict[str, Any] = {}
     new = dict(changed)
-    if new.get("batch") is True:
-        new["batches"] = new.pop("batch")  # its name in 0.1
     for name in _ASKING:
         if name in new:
             how[name] = new.pop(name)

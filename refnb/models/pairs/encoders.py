@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from ...core.types import CallError, DataError, Record, nearest, need, safe_name
 from ...core.settings import load_settings, packaged
-from ...core.files import disk_fault, read_yaml, unpack
+from ...core.files import disk_fault, read_yaml
 from ..training import is_full
 from ..language.language_models import fault_of_device
 from refnb.models.language.local import (
@@ -171,7 +171,7 @@ def _pair_weights(m: PairModel) -> Weights:
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #e5646b9f
 def _put_together(m: PairModel) -> Weights:
     "Join and unpack weights in pieces, unless this was done."
-    import os, shutil
+    import os, shutil, zipfile
 
     w = _pair_weights(m)
     if not w.pieces:
@@ -179,7 +179,8 @@ def _put_together(m: PairModel) -> Weights:
     aside = _unpacked(m).with_name(f"{_unpacked(m).name}.{os.getpid()}")
     try:
         join_pieces(Weights(str(aside), "whole.zip", pieces=w.pieces))
-        unpack(aside / "whole.zip", aside / "files")
+        with zipfile.ZipFile(aside / "whole.zip") as whole:
+            whole.extractall(aside / "files")
         with disk_fault(aside):
             (aside / "files").rename(_unpacked(m))
     finally:

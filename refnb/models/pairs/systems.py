@@ -109,7 +109,6 @@ class PairSystem(BaseSystem):
         usual = _usual_model(self.base, entry)
         self.model = _asked_model(self.base, usual, changed, self.trained)
         self.name = variant_name(entry.name, _changes(self.model, usual))
-        self.old_name = entry.name
         title = _title_of(self.base, self.model)
         if self.turned:
             title = f"{title}, turned by negation"

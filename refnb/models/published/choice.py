@@ -27,15 +27,9 @@ class Published(Record):
     drop: str = ""  # characters removed from a reply before reading
 
 
-def _published(entry: Entry) -> Published:
-    "Read an entry; `part` is the name of `task` in 0.1."
-    data = {"task" if k == "part" else k: v for k, v in entry.data.items()}
-    return record_of(entry._replace(data=data), Published)
-
-
 def published(s: Settings | None = None) -> dict[str, Published]:
     "List all published systems by name; the settings name the folder of your own."
-    return {n: _published(e) for n, e in entries_of("published", s).items()}
+    return {n: record_of(e, Published) for n, e in entries_of("published", s).items()}
 
 # %% ../../../nbs/models/published/00_choice.ipynb #b9136ed7
 def _replayed(q: Question, reply: str, drop: str = "") -> Answer:
@@ -88,4 +82,4 @@ class PublishedSystem(BaseSystem):
 def make_published(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
-    return PublishedSystem(entry.name, _published(entry))
+    return PublishedSystem(entry.name, record_of(entry, Published))
