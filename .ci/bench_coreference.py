@@ -60,7 +60,7 @@ def text(*keys): return Text("+".join(keys), [s for k in keys for s in books[k].
 """
 RESOLVED = 'find_system("coref-minilm", policy="local").net().resolve(text({}))'
 ALL_BOOKS = "*books"
-SAY_DUAL = """
+SAY_LOCAL = """
 import time
 net = find_system("coref-minilm").net()
 bank = net.bank(text("pride_and_prejudice_1342"))
@@ -89,9 +89,9 @@ def books() -> Iterator[Row]:
         1.3,
         "×",
     )
-    dual = peak(LOAD + SAY_DUAL, 'clustered("dual", bank.scores, bank.known)')
+    local = peak(LOAD + SAY_LOCAL, 'clustered("local", bank.scores, bank.known)')
     yield from with_memory(
-        "dual 25 + 25 on the bank of Pride and Prejudice, 142,742 words", dual, 30.0, 1400.0
+        "local on the bank of Pride and Prejudice, 142,742 words", local, 30.0, 1400.0
     )
 
 

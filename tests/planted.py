@@ -485,7 +485,7 @@ PLANTED = [
     Planted(
         "data end a page's script",
         "core/pages.py",
-        '.replace(\n        "<", "\\\\u003c"\n    )',
+        '.replace("<", "\\\\u003c")',
         "",
         INERT,
         "f53_data_in_a_page",
@@ -566,8 +566,8 @@ PLANTED = [
     Planted(
         "heads from the rule are not told",
         "metrics/matching.py",
-        "        if by_rule\n",
-        "        if False\n",
+        'by rule: {RULE}" if by_rule else ""',
+        'by rule: {RULE}" if False else ""',
         "test_matching.py",
         "by_rule",
     ),

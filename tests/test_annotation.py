@@ -135,7 +135,6 @@ def test_a_book_without_anybody(s):
         ({"group": -1}, "a group of -1 windows"),
         ({"window": 0}, "a window of 0 words"),
         ({"system": "pattern-matching"}, "pattern-matching is not a coreference system"),
-        ({"system": "reader-minilm"}, "reader-minilm links mentions to names"),
     ],
 )
 def test_settings_that_cannot_be(story, s, wrong, said):
@@ -146,7 +145,7 @@ def test_settings_that_cannot_be(story, s, wrong, said):
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"system": "longdoc-minilm"}, "is not trained; refnb train longdoc-minilm"),
+        ({"system": "coref-mpnet"}, "is not trained; refnb train coref-mpnet"),
         ({"filter": "nobody"}, "unknown system 'nobody'"),
     ],
 )

@@ -430,26 +430,26 @@ def test_what_to_train_first_is_said(home, stories):
     s = load_settings(home, env={}, offline=True, runs=str(home / "first"))
     with pytest.raises(
         DataError,
-        match=r"longdoc-minilm: has no initial weights; train it on the same documents first \(refnb train longdoc-minilm\)",
+        match=r"coref-mpnet: has no initial weights; train it on the same documents first \(refnb train coref-mpnet\)",
     ):
-        train("dual-minilm", str(stories), s=s)
+        train("linker-mpnet", str(stories), s=s)
 
 
 def test_a_training_goes_on_from_the_one_on_the_same_documents(home, stories, tmp_path):
     s = load_settings(home, env={}, offline=True, runs=str(tmp_path))
 
     def start_of(what):
-        return _start(the_coref("dual-minilm"), what, s)
+        return _start(the_coref("linker-mpnet"), what, s)
 
     usual, seal = (
-        the_coref("longdoc-minilm"),
+        the_coref("coref-mpnet"),
         CorefSeal(
-            "longdoc-minilm",
+            "coref-mpnet",
             "mine",
             "two stories",
             {},
             {},
-            the_coref("longdoc-minilm").training,
+            the_coref("coref-mpnet").training,
             "",
             [],
             [],
@@ -462,14 +462,14 @@ def test_a_training_goes_on_from_the_one_on_the_same_documents(home, stories, tm
     )
 
     def trained(name, **model):
-        folder = tmp_path / "trained/longdoc-minilm/mine" / name
+        folder = tmp_path / "trained/coref-mpnet/mine" / name
         folder.mkdir(parents=True)
         settings = msgspec.to_builtins(usual.model) | model
         (folder / "coreference.json").write_bytes(msgspec.json.encode(seal.changed(model=settings)))
         return folder
 
     usual_one = trained("usual")
-    trained("other", size=64)  # newer, with other settings
+    trained("other", size=32)  # newer, with other settings
     assert start_of("mine") == usual_one
     with pytest.raises(DataError, match="has no initial weights"):
         start_of("yours")

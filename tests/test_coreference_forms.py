@@ -19,11 +19,7 @@ from refnb.models.coreference.resolvers import (  # noqa: E402
 from refnb.models.coreference.texts import Text, joined, text_of  # noqa: E402
 from refnb.models.pairs.encoders import tiny_encoder  # noqa: E402
 
-FORMS = list(
-    itertools.product(
-        ("banded", "start-end", "enumerated"), ("experts", "c2f", "maverick", "entities")
-    )
-)
+FORMS = list(itertools.product(("banded", "enumerated"), ("experts", "c2f")))
 SMALL = dict(segment=128, context=16, hidden=16, widest=10, size=8, ffn=16, candidates=20)
 
 
@@ -147,17 +143,12 @@ def test_scores_that_are_no_numbers_are_refused(net, stories):
     with torch.no_grad():
         for p in net.scorer.parameters():
             p.fill_(float("nan"))
-    with pytest.raises(DataError, match="the scores of (links|entities) are not numbers"):
+    with pytest.raises(DataError, match="the scores of links are not numbers"):
         net.resolve(text_of(stories[0]), stories[0].mentions[:9])
 
 
-@pytest.mark.parametrize(
-    "mentions,antecedents,pieces",
-    [("enumerated", "c2f", "mean"), ("start-end", "maverick", "ends")],
-)
-def test_a_trained_system_is_loaded_as_it_was(
-    mentions, antecedents, pieces, folder, stories, tmp_path
-):
+@pytest.mark.parametrize("mentions,antecedents", [("enumerated", "c2f")])
+def test_a_trained_system_is_loaded_as_it_was(mentions, antecedents, folder, stories, tmp_path):
     from refnb.core.reading import write_documents
     from refnb.core.settings import load_settings
     from refnb.models.coreference.learning import load_resolver, train_coref
@@ -168,27 +159,20 @@ def test_a_trained_system_is_loaded_as_it_was(
     )
     s = load_settings(runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports"))
     made = dict(
-        SMALL,
-        encoder=str(folder),
-        mentions=mentions,
-        antecedents=antecedents,
-        pieces=pieces,
-        frozen=1,
-        epochs=1,
+        SMALL, encoder=str(folder), mentions=mentions, antecedents=antecedents, frozen=1, epochs=1
     )
     learnt = train_coref("coref-minilm", str(tmp_path / "stories.jsonl"), s=s, **made)
     m = load_resolver(learnt.folder).m
-    assert (m.mentions, m.antecedents, m.pieces, m.threshold) == (
+    assert (m.mentions, m.antecedents, m.threshold) == (
         mentions,
         antecedents,
-        pieces,
         learnt.seal.model["threshold"],
     )
     once, again = (predicted(load_resolver(learnt.folder), stories[0]).clusters for _ in range(2))
     assert once == again
 
 
-@pytest.mark.parametrize("mentions,antecedents", [("enumerated", "c2f"), ("banded", "entities")])
+@pytest.mark.parametrize("mentions,antecedents", [("enumerated", "c2f")])
 def test_the_pipeline_reads_each_window_by_forms_without_scores_of_pairs(
     mentions, antecedents, folder, stories, tmp_path
 ):
@@ -243,104 +227,3 @@ def test_the_pipeline_reads_each_window_by_forms_without_scores_of_pairs(
     else:
         with pytest.raises(CallError, match="seeding released: .* compares mentions with entities"):
             released()
-
-
-@pytest.fixture(scope="module")
-def reader(folder, stories, tmp_path_factory):
-    "A reader of names that was stopped in its training and went on, its documents, and the folder of one that was not stopped."
-    from refnb.core.settings import load_settings
-    from refnb.models.coreference import learning
-
-    home = tmp_path_factory.mktemp("reader")
-    labelled = [
-        d.changed(
-            labels={
-                "type": [["PER"] * len(c) for c in d.clusters],
-                "kind": [["PROP"] * len(c) for c in d.clusters],
-            }
-        )
-        for d in stories
-    ]
-    told = learning.Taught(
-        "stories",
-        "stories",
-        [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(2) for d in labelled],
-        labelled[:1],
-    )
-    s = load_settings(runs=str(home / "runs"), reports=str(home / "reports"))
-    made = dict(SMALL, encoder=str(folder), start="", frozen=1, epochs=2, lr=3e-3)
-
-    class Stop(Exception):
-        pass
-
-    def stop(line):
-        if line.startswith("epoch 1"):
-            raise Stop
-
-    with pytest.MonkeyPatch.context() as m:
-        m.setattr(learning, "taught_by", lambda *asked: told)
-        with pytest.raises(Stop):
-            learning.train_coref(
-                "reader-minilm", "stories", out=str(home / "cut"), s=s, say=stop, every=0, **made
-            )
-        cut, whole = (
-            learning.train_coref("reader-minilm", "stories", out=str(home / out), s=s, **made)
-            for out in ("cut", "whole")
-        )
-    return s, cut, whole
-
-
-def test_a_reader_that_was_stopped_ends_with_the_same_weights(reader):
-    s, cut, whole = reader
-    assert (
-        cut.seal.weights == whole.seal.weights
-        and cut.seal.losses == whole.seal.losses
-        and whole.seal.losses[1] < whole.seal.losses[0]
-    )
-
-
-def test_a_reader_answers_names_and_nothing_else(reader, stories):
-    from refnb.core.types import DataError
-    from refnb.benchmarks.tasks import find_task
-    from refnb.models.annotation.linking import link_by_cast
-    from refnb.models.annotation.books import Character
-    from refnb.models.annotation.stages import link_by_system
-    from refnb.models.registry import find_system
-
-    s, learnt, _ = reader
-    system = find_system(
-        "reader-minilm", s, checkpoint=str(learnt.folder), bias=99.0, threshold=-9.0
-    )
-    who = [Character("Anna", ("Captain Anna",)), Character("Bell")]
-    by_system, by_net = (
-        link_by_system(system, stories[0], who, s),
-        link_by_cast(system.net(), stories[0], who),
-    )
-    assert sum(map(len, by_net)) and all(set(a) >= set(b) for a, b in zip(by_system, by_net)), (
-        "without pronouns, and names inside of names"
-    )
-    assert "answers documents" in system.lacks(find_task("sample/identifyme", s))
-    with pytest.raises(DataError, match="has no names to link to"):
-        system.net().resolve(text_of(stories[0].changed(names=())))
-
-
-def test_a_reader_takes_the_words_of_another_form_and_all_of_its_own(reader, tmp_path):
-    import msgspec, shutil
-    from refnb.models.coreference.learning import _take_over, load_resolver
-    from refnb.models.coreference.readers import new_net
-    from refnb.models.coreference.recipes import SEAL
-
-    _, learnt, _ = reader
-    trained, other = (
-        load_resolver(learnt.folder),
-        shutil.copytree(learnt.folder, tmp_path / "experts"),
-    )
-    (other / SEAL).write_bytes(
-        msgspec.json.encode(
-            learnt.seal.changed(model=learnt.seal.model | {"antecedents": "experts"})
-        )
-    )
-    for folder, same in ((learnt.folder, True), (other, False)):
-        _take_over(net := new_net(trained.m, seed=1), folder)
-        assert torch.equal(net.words.shape.weight, trained.words.shape.weight)
-        assert torch.equal(net.starts[0].weight, trained.starts[0].weight) == same

@@ -14,22 +14,14 @@ from refnb.models.running import run
 from refnb.models.systems import info_of
 from refnb.models.coreference.bank import WHOLE
 from refnb.models.coreference.memory import (
-    KEEP,
     POLICIES,
-    Cache,
     Known,
     Sizes,
     all_pairs,
     clustered,
     in_windows,
     in_windows_plain,
-    dual_candidates,
-    dual_steps,
-    dual_steps_plain,
-    lru_steps,
-    lru_steps_plain,
     of_persons,
-    standing_for,
     without_lonely,
 )
 from refnb.models.coreference.resolvers import predicted
@@ -58,9 +50,7 @@ def texts(draw):
     )
 
 
-sizes = st.builds(
-    Sizes, st.integers(1, 200), st.integers(1, 9), st.integers(1, 12), st.integers(0, 9)
-)
+sizes = st.builds(Sizes, st.integers(1, 200), st.integers(1, 9))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -69,9 +59,9 @@ sizes = st.builds(
 def test_plain_and_fast_decide_equally(policy, text, size, bias):
     scores, known, seeds = text
     a, b = (clustered(policy, scores, known, size, bias, seeds, plain) for plain in (False, True))
-    assert a.entity.tolist() == b.entity.tolist() and a.left == b.left
+    assert a.tolist() == b.tolist()
     if len(seeds):
-        assert (a.entity[seeds >= 0] == seeds[seeds >= 0]).all()
+        assert (a[seeds >= 0] == seeds[seeds >= 0]).all()
 
 
 @hypothesis_settings(max_examples=60, deadline=None)
@@ -79,51 +69,11 @@ def test_plain_and_fast_decide_equally(policy, text, size, bias):
 def test_with_room_for_everything_policies_are_one(text):
     scores, known, seeds = text
     n = max(1, len(known))
-    same = lambda a, b, **size: (
-        clustered(a, scores, known, Sizes(**size), 0.0, seeds).entity.tolist()
-        == clustered(b, scores, known, Sizes(**size), 0.0, seeds).entity.tolist()
+    near, every = (
+        clustered(policy, scores, known, Sizes(reach=n), 0.0, seeds).tolist()
+        for policy in ("local", "all")
     )
-    assert (
-        same("local", "all", reach=n)
-        and same("lru", "unbounded", recent=n)
-        and same("dual", "unbounded", recent=n, frequent=0)
-        and same("dual", "lru", frequent=0)
-    )
-
-
-@hypothesis_settings(max_examples=150, deadline=None)
-@given(st.lists(st.integers(0, 30), max_size=200), st.integers(1, 10), st.integers(0, 10))
-def test_logs_of_others(log, recent, frequent):
-    assert list(dual_steps(log, recent, frequent)) == list(dual_steps_plain(log, recent, frequent))
-    assert (
-        list(lru_steps(log, recent))
-        == list(lru_steps_plain(log, recent))
-        == list(dual_steps_plain(log, recent, 0))
-    )
-    for k, now in enumerate(dual_steps(log, recent, frequent)):
-        assert len(now) == len(set(now)) == min(recent + frequent, len(set(log[:k]))) and (
-            not k or log[k - 1] in now
-        )
-
-
-def test_ties_of_use_go_to_those_that_began_later():
-    assert dual_candidates([3, 1, 2], 1, 1) == [2, 1] and dual_candidates([3, 1, 2, 3], 1, 1) == [
-        3,
-        2,
-    ]
-
-
-def test_who_left_is_in_no_later_list():
-    scores, known = random(200, 1)
-    got = clustered("lru", scores, known, Sizes(recent=3), -1.0)
-    assert got.left and all(e not in got.entity[i + 1 :] for i, e in got.left)
-    steps = [
-        *lru_steps(got.entity.tolist(), 3),
-        *list(lru_steps([*got.entity.tolist(), 0], 3))[-1:],
-    ]
-    assert got.left == [
-        (i, e) for i in range(200) for e in sorted(set(steps[i]) - set(steps[i + 1]))
-    ]
+    assert near == every
 
 
 def random(n, seed):
@@ -132,17 +82,10 @@ def random(n, seed):
     return (lambda i, j: table[np.ix_(i, j)]), Known([[]] * n, np.zeros(n, bool), np.zeros(n, int))
 
 
-def test_what_stands_for_an_entity():
-    known = Known(
-        [[]] * 9, np.array([1, 0, 1, 1, 1, 0, 0, 0, 0], bool), np.array([5, 0, 5, 6, 7, 0, 0, 0, 0])
-    )
-    assert KEEP == 4 and standing_for(range(9), known) == [0, 3, 4, 5, 6, 7, 8]
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("n", [0, 1])
 def test_no_mention_and_one(policy, n):
-    assert clustered(policy, *random(n, 0)).entity.tolist() == [0] * n
+    assert clustered(policy, *random(n, 0)).tolist() == [0] * n
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -156,13 +99,7 @@ def test_scores_that_are_no_numbers(policy, bad):
 
 
 @pytest.mark.parametrize(
-    "size, said",
-    [
-        (dict(reach=0), "reach: 0 is less than 1"),
-        (dict(most=0), "most: 0"),
-        (dict(recent=0), "recent: 0"),
-        (dict(frequent=-1), "frequent: -1 is less than 0"),
-    ],
+    "size, said", [(dict(reach=0), "reach: 0 is less than 1"), (dict(most=0), "most: 0")]
 )
 def test_sizes_that_are_none(size, said):
     with pytest.raises(CallError, match=said):
@@ -170,14 +107,12 @@ def test_sizes_that_are_none(size, said):
 
 
 def test_an_unknown_policy():
-    with pytest.raises(CallError, match="unknown policy 'duall'.*dual"):
-        clustered("duall", *random(5, 0))
+    with pytest.raises(CallError, match="unknown policy 'locall'.*local"):
+        clustered("locall", *random(5, 0))
     with pytest.raises(CallError, match="policy"):
         find_system("coref-minilm", policy="lfu")
     with pytest.raises(CallError, match="reach: 0 is less than 1"):
         find_system("coref-minilm", reach=0)
-    with pytest.raises(CallError, match="recent: 0"):
-        list(lru_steps([1], 0))
 
 
 def test_filters():
@@ -196,13 +131,6 @@ def test_filters():
 def test_clusterers_need_no_torch():
     code = "import sys, refnb.models.coreference.memory; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_the_last_access_is_bounded():
-    cache = Cache(3, 2)
-    for e in range(1000):
-        cache.access(e)
-    assert len(cache.last) <= 5 and len(cache.top) <= 2
 
 
 # With the system that the package carries
@@ -246,11 +174,11 @@ def asked(net, **settings):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_plain_and_fast_decide_equally_on_a_bank(bank, policy):
-    size = Sizes(40, 3, 6, 4)
+    size = Sizes(40, 3)
     a, b = (
         clustered(policy, bank.scores, bank.known, size, plain=plain) for plain in (False, True)
     )
-    assert a.entity.tolist() == b.entity.tolist() and a.left == b.left
+    assert a.tolist() == b.tolist()
 
 
 def test_a_short_document_is_the_same_under_local_and_all(net):
@@ -286,14 +214,6 @@ def test_a_bank_beyond_its_limit(net):
         predicted(net, d.changed(sentences=d.sentences * 2))
 
 
-def test_a_policy_beyond_the_limit(bank, monkeypatch):
-    monkeypatch.setattr(bank, "limit", 0)
-    with pytest.raises(
-        DataError, match="policy unbounded would take .* more than the limit of 0 MB.*policy=local"
-    ):
-        bank.check("unbounded")
-
-
 def test_persons_alone_and_no_singletons(net):
     d = beginning(0)
     every = {frozenset(c) for c in predicted(net, d).clusters}
@@ -304,7 +224,7 @@ def test_persons_alone_and_no_singletons(net):
     with asked(net, kinds="persons"):
         persons = {frozenset(c) for c in predicted(net, d).clusters}
     assert persons < every and len(persons) > 1
-    with asked(net, kinds="persons", singletons=False, policy="dual"):
+    with asked(net, kinds="persons", singletons=False, policy="local"):
         assert (
             predicted(
                 net, d.changed(sentences=(("It", "rained", "."),), clusters=(), names=(), labels={})
@@ -330,32 +250,32 @@ def test_names_and_identity(net, upstream):
     s = load_settings(upstream=str(upstream))
     task = find_task("litbank/fold0/test", s)
     committed = run_counts("coref-minilm", "litbank/fold0/test", s).info
-    usual, same, dual = (
+    usual, same, near = (
         find_system("coref-minilm", s, **x)
-        for x in ({}, dict(policy="auto", reach=400, megabytes=99), dict(policy="dual", recent=10))
+        for x in ({}, dict(policy="auto", reach=400, megabytes=99), dict(policy="local", reach=10))
     )
-    assert (usual.name, same.name, dual.name) == (
+    assert (usual.name, same.name, near.name) == (
         "coref-minilm",
         "coref-minilm",
-        "coref-minilm[policy=dual,recent=10]",
+        "coref-minilm[policy=local,reach=10]",
     )
-    assert usual.identity(task) == same.identity(task) != dual.identity(task)
+    assert usual.identity(task) == same.identity(task) != near.identity(task)
     assert (
         run_hash(info_of(usual, task)) == run_hash(committed)
         and not {"policy", "reach", "kinds"} & usual.identity(task).settings.keys()
     )
     assert (
-        dual.identity(task).settings["policy"] == "dual"
-        and dual.identity(task).settings["recent"] == 10
+        near.identity(task).settings["policy"] == "local"
+        and near.identity(task).settings["reach"] == 10
     )
 
 
 def test_a_run_under_a_policy_says_what_it_spent(net, tmp_path):
     came, s = [], load_settings(runs=str(tmp_path))
     r = run(
-        given_task([beginning(0)], s), "coref-minilm", s=s, on_summary=came.append, policy="dual"
+        given_task([beginning(0)], s), "coref-minilm", s=s, on_summary=came.append, policy="all"
     )
-    assert r.info.system == "coref-minilm[policy=dual]" and len(r.answered()) == 1
+    assert r.info.system == "coref-minilm[policy=all]" and len(r.answered()) == 1
     assert came[0].word == "spent" and 0 < came[0].cpu_seconds < 60 and came[0].peak_mb > 100
 
 
@@ -382,39 +302,10 @@ def test_windows_of_a_text(net, bank):
         assert fast.tolist() == plain.tolist()
 
 
-def test_entities_of_a_book(tmp_path):
-    "A system that compares mentions with entities takes its policies, and no other."
-    from refnb.models.coreference.recipes import CorefModel
-    from refnb.models.coreference.resolvers import new_resolver
-    from refnb.models.pairs.encoders import tiny_encoder
-
-    folder = tiny_encoder(tmp_path, [" ".join(d.tokens) for d in sample()])
-    net = new_resolver(
-        CorefModel(
-            "x", encoder=str(folder), antecedents="entities", hidden=16, size=8, ffn=16, widest=8
-        )
-    ).eval()
-    d = beginning(0)
-    with asked(net, policy="unbounded"):
-        usual = predicted(net, d).clusters
-    assert predicted(net, d).clusters == usual  # auto, in a document
-    with asked(net, policy="dual", recent=1, frequent=1):
-        assert predicted(net, d).mentions == sorted(s for c in usual for s in c)
-    for policy in ("local", "all", "windows"):
-        with (
-            asked(net, policy=policy),
-            pytest.raises(
-                CallError,
-                match=f"policy {policy} compares pairs of mentions.*choose unbounded, lru, dual",
-            ),
-        ):
-            predicted(net, d)
-
-
 def test_a_system_that_is_not_trained_says_how(tmp_path):
     s = load_settings(runs=str(tmp_path))
-    with pytest.raises(DataError, match="longdoc-minilm.*refnb train longdoc-minilm litbank"):
-        run(given_task([beginning(0)], s), "longdoc-minilm", s=s)
+    with pytest.raises(DataError, match="coref-mpnet.*refnb train coref-mpnet litbank"):
+        run(given_task([beginning(0)], s), "coref-mpnet", s=s)
 
 
 @pytest.mark.full
@@ -425,4 +316,4 @@ def test_plain_and_fast_decide_equally_on_a_book(net, upstream):
     bank = net.bank(text_of(book))
     for policy in POLICIES:
         a, b = (clustered(policy, bank.scores, bank.known, plain=plain) for plain in (False, True))
-        assert a.entity.tolist() == b.entity.tolist() and a.left == b.left
+        assert a.tolist() == b.tolist()

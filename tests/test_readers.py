@@ -21,7 +21,7 @@ from test_coref_formats import (
     kitmus_text,
     subtokens,
 )
-from test_formats import ANSWERS, DOCUMENTS, MUTATIONS, PAPER, PLAIN, QUESTIONS, Paper, mutated
+from test_formats import ANSWERS, DOCUMENTS, PAPER, PLAIN, QUESTIONS, Paper, mutated
 from tools import FULL, HANG, growth
 from refnb.benchmarks import tasks
 from refnb.benchmarks.altentities import annotation_page, builder, entities, questions, statistics

@@ -332,7 +332,7 @@ def run_(
     gold_mentions: bool = False,  # give a coreference system the gold mentions,
     # to link only
     policy: str = "",  # earlier mentions that a coreference system compares with:
-    # local, all, unbounded, lru, dual or windows
+    # local, all or windows
     device: str = "",  # device of a local model: cpu, cuda, cuda:1 or mps; default:
     # a GPU if there is one
     dry_run: bool = False,  # make no API calls: show a prompt, count tokens,

@@ -16,7 +16,7 @@ from ...metrics.windows import LENGTH, split
 from ..rules.clusters import occurrences
 from ..coreference.features import PRONOUN, content
 from ..coreference.memory import all_pairs, link
-from ..coreference.texts import Text, text_of, with_cast
+from ..coreference.texts import text_of, with_cast
 from .books import Character
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #b2fa351b
@@ -191,8 +191,6 @@ def _reached(bank: Any, bias: float, seeds: dict[Span, int]) -> dict[Span, int]:
 # %% ../../../nbs/models/annotation/01_linking.ipynb #4ebe3a71
 def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the mentions of a window."
-    if net.m.antecedents == "names":
-        return _read_window(net, d, characters)
     names = _all_names(characters)
     whole = with_cast(d, [words_of_text(name) for _, name in names])
     by, tokens = whole.words, whole.document.tokens
@@ -212,15 +210,3 @@ def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
 # %% ../../../nbs/models/annotation/01_linking.ipynb #3de50fc4
 def _is_pronoun(d: Document, s: Span) -> bool:
     return s.start == s.end and d.tokens[s.start].lower() in PRONOUN
-
-# %% ../../../nbs/models/annotation/01_linking.ipynb #1167a4d1
-def _read_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
-    "Link the mentions of a window with a reader of names."
-    names = _all_names(characters)
-    linked: Linked = [[] for _ in characters]
-    found = net.resolve(Text(d.doc_key, d.sentences, [name for _, name in names]))
-    for (k, _), spans in zip(names, found):
-        for s in spans:
-            if not _is_pronoun(d, s):
-                linked[k].append(s)
-    return [_outer_names(spans, d.tokens) for spans in linked]

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEAST', 'MENTIONS_APART', 'span_vectors', 'Tables', 'Scorer', 'Vectors', 'by_category', 'Experts', 'earlier_only',
-           'best_antecedents', 'Refined', 'CoarseToFine', 'Maverick']
+           'best_antecedents', 'Refined', 'CoarseToFine']
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #a575392e
 import math
@@ -18,19 +18,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from ...core.types import DataError, Span
-from refnb.models.coreference.features import (
-    K,
-    RELEASED_CATEGORIES,
-    SPEAKERS,
-    TABLES,
-    Mentions,
-    Pairs,
-    Table,
-    pairs,
-    released_pairs,
-)
+from .features import K, SPEAKERS, TABLES, Mentions, Pairs, Table, pairs
 from .mentions import ends_of, head
-from .memory import Best, _blocks, _not_numbers, clusters_of, link
+from .memory import Best, _blocks, _not_numbers, link
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
 def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
@@ -301,33 +291,3 @@ class CoarseToFine(Scorer):
                 done.append(self.mixed(v.some(rows), v.some(columns), self.pairs(m, rows, columns)))
             v = v._replace(vector=torch.cat(done))
         return v
-
-# %% ../../../nbs/models/coreference/06_antecedents.ipynb #06af7281
-class Maverick(Scorer):
-    "A scorer by products of starts and ends, general and for each category of pairs."
-
-    def __init__(self, inputs: int, hidden: int, size: int, dropout: float = 0.3):
-        super().__init__()
-        self.size, self.many = size, len(RELEASED_CATEGORIES) + 1
-        self.starts = head(inputs, hidden, self.many * size, dropout)
-        self.ends = head(inputs, hidden, self.many * size, dropout)
-        self.fit = nn.Parameter(
-            torch.empty(self.many, 2 * size, 2 * size).uniform_(-1 / size, 1 / size)
-        )
-        self.bias = nn.Parameter(torch.empty(self.many, 2 * size).uniform_(-1 / size, 1 / size))
-
-    def pairs(self, m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
-        "Compute the released categories of a block of pairs."
-        return released_pairs(m, rows, columns)
-
-    def vectors(self, r: torch.Tensor) -> Vectors:
-        "Compute the representations of mentions from the vectors of their first and last words."
-        first, last = r.chunk(2, 1)
-        shape = len(r), self.many, self.size
-        earlier = torch.cat([self.starts(first).view(shape), self.ends(last).view(shape)], 2)
-        later = torch.einsum("mkf,kfg->mkg", earlier, self.fit) + self.bias
-        return Vectors(later, earlier, r.new_zeros(len(r)))
-
-    def scores(self, rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
-        "Score a block of pairs; a link is a score above 0."
-        return by_category(rows, columns, p)

@@ -43,12 +43,6 @@ def _halved(v: Any) -> Any:
 PAIRS = 1 << 18  # pairs per block
 
 
-def _megabytes_of_scores(policy: str, mentions: int) -> float:
-    "Return how much memory the scores of a policy take at once: unbounded holds 64 mentions with all representatives."
-    blocks = 64 * mentions if policy == "unbounded" else PAIRS
-    return 12 * blocks / 1e6
-
-
 def _over_limit(taking: str, limit: int, instead: str) -> DataError:
     "Make the error of vectors or scores that take too much memory."
     return DataError(
@@ -101,7 +95,7 @@ class Bank:
 
     def check(self, policy: str):
         "Check that a policy's scores fit beside the vectors."
-        if (mb := self.megabytes + _megabytes_of_scores(policy, len(self))) > self.limit:
+        if (mb := self.megabytes + 12 * PAIRS / 1e6) > self.limit:
             raise _over_limit(
                 f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions",
                 self.limit,

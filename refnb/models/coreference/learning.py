@@ -26,7 +26,6 @@ from ...core.reading import read_documents
 from ...core.runs import OtherVersion, clusters_id, documents_id
 from ...metrics.antecedents import Pronoun, linked
 from ...metrics.coref_scores import score_coref
-from ...metrics.linking import linking
 from ...metrics.windows import LENGTH, split
 from ...benchmarks.tasks import tasks
 from ...benchmarks.kitmus.reading import pronoun_of
@@ -55,10 +54,10 @@ from refnb.models.coreference.resolvers import (
     Wrong,
     clusters_of_many,
     lesson_of,
+    new_resolver,
     predicted,
     together,
 )
-from .readers import Reader, new_net
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #6328d4aa
 class Taught(NamedTuple):
@@ -199,23 +198,21 @@ def _weighted(w: Wrong, r: CorefRecipe) -> torch.Tensor:
     return w.mentions + r.links * w.links + r.auxiliary * (w.types + w.kinds)
 
 
-def _loss(net: Resolver | Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
+def _loss(net: Resolver, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
     "Make the loss function of some lessons."
 
     def of(some: list[Lesson]) -> torch.Tensor:
         losses = []
         for i in range(0, len(some), r.together):
-            w = net.wrong(together(some[i : i + r.together]), r.extra, r.memory)
+            w = net.wrong(together(some[i : i + r.together]), r.extra)
             losses.append(_weighted(w, r))
         return torch.stack(losses).mean()
 
     return of
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #03d5c4b5
-def f1(net: Resolver | Reader, docs: Sequence[Document], answers: Sequence[Document]) -> float:
-    "Score a net's answers to documents: CoNLL F1, or linking F1 of a reader."
-    if isinstance(net, Reader):
-        return linking(docs, answers).pooled.f1
+def f1(net: Resolver, docs: Sequence[Document], answers: Sequence[Document]) -> float:
+    "Score a net's answers to documents: CoNLL F1."
     return score_coref(docs, answers).pooled()["conll"].f1
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5de3be9f
@@ -283,7 +280,7 @@ def _add_parameter(h: Any, name: str, p: torch.Tensor) -> None:
         h.update(_bytes_of(p))
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #abd5071d
-def encoder_id(net: Resolver | Reader) -> str:
+def encoder_id(net: Resolver) -> str:
     "Hash the part of an encoder that training does not change: vocabulary, shapes, and frozen weights."
     h = hashlib.sha256(_vocabulary_bytes(net.words.tokenizer))
     for name, p in net.words.encoder.named_parameters():
@@ -319,7 +316,7 @@ def _check_encoder(own: str, trained: str, name: str, folder: str | Path) -> Non
         )
 
 
-def _set_trained(net: Resolver | Reader, folder: str | Path) -> None:
+def _set_trained(net: Resolver, folder: str | Path) -> None:
     "Set a net's weights to those of a training."
     tensors, _ = load_tensors(Path(folder) / WEIGHTS)
     try:
@@ -332,7 +329,7 @@ def load_resolver(folder: str | Path, offline: bool = True, **changed: Any) -> A
     "Load a trained system from the folder of its training, possibly with changed settings."
     seal = coref_seal(folder)
     m = _model_of(seal, folder, changed)
-    net = new_net(m, seal.recipe.dropout, offline=offline)
+    net = new_resolver(m, seal.recipe.dropout, offline=offline)
     _check_encoder(encoder_id(net), seal.encoder, m.encoder, folder)
     _set_trained(net, folder)
     return net.eval()
@@ -413,24 +410,16 @@ def _refuse_encoder(theirs: str, own: str, folder: Path):
         )
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #bdefa45a
-def _trained_tensors(net: Resolver | Reader) -> dict[str, torch.Tensor]:
+def _trained_tensors(net: Resolver) -> dict[str, torch.Tensor]:
     "Return the weights of a net that training changes."
     return {n: p.detach() for n, p in net.named_parameters() if p.requires_grad}
 
 
-def _of_words(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    "Select the weights of word vectors, which nets of any form share."
-    return {n: t for n, t in tensors.items() if n.startswith("words.")}
-
-
-def _take_over(net: Resolver | Reader, folder: Path):
-    """Load another system's weights, except for layers that were frozen in its training. A reader has other heads than
-    a system that links mentions, so it takes the words from there."""
+def _take_over(net: Resolver, folder: Path):
+    "Load another system's weights, except for layers that were frozen in its training."
     tensors = load_tensors(folder / WEIGHTS)[0]
     own = _trained_tensors(net)
     theirs = coref_seal(folder).model
-    if isinstance(net, Reader) and theirs.get("antecedents") != net.m.antecedents:
-        tensors = _of_words(tensors)
     _refuse_encoder(theirs.get("encoder", "minilm"), net.m.encoder, folder)
     _refuse_others(tensors, own, folder)
     set_weights(net, own | tensors)
@@ -522,7 +511,7 @@ def train_coref(
     x, began = the_coref(system, **changed), time.process_time()
     taught = _first(taught_by(what, fold, s), x.training.documents)
     start = _start(x, taught.name, s)
-    net = new_net(x.model, x.training.dropout, x.training.seed, s.offline)
+    net = new_resolver(x.model, x.training.dropout, x.training.seed, s.offline)
     if start:
         _take_over(net, start)
     begins, started = _origin(start)
@@ -574,31 +563,14 @@ def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
     return tell
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a671c963
-def _score(net: Resolver | Reader, taught: Taught) -> str:
+def _score(taught: Taught) -> str:
     "Name the score on development documents."
-    return (
-        "accuracy" if taught.pronouns else "linking F1" if isinstance(net, Reader) else "CoNLL F1"
-    )
-
-
-def _with_unnamed(d: Document) -> Document:
-    "Return the characters of a document, with persons without a name."
-    return cast_of(d, unnamed=True)
+    return "accuracy" if taught.pronouns else "CoNLL F1"
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #206753f5
-def _casts(make: Callable[[Document], Document], docs: Sequence[Document]) -> list[Document]:
+def _casts(docs: Sequence[Document]) -> list[Document]:
     "Make a cast of each document that has a person with a name."
-    return [make(d) for d in docs if cast_of(d).names]
-
-# %% ../../../nbs/models/coreference/11_learning.ipynb #5966a57b
-_Make = Callable[[Document], Document]
-
-
-def _cast_makers(m: CorefModel) -> tuple[_Make, _Make]:
-    "Return the functions that make casts of training and of development documents."
-    if m.antecedents == "names":
-        return _with_unnamed, cast_of
-    return cast_lesson, cast_lesson
+    return [cast_lesson(d) for d in docs if cast_of(d).names]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #cfc1a1de
 def _check_named(teach: Sequence[Document], source: str) -> None:
@@ -612,8 +584,7 @@ def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     taught = c.taught
     if not c.x.training.casts:
         return taught.teach, taught.judge
-    teach_as, judge_as = _cast_makers(c.x.model)
-    teach, judge = _casts(teach_as, taught.teach), _casts(judge_as, taught.judge)
+    teach, judge = _casts(taught.teach), _casts(taught.judge)
     _check_named(teach, taught.told)
     return teach, judge
 
@@ -655,7 +626,7 @@ def _write_seal(folder: Path, seal: CorefSeal):
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #36819a0f
 def _chosen(
-    net: Resolver | Reader, c: _Course, judge: Sequence[Document], held_out: float | None
+    net: Resolver, c: _Course, judge: Sequence[Document], held_out: float | None
 ) -> tuple[CorefModel, float | None]:
     "Select threshold and bias on development documents, if the recipe says so; return the score with them."
     m = c.x.model
@@ -665,16 +636,14 @@ def _chosen(
     return m.changed(threshold=threshold, bias=bias), held_out
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #73305a5c
-def _load_best(net: Resolver | Reader, folder: Path) -> dict[str, torch.Tensor]:
+def _load_best(net: Resolver, folder: Path) -> dict[str, torch.Tensor]:
     "Set a net's weights to those of its best epoch, and return them."
     tensors, _ = load_tensors(folder / "best.safetensors")
     set_weights(net, tensors)
     return tensors
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #11d2ea8f
-def _learn(
-    net: Resolver | Reader, c: _Course, say: Callable[[str], None], every: float
-) -> CorefSeal:
+def _learn(net: Resolver, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
     "Train, select threshold and bias, and write the final record."
     r, (teach, judge) = c.x.training, _learnt_from(c)
     lessons = [lesson_of(d, net.words, r.train_context) for d in teach]
@@ -687,7 +656,7 @@ def _learn(
         c.folder,
         _judge(net, judge, c.taught.pronouns),
         every=every,
-        say=_tell(say, _score(net, c.taught)),
+        say=_tell(say, _score(c.taught)),
         rates=_rates(r),
     )
     tensors = _load_best(net, c.folder)
@@ -708,9 +677,7 @@ def _locked(folder: Path) -> AbstractContextManager:
     )
 
 
-def _seal_of(
-    net: Resolver | Reader, c: _Course, say: Callable[[str], None], every: float
-) -> CorefSeal:
+def _seal_of(net: Resolver, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
     "Return the final record of a training, after the training unless it is complete."
     if seal := _trained_before(c.folder):
         return seal

@@ -62,8 +62,6 @@ _LEAST_OF_MODEL = {
     "order": 1,
     "candidates": 1,
     "reach": 1,
-    "recent": 1,
-    "frequent": 0,
     "window": 1,
     "megabytes": 1,
 }
@@ -78,15 +76,12 @@ class CorefModel(Record):
     segment: int = 256  # pieces read at once
     context: int = 32  # of these, context on each side
     frozen: int = 0  # frozen lower layers, including the embeddings
-    # a word's vector: mean of its pieces, or first and last
-    pieces: Literal["mean", "ends"] = "mean"
     # mention detection
-    mentions: Literal["banded", "start-end", "enumerated"] = "banded"
+    mentions: Literal["banded", "enumerated"] = "banded"
     hidden: int = 256  # width of the heads
-    widest: int = 30  # maximum words of a mention; start-end has no limit
-    # scoring of links: between mentions, of mentions with entities, or of mentions with a list of names
-    antecedents: Literal["experts", "c2f", "maverick", "entities", "names"] = "experts"
-    size: int = 64  # size of an expert's vectors, or of an entity's
+    widest: int = 30  # maximum words of a mention
+    antecedents: Literal["experts", "c2f"] = "experts"  # scoring of links
+    size: int = 64  # size of an expert's vectors
     experts: bool = True  # one scorer for each category of pairs
     tables: bool = True  # features: distances, nesting, quotations, pronouns
     # one more: same or other speaker, for texts whose format names them
@@ -95,19 +90,15 @@ class CorefModel(Record):
     bias: float = 0.0  # added to each link's score
     weights: str = ""  # folder of trained weights in the package
     checkpoint: str = ""  # your folder of trained weights
-    ffn: int = 150  # width of the nets for spans (enumerated), pairs (c2f), or entities
+    ffn: int = 150  # width of the nets for spans (enumerated) and pairs (c2f)
     share: float = 0.4  # spans per word that enumerated keeps
     order: int = 2  # c2f: with 2, antecedents are mixed into mention vectors
     candidates: int = 50  # antecedents that c2f scores in full
-    # as in Maverick's package: reach of start-end, single precision
-    released: bool = False
     given: Literal["", "gold"] = ""  # gold: link the task's gold mentions
-    # candidates of a mention; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
-    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto"
+    # candidates of a mention; auto: all earlier mentions in a document, local in a book
+    policy: Literal["auto", "local", "all", "windows"] = "auto"
     # local: number of last mentions, besides earlier ones that share a word
     reach: int = 400
-    recent: int = 25  # lru and dual: number of last used entities
-    frequent: int = 25  # dual: number of most used entities
     window: int = 1500  # windows: nominal words; a window ends with a sentence
     # windows: how entities of two windows are merged; scores is best on LitBank's development documents, in windows
     # of 500 and of 1,000 words
@@ -132,17 +123,7 @@ class CorefModel(Record):
 UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}
 CHOSEN = {"threshold", "bias"}  # selected by training, on development documents
 # affects no training
-CLUSTERING = (
-    "policy",
-    "reach",
-    "recent",
-    "frequent",
-    "window",
-    "join",
-    "megabytes",
-    "kinds",
-    "singletons",
-)
+CLUSTERING = ("policy", "reach", "window", "join", "megabytes", "kinds", "singletons")
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #3cd3b5fd
 def _less_than(x: Record, least: Mapping[str, float]) -> str:
@@ -222,8 +203,6 @@ class CorefRecipe(Record):
     bf16: bool = False
     seed: int = 0  # random seed
     documents: int = 0  # first training documents only; 0: all
-    # entities: candidates of a mention in training
-    memory: Literal["unbounded", "dual"] = "unbounded"
     # train a linker of explicit mentions to a list of names before the text
     casts: bool = False
 

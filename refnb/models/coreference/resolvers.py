@@ -8,24 +8,23 @@ __all__ = ['TYPES', 'KINDS', 'Stretch', 'Lesson', 'lesson_of', 'together', 'Wron
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #4da0dcf6
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from ...core.types import CallError, DataError, FormatError, Span
+from ...core.types import CallError, DataError, Span
 from ...core.documents import Document, tidy
 from .texts import Cut, Segment, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions
-from .mentions import Banded, Enumerated, SpanVectors, StartEnd, layer
+from .mentions import Banded, Enumerated, SpanVectors, layer
 from refnb.models.coreference.memory import (
     Best,
     Known,
     Sizes,
     clustered,
-    clustered_by_entity,
     clusters_of,
     link,
     of_persons,
@@ -35,13 +34,11 @@ from refnb.models.coreference.antecedents import (
     LEAST,
     CoarseToFine,
     Experts,
-    Maverick,
     best_antecedents,
     span_vectors,
 )
-from .entities import EntityScorer, ReadEntities
 from .bank import WHOLE, Bank
-from .recipes import CorefModel, CorefRecipe
+from .recipes import CorefModel
 from ...metrics.windows import window_starts
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #6309a599
@@ -149,8 +146,6 @@ def _link_loss(scores: torch.Tensor, may: np.ndarray, right: np.ndarray) -> torc
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #084da813
 def new_finder(m: CorefModel, width: int, dropout: float) -> Any:
     "Make an untrained mention finder."
-    if m.mentions == "start-end":
-        return StartEnd(width, m.hidden, dropout, m.released)
     if m.mentions == "enumerated":
         return Enumerated(width, m.ffn, m.widest, m.share, dropout)
     return Banded(width, m.hidden, m.widest, dropout)
@@ -173,31 +168,17 @@ def _coarse_to_fine(m: CorefModel, width: int, dropout: float) -> _Linker:
     scorer = CoarseToFine(vectors.size, m.ffn, m.order, m.candidates, dropout)
     return own, scorer, vectors.size + 1
 
-
-def _by_starts_and_ends(m: CorefModel, width: int, dropout: float) -> _Linker:
-    "Make an untrained linker by the first and last words of mentions."
-    return nn.Identity(), Maverick(width, 2 * m.hidden, m.size, dropout), 2 * width
-
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #c8b256f4
-def _by_entities(m: CorefModel, width: int, dropout: float) -> _Linker:
-    "Make an untrained linker of mentions with entities."
-    of_spans = _span_layer(m, width, dropout)
-    return of_spans, EntityScorer(2 * m.hidden, m.size, m.ffn, dropout), 2 * m.hidden
-
-
 def _by_experts(m: CorefModel, width: int, dropout: float) -> _Linker:
     "Make an untrained linker of pairs by their category."
     of_spans = _span_layer(m, width, dropout)
     wide = 2 * m.hidden
     return of_spans, Experts(wide, m.size, m.experts, m.tables, m.speakers), wide
 
-
-_LINKERS = {"c2f": _coarse_to_fine, "maverick": _by_starts_and_ends, "entities": _by_entities}
-
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #45f9d7dc
 def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, Any, int]:
     "Make untrained modules for span vectors and link scores; also return the size of the vectors."
-    make = _LINKERS.get(m.antecedents, _by_experts)
+    make = _coarse_to_fine if m.antecedents == "c2f" else _by_experts
     return make(m, width, dropout)
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
@@ -258,12 +239,9 @@ class Resolver(nn.Module):
         if self.m.antecedents == "c2f":
             of_spans = self.finder.spans if self.m.mentions == "enumerated" else self.mention
             return torch.cat([of_spans(x, spans, at), self.finder.scores(x, spans, at)[:, None]], 1)
-        of_spans = span_vectors(x, spans, at)
-        if self.m.antecedents == "maverick":
-            return of_spans[:, : 2 * self.words.width]  # first and last word
-        return self.mention(of_spans)
+        return self.mention(span_vectors(x, spans, at))
 
-    def wrong(self, lesson: Lesson, extra: float = 0.4, memory: str = "unbounded") -> Wrong:
+    def wrong(self, lesson: Lesson, extra: float = 0.4) -> Wrong:
         "Compute the losses; links are trained on gold mentions and on the most similar other spans."
         t, entity = lesson.text, lesson.entity
         x = self.words(t, lesson.cut)
@@ -275,22 +253,13 @@ class Resolver(nn.Module):
         types, kinds = zip(*(lesson.told.get(s, (-1, -1)) for s in spans))
         return Wrong(
             missed,
-            self._links(r, Mentions(t, spans), _entities_of(entity, spans), memory),
+            self._links(r, Mentions(t, spans), _entities_of(entity, spans)),
             _unsure(self.type_(r), types),
             _unsure(self.kind(r), kinds),
         )
 
-    def _links(
-        self, r: torch.Tensor, m: Mentions, entity: Sequence[int], memory: str
-    ) -> torch.Tensor:
+    def _links(self, r: torch.Tensor, m: Mentions, entity: Sequence[int]) -> torch.Tensor:
         "Compute the loss of links: the probability of right antecedents, or of none."
-        if isinstance(self.scorer, EntityScorer):
-            return self.scorer.loss(
-                self.scorer.vectors(r),
-                m,
-                entity,
-                (self.m.recent, self.m.frequent) if memory == "dual" else None,
-            )
         every = np.arange(len(m))
         v = self.scorer.refined(self.scorer.vectors(r), m)
         p = self.scorer.pairs(m, every, every)
@@ -387,19 +356,9 @@ class Resolver(nn.Module):
         self, t: Text, biases: Sequence[float], read: Iterable[Stretch] | None = None
     ) -> Iterator[list[list[Span]]]:
         "Yield the clusters of a text for each bias; the text is read once."
-        if not isinstance(self.scorer, EntityScorer):
-            spans, best = self.best(t, read=read)
-            for b in biases:
-                yield clusters_of(spans, link(best, b))
-            return
-        spans, r = self.mentions(t, read=read)
-        if not spans:
-            for _ in biases:
-                yield []
-            return
-        v, m = self.scorer.vectors(r), Mentions(t, spans)
+        spans, best = self.best(t, read=read)
         for b in biases:
-            yield clusters_of(spans, self._gathered(v, m, b))
+            yield clusters_of(spans, link(best, b))
 
     @torch.no_grad()
     def bank(
@@ -454,22 +413,12 @@ class Resolver(nn.Module):
         self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
     ) -> _Found:
         "Find mentions, their entities, and which are persons."
-        return self._way()(t, given, known, [*known, *more])
-
-    def _way(self) -> Callable[..., _Found]:
-        "Return the method that links the mentions, by the kind of scorer."
-        ways = {"c2f": self._from_all, "entities": self._from_entities}
-        return ways.get(self.m.antecedents, self._from_bank)
+        find = self._from_all if self.m.antecedents == "c2f" else self._from_bank
+        return find(t, given, known, [*known, *more])
 
     def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
         "Return a document with found clusters."
         return d.changed(clusters=tidy(clusters), names=(), labels={})
-
-    def _policy(self, mentions: int, few: str, many: str) -> str:
-        "Return the policy; auto is one for few mentions, and another one for many."
-        if self.m.policy != "auto":
-            return self.m.policy
-        return few if mentions <= WHOLE else many
 
     def _from_bank(
         self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
@@ -477,11 +426,12 @@ class Resolver(nn.Module):
         "Find mentions, their entities, and which are persons, from a bank."
         if (bank := self.bank(t, given, more)) is None:
             return _nothing()
-        policy = self._policy(len(bank), "all", "local")
+        usual = "all" if len(bank) <= WHOLE else "local"
+        policy = usual if self.m.policy == "auto" else self.m.policy
         bank.check(policy)
         given_ = _entities_of(known, bank.spans)
         about = self._about(policy, t, bank)
-        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias, given_).entity
+        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias, given_)
         return bank.spans, entity, bank.persons
 
     def _about(self, policy: str, t: Text, bank: Bank) -> Known:
@@ -491,29 +441,12 @@ class Resolver(nn.Module):
         return bank.known.in_windows(self._windows(t, bank.spans))
 
     def _sizes(self) -> Sizes:
-        return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join)
+        return Sizes(self.m.reach, join=self.m.join)
 
     def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
         "Number the window of each mention."
         first = _windows_of_text(t, self.m.window)
         return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
-
-    def _from_entities(
-        self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
-    ) -> _Found:
-        "Find mentions, their entities, and which are persons, by comparing mentions with entities."
-        if (bank := self.bank(t, given, more)) is None:
-            return _nothing()
-        entity = self._gathered(
-            bank.vectors, bank.mentions, self.m.bias, _entities_of(known, bank.spans)
-        )
-        return bank.spans, entity, bank.persons
-
-    def _gathered(self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()) -> np.ndarray:
-        "Number the entity of each mention by comparing mentions with entities."
-        policy = self._policy(len(m), "unbounded", "dual")
-        entities = ReadEntities(self.scorer, v, m, max(given, default=-1) + 1)
-        return clustered_by_entity(policy, entities, len(m), self._sizes(), bias, given).entity
 
     def _from_all(
         self, t: Text, given: Sequence[Span] | None, known: dict[Span, int], more: Sequence[Span]
@@ -552,21 +485,15 @@ def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #8234c247
 def new_resolver(
-    m: CorefModel,
-    dropout: float = 0.3,
-    seed: int = 0,
-    offline: bool = True,
-    form: Callable[..., Any] = Resolver,
-) -> Any:
-    "Load a system's encoder and add a form's untrained heads; if `offline`, nothing is downloaded."
-    words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
-    # as in the package: in bfloat16, scores near 0 may change sign
-    words.single |= m.released
+    m: CorefModel, dropout: float = 0.3, seed: int = 0, offline: bool = True
+) -> Resolver:
+    "Load a system's encoder and add untrained heads; if `offline`, nothing is downloaded."
+    words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for part in (words.shape, words.quote):
             part.reset_parameters()
-        return form(m, words, dropout).to(words.encoder.device)
+        return Resolver(m, words, dropout).to(words.encoder.device)
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #168383c5
 def predicted(

@@ -175,8 +175,6 @@ class CorefSystem(BaseSystem):
             variant_name(self.base, shown),
             self.model.title + variant_name("", shown),
         )
-        if self.model.antecedents == "names":
-            self.shapes = CLUSTERS
 
     def _asked(self, named: Iterable[str]) -> dict[str, Any]:
         "Return the settings of reading: those that are named, and all of clustering."

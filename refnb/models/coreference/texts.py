@@ -15,7 +15,7 @@ from itertools import accumulate, chain
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
-from ...core.documents import Clusters, Document
+from ...core.documents import Document
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #b2347da8
 SHAPES = ("small", "capital", "capital, first of a sentence", "capitals", "number", "sign")
@@ -319,9 +319,8 @@ def _explicit(things: Iterable[Any], kinds: Iterable[str]) -> tuple[Any, ...]:
     return tuple(x for x, kind in zip(things, kinds) if kind != "PRON")
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
-def cast_of(d: Document, unnamed: bool = False) -> Document:
-    """Return the characters of a document with labels `type` and `kind`: names and explicit mentions. With `unnamed`,
-    also the persons without a name, whose name is empty."""
+def cast_of(d: Document) -> Document:
+    "Return the characters of a document with labels `type` and `kind`: names and explicit mentions."
     _check_types(d)
     tokens, taken, names = d.tokens, set[str](), list[str]()
     clusters, labels = list[tuple[Span, ...]](), list[tuple[str, ...]]()
@@ -329,7 +328,7 @@ def cast_of(d: Document, unnamed: bool = False) -> Document:
         if {*types} != {"PER"}:
             continue
         name = _free_name(tokens, spans, kinds, taken)
-        if not name and not unnamed:
+        if not name:
             continue
         taken.add(name.casefold())
         names.append(name)

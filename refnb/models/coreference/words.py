@@ -115,13 +115,6 @@ def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     )
     return sums / counts[:, None]
 
-
-def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
-    "Concatenate the first and the last piece of each word of a segment, without its context."
-    skipped, counts = _pieces_of(s, cut, hidden.device)
-    last = skipped + counts.cumsum(0) - 1
-    return torch.cat([hidden[last - counts + 1], hidden[last]], 1)
-
 # %% ../../../nbs/models/coreference/02_words.ipynb #ce821f64
 AT_ONCE = 8  # segments per pass without gradients
 
@@ -165,7 +158,6 @@ class Words(nn.Module):
         context: int = 32,
         frozen: int = 0,
         dropout: float = 0.3,
-        pieces: str = "mean",
     ):
         super().__init__()
         self.encoder = model
@@ -179,8 +171,7 @@ class Words(nn.Module):
             nn.Embedding(2, self.extra),
         )
         self.dropout = nn.Dropout(dropout)
-        self.of_pieces = _ends_of_words if pieces == "ends" else _words_of
-        self.width = (2 if pieces == "ends" else 1) * model.config.hidden_size + 2 * self.extra
+        self.width = model.config.hidden_size + 2 * self.extra
         self.single = str(model.device) == "cpu" and not _has_bfloat16()
         # cache frozen layers also without gradients, as segments recur
         self.learning = False
@@ -250,7 +241,7 @@ class Words(nn.Module):
         for i in range(0, len(some), step):
             at = order[i : i + step]
             for k, h in zip(at, self._hidden([some[k] for k in at])):
-                read[k] = self.of_pieces(h, some[k], cut)
+                read[k] = _words_of(h, some[k], cut)
         return torch.cat([read[k] for k in range(len(some))])
 
     def marked(self, x: torch.Tensor, t: Text, start: int, stop: int) -> torch.Tensor:
@@ -272,14 +263,8 @@ def words_of(
     frozen: int = 0,
     dropout: float = 0.3,
     offline: bool = True,
-    pieces: str = "mean",
 ) -> Words:
     "Load an encoder with the embeddings of words; if `offline`, nothing is downloaded."
     return Words(
-        *load_with("AutoModel", encoder_of(name, length), offline),
-        length,
-        context,
-        frozen,
-        dropout,
-        pieces,
+        *load_with("AutoModel", encoder_of(name, length), offline), length, context, frozen, dropout
     )
