@@ -295,8 +295,7 @@ def _run_several(
 # %% ../../nbs/commands/05_running.ipynb #b5c6b5b0
 def run_(
     task: str,  # a task (`refnb list benchmarks`) or a pattern such as 'kitmus/*';
-    # a file of questions (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or
-    # documents; or all: the four benchmarks, with a card of the system
+    # a file of questions or documents; or all: the four benchmarks
     system: str,  # a system (`refnb list systems`), or several, comma-separated;
     # also NAME[setting=value], openai/MODEL, vllm/MODEL@URL, local/FOLDER,
     # command/PROGRAM; inspect/LOG or harness/SAMPLES read answers from a log of

@@ -184,8 +184,8 @@ _TRAIN = "needs the training files, {} and a GPU: refnb reproduce --plan lists t
 PAPER_MODELS = {
     "USE": PaperModel(
         "use",
-        "the paper does not name the version of its encoder; a system of yours named `use` is "
-        "shown here, and USE Lite, MiniLM and mpnet below are of its kind",
+        "needs TensorFlow Hub: refnb run TASK use -p python=PYTHON; the paper does not name the "
+        "version of its encoder, and MiniLM and mpnet below are of its kind",
     ),
     "Entailment": PaperModel(
         "roberta-mnli",
