@@ -107,8 +107,8 @@ def test_sizes_that_are_none(size, said):
 
 
 def test_an_unknown_policy():
-    with pytest.raises(CallError, match="unknown policy 'locall'.*local"):
-        clustered("locall", *random(5, 0))
+    with pytest.raises(CallError, match="unknown policy 'mru'.*local"):
+        clustered("mru", *random(5, 0))
     with pytest.raises(CallError, match="policy"):
         find_system("coref-minilm", policy="lfu")
     with pytest.raises(CallError, match="reach: 0 is less than 1"):
