@@ -18,6 +18,7 @@ from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.linking import linking
 from refnb.metrics.windows import split
 from refnb.models.rules.clusters import pattern_matching
+from refnb.models.running import run
 from refnb.commands.cli import main
 
 DATA, STEM = Path(__file__).parent / "data", "SapienzaNLP/bookcoref/predictions/"
@@ -378,6 +379,36 @@ def test_more_gold_makes_the_summary_anew(upstream, tmp_path):
     assert sorted(
         run_counts("published/maverick-xl-fine-tuned", "bookcoref/gold", s).counts
     ) == sorted(told)
+
+
+def every_word(d):
+    "The gold clusters of a story or a window, and every word that no mention begins with, alone."
+    story, _, first = d.doc_key.partition("_split")
+    [gold] = [g for g in corpora.sample(characters=True) if g.doc_key == story]
+    if first:
+        gold = {w.doc_key: w for w in split(gold, 300)}[d.doc_key]
+    known = {s.start for s in gold.mentions}
+    return [*gold.clusters, *(((k, k),) for k in range(d.size) if k not in known)]
+
+
+def test_the_card_says_what_is_scored_whoever_answers(settings):
+    "No character of a whole story is mentioned once, so such clusters count for nobody; in a window, one may be."
+    s = settings()
+
+    def conll(task, setting):
+        done = run(task, every_word, s=s)
+        assert any(len(c) == 1 for a in done.answers().values() for c in a.clusters)
+        return pooled(run_counts(done.info.system, task, s).counts, setting)["conll"].f1
+
+    assert conll("sample/bookcoref", "full") == 1
+    assert conll("sample/bookcoref-split", "split") < 0.9
+    [path] = Path(s.reports, "runs/sample/bookcoref").glob("function*/*.json")
+    old = json.loads(path.read_bytes())
+    del old["gold"]["clusters of one mention"]  # of a summary that scored them
+    for counts in old["counts"].values():
+        counts["full"]["muc"][0] = 0.0
+    path.write_text(json.dumps(old))
+    assert conll("sample/bookcoref", "full") == 1  # made anew, of the same answers
 
 
 def test_predictions_on_another_text_are_refused(upstream):

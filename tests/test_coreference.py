@@ -20,6 +20,7 @@ from refnb.models.coreference.resolvers import predicted
 from refnb.models.coreference.systems import resolve, train
 from refnb.models.coreference.texts import text_of
 from refnb.models.pairs.encoders import tiny_encoder
+import tools
 
 
 @pytest.fixture(scope="module")
@@ -382,6 +383,8 @@ def test_any_text(trained):
 
 # The system that the package carries, where MiniLM is installed
 
+ALL = {"kinds": "all", "singletons": True}
+
 
 @pytest.fixture(scope="module")
 def carried():
@@ -401,6 +404,23 @@ def test_the_carried_system_finds_who_is_meant(carried):
     d = resolve("Anna told Peter that she had lost her ring. He laughed.")
     words = lambda c: {" ".join(d.tokens[s.start : s.end + 1]) for s in c}
     assert {"Anna", "she", "her"} in map(words, d.clusters)
+
+
+def test_a_task_of_characters_is_answered_with_characters(carried, tmp_path):
+    "Persons with several mentions, as the card asks; other settings make another system, and name it."
+    said = tools.refnb(tmp_path, *"run sample/bookcoref coref-minilm --json".split())
+    told = json.loads(said.out)
+    assert round(told["scores"]["full"]["conll"]["f1"]) == 51  # 42 for everything it finds
+    s = load_settings(runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports"))
+    named = {"kinds": "persons", "singletons": False}
+    alike, every = (run("sample/bookcoref", "coref-minilm", s=s, **x) for x in (named, ALL))
+    assert alike.info.system == "coref-minilm[kinds=persons,singletons=false]"
+    assert every.info.system == "coref-minilm[kinds=all,singletons=true]"
+    own = run("sample/bookcoref", "coref-minilm", s=s)
+    assert str(own.folder) == told["run"] and own.answers() == alike.answers()
+    assert own.answers() != every.answers()
+    assert own.info.settings == alike.info.settings
+    assert "kinds" not in find_system("coref-minilm", s).identity(given_task(sample(), s)).settings
 
 
 def test_committed_numbers_on_litbank_are_of_the_carried_weights(carried, upstream):

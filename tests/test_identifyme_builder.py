@@ -55,11 +55,13 @@ from refnb.benchmarks.identifyme.released import (
 from refnb.benchmarks.tasks import task_questions
 from refnb.core.corpora import load
 from refnb.core.documents import Document
+from refnb.core.files import read_jsonl
 from refnb.core.settings import load_settings
-from refnb.core.types import CallError, DataError, Span
+from refnb.core.types import CallError, DataError, Question, Span
 from refnb.models.registry import find_system
 from refnb.models.running import run
 from refnb.metrics.choice import credit
+import tools
 from tools import examples
 
 FULL = "KawshikManikantan/IdentifyMe/analysis_data/info/gpt4o_mention_info.csv"
@@ -199,6 +201,23 @@ def test_options_answers_and_none_rows(test_set, litbank):
     assert [q.meta["answer"] == "none" for q in test_set] == [
         r["answer"] == NONE for r in litbank
     ] and sum(q.meta["answer"] == "none" for q in test_set) == 60
+
+
+@pytest.mark.parametrize("rules", [[], ["--set", "window=10", "--seed", "0"]])
+def test_the_command_builds_the_released_half(upstream, litbank, tmp_path, rules):
+    "A rule that is given with its usual value changes nothing."
+    said = tools.refnb(
+        tmp_path,
+        *["build", "identifyme", "--corpus", "litbank", "--names", "authors", "--out", "q.jsonl"],
+        *rules,
+        REFNB_UPSTREAM=str(upstream),
+    )
+    assert said.status == 0, said.err
+    questions = list(read_jsonl(tmp_path / "q.jsonl", Question))
+    assert len(questions) == 600
+    assert [(q.id, [o.name for o in q.options], q.options[q.right[0]].name) for q in questions] == [
+        (row_id(r), ast.literal_eval(r["options"]), r["answer"]) for r in litbank
+    ]
 
 
 COLUMNS = {

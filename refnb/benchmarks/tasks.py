@@ -47,6 +47,10 @@ class TaskCard(Record):
     gold: str = ""  # of documents: module:function that lists the gold that is here
     # of documents: module:function that returns those with gold that is here, by key
     annotated: str = ""
+    # of documents: what systems that can choose are to report, such as kinds: persons
+    asked: dict[str, str | bool] = {}
+    # of documents: False leaves out predicted clusters of one mention, whoever predicts them
+    singletons: bool = True
     # of a family: each field's values
     fields: dict[str, list[str | int] | dict[str, str]] = {}
     # of one task of a family: its fields; set when the card is read

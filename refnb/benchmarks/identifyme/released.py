@@ -27,12 +27,13 @@ from refnb.benchmarks.identifyme.builder import (
     NONE,
     NOTHING,
     PRONOUNS,
+    RELEASED,
     TYPES,
     Built,
     Known,
     build_identifyme,
 )
-from .builder import Streams, none_rows, streams
+from .builder import Streams, _the_rules, none_rows, streams
 from .entities import Label, align_names
 
 if TYPE_CHECKING:
@@ -412,7 +413,7 @@ def rebuilt(
 ) -> Built:
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
     names, `released` as the code does or `paper` as the text says, with single rules changed."""
-    s = s or load_settings()
+    s, rules = s or load_settings(), _the_rules(mode, **changed)
     rows, full, docs = _complete_answers(s), {}, named_documents("LitBank", s)
     # its half of the generators' streams begins where LitBank's ends
     if "FantasyCoref" in _asked_corpora(corpora, s):
@@ -420,7 +421,7 @@ def rebuilt(
         docs += named_documents("FantasyCoref", s, full)
     known = _released_known(docs, rows, s, full)
     # the same mentions are asked about, in the same order
-    same = mode == "released" and set(changed) <= {"options", "context"}
+    same = rules == RELEASED.changed(options=rules.options, context=rules.context)
     return build_identifyme(
         docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed
     )

@@ -104,8 +104,9 @@ class CorefModel(Record):
     # of 500 and of 1,000 words
     join: Literal["none", "names", "scores"] = "scores"
     megabytes: int = 4000  # memory limit of mention vectors
-    kinds: Literal["all", "persons"] = "all"  # reported entities
-    singletons: bool = True  # report entities of one mention
+    # reported entities; auto: those that the task asks for, all if it does not say
+    kinds: Literal["auto", "all", "persons"] = "auto"
+    singletons: bool | None = None  # report entities of one mention; None: as the task asks, or yes
     note: str = ""  # remark for readers
     version: int = 1  # raised when the same settings give other clusters
 

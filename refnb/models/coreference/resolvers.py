@@ -397,7 +397,7 @@ class Resolver(nn.Module):
         "Drop the entities that the settings leave out: of no persons, or of one mention."
         if self.m.kinds == "persons":
             entity = of_persons(entity, person)
-        return entity if self.m.singletons else without_lonely(entity)
+        return without_lonely(entity) if self.m.singletons is False else entity
 
     def completed(self, t: Text, seeds: Sequence[Sequence[Span]]) -> list[list[Span]]:
         "Complete the known clusters of a text."

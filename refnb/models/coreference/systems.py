@@ -181,6 +181,15 @@ class CorefSystem(BaseSystem):
         reading = {k: getattr(self.model, k) for k in named if k in _READING}
         return reading | _clustering(self.model)
 
+    def _reading(self, task: Task | None = None) -> dict[str, Any]:
+        """Return the settings of reading. Which entities are reported is as the task's card asks, unless the system's
+        settings say it; gold mentions are all reported."""
+        reported: dict[str, Any] = {"kinds": "all", "singletons": True}
+        if task and not self.model.given:
+            reported |= {k: v for k, v in task.card.asked.items() if k in reported}
+        unsaid = {k: v for k, v in reported.items() if self.asked[k] in ("auto", None)}
+        return self.asked | unsaid
+
     def _shown(self) -> dict[str, Any]:
         "Return the settings in the system's name: those that differ, and given mentions."
         given = {"given": self.model.given} if self.model.given else {}
@@ -306,12 +315,13 @@ class CorefSystem(BaseSystem):
             raise DataError(self.lacks(task), self.name)
         return folder
 
-    def _identified(self, seals: Sequence[CorefSeal]) -> dict[str, Any]:
+    def _identified(self, seals: Sequence[CorefSeal], task: Task) -> dict[str, Any]:
         "Return all settings that can change a cluster: those of the trainings, and those of reading."
-        seal, usual, settings = seals[0], _clustering(CorefModel("")), dict[str, Any]()
-        for k, v in (seal.model | self.asked).items():
+        seal, asked, settings = seals[0], self._reading(task), dict[str, Any]()
+        usual = _clustering(CorefModel("", kinds="all", singletons=True))
+        for k, v in (seal.model | asked).items():
             # not in the identity of older runs
-            as_usual = k in usual and usual[k] == self.asked[k]
+            as_usual = k in usual and usual[k] == asked[k]
             if k not in UNHASHED and not as_usual:
                 settings[k] = v
         return settings | {
@@ -324,7 +334,7 @@ class CorefSystem(BaseSystem):
 
     def identity(self, task: Task) -> Identity:
         seals = self._seals(task)
-        settings = self._identified(seals)
+        settings = self._identified(seals, task)
         weights = _weights_id(seals)
         if _is_kitmus(task):
             return _identity_in_kitmus(settings, weights)
@@ -339,13 +349,13 @@ class CorefSystem(BaseSystem):
             len(items), tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0
         )
 
-    def net(self, folder: Path | None = None) -> Any:
-        "Return the net of a folder, or the system's own, loaded once."
+    def net(self, folder: Path | None = None, task: Task | None = None) -> Any:
+        "Return the net of a folder, or the system's own, loaded once; it reports what a task asks for."
         folder = self._training_folder(folder)
         return _loaded(
             str(folder),
             coref_seal(folder).weights,
-            msgspec.json.encode(self.asked).decode(),
+            msgspec.json.encode(self._reading(task)).decode(),
             self.settings.offline,
         )
 
@@ -371,7 +381,7 @@ class CorefSystem(BaseSystem):
 
     def _answers(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for folder, group in _by_folder(_folders(task, items, self._its_folder(task)), items):
-            yield from self._answer(self.net(folder), task, group)
+            yield from self._answer(self.net(folder, task), task, group)
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if _is_kitmus(task):
