@@ -23,7 +23,6 @@ from refnb.models.running import run
 from stub_server import Play, error
 import msgspec
 
-pytest.importorskip("openai", reason="needs the extra refnb[models]")
 pytestmark = pytest.mark.usefixtures("no_keys")
 QUESTIONS = task_questions(FERRYMAN)
 THOUGHTS = "Who was named last?"

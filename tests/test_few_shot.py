@@ -11,7 +11,6 @@ from refnb.models.registry import find_system
 from refnb.models.running import planned, run
 from stub_server import Play
 
-pytest.importorskip("openai", reason="needs the extra refnb[models]")
 
 QUESTIONS = task_questions(FERRYMAN)
 

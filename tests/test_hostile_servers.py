@@ -12,7 +12,6 @@ from refnb.models.running import run
 from asking import KEY, QUICK, SECRET, go, model, one_line, questions
 from stub_server import Play, completion
 
-pytest.importorskip("openai", reason="needs the extra refnb[models]")
 pytestmark = pytest.mark.usefixtures("no_keys")
 
 # F60: a key that comes back

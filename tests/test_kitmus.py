@@ -420,9 +420,10 @@ def test_means_over_runs(runs, pairs, seed):
     assert (
         t.mean
         == pytest.approx(sum(x.correct for r in made for x in r.values()) / (100 * pairs * runs))
-        and t.low <= t.mean + 1e-9
-        and t.high >= t.mean - 1e-9
+        and 0 <= t.low <= t.mean + 1e-9
+        and 1 >= t.high >= t.mean - 1e-9
     )
+    assert runs == 1 or 0 <= t.naive_low <= t.naive_high <= 1
     assert (t.sd is None) == (runs == 1) and together(made) == t
 
 

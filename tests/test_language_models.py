@@ -15,7 +15,6 @@ from asking import KEY, QUICK, HASTY, SECRET, Told, contents, go, model, one_lin
 from stub_server import BatchPlay, Play, Stub, error, reply_text
 from tools import FULL, HANG, examples, wait
 
-pytest.importorskip("openai", reason="needs the extra refnb[models]")
 KILLS = int(os.environ.get("TEST_KILLS", 3))
 pytestmark = pytest.mark.usefixtures("no_keys")
 
@@ -1553,15 +1552,6 @@ def test_heavy_packages_are_loaded_when_they_are_needed():
             ).stdout.replace("'", '"')
         )
     ) <= {"sqlite3"}
-
-
-def test_f13_the_package_is_missing(stub, store, monkeypatch):
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(
-        RefnbError, match=r"the package openai is not installed; pip install 'refnb\[models\]'"
-    ) as e:
-        go(questions(model(stub), 3), model(stub), store)
-    one_line(e)
 
 
 # F19: batches

@@ -231,7 +231,6 @@ def test_f17_the_work_grows_no_faster_than_the_reply(unit):
 
 
 def test_f16_a_runs_summary_tells_why_replies_were_not_read(stub, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("openai", reason="needs the extra refnb[models]")
     from refnb.benchmarks.tasks import FERRYMAN, task_questions
 
     qs = task_questions(FERRYMAN)

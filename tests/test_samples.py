@@ -21,7 +21,6 @@ from refnb.results.scores import power
 from stub_server import Play, Stub
 from test_language_models import FORKING, KILLS, Forked, contents
 
-pytest.importorskip("openai", reason="needs the extra refnb[models]")
 
 QUESTIONS = task_questions(FERRYMAN)
 LEAD = "- The mention refers to: "

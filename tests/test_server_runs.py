@@ -15,7 +15,6 @@ from asking import KEY, PRICE, SECRET
 from test_language_models import FORKING, KILLS, Forked, nobody
 import msgspec
 
-pytest.importorskip("openai", reason="needs the extra refnb[models]")
 
 pytestmark = pytest.mark.usefixtures("no_keys")
 

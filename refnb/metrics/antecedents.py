@@ -118,13 +118,14 @@ class Together(NamedTuple):
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #3b43fef9
 def _over_runs(each: np.ndarray) -> tuple[float | None, float | None, float | None]:
-    "Compute spread and ends of the interval over runs alone, by Student's t; None for one run."
+    """Compute spread and ends of the interval over runs alone, by Student's t, within the range of a score; None for one
+    run."""
     n = len(each)
     if n < 2:
         return None, None, None
     mean, sd = float(each.mean()), float(each.std(ddof=1))
     half = _t(n - 1) * sd / np.sqrt(n)
-    return sd, float(mean - half), float(mean + half)
+    return sd, float(max(0.0, mean - half)), float(min(1.0, mean + half))
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #cba73452
 def _counts_of(run: Mapping[str, Links], pairs: Iterable[str]) -> list[tuple]:

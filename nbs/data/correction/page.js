@@ -227,7 +227,9 @@ at("title").textContent = data.title
 at("before").textContent = data.before
 at("after").textContent = data.after
 if (data.notes) tell(data.notes)
-recall()
-cursor = mentions()[0] ?? [0, 0]
-draw()
-at("text").focus({preventScroll: true})
+onload = () => {  // not before: Chromium can give a page that is still loading an empty memory, and loses what is then kept
+  recall()
+  cursor = mentions()[0] ?? [0, 0]
+  draw()
+  at("text").focus({preventScroll: true})
+}

@@ -126,6 +126,5 @@ function begin() {  // called when all of the page is there
   onbeforeunload = e => { if (!kept && answered() && !state.saved) e.preventDefault() }
   onstorage = e => { if (e.key == KEY && e.newValue != null) { since = null; recall(); show(state.screen, false) } }  // the same page in another tab
   state = fresh()
-  recall()
-  show(state.screen)
+  onload = () => { recall(); show(state.screen) }  // not before: Chromium can give a page that is still loading an empty memory, and loses what is then kept
 }

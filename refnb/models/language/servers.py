@@ -9,7 +9,7 @@ __all__ = ['DEFAULT_URL', 'Fault', 'fault_of_status', 'pause', 'base_url', 'Hear
 # %% ../../../nbs/models/language/06_servers.ipynb #8ae12352
 import asyncio, json, logging, math, os, random, re, time, zlib
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
-from ...core.types import CallError, DataError, Record, RefnbError, need
+from ...core.types import CallError, DataError, Record, RefnbError
 from refnb.models.language.language_models import (
     Ask,
     Finish,
@@ -577,7 +577,9 @@ def _the_client(
     transport: Any = None,
 ):
     "Make a client of a model's server, and its guarded transport."
-    openai, http, url = need("openai", "models"), need("httpx2", "models"), base_url(m)
+    import httpx2 as http, openai  # late: they take half a second to import
+
+    url = base_url(m)
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
     if transport is None and (proxy := _proxy_of(url)):
         transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
@@ -617,12 +619,10 @@ def _reveals(reply: Reply | Fault, data: bytes) -> bool:
 # %% ../../../nbs/models/language/06_servers.ipynb #bffb442a
 def _unsent(m: LanguageModel) -> dict[str, Any]:
     "Return the client's own header of a key as one to be left out, if the server takes another header."
+    import openai
+
     other = the_dialect(m.dialect).headers
-    return (
-        {"Authorization": need("openai", "models").Omit()}
-        if other and "Authorization" not in other
-        else {}
-    )
+    return {"Authorization": openai.Omit()} if other and "Authorization" not in other else {}
 
 # %% ../../../nbs/models/language/06_servers.ipynb #99635ac3
 _LOGS = (
@@ -687,13 +687,12 @@ class Line:
 
     async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
         "Send a request; the client builds the first one to a path, which takes as long as sending it."
+        import httpx2
+
         if path in self.made and "content" in what:
             return await self.resend(self.made[path], headers, what["content"])
         r = await getattr(self.client, method)(
-            path,
-            cast_to=need("httpx2", "models").Response,
-            options={"headers": _unsent(self.m) | headers},
-            **what,
+            path, cast_to=httpx2.Response, options={"headers": _unsent(self.m) | headers}, **what
         )
         if "content" in what:
             self.made[path] = r.request
@@ -701,7 +700,8 @@ class Line:
 
     async def resend(self, first: Any, headers: dict, content: bytes) -> Any:
         "Send a request with the first one's headers and another body."
-        openai, http = need("openai", "models"), need("httpx2", "models")
+        import httpx2 as http, openai
+
         all_headers = _headers_but(first.headers, b"content-length", b"idempotency-key")
         for k, v in headers.items():
             all_headers.append((k.encode(), v.encode()))
@@ -734,8 +734,9 @@ class Line:
         **what: Any,  # content, body or files
     ) -> bytes | Fault:  # the reply's bytes
         "Send a request and return the reply's bytes, or a fault."
+        import openai
+
         self.open()
-        openai = need("openai", "models")
         token = _MOST.set(most or self.patience.room)
         try:
             async with asyncio.timeout(self.patience.reply):
