@@ -174,7 +174,7 @@ def test_the_command_builds_and_says_what_guessing_gets(tmp_path, capsys):
         capsys=capsys,
     )
     assert (status, err) == (0, "") and "without reading: random 33.3 %, nearest-mention" in out
-    assert (tmp_path / "q.jsonl").read_text().startswith('{"canary"') and len(
+    assert '"canary"' in (tmp_path / "q.jsonl").read_text() and len(
         list(read_jsonl(tmp_path / "q.jsonl", Question))
     ) == len(as_task(tmp_path / "q.jsonl").items)
     status, out, _ = run(
