@@ -1,11 +1,12 @@
 "The command line: help, wrong calls, failing work, output for machines, closed pipes, and what is loaded at its start."
 
 import json, os, re, subprocess, sys
-import pytest
+import pandas, pytest
 import refnb.commands.cli as cli
 import refnb.commands.listing as listing
 from refnb.core.extensions import parameter_comments
-from refnb.core.files import write_jsonl
+from refnb.benchmarks.tasks import as_task
+from refnb.core.files import CANARY, read_jsonl, write_jsonl
 from refnb.core.types import Answer, Option, Question
 import refnb as root
 import tools
@@ -477,15 +478,32 @@ def test_score_of_nothing_is_null_not_nan(refnb, files):
 # build and run
 
 
+@pytest.mark.parametrize("kind", ["identifyme", "filter"])
+def test_other_tools_read_each_question_of_a_built_file(refnb, home, kind):
+    "One row a question, with the canary in it; a file of 0.2, with the canary in its first line, is the same."
+    built = one_object(refnb("build", kind, "--out", "q.jsonl", "--json"))
+    rows = pandas.read_json(home / "q.jsonl", lines=True)
+    assert len(rows) == built["questions"] and rows.id.notna().all() and rows.id.is_unique
+    assert set(rows.canary) == {CANARY["canary"]}
+    questions = list(read_jsonl(home / "q.jsonl", Question))
+    assert [q.id for q in questions] == list(rows.id)
+    write_jsonl(home / "old.jsonl", [CANARY, *questions])
+    sorted_keys = rows[sorted(rows)].to_json(orient="records", lines=True)
+    (home / "sorted.jsonl").write_text(sorted_keys)  # here, too, the canary is first
+    for name in ("old", "sorted"):
+        assert list(read_jsonl(home / f"{name}.jsonl", Question)) == questions
+        assert as_task(home / f"{name}.jsonl").name == as_task(home / "q.jsonl").name
+
+
 def test_build_and_run(refnb, home):
     got = one_object(refnb("build", "identifyme", "--out", "q.jsonl", "--json"))
     assert (
         got["stories"] == 6
         and got["rejected"] == {}
-        and (home / "q.jsonl").read_text().startswith('{"canary"')
+        and CANARY["canary"] in (home / "q.jsonl").read_text()
     )
     lines = (home / "q.jsonl").read_text().splitlines()
-    assert got["questions"] == len(lines) - 1 == sum(r["test"] for r in got["pool"])
+    assert got["questions"] == len(lines) == sum(r["test"] for r in got["pool"])
     told = one_object(refnb("run", "q.jsonl", "most-frequent", "--by", "type", "--json"))
     assert (
         told["sealed"]

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -354,25 +354,51 @@ def _strictly(decode: Callable[[bytes], T], line: bytes, at: str) -> T:
         raise FormatError("nested too deep", at) from None
 
 # %% ../../nbs/core/03_files.ipynb #a749f970
+def _is_canary(line: bytes) -> bool:
+    "Tell whether a line holds nothing but the canary, as the first line of a file of questions did before 0.3."
+    if not line.startswith(b'{"canary"'):
+        return False
+    try:
+        return msgspec.json.decode(line, type=dict[str, msgspec.Raw]).keys() <= CANARY.keys()
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+
+
 def _record_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    "Give the lines that are not empty, with their numbers; a canary at the top is left out."
+    "Give the lines that are not empty, with their numbers; a line at the top that is the canary is left out."
     for n, line in enumerate(data.splitlines(), 1):
-        if line.strip() and not (n == 1 and line.startswith(b'{"canary"')):
+        if line.strip() and not (n == 1 and _is_canary(line)):
             yield n, line
+
+
+def _without_canary(line: bytes) -> bytes:
+    "Take the field canary out of a record."
+    if b'"canary"' not in line:
+        return line
+    fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    fields.pop("canary", None)
+    return msgspec.json.encode(fields)
 
 # %% ../../nbs/core/03_files.ipynb #e6d3441c
 def read_jsonl(path: str | Path, kind: type[T]) -> Iterator[T]:
-    "Read records in order from a JSONL file, plain or .gz; a canary line at the top is skipped."
+    """Read records in order from a JSONL file, plain or .gz. The canary, a field of each record or, before 0.3, a line at
+    the top, is left out, unless records of this kind have the field."""
     decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
+    kept = "canary" in getattr(kind, "__struct_fields__", ())
+
+    def bare(line: bytes) -> T:
+        return decode(line if kept else _without_canary(line))
+
     for n, line in _record_lines(read_bytes(path)):
-        yield _strictly(decode, line, f"{path}, line {n}")
+        yield _strictly(bare, line, f"{path}, line {n}")
 
 # %% ../../nbs/core/03_files.ipynb #d48e871d
 def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Path:
     """Write records to a JSONL file as a whole, packed if its name ends in .gz.
-    `canary` begins with the canary line: for benchmark questions."""
-    lines = chain([CANARY], records) if canary else records
-    return write_atomic(path, msgspec.json.Encoder().encode_lines(lines), gz=True)
+    `canary` gives each of them the field canary: for benchmark questions."""
+    if canary:
+        records = (msgspec.to_builtins(x) | {"canary": CANARY["canary"]} for x in records)
+    return write_atomic(path, msgspec.json.Encoder().encode_lines(records), gz=True)
 
 # %% ../../nbs/core/03_files.ipynb #b6de71ce
 @cache
