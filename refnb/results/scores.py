@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import pandas as pd
-from ..core.types import CallError, DataError, Question, RefnbError, nearest, safe_path
+from ..core.types import CallError, DataError, Question, RefnbError, nearest
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
@@ -30,6 +30,7 @@ from refnb.core.runs import (
     run_hash,
     several_runs,
     split_hash,
+    summaries_folder,
     the_summary,
 )
 from ..core.inert import inert
@@ -633,7 +634,7 @@ def _counts(docs: Iterable[str | int]) -> list[int]:
 def _sizes_on_card(task: str, s: Settings) -> list[int] | None:
     "Count the questions of each document on the card beside a task's summaries; None: there is no card."
     for place in places_of_summaries(s):
-        path = Path(place) / "runs" / safe_path(task) / "part.json"
+        path = summaries_folder(place, task) / "part.json"
         if path.exists():
             return _counts(read_card(path).doc)
     return None
