@@ -473,10 +473,10 @@ def test_changed_code_makes_tables_anew(quick):
 
 
 def test_a_changed_summary_of_a_run_makes_tables_anew(quick, home):
-    (home / "reports/runs/sample/identifyme").mkdir(parents=True)
-    (home / "reports/runs/sample/identifyme/random-0123456789ab.json").write_text("{}")
+    (home / "reports/sample/runs/sample/identifyme").mkdir(parents=True)
+    (home / "reports/sample/runs/sample/identifyme/random-0123456789ab.json").write_text("{}")
     assert quick.again() == {A: "same", B: "same"}
-    (home / "reports/runs/other").mkdir()
+    (home / "reports/runs/other").mkdir(parents=True)
     (home / "reports/runs/other/random-0123456789ab.json").write_text("{}")
     assert quick.again() == {A: "unchanged", B: "unchanged"}
 
@@ -626,8 +626,8 @@ def test_f12_another_run_is_stale(quick, home):
         report.runs.update({"sample/identifyme:random": "0" * 12}),
     )
     assert quick.anew(A) == {A: "changed"} and state(A) == "regenerated"
-    (home / "reports/runs/sample/identifyme").mkdir(parents=True)
-    (home / f"reports/runs/sample/identifyme/random-{'1' * 12}.json").write_text("{}")
+    (home / "reports/sample/runs/sample/identifyme").mkdir(parents=True)
+    (home / f"reports/sample/runs/sample/identifyme/random-{'1' * 12}.json").write_text("{}")
     assert state(A) == "stale: random has another run of sample/identifyme"
     assert "A" not in quick.ran and quick.again(A)[A] == "changed"
 

@@ -203,10 +203,11 @@ def _stop_in_words(result: dict) -> str:
 
 
 def _state_in_words(result: dict) -> str:
-    "Word how far a run is, what stopped it, and how many questions failed."
+    "Word how far a run is, what stopped it, how many questions failed, and how many replies were not read."
     state = "complete" if result["sealed"] else f"{result['answered']:,} answered"
     failed = f", {result['failed']:,} failed" if result["failed"] else ""
-    return state + _stop_in_words(result) + failed
+    unread = sum(result.get("not_read", {}).values())
+    return state + _stop_in_words(result) + failed + (f", {unread:,} not read" if unread else "")
 
 # %% ../../nbs/commands/05_running.ipynb #14c8179e
 def _price_at_most(usd: float | None) -> str:
@@ -230,7 +231,7 @@ def _in_a_line(result: dict, task: str, system: str) -> str:
     "Word the result of a run, a card or a dry run in a line."
     if "page" in result:
         return f"{system} on all: the card is {result['page']}"
-    if "prompt" in result:
+    if "prompt" in result or "tasks" in result:
         return _plan_in_a_line(result, task, system)
     return _run_in_a_line(result)
 
@@ -335,7 +336,7 @@ def run_(
     device: str = "",  # device of a local model: cpu, cuda, cuda:1 or mps; default:
     # a GPU if there is one
     dry_run: bool = False,  # make no API calls: show a prompt, count tokens,
-    # estimate the cost
+    # estimate the cost; with all: of each task
     quiet: bool = False,  # print only errors and the last line
     json: bool = False,  # print one JSON object, or a list for several tasks or systems
 ):
@@ -356,15 +357,11 @@ def run_(
     def one(task: Any, system: str, json: bool):
         if fraction and limit:
             raise CallError("a share is asked whole", "--limit", "say --fraction or --limit")
+        if task == "all" and dry_run:
+            return _dry_run_all(system, fraction or limit, settings, s, sample, json)
         if task == "all":
             return _run_all(
-                system,
-                fraction or limit,
-                s,
-                sample,
-                json,
-                bool(by or ray or batch or dry_run),
-                **settings,
+                system, fraction or limit, s, sample, json, bool(by or ray or batch), **settings
             )
         if fraction:
             task = _share(task, fraction, system, settings, s, messages(json or quiet))
@@ -440,6 +437,7 @@ def _sealed(done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool):
     _say_unread(lost)
     print_groups(groups)
     print_samples(several)
+    _warn_of_unread(lost, groups["all"]["n"], done)
 
 # %% ../../nbs/commands/05_running.ipynb #4472d46e
 def _counts_of(done: Any, s: Settings) -> dict:
@@ -494,6 +492,7 @@ def _sealed_clusters(done: Any, paid: dict, by: str, mode: str, s: Settings, jso
     _say_paid(paid)
     _say_unread(lost)
     print_table(list(map(_setting_row, scores, scores.values())))
+    _warn_of_unread(lost, len(answers), done)
 
 # %% ../../nbs/commands/05_running.ipynb #435c3312
 def _page_of(system: str, s: Settings, sample: bool) -> Path:
@@ -508,7 +507,7 @@ def _check_alone(other: bool):
         raise CallError(
             "the boards are asked without these options",
             "all",
-            "leave out --by, --ray, --batch and --dry-run, or name a task",
+            "leave out --by, --ray and --batch, or name a task",
         )
 
 # %% ../../nbs/commands/05_running.ipynb #df564fea
@@ -606,6 +605,42 @@ def _dry_run(task: Any, system: str, limit: int, settings: dict, s: Settings, js
 
     _show_planned(planned(task, system, limit, s, **settings), json)
 
+
+def _dry_run_all(
+    system: str, n: int | float, settings: dict, s: Settings, sample: bool, json: bool
+):
+    "Print what a run of the four boards would send and cost: each task, and all of them."
+    from refnb.benchmarks.tasks import benchmarks, find_task, sample_name
+    from refnb.models.running import system_to_ask
+    from refnb.models.systems import Plan
+
+    who: Any = system_to_ask(system, s, **settings)
+    plans, lacking = dict[str, Any](), dict[str, str]()
+    for name, b in benchmarks().items():
+        for task in b.board if (name == "sample") == sample else ():
+            t = find_task(task, s)
+            if why := t.lacks or who.lacks(t):
+                lacking[task] = why
+                continue
+            if n and len(t.items) > n:
+                t = find_task(sample_name(task, n), s)
+            plans[task] = who.plan(t, t.items)
+
+    def total(field: str) -> Any:
+        values = [getattr(p, field) for p in plans.values()]
+        return None if None in values else sum(values)
+
+    fields = ("items", "tokens_in", "tokens_out", "usd", "usd_likely", "too_long")
+    whole = Plan(**{x: total(x) for x in fields})
+    if json:
+        found = [{"task": t} | _plan_json(p) for t, p in plans.items()]
+        found += [{"task": t, "lacks": why} for t, why in lacking.items()]
+        sums = {k: v for k, v in _plan_json(whole).items() if k not in ("prompt", "form")}
+        return print_json({"system": who.name, "tasks": found} | sums)
+    print_table([{"task": t} | _plan_row(p) for t, p in (plans | {"all": whole}).items()])
+    for task, why in lacking.items():
+        echo(f"{task}: {why}")
+
 # %% ../../nbs/commands/05_running.ipynb #4bf4e58c
 def _fields_of(task: Any) -> set[str]:
     "List the fields by which answers to the questions of a task can be scored."
@@ -661,6 +696,7 @@ def _unfinished(done: Any, task: Any, paid: dict, mode: str, s: Settings, json: 
     _say_unread(lost)
     if groups:
         print_groups(groups)
+    _warn_of_unread(lost, len(got), done)
 
 # %% ../../nbs/commands/05_running.ipynb #703b701c
 def _scored_so_far(t: Any, got: dict, mode: Any) -> dict[str, dict]:
@@ -697,6 +733,16 @@ def _say_unread(lost: dict[str, dict[str, int]]):
     "Print how many replies were not read, and why."
     for whys in lost.values():
         echo(_unread_line(whys))
+
+
+def _warn_of_unread(lost: dict[str, dict[str, int]], of: int, done: Any):
+    "Print, as the last line, that many replies were not read: more than one in ten."
+    unread = sum(lost.get("not_read", {}).values())
+    if 10 * unread > of:
+        echo(
+            f"many replies were not read ({unread:,}, of {of:,} answers): the score says little; "
+            f"look at them: refnb view {done.folder}"
+        )
 
 # %% ../../nbs/commands/05_running.ipynb #08381069
 def _price(server: dict) -> str:

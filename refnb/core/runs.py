@@ -6,9 +6,9 @@
 __all__ = ['SCHEMA', 'TAIL', 'MANY', 'SIGNS', 'RunInfo', 'run_hash', 'prompt_hash', 'questions_id', 'OtherVersion', 'Journal',
            'is_failure', 'record_key', 'read_journal', 'Seal', 'majority', 'Run', 'load_run', 'open_run', 'Writer',
            'Card', 'card_of', 'ClusterAnswer', 'documents_id', 'clusters_id', 'card_of_documents', 'Summary',
-           'as_signs', 'of_signs', 'write_summary', 'note_texts', 'write_card', 'read_card', 'read_summary',
-           'find_runs', 'find_summaries', 'split_hash', 'places_of_summaries', 'current_runs', 'several_runs',
-           'the_summary']
+           'as_signs', 'of_signs', 'reports_for', 'summaries_folder', 'write_summary', 'note_texts', 'write_card',
+           'read_card', 'read_summary', 'find_runs', 'find_summaries', 'split_hash', 'places_of_summaries',
+           'current_runs', 'several_runs', 'the_summary']
 
 # %% ../../nbs/core/15_runs.ipynb #324cb7ad
 import hashlib, os, re, zlib
@@ -795,8 +795,16 @@ def _packed(s: Summary) -> Summary:
     return s.changed(credit={}, signs=signs)
 
 # %% ../../nbs/core/15_runs.ipynb #4a387410
-def _task_folder(reports: str | Path, task: str) -> Path:
-    return Path(reports) / "runs" / safe_path(task)
+def reports_for(task: str, reports: str | Path) -> Path:
+    """Return the folder of reports that results on a task belong in.
+    Those on refnb's own sample are not committed: they have the folder `sample` in it."""
+    folder = Path(reports)
+    return folder / "sample" if task.startswith("sample/") and folder.name != "sample" else folder
+
+
+def summaries_folder(reports: str | Path, task: str) -> Path:
+    "Return the folder of a task's card and the summaries of its runs."
+    return reports_for(task, reports) / "runs" / safe_path(task)
 
 # %% ../../nbs/core/15_runs.ipynb #dac3592b
 def _in_place(path: Path, kind: type) -> Any:
@@ -829,7 +837,7 @@ def _credit_or_reason(answers: dict, credit: dict[str, float]) -> dict[str, floa
 def _summary_path(reports: str | Path, info: RunInfo) -> Path:
     "Name the file of a run's summary."
     name = f"{safe_path(info.system)}-{run_hash(info)}.json"
-    return _task_folder(reports, info.task) / name
+    return summaries_folder(reports, info.task) / name
 
 # %% ../../nbs/core/15_runs.ipynb #379c20b7
 def write_summary(
@@ -855,7 +863,7 @@ def write_summary(
 
 # %% ../../nbs/core/15_runs.ipynb #efe92588
 def _card_path(reports: str | Path, task: str) -> Path:
-    return _task_folder(reports, task) / "part.json"
+    return summaries_folder(reports, task) / "part.json"
 
 # %% ../../nbs/core/15_runs.ipynb #37556577
 def _texts_in(path: Path) -> dict[str, str]:
@@ -914,7 +922,7 @@ def write_card(card: Card, reports: str | Path, like: str = "") -> Path:
 
 # %% ../../nbs/core/15_runs.ipynb #dbaf1f0a
 def _reports_of(task: str, path: Path) -> Path:
-    "Find the folder of all runs that the card of a task is in."
+    "Find the folder of reports that the card of a task is in."
     up = task.count("/") + 2
     if up >= len(path.parents):
         raise FormatError(f"is of {task}, which has another place", str(path))
@@ -1018,7 +1026,7 @@ def find_summaries(
     """Find the committed summaries of a system, or system@hash, on a task below the folder of reports, in the order of
     their names. `variants`: also those of the same system with other settings, which follow its name in brackets."""
     name, hash_ = split_hash(system)
-    path = _task_folder(reports, task) / safe_path(name)
+    path = summaries_folder(reports, task) / safe_path(name)
     found = _own_summaries(path, f"-{hash_}.json" if hash_ else ".json")
     if variants:
         found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Progress', 'Opened', 'open_system_run', 'tolerated', 'predicted_documents', 'write_run_summary', 'is_complete',
-           'finish', 'run', 'planned']
+           'finish', 'system_to_ask', 'run', 'planned']
 
 # %% ../../nbs/models/02_running.ipynb #42638ad2
 import time
@@ -219,7 +219,8 @@ def _left_out(task: Task) -> dict[str, str]:
 def write_run_summary(
     run: Run, task: Task, system: System | None = None, cost: dict[str, float | str] | None = None
 ) -> Path | None:
-    """Write the summary of a complete run and its task's card below reports/runs/ and return the file.
+    """Write the summary of a complete run and its task's card below reports/runs/ (of the sample:
+    reports/sample/runs/) and return the file.
     Return None if the task has no scorer. Systems with their own `write_summary` use it; `cost` is the run's cost."""
     if own := getattr(system, "write_summary", None):
         return own(run, task)
@@ -285,6 +286,13 @@ def finish(o: Opened, failures: int = 0) -> Run:
             write_run_summary(o.run, o.task, o.system)
     return o.run
 
+# %% ../../nbs/models/02_running.ipynb #5e0a5c31
+def system_to_ask(system: str | Callable | System, s: Settings, **settings) -> System:
+    """Find a system for a run that begins now.
+    A model of OpenAI's is asked at the server that OPENAI_BASE_URL names."""
+    who = find_system(system, s, **settings)
+    return who.to_ask() if isinstance(who, BaseSystem) else who
+
 # %% ../../nbs/models/02_running.ipynb #74fc6cbd
 def run(
     task: str | Path | Task | Iterable[Question | Document],  # a task, a file,
@@ -308,7 +316,7 @@ def run(
     s = s or load_settings()
     if limit < 0:
         raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    who = find_system(system, s, **settings)
+    who = system_to_ask(system, s, **settings)
     o = open_system_run(as_task(task, s, who.shapes), who)
     items = o.task.items[:limit] if limit else o.task.items
     allowed = tolerated(tolerate, o.task, len(items))
@@ -336,6 +344,6 @@ def planned(
 ) -> Plan:  # prompt, tokens and cost
     "Estimate the requests and their cost, without API calls."
     s = s or load_settings()
-    who = find_system(system, s, **settings)
+    who = system_to_ask(system, s, **settings)
     t = as_task(task, s, who.shapes)
     return who.plan(t, t.items[:limit] if limit else t.items)

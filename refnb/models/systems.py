@@ -106,6 +106,10 @@ class BaseSystem:
         "State the price, for the list of systems."
         return "0 USD"
 
+    def to_ask(self) -> System:
+        "Return the system that is asked in its place, where the environment names another server."
+        return self
+
     def identity(self, task: Task) -> Identity:
         return Identity()
 

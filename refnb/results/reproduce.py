@@ -680,14 +680,17 @@ def reproduce(
     jobs: int = 0,  # notebooks at a time; 0: as the settings say
     ray: str = "",  # address of a Ray cluster, or "local"; "": no Ray
     sample: bool = False,  # on refnb's own sample, into reports/sample
-    parameters: dict[str, Any] | None = None,  # set in every notebook
+    parameters: dict[str, Any] | None = None,  # set in every notebook; a task of the
+    # sample puts reports into reports/sample, too
     out: str = "",  # folder of reports; "": as the settings say
     force: bool = False,  # make tables anew even if nothing changed, pictures too
     text: bool = False,  # parameters are text, as from the command line
     say: Say = print,  # receives progress messages
 ) -> Batch:  # the outcome of each table, and the board
     "Regenerate the tables whose inputs are here, where something changed."
-    names, s = own_tables(names, _settings_of(jobs, sample, out))
+    asked = (parameters or {}).values()
+    of_sample = sample or any(str(x).startswith("sample/") for x in asked)
+    names, s = own_tables(names, _settings_of(jobs, of_sample, out))
     with _environment(s):
         tasks = [job_of(n, parameters or {}, sample, text) for n in choose(names)]
         code = code_hash()

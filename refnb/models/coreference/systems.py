@@ -10,12 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
-import hashlib, platform, resource, sys, time
+from urllib.request import getproxies
+import hashlib, os, platform, resource, sys, time
 import msgspec
 from ...core.types import Answer, CallError, DataError, Question, Record, Span, need, safe_path
 from ...core.documents import Document, read_text
 from ...core.settings import Settings, load_settings
 from ...core.runs import ClusterAnswer, Run, documents_id
+from ...core.upstream import reachable
 from ...metrics.antecedents import linked
 from ...benchmarks.tasks import Task
 from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, write_link_summary
@@ -118,12 +120,20 @@ def _as_options(settings: Mapping[str, Any]) -> str:
     return "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in settings.items())
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1f87bd79
-def _encoder_fault(m: CorefModel, offline: bool) -> str:
-    "Describe why an encoder cannot be loaded; empty if it can."
+def _hub_answers(s: Settings) -> bool:
+    "Tell whether the hub can be reached, directly or by a proxy: its client would try for a minute."
+    hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    return bool(getproxies().get("https")) or reachable(s.changed(host=hub))
+
+
+def _encoder_fault(m: CorefModel, s: Settings) -> str:
+    "Describe why an encoder cannot be loaded, and how to get it; empty if it can."
+    encoder = encoder_of(m.encoder, m.segment)
+    here = pair_model_is_here(encoder)
     try:
-        check_pair_model(encoder_of(m.encoder, m.segment), offline)
+        check_pair_model(encoder, offline=s.offline or not (here or _hub_answers(s)))
     except DataError as e:
-        return str(e)
+        return str(e) if here else f"its encoder, {encoder.model}, is not here; {e.do}"
     return ""
 
 
@@ -288,7 +298,7 @@ class CorefSystem(BaseSystem):
             )
         if why := self._lacks_training(task):
             return why
-        return _encoder_fault(self.model, task.settings.offline)
+        return _encoder_fault(self.model, task.settings)
 
     def _lacks_training(self, task: Task) -> str:
         "Describe why no training may answer a task; empty if one may."
@@ -542,6 +552,8 @@ def resolve(
     >>> refnb.resolve("Anna told Bea that she had lost her ring.")
     """
     x = _find_trained(system, s, changed)
+    if why := _encoder_fault(x.model, x.settings):
+        raise DataError(why, system)
     if isinstance(what, str):
         what = read_text(what).document
     net = x.net()

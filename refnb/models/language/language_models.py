@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Message', 'Constraint', 'Way', 'Shape', 'Bound', 'FORMS', 'Finish', 'Price', 'Decoding', 'Rate', 'Patience',
            'Dialect', 'dialects', 'the_dialect', 'kinds', 'fault_of_device', 'fault_of_url', 'LanguageModel',
-           'wire_name', 'check_taken', 'omit_line', 'model_of', 'language_models', 'the_model', 'Ask', 'ask_key',
-           'ask_of', 'Reply', 'cost', 'usage', 'Forecast', 'forecast']
+           'wire_name', 'check_taken', 'omit_line', 'model_of', 'language_models', 'the_model', 'card_price', 'Ask',
+           'ask_key', 'ask_of', 'Reply', 'cost', 'usage', 'Forecast', 'forecast']
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #c1853c0b
 import hashlib, os, re
@@ -25,11 +25,11 @@ from ..registry import Entry, changed_record, entries_of, record_of
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #cec4050f
 class Price(Record):
-    "USD per million tokens, with date and source."
+    "USD per million tokens, with date and source where they are known."
 
     input: float  # input tokens
     output: float  # output tokens
-    as_of: str  # year and month
+    as_of: str = ""  # year and month
     cached: float | None = None  # input read from the provider's cache; None: as input
     reasoning: float | None = None  # reasoning tokens; None: as output
     # input written to the provider's cache; None: as input
@@ -467,6 +467,18 @@ def the_model(name: str, **changed) -> LanguageModel:
     if name not in known:
         raise CallError(f"unknown language model {name!r}", do=nearest(name, known))
     return changed_record(model_of(known[name]), changed, "a language model")
+
+# %% ../../../nbs/models/language/01_language_models.ipynb #3a87d06b
+def card_price(m: LanguageModel) -> Price | None:
+    """Find the price of a model on a card, the package's or yours, that has its name and vendor.
+    None: no card has it, or its server is another."""
+    for entry in entries_of("language-model").values():
+        if m.provider == "local" or m.model not in (entry.name, entry.data.get("model")):
+            continue
+        card = model_of(entry)
+        if card.price and urlsplit(card.base_url).hostname == urlsplit(m.base_url).hostname:
+            return card.price
+    return None
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #6bcfdbcd
 class Ask(Record, omit_defaults=False):

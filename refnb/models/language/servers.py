@@ -1275,7 +1275,8 @@ def _check_price(m: LanguageModel, budget: float | None):
         raise CallError(
             "a budget needs a price, and that of this model is unknown",
             m.model,
-            "write its price into its settings, or leave the budget out",
+            "say what a million tokens cost in USD, as in -p price.input=1.25 -p price.output=10, "
+            "or leave the budget out",
         )
 
 # %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae

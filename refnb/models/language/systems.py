@@ -6,7 +6,7 @@
 __all__ = ['true_name', 'Shots', 'LanguageModelSystem', 'make_language_model', 'named_model']
 
 # %% ../../../nbs/models/language/14_systems.ipynb #dfd68741
-import asyncio, hashlib, queue, threading
+import asyncio, hashlib, os, queue, threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -37,6 +37,7 @@ from refnb.models.language.language_models import (
     LanguageModel,
     Reply,
     ask_key,
+    card_price,
     check_taken,
     cost,
     fault_of_url,
@@ -46,7 +47,7 @@ from refnb.models.language.language_models import (
 )
 from .prompts import ORDERS, Order, text_of, turns
 from .replies import SETTLED, Replies
-from .servers import Summary, answered
+from .servers import DEFAULT_URL, Summary, answered
 from refnb.models.language.local import (
     Local,
     check_here,
@@ -139,8 +140,8 @@ def _whole_prompt(ask: Ask) -> str:
 
 # %% ../../../nbs/models/language/14_systems.ipynb #4e718776
 def _unset(usual: LanguageModel, asked: LanguageModel) -> dict[str, Any]:
-    "List the settings of an entry that say nothing about another model, each with a value that says so."
-    nothing = {"title": _named(asked), "price": None, "context": 0, "note": ""}
+    "List the settings of an entry that say nothing about another model, each with its value for that one."
+    nothing = {"title": _named(asked), "price": card_price(asked), "context": 0, "note": ""}
     unset = {}
     for name, value in nothing.items():
         if getattr(asked, name) == getattr(usual, name):
@@ -300,8 +301,6 @@ def _batch_folder(m: LanguageModel, s: Settings) -> Path:
 # %% ../../../nbs/models/language/14_systems.ipynb #3c261e9a
 def _key_words(m: LanguageModel) -> str:
     "Name the variable with the key of a model's server, or the server if it needs none."
-    import os
-
     if not m.key:
         return m.base_url
     return f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})"
@@ -354,7 +353,7 @@ class LanguageModelSystem(BaseSystem):
     ):
         self.base, self.form, self.order = base, form, order
         self.concurrency, self.budget, self.batches = concurrency, budget, batches
-        self.usual = usual
+        self.usual, self.asked = usual, asked
         self.draws, self.had = samples, frozenset[tuple[str, int]]()
         self.shots = Shots(shots, examples)
         self.name, self.model = true_name(base, usual, asked, form, order, samples, shots, examples)
@@ -407,10 +406,30 @@ class LanguageModelSystem(BaseSystem):
         p = self.model.price
         if self.local:
             return "0 USD"
-        return (
-            "unknown"
-            if p is None
-            else f"{p.input:g} / {p.output:g} USD a million tokens ({p.as_of})"
+        if p is None:
+            return "unknown"
+        return f"{p.input:g} / {p.output:g} USD a million tokens" + (p.as_of and f" ({p.as_of})")
+
+    def to_ask(self) -> System:
+        """Return the same at the server that OPENAI_BASE_URL names.
+        A model with an address of its own, or on this machine, stays there."""
+        url = os.environ.get("OPENAI_BASE_URL", "")
+        if self.local or self.model.base_url or url.rstrip("/") in ("", DEFAULT_URL):
+            return self
+        if why := fault_of_url(url):
+            raise CallError(why.replace("base_url", "OPENAI_BASE_URL"), self.name)
+        return LanguageModelSystem(
+            self.base,
+            self.usual,
+            self.asked.changed(base_url=url),
+            self.form,
+            self.order,
+            self.concurrency,
+            self.budget,
+            self.batches,
+            self.draws,
+            self.shots.number,
+            self.shots.examples,
         )
 
     def form_on(self, task: Task) -> str:
@@ -806,15 +825,27 @@ def _with_own_key(usual: LanguageModel, new: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
+def _with_own_price(new: dict[str, Any]) -> dict[str, Any]:
+    "Note that a price was given, and leave out all of the entry's if both of its parts were."
+    if "price.input" in new and "price.output" in new:
+        return {"price": None, "price.source": "given"} | new
+    if "price.input" in new or "price.output" in new:
+        return {"price.source": "given"} | new
+    return new
+
+
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from an entry, with settings changed."
     how, new = _divided(changed)
     usual = model_of(entry)
-    new = _with_own_key(usual, new)
+    new = _with_own_price(_with_own_key(usual, new))
     asked = changed_record(_speaking(entry, usual, new), new, "a language model")
     return LanguageModelSystem(entry.name, usual, asked, **how)
 
 
 def named_model(name: str, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system from a name such as openai/MODEL."
-    return make_language_model(_parsed(name), changed, s)
+    "Make a system from a name such as openai/MODEL, with the price of a card of this model."
+    entry = _parsed(name)
+    if price := card_price(model_of(entry)):
+        entry = entry._replace(data=entry.data | {"price": msgspec.to_builtins(price)})
+    return make_language_model(entry, changed, s)

@@ -16,7 +16,7 @@ import msgspec
 from ...core.types import Answer, CallError, DataError, FormatError, Question, nearest, safe_path
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import disk_fault, read_yaml, write_atomic
-from ...core.runs import OtherVersion, questions_id
+from ...core.runs import OtherVersion, questions_id, reports_for
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS, paper_domain
 from refnb.benchmarks.tasks import (
@@ -822,7 +822,8 @@ def _write_seal(w: _Work, system: str, source: Source, seal: TrainedSeal):
     write_atomic(w.folder / SEAL, text)
     if all(map(is_task, source.tasks)):
         file = f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json"
-        write_atomic(Path(w.s.reports) / "trained" / safe_path(system) / file, text)
+        folder = reports_for(source.tasks[0], w.s.reports)
+        write_atomic(folder / "trained" / safe_path(system) / file, text)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #33824781
 def _judged_on(w: _Work, source: Source) -> str:

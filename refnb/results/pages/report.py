@@ -10,7 +10,7 @@ __all__ = ['Entry', 'LeftOut', 'read_entries', 'read_summaries', 'Board', 'make_
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10002
 import html, math, os, re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, compress
 from operator import attrgetter
 from pathlib import Path
@@ -32,6 +32,7 @@ from refnb.core.runs import (
     read_card,
     read_summary,
     run_hash,
+    summaries_folder,
 )
 from ...metrics.choice import outcomes, outcomes_of_summary
 from ...metrics.rankings import Credits, Ranked, Tau, compare_rankings, rank_systems
@@ -208,7 +209,7 @@ def read_summaries(tasks: Iterable[str], reports: str | Path) -> list[Entry]:
     "Read the committed summaries of tasks; one that holds neither credits nor counts of documents is passed over."
     found = []
     for task in tasks:
-        folder = Path(reports) / "runs" / task
+        folder = summaries_folder(reports, task)
         card = read_card(folder / "part.json")
         for path in sorted(folder.rglob("*-*.json")):
             if entry := _entry_in(path, card, task):

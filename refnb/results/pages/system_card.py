@@ -23,8 +23,7 @@ from ...metrics.samples import Sampled
 from ...metrics.uncertainty import Interval
 from ..tables import png
 from ...benchmarks.tasks import Task, benchmarks, find_task, sample_name
-from ...models.registry import find_system
-from ...models.running import run
+from ...models.running import run, system_to_ask
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #225dc1e3
 _SAMPLE_BOARD = "sample"
@@ -147,7 +146,7 @@ def _asked(
 # %% ../../../nbs/results/pages/01_system_card.ipynb #694ddbe5
 def _who_is_asked(system: str, s: Settings, settings: dict[str, Any]) -> Any:
     "Find a system that can be asked everything; a file of released answers cannot."
-    who: Any = find_system(system, s, **settings)
+    who: Any = system_to_ask(system, s, **settings)
     if getattr(who, "partial", False):
         raise CallError(
             f"{system} is a file of released answers", do=f"it answers {who.answers} alone"
@@ -210,7 +209,8 @@ def told(line: Line) -> str:
     "Write a card's line for people."
     if line.accuracy is None or line.chance is None:
         return f"{line.task}: {line.reason}"
-    return f"{line.task}: {100 * line.accuracy:.1f} %{_ends(line)} of {line.n:,}, guessing {100 * line.chance:.1f} %"
+    lost = f", {line.no_choice:,} without a choice" if 10 * line.no_choice > line.n else ""
+    return f"{line.task}: {100 * line.accuracy:.1f} %{_ends(line)} of {line.n:,}, guessing {100 * line.chance:.1f} %{lost}"
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #e42e28bd
 def _percent(x: float | None) -> str:
