@@ -30,7 +30,7 @@ _NAMES = {
     "score_coref": "metrics.matching",
     "build": "benchmarks.identifyme.building",
     "run": "models.running",
-    "run_all": "results.pages.system_card",
+    "run_all": "results.all_benchmarks",
     "train": "models.coreference.systems",
     "resolve": "models.coreference.systems",
     "view": "results.pages.book_view:view_any",

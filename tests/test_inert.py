@@ -22,12 +22,6 @@ from refnb.core.types import Answer, DataError, Span
 from refnb.metrics.choice import outcomes
 from refnb.metrics.uncertainty import Interval
 from refnb.results.board import Board, Line
-from refnb.results.pages.system_card import (
-    Line as CardLine,
-    SystemCard,
-    _card_figure,
-    _write_system_card,
-)
 from refnb.results.pages.viewer import view
 from refnb.results.plots import dots, slopes
 from refnb.results.scores import score
@@ -221,11 +215,7 @@ def test_f68_any_text_is_text_in_a_cell_of_markdown(text):
 
 def pages_of_markdown(tmp_path) -> dict[str, str]:
     "Every page in Markdown, with hostile texts in every field."
-    return {
-        "report": report(*HOSTILE).markdown(),
-        "board": "\n".join(board().values()),
-        "card of a system": system_card(tmp_path),
-    }
+    return {"report": report(*HOSTILE).markdown(), "board": "\n".join(board().values())}
 
 
 def board() -> dict[str, str]:
@@ -239,14 +229,6 @@ def board() -> dict[str, str]:
     }
 
 
-def system_card(tmp_path) -> str:
-    lines = [CardLine(t, 4, 0.5, 0.2, 0.8, 0.25, run=t) for t in HOSTILE[-2:]] + [
-        CardLine(t, reason=t) for t in HOSTILE
-    ]
-    card = SystemCard("hostile", " ".join(HOSTILE[:6]), " ".join(HOSTILE), {"identifyme": lines})
-    return _write_system_card(card, tmp_path).read_text(encoding="utf-8")
-
-
 def test_f53_no_page_of_markdown_becomes_markup(tmp_path):
     pytest.importorskip("markdown_it")
     ours = {
@@ -254,8 +236,6 @@ def test_f53_no_page_of_markdown_becomes_markup(tmp_path):
         Path(f"{TABLE}.md").name,
         "identifyme/README.md",
         "../README.md",
-        "hostile.png",
-        "accuracy by task",
         f"../../nbs/tables/{TABLE}.ipynb",
         *(f"{Path(TABLE).name}.{end}" for end in ("csv", "tex", "json")),
     }
@@ -362,11 +342,6 @@ def test_f68_a_figure_reads_no_formula(tmp_path):
     drawn = [
         dots({"".join(HOSTILE[:9]): {"$\\frac{": iv, "$x$": iv}}, HOSTILE, "$\\input{", "$y"),
         slopes({t: [1.0, 2.0] for t in HOSTILE}, ["$a$", "$\\b{"]),
-        _card_figure(
-            SystemCard(
-                "s", "$\\frac{", "", {"b": [CardLine(t, 4, 0.5, 0.2, 0.8, 0.25) for t in HOSTILE]}
-            )
-        ),
     ]
     for k, figure in enumerate(drawn):
         figure.savefig(tmp_path / f"{k}.png", dpi=20)
@@ -510,7 +485,6 @@ def site(tmp_path, monkeypatch):
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
-    system_card(root / "reports")
     for module in (builder, builder.pages):
         monkeypatch.setattr(module, "ROOT", root)
 
@@ -631,11 +605,11 @@ def test_f53_the_annotation_page_shows_texts_and_runs_none(tab, tmp_path, reques
         tab.js("finish([])")
 
 
-def test_f53_cards_show_texts_and_run_none(tab, tmp_path):
-    "Cards and reports, as a reader of Markdown shows them that lets HTML through and knows no policy."
+def test_f53_reports_show_texts_and_run_none(tab, tmp_path):
+    "Reports, as a reader of Markdown shows them that lets HTML through and knows no policy."
     pytest.importorskip("markdown_it")
     for k, (name, text) in enumerate(pages_of_markdown(tmp_path / "reports").items()):
-        path = tmp_path / f"reports/systems/page{k}.html"  # a card's picture is beside it
+        path = tmp_path / f"page{k}.html"
         path.write_text(
             f"<!DOCTYPE html><meta charset=utf-8><link rel=icon href=data:,><body>{rendered(text)}",
             encoding="utf-8",
@@ -650,7 +624,6 @@ def test_f53_the_site_shows_texts_and_runs_none(tab, site):
         "notebooks/core/00_hostile.html",
         table,
         "reports/index.html",
-        "reports/systems/hostile.html",
         "reports/identifyme/index.html",
         "notebooks/core/index.html",
     ):

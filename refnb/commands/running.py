@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 import msgspec
-from ..core.types import CallError, DataError, nearest, safe_path
+from ..core.types import CallError, DataError, nearest
 from ..core.settings import Settings, load_settings
 from refnb.commands.terminal import (
     echo,
@@ -228,9 +228,11 @@ def _run_in_a_line(result: dict) -> str:
 
 
 def _in_a_line(result: dict, task: str, system: str) -> str:
-    "Word the result of a run, a card or a dry run in a line."
-    if "page" in result:
-        return f"{system} on all: the card is {result['page']}"
+    "Word the result of a run, of all boards, or of a dry run in a line."
+    if "unit" in result and "tasks" in result:
+        from refnb.results.all_benchmarks import told
+
+        return f"{system} on all: {'; '.join(map(told, result['tasks']))}"
     if "prompt" in result or "tasks" in result:
         return _plan_in_a_line(result, task, system)
     return _run_in_a_line(result)
@@ -494,12 +496,6 @@ def _sealed_clusters(done: Any, paid: dict, by: str, mode: str, s: Settings, jso
     print_table(list(map(_setting_row, scores, scores.values())))
     _warn_of_unread(lost, len(answers), done)
 
-# %% ../../nbs/commands/05_running.ipynb #435c3312
-def _page_of(system: str, s: Settings, sample: bool) -> Path:
-    "Find where the card of a system is written."
-    reports = Path(s.reports) / ("sample" if sample else "")
-    return reports / "systems" / f"{safe_path(system)}.md"
-
 # %% ../../nbs/commands/05_running.ipynb #c91d503d
 def _check_alone(other: bool):
     "Refuse options that a run of all boards does not take."
@@ -514,19 +510,25 @@ def _check_alone(other: bool):
 def _run_all(
     system: str, n: int | float, s: Settings, sample: bool, json: bool, other: bool, **settings: Any
 ):
-    "Run the four benchmarks, and write a card of the system."
-    from refnb.results.pages.system_card import run_all
+    "Run the four benchmarks, and print a line for each task."
+    from refnb.results.all_benchmarks import run_all
 
     _check_alone(other)
     bar, moved = progress(json)
     with bar:
-        card = run_all(
-            system, n, s, sample, settings.pop("budget", None), messages(json), moved, **settings
+        rows = run_all(
+            system,
+            n,
+            s,
+            sample,
+            settings.pop("budget", None),
+            messages(json) if json else echo,
+            moved,
+            **settings,
         )
-    where = _page_of(card.system, s, sample)
     if json:
-        return print_json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
-    echo(f"the card is {where}")
+        tasks = [{k: v for k, v in row.items() if v == v} for row in rows.to_dict("records")]
+        print_json({"system": system, "tasks": tasks, "unit": "fraction"})
 
 # %% ../../nbs/commands/05_running.ipynb #e014a639
 def _check_sharded(settings: dict, other: float):
@@ -610,21 +612,17 @@ def _dry_run_all(
     system: str, n: int | float, settings: dict, s: Settings, sample: bool, json: bool
 ):
     "Print what a run of the four boards would send and cost: each task, and all of them."
-    from refnb.benchmarks.tasks import benchmarks, find_task, sample_name
+    from refnb.results.all_benchmarks import board_tasks
     from refnb.models.running import system_to_ask
     from refnb.models.systems import Plan
 
     who: Any = system_to_ask(system, s, **settings)
     plans, lacking = dict[str, Any](), dict[str, str]()
-    for name, b in benchmarks().items():
-        for task in b.board if (name == "sample") == sample else ():
-            t = find_task(task, s)
-            if why := t.lacks or who.lacks(t):
-                lacking[task] = why
-                continue
-            if n and len(t.items) > n:
-                t = find_task(sample_name(task, n), s)
-            plans[task] = who.plan(t, t.items)
+    for t in board_tasks(n, s, sample):
+        if why := t.lacks or who.lacks(t):
+            lacking[t.name] = why
+        else:
+            plans[t.name] = who.plan(t, t.items)
 
     def total(field: str) -> Any:
         values = [getattr(p, field) for p in plans.values()]
