@@ -375,7 +375,7 @@ def test_a_metric_is_one_function(checkout):
 
 
 PRINTED = "paper: toy\norder: 9\ntitle: A toy\ncite: Toy et al.\ntables:\n  table_1_all: {number: '1', title: All, kind: computed, unit: percent, decimals: 1, cells: {Random: {all: 50.0}}}\n"
-CARD = "benchmark: toy\nabout: a toy\nlicence: none needed\nparts:\n  toy/test: {about: two questions, make: 'refnb.benchmarks.toy:questions'}\n"
+CARD = "benchmark: toy\nabout: a toy\nlicence: none needed\ntasks:\n  toy/test: {about: two questions, make: 'refnb.benchmarks.toy:questions'}\n"
 TOY = """#| export
 from refnb.core.types import Option, Question
 def questions(s) -> list[Question]:

@@ -125,14 +125,6 @@ def _unfolded(tasks: Mapping[str, TaskCard]) -> dict[str, TaskCard]:
         found |= _tasks_of(name, task)
     return found
 
-# %% ../../nbs/benchmarks/00_tasks.ipynb #32a7dbe9
-def _card_data(path: Path) -> dict[str, Any]:
-    "Read the data of a card; `parts`, as tasks were called in 0.1, is still read."
-    data = read_yaml(path, dict[str, Any])
-    if "parts" in data:
-        data["tasks"] = data.pop("parts")
-    return data
-
 # %% ../../nbs/benchmarks/00_tasks.ipynb #f892d407
 def _as_card(data: dict[str, Any], name: str) -> Benchmark:
     "Convert the data of a card; `name` is its file's, for errors."
@@ -153,7 +145,7 @@ def _check_makers(card: Benchmark, file: str):
 # %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
 def _read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card, with the tasks of its families."
-    card = _as_card(_card_data(path), path.name)
+    card = _as_card(read_yaml(path, dict[str, Any]), path.name)
     card = card.changed(tasks=_unfolded(card.tasks))
     _check_makers(card, path.name)
     return card.benchmark, card
