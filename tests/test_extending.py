@@ -351,7 +351,7 @@ def test_a_table_of_a_paper_is_one_notebook(checkout):
 
 def test_a_published_model_is_one_line(checkout):
     before, path = files(checkout), checkout / "nbs/data/systems/published.yaml"
-    line = "published/toy: {title: Toy, part: identifyme/test, form: desc, file: KawshikManikantan/IdentifyMe/analysis_data/info/gpt4o_mention_info.csv}\n"
+    line = "published/toy: {title: Toy, task: identifyme/test, form: desc, file: KawshikManikantan/IdentifyMe/analysis_data/info/gpt4o_mention_info.csv}\n"
     path.write_text(path.read_text() + line)
     assert files(checkout) == before
     assert "published/toy\tToy" in run(checkout, REFNB, "list", "systems")
