@@ -402,7 +402,7 @@ def test_the_card_says_what_is_scored_whoever_answers(settings):
 
     assert conll("sample/bookcoref", "full") == 1
     assert conll("sample/bookcoref-split", "split") < 0.9
-    [path] = Path(s.reports, "runs/sample/bookcoref").glob("function*/*.json")
+    [path] = Path(s.reports, "sample/runs/sample/bookcoref").glob("function*/*.json")
     old = json.loads(path.read_bytes())
     del old["gold"]["clusters of one mention"]  # of a summary that scored them
     for counts in old["counts"].values():

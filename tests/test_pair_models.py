@@ -560,31 +560,6 @@ def test_weights_in_pieces(tiny, site, tmp_path):
     )
 
 
-def test_f54_an_archive_that_leaves_its_folder(tiny, site, tmp_path):
-    package(
-        site,
-        "evil-part-1",
-        {"evil/input/w.zip.001": zipped(tiny["model"], tmp_path / "w.zip", "../../")},
-    )
-    refused(
-        FormatError,
-        "leaves the folder",
-        _put_together,
-        the_pair_model("minilm", **tiny | dict(model="some/evil", package="evil-part-{1..1}")),
-    )
-    assert not [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
-
-
-def test_pieces_of_no_archive(tiny, site):
-    package(site, "odd-part-1", {"odd/input/w.zip.001": b"PK nothing"})
-    refused(
-        FormatError,
-        "zip",
-        _put_together,
-        the_pair_model("minilm", **tiny | dict(model="some/odd", package="odd-part-{1..1}")),
-    )
-
-
 # Entailment
 
 

@@ -1204,8 +1204,7 @@ def test_commands(tiny, tmp_path, monkeypatch, capsys):
     )
     summary = (
         tmp_path
-        / "reports"
-        / "trained"
+        / "reports/sample/trained"
         / "bi-encoder"
         / f"sample-altentities-{Path(told['folder']).name}.json"
     )
