@@ -606,9 +606,9 @@ def test_the_seed_is_all_that_chance_depends_on(refnb, files):
 
 def test_score_of_a_run_that_is_not_here(refnb):
     tools.one_line(
-        refnb("score", "choice", "sample/identifyme:random"),
+        refnb("score", "choice", "sample/identifyme/sample7:random"),
         1,
-        "there is no complete run of random on sample/identifyme",
+        "there is no complete run of random on sample/identifyme/sample7",
     )
 
 
