@@ -502,7 +502,9 @@ def test_gap_predictions_there_and_back(refnb, tmp_path, asked):
     assert refnb("export", "q.jsonl:always-first", "--to", "gap", "--out", "b.tsv").status == 0
     assert (tmp_path / "b.tsv").read_text() == "".join(f"q:{i}\tTRUE\tFALSE\n" for i in range(4))
     tools.one_line(
-        refnb("export", f"{TASK}:random", "--to", "gap", "--out", "c.tsv"), 1, "no complete run"
+        refnb("export", f"{TASK}/sample7:random", "--to", "gap", "--out", "c.tsv"),
+        1,
+        "no complete run",
     )
     (tmp_path / "a.tsv").write_text("q:0\tFALSE\tTRUE\nq:1\tperhaps\tTRUE\n")
     tools.one_line(refnb("score", "choice", "a.tsv", "--gold", "q.jsonl"), 1, "a.tsv", "line 2")
