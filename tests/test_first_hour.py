@@ -504,7 +504,7 @@ def test_gap_predictions_there_and_back(refnb, tmp_path, asked):
     tools.one_line(
         refnb("export", f"{TASK}/sample7:random", "--to", "gap", "--out", "c.tsv"),
         1,
-        "no complete run",
+        "answers are not here",
     )
     (tmp_path / "a.tsv").write_text("q:0\tFALSE\tTRUE\nq:1\tperhaps\tTRUE\n")
     tools.one_line(refnb("score", "choice", "a.tsv", "--gold", "q.jsonl"), 1, "a.tsv", "line 2")

@@ -8,10 +8,8 @@ import hashlib, itertools, json, os, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 import tools
-from test_coreference_release import EXPECTED, random_state, stories, tidied
 from refnb.core.corpora import sample
 from refnb.core.documents import Document
-from refnb.core.files import write_jsonl
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import DataError, Span
 from refnb.benchmarks.tasks import find_task, given_task
@@ -735,6 +733,24 @@ def test_a_text_that_corenlp_refuses_stays_open(corenlp, home):
 # The packages themselves
 
 
+def stories():
+    "The beginnings of the sample's stories, none longer than 180 words."
+    out = []
+    for d in sample():
+        n = next(
+            (i for i in range(len(d.sentences)) if sum(map(len, d.sentences[: i + 1])) > 180),
+            len(d.sentences),
+        )
+        words = sum(map(len, d.sentences[:n]))
+        clusters = [[s for s in c if s.end < words] for c in d.clusters]
+        out.append(
+            d.changed(
+                sentences=d.sentences[:n], clusters=[c for c in clusters if c], names=(), labels={}
+            )
+        )
+    return out
+
+
 def environment(name: str, folder: Path) -> made.Place:
     "An environment of this machine's, or, when everything is tried, one that is made."
     p = made.the_environment(name, load_settings(Path(__file__).parent))
@@ -785,6 +801,44 @@ def by(p: made.Place, code: str, *args) -> str:
     return got.stdout
 
 
+HEADS = {
+    "start_token_classifier": (32, 32, 1),
+    "start_token_representation": (32, 32, 32),
+    "end_token_representation": (32, 32, 32),
+    "start_end_classifier": (64, 32, 1),
+    "coref_start_all_mlps": (32, 64, 224),
+    "coref_end_all_mlps": (32, 64, 224),
+}
+
+
+def random_state(base, seed=9):
+    "The state of Maverick's model with random weights, on a tiny encoder."
+    import torch, transformers
+
+    drawn = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.randn(*shape, generator=drawn)
+    encoder = transformers.AutoModel.from_pretrained(base).state_dict()
+    out = {
+        f"encoder.{k}": draw(*v.shape) / 6 + ("LayerNorm.weight" in k)
+        for k, v in encoder.items()
+        if v.is_floating_point()
+    }
+    words = out["encoder.embeddings.word_embeddings.weight"]
+    out["encoder.embeddings.word_embeddings.weight"] = torch.cat([words, draw(3, 32) / 6])
+    for name, (inputs, hidden, outputs) in HEADS.items():
+        for layer, shape in (
+            ("dense1", (hidden, inputs)),
+            ("layer_norm", (hidden,)),
+            ("dense", (outputs, hidden)),
+        ):
+            out[f"{name}.layer.{layer}.weight"] = draw(*shape) / 4
+            out[f"{name}.layer.{layer}.bias"] = draw(shape[0]) / 4
+    for pair in ("s2s", "e2e", "s2e", "e2s"):
+        out[f"antecedent_{pair}_all_weights"] = draw(7, 32, 32) / 8
+        out[f"antecedent_{pair}_all_biases"] = draw(7, 32) / 8
+    return out
+
+
 def as_checkpoint(folder: Path, base: Path, **told) -> Path:
     "Random weights as a checkpoint of Lightning."
     import torch
@@ -814,100 +868,6 @@ def in_place(p: made.Place, system: str, home: Path, **changed) -> LiveSystem:
         reports=str(home / "reports"),
     )
     return find_system(system, s, canary="wiring", device="cpu", **changed)
-
-
-# with mentions as our resolvers have them: they begin with the first piece of a word, and end with the last piece of one
-WORDS = """
-import json, sys
-import numpy as np, ask_maverick, complete_maverick
-m = ask_maverick.load({"checkpoint": sys.argv[1], "encoder": sys.argv[2], "device": "cpu", "singletons": True})
-tokenize = m.tokenize
-def of_words(*args):
-    got = tokenize(*args)
-    w = got["subtoken_map"]
-    first = [x is not None and w[i - 1:i] != [x] for i, x in enumerate(w)]
-    last = [x is not None and w[i + 1:i + 2] != [x] for i, x in enumerate(w)]
-    got["eos_mask"] = got["eos_mask"]*np.outer(first, last)
-    return got
-m.tokenize = of_words
-"""
-SAME = (
-    WORDS
-    + """
-for line in open(sys.argv[3]):
-    d = json.loads(line)
-    if len(d) > 1:
-        given = m.predict(d["sentences"], predefined_mentions=[tuple(s) for c in d["clusters"] for s in c], singletons=True)["clusters_token_offsets"]
-        print(json.dumps({"key": d["doc_key"], "given": [[list(map(int, s)) for s in c] for c in given],
-                          "found": [[list(map(int, s)) for s in c] for c in ask_maverick.clusters_of(m, d["sentences"])]}))
-"""
-)
-
-
-def test_maverick_finds_what_our_reading_of_its_weights_finds(maverick, tmp_path):
-    from test_coreference_release import base_encoder
-
-    base = base_encoder(tmp_path / "base")
-    write_jsonl(tmp_path / "stories.jsonl", stories())
-    out = by(
-        maverick, SAME, as_checkpoint(tmp_path / "weights", base), base, tmp_path / "stories.jsonl"
-    )
-    expected = json.loads(EXPECTED.read_text())
-    got = {d["key"]: d for d in map(json.loads, out.splitlines())}
-    assert len(got) == len(stories())
-    for key, d in got.items():
-        assert {k: tidied(d[k]) for k in ("given", "found")} == expected[key]
-
-
-COMPLETED = (
-    WORDS
-    + """
-for line in open(sys.argv[3]):
-    d = json.loads(line)
-    if len(d) > 1:
-        names = {str(k): c for k, c in enumerate(d["clusters"])}
-        print(json.dumps({"key": d["doc_key"]} | {k: [list(map(int, s)) for s in c] for k, c in complete_maverick.completed(m, d["sentences"], names).items()}))
-"""
-)
-
-
-def test_maverick_completes_what_our_reading_of_its_weights_completes(maverick, tmp_path):
-    "Seeds are mentions that both find: the package takes no other as an antecedent, and ours does."
-    from test_coreference_release import base_encoder
-    from refnb.models.annotation.expansion import expand
-    from refnb.models.coreference.maverick import resolver_of_release
-    from refnb.models.coreference.texts import text_of
-
-    base, found = base_encoder(tmp_path / "base"), json.loads(EXPECTED.read_text())
-    seeded = []
-    for d in stories():
-        spans = sorted(Span(*s) for c in found[d.doc_key]["found"] for s in c)
-        seeded.append(d.changed(clusters=(spans[::5], spans[2::7], spans[1::3])))  # some are of two
-    write_jsonl(tmp_path / "stories.jsonl", seeded)
-    out = by(
-        maverick,
-        COMPLETED,
-        as_checkpoint(tmp_path / "weights", base),
-        base,
-        tmp_path / "stories.jsonl",
-    )
-    got = {d.pop("key"): d for d in map(json.loads, out.splitlines())}
-    net, grown = resolver_of_release(random_state(base), base, tmp_path / "encoder", segment=512), 0
-    for d in seeded:
-        bank = net.bank(text_of(d))
-        ours = expand(
-            bank.scores,
-            bank.spans,
-            list(map(list, d.clusters)),
-            [(0, d.size)],
-            net.m.bias,
-            "released",
-        )
-        assert {str(k): tidied([c]) for k, c in enumerate(ours.linked)} == {
-            k: tidied([{tuple(s) for s in c}]) for k, c in got[d.doc_key].items()
-        }
-        grown += ours.grown
-    assert grown > 20
 
 
 def test_the_pipeline_asks_maverick_for_windows_and_groups(maverick, base, tmp_path):

@@ -7,17 +7,15 @@ import pytest
 import tools
 from hypothesis import given, strategies as st
 from asking import KEY, PRICE, SECRET
-from refnb.benchmarks.tasks import FERRYMAN, SAMPLE, task_questions
+from refnb.benchmarks.tasks import FERRYMAN, task_questions
 from refnb.core.runs import Seal, load_run, majority, record_key
 from refnb.core.types import NONE, Answer, CallError, Option, Question
-from refnb.metrics.detectable import detectable, observed_noise, samples_needed
 from refnb.metrics.samples import score_samples
 from refnb.models.language.answering import position_of, sent_all
 from refnb.models.language.language_models import Ask, ask_key, the_model
 from refnb.models.language.prompts import in_order, turned_back, turns
 from refnb.models.language.replies import Replies
 from refnb.models.running import planned, run
-from refnb.results.scores import power
 from stub_server import Play, Stub
 from test_language_models import FORKING, KILLS, Forked, contents
 
@@ -86,33 +84,6 @@ def test_each_question_is_asked_k_times_and_has_one_answer(stub, settings):
     } == {i: x[0].chosen for i, x in r.samples().items()}  # the first draw is what a single one is
     run(FERRYMAN, "gpt-4o-mini", s=s, samples=5, **at(stub))
     assert len(stub.seen) == 5 * len(QUESTIONS)  # two more draws of each
-
-
-@pytest.mark.usefixtures("no_keys")
-def test_more_samples_show_smaller_differences(stub, settings):
-    "Power of two runs of three draws each: their mean credits, and what the draws alone add to the noise."
-    stub.always, s = drawing, settings()
-    by_doc = {}
-    for q in task_questions(SAMPLE, s):
-        by_doc.setdefault(q.doc_key, []).append(q)
-    qs = [q for found in by_doc.values() for q in found[:3]]
-    a, b = (
-        run(qs, "gpt-4o-mini", s=s, samples=3, **at(stub, decoding=WARM | {"seed": seed}))
-        for seed in (7, 8)
-    )
-    noise = power("given", a, b, s=s).noise
-    right = {q.id: q.right for q in qs}
-    mean = lambda r: [sum(x.chosen == right[i] for x in r.samples()[i]) / 3 for i in sorted(right)]
-    docs = {q.id: q.doc_key for q in qs}
-    assert noise[:4] == pytest.approx(
-        observed_noise(mean(a), mean(b), [docs[i] for i in sorted(right)])[:4]
-    )
-    assert (
-        noise.samples == 3
-        and 0 < noise.draw <= 3 * noise.error**2
-        and samples_needed(noise, 1.0) == 1
-    )
-    assert samples_needed(noise, 0.9 * detectable(noise)) > 3
 
 
 @pytest.mark.usefixtures("no_keys")
