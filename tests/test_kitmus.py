@@ -609,59 +609,6 @@ def test_score_kitmus_bad_files(built, capsys, change, told):
     assert status == 1 and told in err and err.count("\n") == 1 and not out
 
 
-def test_a_dataset_folder_with_its_card(s, tmp_path, monkeypatch, capsys):
-    "Every count of the card is that of the lines, and the header names every file."
-    import yaml
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REFNB_UPSTREAM", s.upstream)
-    monkeypatch.setenv("REFNB_OFFLINE", "true")
-    status, out, _ = say(
-        capsys,
-        "build",
-        "kitmus",
-        "--out",
-        "data",
-        "--form",
-        "dataset",
-        "--resources",
-        "released",
-        "--variants",
-        "background-both",
-        "--sizes",
-        "9,3,6",
-        "--entities",
-        "2,5",
-        "--json",
-    )
-    card = (tmp_path / "data/README.md").read_text()
-    configs = yaml.safe_load(card.split("---")[1])["configs"]
-    lines = {
-        f["path"]: [json.loads(l) for l in (tmp_path / "data" / f["path"]).read_text().splitlines()]
-        for c in configs
-        for f in c["data_files"]
-    }
-    assert (
-        status == 0
-        and [c["config_name"] for c in configs] == ["background-both-2", "background-both-5"]
-        and sum(map(len, lines.values())) == 36
-        and "36 texts that test" in card
-    )
-    for path, rows in lines.items():
-        variant, n = path.split("/")[0].rsplit("-", 1)
-        tokens = sum(len(x) for r in rows for x in r["sentences"])
-        assert (
-            f"| {variant} | {n} | {path.split('/')[1].removesuffix('.jsonl')} | {len(rows)} | {tokens:,} | {len({x for r in rows for x in r['names']})} | {len({x for r in rows for x in r['occupations']})} |"
-            in card
-        )
-        for r in rows:
-            assert (
-                r["answer"] in r["names"]
-                and r["text"] == f"{r['knowledge']} {r['task']}"
-                and sorted(map(len, r["clusters"])) == [2] * (int(n) - 1) + [3]
-            )
-
-
 @pytest.mark.parametrize(
     "args, told",
     [
