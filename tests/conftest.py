@@ -222,9 +222,9 @@ def stub():
 @pytest.fixture
 def store(tmp_path):
     "An empty store of paid replies."
-    from refnb.models.language.replies import Replies
+    from refnb.models.language.store import Store
 
-    with Replies(tmp_path / "replies") as store:
+    with Store(tmp_path / "replies") as store:
         yield store
 
 
