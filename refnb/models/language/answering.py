@@ -10,8 +10,7 @@ __all__ = ['UNHASHED', 'form_for', 'Sent', 'sent_of', 'sent_all', 'solved', 'cho
 import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from operator import attrgetter
+from itertools import tee
 from typing import Any, NamedTuple
 import msgspec, re
 from ...core.types import Answer, CallError, Question
@@ -348,9 +347,6 @@ def local_answers(
         for i in shared_order(questions):
             yield from sent_all(m, questions[i], form, order, system, samples, had, examples)
 
-    todo = requests()
-    while tasks := list(islice(todo, local.batch)):
-        asks = list(map(attrgetter("ask"), tasks))
-        leads = list(map(attrgetter("lead"), tasks))
-        for t, r in zip(tasks, replies_to(local, asks, leads), strict=True):
-            yield answer_of(t, m, r)
+    sent, asked = tee(requests())
+    for t, r in zip(sent, replies_to(local, ((x.ask, x.lead) for x in asked)), strict=True):
+        yield answer_of(t, m, r)

@@ -749,7 +749,7 @@ def _local_replies(
                 yield a, stored
             else:
                 todo.append(a)
-        for a, r in zip(todo, replies_to(local, todo) if todo else [], strict=True):
+        for a, r in zip(todo, replies_to(local, ((a, "") for a in todo)), strict=True):
             if r.finish != "failed":
                 store.put(ask_key(a), r, a)
             yield a, r
