@@ -1,5 +1,6 @@
-"What tests of servers share: a model at a stub, questions for it, and what came back."
+"What tests of servers share: a model at a stub, questions for it, what came back, and processes to be killed."
 
+import os, signal, socket
 from refnb.models.language.models import Ask, ask_of, the_model
 from refnb.models.language.servers import Asking, Summary
 from tools import HANG
@@ -47,3 +48,41 @@ def contents(store) -> dict:
     kept = store.all()
     assert len({k.key for k in kept}) == len(kept)
     return {k.key: k.reply.changed(seconds=0.0) for k in kept}
+
+
+def nobody() -> str:
+    "An address of this machine where nobody listens."
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+
+KILLS = int(os.environ.get("TEST_KILLS", 3))
+# a child for each line that is read: killed after so many seconds, or left alone
+FORKING = """\
+print("ready", flush=True)
+for line in sys.stdin:
+    delay, child = float(line), os.fork()
+    if not child:
+        try: answer(); os._exit(0)
+        except BaseException: traceback.print_exc(); os._exit(1)
+    if delay >= 0: time.sleep(delay); os.kill(child, signal.SIGKILL)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+class Forked:
+    "Work in a process that can be started again and again, and killed each time; between two starts it is looked at."
+
+    def __init__(self, spawn, code: str, *args):
+        self.p = spawn(code, *args)
+        assert self.p.stdout.readline() == "ready\n", self.p.communicate()
+
+    def start(self, delay: float) -> bool:
+        "Start once, kill after a delay (-1: never); whether it came to its end."
+        self.p.stdin.write(f"{delay}\n")
+        self.p.stdin.flush()
+        status = int(self.p.stdout.readline() or self.p.communicate()[1])
+        assert status in (0, signal.SIGKILL), self.p.communicate("")
+        self.look()
+        return status == 0

@@ -5,7 +5,6 @@ import pytest
 import tools
 from asking import KEY, SOON, model, one_line, questions
 from refnb.core.types import CallError, DataError, FormatError
-from refnb.models.language import batches
 from refnb.models.language.batches import advance, jobs
 from refnb.models.language.models import cost
 from refnb.models.language.store import SETTLED, Store

@@ -21,7 +21,6 @@ def at(stub, **changed) -> dict:
         dict(
             base_url=stub.url,
             key=KEY,
-            rate={},
             price=PRICE,
             title="stub",
             form="choice/names",

@@ -7,7 +7,7 @@ import refnb.commands.running as running
 import refnb.results.doctor as doctor
 import tools
 from refnb.core.settings import load_settings
-from refnb.models.language.language_models import fault_of_device
+from refnb.models.language.models import fault_of_device
 from refnb.models.language.local import device_for
 from refnb.core.types import DataError
 

@@ -10,7 +10,7 @@ from refnb.core.types import CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
 from refnb.models.systems import Failure
 from refnb.models.language.answering import answer_of, local_answers, run_settings, sent_of
-from refnb.models.language.language_models import Ask, Decoding, language_models, the_model
+from refnb.models.language.models import Ask, Decoding, language_models, the_model
 from refnb.models.language.constraints import Bound, words_of
 from refnb.models.language.local import (
     Local,

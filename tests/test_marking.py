@@ -9,8 +9,8 @@ from refnb.core.corpora import load
 from refnb.core.documents import Document, tidy
 from refnb.core.types import CallError, DataError, RefnbError, Span
 from refnb.metrics.coref_scores import score_coref
-from refnb.models.language.language_models import Reply
-from refnb.models.language.marking import clusters_of, passages, place_marks, read_marks
+from refnb.models.language.models import Reply
+from refnb.models.language.clusters import clusters_of, passages, place_marks, read_marks
 from refnb.models.language.prompts import the_form
 from refnb.models.running import planned, predicted_documents, run
 from stub_server import Play
@@ -52,7 +52,7 @@ def oracle(seen) -> Play:
 
 
 def at(stub, **changed):
-    return dict(base_url=stub.url, key=KEY, rate={}, price=PRICE, title="stub") | changed
+    return dict(base_url=stub.url, key=KEY, price=PRICE, title="stub") | changed
 
 
 # A run

@@ -1,11 +1,11 @@
 "Questions to servers that fail, refuse, lie, send too much or nothing; money, kills, and two buyers at a time."
 
-import json, logging, os, random, signal, sys, traceback, zlib
+import json, logging, os, random, signal, traceback, zlib
 from pathlib import Path
 import pytest
 from hypothesis import given, settings as hyp, strategies as st
 import tools
-from asking import KEY, PRICE, SECRET, SOON, contents, go, model, one_line, questions
+from asking import KEY, SECRET, SOON, contents, go, model, one_line, questions
 from refnb.benchmarks.tasks import FERRYMAN
 from refnb.core.types import CallError, DataError, RefnbError
 from refnb.models.language import servers
@@ -415,7 +415,9 @@ FORMS = {f for f in FORMS if " / " not in f}
 def traces(folder: Path) -> list[str]:
     "Files below a folder in which the key stands, in any of these forms, or in a compressed column of the store."
     forms = [f.encode() for f in FORMS] + [f.replace("\\", "\\\\").encode() for f in FORMS]
-    found = [p for p in folder.rglob("*") if p.is_file() and any(f in p.read_bytes() for f in forms)]
+    found = [
+        p for p in folder.rglob("*") if p.is_file() and any(f in p.read_bytes() for f in forms)
+    ]
     for p in folder.rglob("replies.sqlite"):
         with Store(p.parent) as store:
             found += [k.key for k in store.all() if any(f in k.raw for f in forms)]

@@ -115,7 +115,13 @@ def test_a_store_of_an_earlier_refnb_is_read(tmp_path):
     "Version 0.2 kept a request beside each reply; its replies are found."
     from refnb.models.language.store import checksum
 
-    row = (KEY, "stop", b'{"text":"Bea","tokens_kept":3}', b'{"id":"q","prompt":"sha256:0"}', "2026")
+    row = (
+        KEY,
+        "stop",
+        b'{"text":"Bea","tokens_kept":3}',
+        b'{"id":"q","prompt":"sha256:0"}',
+        "2026",
+    )
     with Store(tmp_path) as store:
         store.db.execute(
             "insert into replies (key, finish, reply, ask, at, crc) values (?, ?, ?, ?, ?, ?)",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.types import CallError, DataError, Question, need
 from .attention import few_passes
-from .language_models import Ask, LanguageModel, Reply
+from .models import Ask, LanguageModel, Reply
 
 # %% ../../../nbs/models/language/05_local.ipynb #d0fcf291
 class Weights(NamedTuple):

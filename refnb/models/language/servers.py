@@ -26,7 +26,7 @@ from .models import omit_line
 from .store import SETTLED, Kept, Store
 from .wire import NO_LOGPROBS, error_words, json_of, read_reply, request
 
-# %% ../../../nbs/models/language/03_servers.ipynb #00c0b95b
+# %% ../../../nbs/models/language/03_servers.ipynb #d4cd85c6
 DEFAULT_URL = "https://api.openai.com/v1"
 ROOM = 1_000_000  # bytes of a reply, and a hundred more for each token that it may have
 
@@ -84,8 +84,6 @@ def client_of(
     openai, http = need("openai", "models"), need("httpx2", "models")
     url, key = m.base_url or DEFAULT_URL, key_of(m)
     headers: dict[str, Any] = {k: v.replace("{key}", key) for k, v in m.speaks.headers.items()}
-    if headers and "Authorization" not in headers:  # the key goes into another header
-        headers["Authorization"] = openai.Omit()
     if urlsplit(url).hostname != "api.openai.com":  # the client takes these from the environment
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), openai.Omit())
     cap = capped(most or ROOM + 100 * m.decoding.max_tokens, m.timeout)
@@ -143,7 +141,7 @@ def hidden(text: str, m: LanguageModel) -> str:
     "Write what a server says on one line, without the key."
     return " ".join(hider(key_of(m))(text).split())[:300]
 
-# %% ../../../nbs/models/language/03_servers.ipynb #777a50c0
+# %% ../../../nbs/models/language/03_servers.ipynb #a41941f0
 TOO_LONG = re.compile(
     r"request too large|context[ _](length|size|window)|maximum (context|input|prompt)"
     r"|(prompt|input|request|messages?)\b.{0,40} too (long|large|many)|too many (input )?tokens"
@@ -238,11 +236,13 @@ async def send(
     "Send one question, with the client's retries; raise if all questions would fail like it."
     openai, http, aio = (need(name, "models") for name in ("openai", "httpx2", "aiohttp"))
     path, body = request(ask)
-    options = {"headers": {"Idempotency-Key": ask.key}}
+    headers: dict[str, Any] = {"Idempotency-Key": ask.key}
+    if m.speaks.headers and "Authorization" not in m.speaks.headers:  # the key is in another one
+        headers["Authorization"] = openai.Omit()
     status = 200
     try:
         async with asyncio.timeout(60 + 3 * m.timeout):  # with all retries
-            r = await client.post(path, body=body, cast_to=http.Response, options=options)
+            r = await client.post(path, body=body, cast_to=http.Response, options={"headers": headers})
         data = r.content
     except openai.APIStatusError as e:  # read below: an error raised here would show this one
         status, data = e.status_code, e.response.content

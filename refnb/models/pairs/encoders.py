@@ -20,7 +20,7 @@ from ...core.types import CallError, DataError, Record, nearest, need
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from ..training import is_full
-from ..language.language_models import fault_of_device
+from ..language.models import fault_of_device
 from ..language.local import Weights, check_place, device_for, in_hub_cache, quietly
 from .scorers import Pairs
 
