@@ -565,7 +565,7 @@ def served(tmp_path_factory):
     "`transformers serve` with a tiny checkpoint, on loopback, in an environment of its own: one thread, and nothing of what the tests set."
     for name in ("fastapi", "uvicorn"):
         pytest.importorskip(name, reason="transformers serve needs it")
-    from refnb.models.language.local import tiny_checkpoint
+    from tiny import tiny_checkpoint
 
     folder, cache = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("cache")
     tiny_checkpoint(folder, [q.text for q in QUESTIONS[:2]])
