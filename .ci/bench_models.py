@@ -30,14 +30,14 @@ os.environ.setdefault(KEY, "sk-made-up-" + "0123456789" * 4)
 
 
 def model(url: str):
-    from refnb.models.language.language_models import the_model
+    from refnb.models.language.models import the_model
 
     return the_model("gpt-4o-mini", base_url=url, key=KEY, rate={}, decoding={"max_tokens": 64})
 
 
 def asks(m, n: int, name: str = "q"):
     "Questions of two thousand words, made as they are needed."
-    from refnb.models.language.language_models import ask_of
+    from refnb.models.language.models import ask_of
 
     story = "Ann met Bea by the river . " * 285
     return (ask_of(m, f"{name}:{i}", f"{story} {name} {i}") for i in range(n))
@@ -93,10 +93,10 @@ def through(client, call, n: int, url: str) -> float:
 def parts(url: str, n: int) -> Iterator[Row]:
     "Where the time goes: the bare requests, the reading of replies, and keeping them."
     import httpx2
-    from refnb.models.language.language_models import Reply, ask_key
+    from refnb.models.language.models import Reply, ask_key
     from refnb.models.language.replies import Replies
     from refnb.models.language.keys import Secret
-    from refnb.models.language.language_models import Patience
+    from refnb.models.language.models import Patience
     from refnb.models.language.protocol import payload, read_reply
     from refnb.models.language.servers import _the_client
 

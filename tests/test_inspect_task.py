@@ -289,7 +289,7 @@ def test_how_a_reply_ended():
 def checkpoint(tmp_path_factory):
     pytest.importorskip("torch")
     pytest.importorskip("transformers").utils.logging.disable_progress_bar()
-    from refnb.models.language.local import tiny_checkpoint
+    from tiny import tiny_checkpoint
 
     folder = tiny_checkpoint(
         tmp_path_factory.mktemp("tiny"), [q.text for q in task_questions(FERRYMAN)[:3]]

@@ -310,7 +310,7 @@ def test_the_command_tells_of_samples(stub, tmp_path, capsys, monkeypatch):
 def test_a_local_model_goes_on_inside_a_question(settings, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("transformers").utils.logging.disable_progress_bar()
-    from refnb.models.language.local import tiny_checkpoint
+    from tiny import tiny_checkpoint
 
     folder = tiny_checkpoint(tmp_path / "tiny", [q.text for q in QUESTIONS[:3]])
     how = dict(
