@@ -29,10 +29,10 @@ def story() -> list:
 
 def asked(local, **how) -> list:
     "Requests about the story, each with the words that lead up to its answer."
-    from refnb.models.language.answering import sent_of
+    from refnb.models.language.answering import sent
 
-    sent = [sent_of(local.m.changed(**how), q, FORM) for q in story()]
-    return [(t.ask, t.lead) for t in sent]
+    asked = [next(sent(local.m.changed(**how), q, FORM)) for q in story()]
+    return [(t.ask, t.lead) for t in asked]
 
 
 def cpu_of(f) -> float:
@@ -111,7 +111,6 @@ def through_a_run(url: str, n: int, at_once: int = AT_ONCE) -> float:
                 base_url=url,
                 key=KEY,
                 decoding={"max_tokens": 64},
-                rate={},
             )
         )
         assert len(list(Path(folder).rglob("seal.json"))) == 1

@@ -30,7 +30,7 @@ LONG = [
     "test_kitmus",
     "test_pair_models",
     "test_readers",
-    "test_language_models",
+    "test_servers",
     "test_viewer",
     "test_local_models",
     "test_server_runs",

@@ -88,7 +88,7 @@ def inspect_finish(stop: str) -> str:
     cut = ("max_tokens", "model_length")
     return "length" if stop in cut else stop if stop == "content_filter" else "stop"
 
-# %% ../../../nbs/models/language/11_inspect_task.ipynb #0bcd98d4
+# %% ../../../nbs/models/language/11_inspect_task.ipynb #3be396d9
 class Export(NamedTuple):
     "The contents of an export."
 
@@ -156,10 +156,14 @@ def export_inspect(
     questions: str | Path | Iterable[Question],
     folder: str | Path,  # new or empty
     system: str = "smollm2-135m",
-    **how: Any,  # as for `prepared`
+    form: str = "",
+    order: Order = "given",
+    limit: int = 0,
+    s: Settings | None = None,
+    **changed: Any,  # these are as for `prepared`
 ) -> Path:
     "Export a task, a file or questions to a folder: `inspect eval FOLDER/task.py --model …`."
-    e, path = prepared(questions, system, **how), Path(folder)
+    e, path = prepared(questions, system, form, order, limit, s, **changed), Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CallError("exists and is not empty", str(path), "name a new folder")
     here = packaged("data/inspect")

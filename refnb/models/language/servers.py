@@ -141,7 +141,7 @@ def hidden(text: str, m: LanguageModel) -> str:
     "Write what a server says on one line, without the key."
     return " ".join(hider(key_of(m))(text).split())[:300]
 
-# %% ../../../nbs/models/language/03_servers.ipynb #a41941f0
+# %% ../../../nbs/models/language/03_servers.ipynb #cd1ff1eb
 TOO_LONG = re.compile(
     r"request too large|context[ _](length|size|window)|maximum (context|input|prompt)"
     r"|(prompt|input|request|messages?)\b.{0,40} too (long|large|many)|too many (input )?tokens"
@@ -179,9 +179,9 @@ def setting_of(field: str, m: LanguageModel) -> str:
     places |= {path: "constraint" for fields in d.constraints.values() for path in fields}
     places |= {path: name for name, also in d.also.items() for path in also}
     places |= {"logprobs": "way", "top_logprobs": "way"}
+    common = ("type", "format", "text", "choice", "generationConfig")
     for path, name in places.items():
-        last = path.split(".")[-1]
-        if field in (path, path.split(".")[0]) or field == last not in ("type", "format", "text"):
+        if field == path or field in path.split(".") and field not in common:
             return name
     return ""
 
