@@ -259,11 +259,11 @@ def test_any_reply_can_be_read(reply):
 
 def test_a_local_model_is_asked_the_same_and_its_replies_are_kept(tmp_path, settings, monkeypatch):
     pytest.importorskip("torch")
-    from refnb.models.language import marking, systems
+    from refnb.models.language import clusters, systems
     from tiny import tiny_checkpoint
 
     monkeypatch.setattr(
-        marking, "the_form", lambda name: FORM.changed(words=6)
+        clusters, "the_form", lambda name: FORM.changed(words=6)
     )  # 24 tokens for a passage
     home, s = tiny_checkpoint(tmp_path / "tiny", [GOOD]), settings()
     docs = [Document(x, (tuple(TOKENS),)) for x in "ab"]

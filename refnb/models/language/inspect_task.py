@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Exported', 'exported', 'Verdict', 'verdict', 'inspect_finish', 'Export', 'prepared', 'export_inspect']
 
-# %% ../../../nbs/models/language/11_inspect_task.ipynb #debe9997
+# %% ../../../nbs/models/language/11_inspect_task.ipynb #8fd39027
 import hashlib
 import json
 import re
@@ -24,8 +24,7 @@ from ...core.types import CallError, Meta, Option, Question, Record
 from ...metrics.choice import credit
 from .answering import form_for, sent, system_text
 from .models import LanguageModel, the_model
-from .prompts import Order, prompt_id
-from .reading import read
+from .prompts import Order, prompt_id, read
 
 # %% ../../../nbs/models/language/11_inspect_task.ipynb #c1d6b73c
 class Exported(Record, omit_defaults=False):

@@ -531,35 +531,3 @@ def turned_back(a: Answer, perm: list[int]) -> Answer:
     "Map an answer to the question as shown to the original order of options; `perm` is from `in_order`."
     scores = None if a.scores is None else _turned_scores(a.scores, perm)
     return a.changed(chosen=tuple(map(perm.__getitem__, a.chosen)), scores=scores)
-
-def no_examples(task, shots, source=""):
-    if not shots: return ""
-    if task.shape == "clusters": return "examples are for questions, not for documents: leave out shots"
-    return "" if _source(task, source) else "there is no development part to take examples from: name a task or a file with -p examples="
-
-def _source(task, source):
-    from refnb.benchmarks.tasks import is_task
-    if source: return source
-    start = task.whole.rpartition("/")[0] if task.known else ""
-    for p in ("dev","validation","train"):
-        n=f"{start}/{p}"
-        if start and n != task.whole and is_task(n, task.settings): return n
-    return ""
-
-def examples_for(task, form, shots, source=""):
-    from refnb.benchmarks.tasks import as_task
-    from ...core.types import CallError, DataError
-    if not shots: return ""
-    if why := no_examples(task, shots, source): raise CallError(why, task.name)
-    if the_form(form).explains: raise CallError(f"the form {form} asks for an explanation, which examples lack","shots","choose another with --form, such as identifyme/base or choice/names")
-    src=_source(task, source); taken={q.doc_key for q in task.questions}
-    fit=sorted((q for q in as_task(src, task.settings).questions if len(q.right)==1 and q.text and q.doc_key not in taken), key=lambda q: hashlib.sha256(q.id.encode()).digest())
-    first={}
-    for q in fit: first.setdefault(q.doc_key,q)
-    got=[*first.values(), *(q for q in fit if first[q.doc_key] is not q)][:shots]
-    if len(got)<shots: raise DataError(f"{len(got)} questions have one right answer and are about documents that {task.name} lacks", src, f"ask for fewer than {shots} shots, or name others with -p examples=")
-    out=[]
-    for q in got:
-        lead, labels = continuations(q, form)
-        out.append(f"{render(q, form).rstrip()}\n\n{lead}{labels[q.right[0]]}\n\n")
-    return "".join(out)

@@ -6,7 +6,7 @@
 __all__ = ['SILENT', 'ASKING', 'SENDING', 'is_own', 'name_of', 'entry_of', 'true_name', 'LanguageModelSystem',
            'make_language_model', 'named_model']
 
-# %% ../../../nbs/models/language/10_systems.ipynb #e940dd1c
+# %% ../../../nbs/models/language/10_systems.ipynb #3c7b5a29
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ from ...core.documents import Document
 from ...core.runs import RunInfo
 from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Question, safe_name
-from .answering import UNHASHED, Sent, answer_of, form_for, run_settings
-from .answering import sent, system_text
+from .answering import UNHASHED, Sent, answer_of, examples_for, form_for
+from .answering import no_examples, run_settings, sent, system_text
 from .batches import advance, jobs
 from .clusters import asks_about, document_answers, form_of_documents
 from .clusters import marking_model
@@ -28,7 +28,7 @@ from .local import Local, check_here, is_here, load_local, replies_to
 from .local import shared_order, weights_id
 from .models import Ask, LanguageModel, Reply, card_price, check_taken, cost
 from .models import fault_of_url, forecast, model_of, the_dialect
-from .prompts import ORDERS, Order, examples_for, no_examples, text_of, turns
+from .prompts import ORDERS, Order, text_of, turns
 from .servers import DEFAULT_URL, Asking, Summary, check_budget
 from .store import SETTLED, Store
 from ..registry import Entry, changed_record, differing

@@ -6,7 +6,7 @@
 __all__ = ['MOST', 'READERS', 'Asked', 'Sample', 'Log', 'asked_in', 'inspect_content', 'read_inspect', 'read_harness', 'read_log',
            'shown_order', 'answer_in', 'LogSystem', 'named_log']
 
-# %% ../../../nbs/models/published/03_logs.ipynb #b56c2913
+# %% ../../../nbs/models/published/03_logs.ipynb #f253ffe1
 import hashlib
 import json
 import re
@@ -20,8 +20,7 @@ from ...core.files import read_bytes
 from ...core.settings import Settings
 from ...core.types import Answer, DataError, FormatError, Question, Record, Usage, repeated
 from ..language.inspect_task import inspect_finish
-from ..language.prompts import Order, in_order, turned_back
-from ..language.reading import Mode, read
+from ..language.prompts import Mode, Order, in_order, read, turned_back
 from ..registry import refuse_settings
 from ..systems import BaseSystem, Failure, Identity, System
 

@@ -1,2 +1,0 @@
-from ..reasoning import split_reasoning
-from .prompts import read, reading_of, WHY, Mode
