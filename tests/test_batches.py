@@ -182,7 +182,9 @@ def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn):
             p = spawn(CALL, stub.url, tmp_path)
             if turn < 10:
                 seen = len(stub.seen)
-                tools.wait(lambda: len(stub.seen) > seen or p.poll() is not None, "a request")
+                tools.wait(
+                    lambda n=seen, p=p: len(stub.seen) > n or p.poll() is not None, "a request"
+                )
                 tools.wait(lambda: rng.random() < 0.2, "an instant")
                 p.kill()
             out, _ = p.communicate(timeout=HANG)

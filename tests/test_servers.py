@@ -302,7 +302,9 @@ def test_f33_a_kill_at_any_instant_loses_no_paid_reply(tmp_path, spawn):
         for turn in range(KILLS + 1):
             p = spawn(BUYER, stub.url, tmp_path / "s", 400, 16)
             if turn < KILLS:
-                tools.wait(lambda: len(stub.seen) > seen or p.poll() is not None, "a request")
+                tools.wait(
+                    lambda n=seen, p=p: len(stub.seen) > n or p.poll() is not None, "a request"
+                )
                 p.kill() if rng.random() < 0.8 else p.send_signal(signal.SIGINT)
             p.communicate(timeout=HANG)
             with Store(tmp_path / "s") as store:

@@ -187,7 +187,9 @@ def unread(
                 why = {"outside": "names no option exactly"}.get(a.reason, "has no answer line")
             else:
                 shown, _ = in_order(q, settings.get("order", "given"))
-                why = reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
+                why = (
+                    reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
+                )
         count[why] += 1
     return dict(count.most_common())
 

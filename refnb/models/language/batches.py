@@ -84,7 +84,9 @@ def write(
     for left in folder.glob("*.part"):
         shutil.rmtree(left)  # a kill left it; it was never sent
     before = jobs(folder)
-    known = {k for j in before if j.state != "done" for k in keys_in(folder / j.name / "input.jsonl")}
+    known = {
+        k for j in before if j.state != "done" for k in keys_in(folder / j.name / "input.jsonl")
+    }
     number, share = int(before[-1].name) if before else 0, m.price.batch if m.price else 1.0
     parts: list[tuple[Path, Job]] = []
     files: list[Any] = []
@@ -104,7 +106,9 @@ def write(
                     place = folder / f"{name}.part"
                     place.mkdir(parents=True)
                     files += [(place / x).open("wb") for x in ("input.jsonl", "asks.jsonl")]
-                    parts.append((place, Job(name, os.urandom(8).hex(), 0, 0.0 if m.price else None)))
+                    parts.append(
+                        (place, Job(name, os.urandom(8).hex(), 0, 0.0 if m.price else None))
+                    )
                 place, job = parts[-1]
                 usd = None if job.usd is None else job.usd + (at_most(m, ask) or 0.0) * share
                 parts[-1] = place, job.changed(asks=job.asks + 1, usd=usd)
@@ -157,7 +161,11 @@ async def send(client: Any, folder: Path, job: Job) -> Job:
 async def look(client: Any, folder: Path, job: Job, m: LanguageModel) -> Job:
     "Ask how far a batch is."
     b = await client.batches.retrieve(job.batch)
-    errors = [f"{error_words(e.message)} (line {e.line})" for e in (b.errors.data or [])[:3]] if b.errors else []
+    errors = (
+        [f"{error_words(e.message)} (line {e.line})" for e in (b.errors.data or [])[:3]]
+        if b.errors
+        else []
+    )
     return note(
         folder,
         job,
@@ -169,7 +177,7 @@ async def look(client: Any, folder: Path, job: Job, m: LanguageModel) -> Job:
         trouble=hidden("; ".join(errors), m),
     )
 
-# %% ../../../nbs/models/language/04_batches.ipynb #af969671
+# %% ../../../nbs/models/language/04_batches.ipynb #143ba41d
 async def read(client: Any, m: LanguageModel, store: Store, folder: Path, job: Job) -> Job:
     "Store the replies of a batch that has ended."
     place, hide = folder / job.name, hider(client.api_key)
@@ -180,13 +188,15 @@ async def read(client: Any, m: LanguageModel, store: Store, folder: Path, job: J
     decoder = msgspec.json.Decoder(Ask)
     with (place / "asks.jsonl").open("rb") as f:
         asks = {(ask := decoder.decode(line)).key: ask for line in f}
-    count, new, seen = dict.fromkeys(("answered", "failed", "doubled", "strange", "broken"), 0), [], set()
+    count = dict.fromkeys(("answered", "failed", "doubled", "strange", "broken"), 0)
+    new, seen = list[Kept](), set[str]()
     for name in ("output.jsonl", "errors.jsonl"):
         lines = (place / name).read_bytes().splitlines() if (place / name).exists() else []
         for line in filter(bytes.strip, lines):
             try:
                 x = json_of(line)
-                if (key := x.get("custom_id")) not in asks:
+                key: Any = x.get("custom_id")
+                if not isinstance(key, str) or key not in asks:
                     count["strange" if isinstance(key, str) else "broken"] += 1
                     continue
                 if not isinstance(said := x.get("response"), dict):
@@ -201,7 +211,9 @@ async def read(client: Any, m: LanguageModel, store: Store, folder: Path, job: J
                 continue
             except DataError as e:  # all questions of a run would meet this; here each has its line
                 reply = Reply(finish="failed", error=str(e))
-            count["doubled" if key in seen else "failed" if reply.finish == "failed" else "answered"] += 1
+            count[
+                "doubled" if key in seen else "failed" if reply.finish == "failed" else "answered"
+            ] += 1
             seen.add(key)
             texts = {n: hide(getattr(reply, n)) for n in ("text", "reasoning", "model", "error")}
             reply = reply.changed(batch=True, **texts)
@@ -211,7 +223,9 @@ async def read(client: Any, m: LanguageModel, store: Store, folder: Path, job: J
     return note(folder, job, state="done", read=count | {"unasked": len(asks) - len(seen)})
 
 
-async def step(asks: Iterable[Ask], m: LanguageModel, store: Store, folder: Path, **how: Any) -> None:
+async def step(
+    asks: Iterable[Ask], m: LanguageModel, store: Store, folder: Path, **how: Any
+) -> None:
     "Do all that can be done now."
     waiting = max([j.asks for j in jobs(folder)], default=0)
     most = ROOM + max(waiting, 10_000) * (4000 + 100 * m.decoding.max_tokens)
@@ -234,10 +248,14 @@ async def step(asks: Iterable[Ask], m: LanguageModel, store: Store, folder: Path
             do = "it supports no batches, or has deleted this one; run without --batch"
             raise DataError("the server has no batches", m.base_url or m.model, do) from None
         reply = refused(e.status_code, e.response.content, m)
-        raise DataError(reply.error or "filtered", m.model, "nothing is lost; rerun later") from None
+        raise DataError(
+            reply.error or "filtered", m.model, "nothing is lost; rerun later"
+        ) from None
     except (openai.OpenAIError, ValueError) as e:
         why = hidden(f"{e} {e.__cause__ or ''}", m)
-        raise DataError(f"the server cannot be asked for batches ({why})", m.model, "rerun later") from None
+        raise DataError(
+            f"the server cannot be asked for batches ({why})", m.model, "rerun later"
+        ) from None
     finally:
         await client.close()
 

@@ -277,7 +277,7 @@ def card_price(m: LanguageModel) -> Price | None:
             return card.price
     return None
 
-# %% ../../../nbs/models/language/00_models.ipynb #d5c9d2ec
+# %% ../../../nbs/models/language/00_models.ipynb #db56bdcd
 def omit_line(name: str) -> str:
     "Say how a setting is left out."
     if name in ("temperature", "top_p", "seed"):
@@ -291,7 +291,7 @@ def omit_line(name: str) -> str:
 def sent_settings(m: LanguageModel) -> dict[str, Any]:
     "List the settings that go into fields of a request; those that are None are not sent."
     d = m.decoding
-    settings = {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed}
+    settings: dict[str, Any] = {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed}
     settings |= {"effort": m.effort or None, "thinking": m.thinking}
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -484,10 +484,5 @@ def forecast(
     )
     too_long = sum(bool(m.context) and n + out > m.context for n in sizes)
     return Forecast(
-        len(sizes),
-        sum(sizes),
-        out * len(sizes),
-        usd,
-        None if reasons else usd_likely,
-        too_long,
+        len(sizes), sum(sizes), out * len(sizes), usd, None if reasons else usd_likely, too_long
     )

@@ -26,7 +26,7 @@ from .models import omit_line
 from .store import SETTLED, Kept, Store
 from .wire import NO_LOGPROBS, error_words, json_of, read_reply, request
 
-# %% ../../../nbs/models/language/03_servers.ipynb #d4cd85c6
+# %% ../../../nbs/models/language/03_servers.ipynb #5f7c5517
 DEFAULT_URL = "https://api.openai.com/v1"
 ROOM = 1_000_000  # bytes of a reply, and a hundred more for each token that it may have
 
@@ -47,7 +47,8 @@ def capped(most: int, seconds: float) -> Callable:
     "Make a hook that limits the bytes of a reply, and the time that they may take."
 
     async def limit(response: Any) -> None:
-        openai, http = need("openai", "models"), need("httpx2", "models")
+        openai: Any = need("openai", "models")
+        http: Any = need("httpx2", "models")
         packed = response.headers.get("content-encoding", "identity")
         stream, began = response.stream, time.monotonic()
 
@@ -122,11 +123,16 @@ def hider(key: str) -> Callable[[str], str]:
     if len(key) < 8:  # the word none, or what a local server takes
         return lambda text: text
     data, half = key.encode(), len(key) // 2
-    coded = [base64.b64encode(bytes(n) + data).decode()[-(-n * 4 // 3) :].rstrip("=")[:-1] for n in range(3)]
+    coded = [
+        base64.b64encode(bytes(n) + data).decode()[-(-n * 4 // 3) :].rstrip("=")[:-1]
+        for n in range(3)
+    ]
     coded += [x.replace("+", "-").replace("/", "_") for x in coded]
     plain = [key, key[:half], key[half:], key[::-1], data.hex(), data.hex().upper(), *coded]
     pattern = re.compile("|".join(map(spelled, plain)))
-    quoted = re.compile(r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}")  # half hidden by a vendor
+    quoted = re.compile(
+        r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}"
+    )  # half hidden by a vendor
     escapes = re.compile(r"\\(?:u00|x|/)|%[0-9a-fA-F]|&#|\0")
 
     def hide(text: str) -> str:
@@ -222,7 +228,12 @@ def refused(
             name = setting_of(fields[0], m)
             do = omit_line(name) if name else "change the model's settings"
             raise DataError(f"the model {m.model} does not take {fields[0]} ({said})", m.model, do)
-    if status < 400 or 404 < status < 500 and status not in (408, 409, 422, 425, 429) or status == 501:
+    if (
+        status < 400
+        or 404 < status < 500
+        and status not in (408, 409, 422, 425, 429)
+        or status == 501
+    ):
         what = f"{m.base_url or DEFAULT_URL} does not answer as a server of the protocol ({said})"
         raise DataError(what, m.model, "look at base_url in the model's settings")
     return Reply(finish="failed", error=said)
@@ -242,7 +253,9 @@ async def send(
     status = 200
     try:
         async with asyncio.timeout(60 + 3 * m.timeout):  # with all retries
-            r = await client.post(path, body=body, cast_to=http.Response, options={"headers": headers})
+            r = await client.post(
+                path, body=body, cast_to=http.Response, options={"headers": headers}
+            )
         data = r.content
     except openai.APIStatusError as e:  # read below: an error raised here would show this one
         status, data = e.status_code, e.response.content
@@ -251,7 +264,9 @@ async def send(
         while causes[-1].__cause__:
             causes.append(causes[-1].__cause__)
         why = f"the connection broke ({type(causes[-1]).__name__} {causes[-1]})"
-        if any(isinstance(x, (aio.ClientConnectorError, aio.ConnectionTimeoutError)) for x in causes):
+        if any(
+            isinstance(x, (aio.ClientConnectorError, aio.ConnectionTimeoutError)) for x in causes
+        ):
             why = f"the server cannot be reached ({causes[-1]})"
         elif any(isinstance(x, TimeoutError) for x in causes):
             why = f"no reply within {m.timeout:g} seconds"
@@ -437,7 +452,9 @@ class Asking:
             key = ask.key
         except UnicodeEncodeError:
             what = "its text is invalid Unicode (lone surrogate)"
-            raise DataError(what, f"question {ask.id}", "read the file it is from as UTF-8") from None
+            raise DataError(
+                what, f"question {ask.id}", "read the file it is from as UTF-8"
+            ) from None
         reply = self.store.get(key)
         if not reply and key in self.buying:
             reply = await asyncio.shield(self.buying[key])
@@ -491,7 +508,9 @@ class Asking:
             if self.stopped:
                 return None
             start = time.monotonic()
-            raw, reply = await self.first(ask) if not self.met else await send(self.client, self.m, ask)
+            raw, reply = (
+                await self.first(ask) if not self.met else await send(self.client, self.m, ask)
+            )
             if raw:
                 self.unanswered.discard(key)
             usd = cost(self.m, reply) or 0.0
@@ -506,7 +525,9 @@ class Asking:
     async def first(self, ask: Ask) -> tuple[bytes, Reply]:
         "Ask the first question, which says whether this is a server at all."
         raw, reply = await send(self.client.with_options(max_retries=0), self.m, ask)
-        no_json = bool(raw) and not raw.lstrip().startswith((b"{", b"[", b"data:", b"\xef", b"\xff", b"\xfe"))
+        no_json = bool(raw) and not raw.lstrip().startswith(
+            (b"{", b"[", b"data:", b"\xef", b"\xff", b"\xfe")
+        )
         if reply.finish == "failed" and (no_json or "cannot be reached" in reply.error):
             raise DataError(reply.error, self.m.model, LOOK)
         self.met = True
@@ -593,7 +614,9 @@ class Asking:
         finally:
             thread.join(GRACE)  # for what is under way
             if thread.is_alive():
-                loop[0].call_soon_threadsafe(lambda: [t.cancel() for t in asyncio.all_tasks(loop[0])])
+                loop[0].call_soon_threadsafe(
+                    lambda: [t.cancel() for t in asyncio.all_tasks(loop[0])]
+                )
                 thread.join(GRACE)
 
     def summary(self) -> Summary:

@@ -92,7 +92,7 @@ def true_name(
     name = variant_name(base, other)
     return name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked
 
-# %% ../../../nbs/models/language/10_systems.ipynb #9e2b1a7c
+# %% ../../../nbs/models/language/10_systems.ipynb #e918a801
 ASKING = {"form": "", "order": "given", "samples": 1, "shots": 0, "examples": ""}
 SENDING = {"concurrency": 0, "budget": None, "batches": False}
 
@@ -116,7 +116,7 @@ class LanguageModelSystem(BaseSystem):
         budget: float | None = None,  # USD that the run may spend; None: no limit
         batches: bool = False,  # use batches: each call advances them by one step
     ):
-        self.how = {
+        self.how: dict[str, Any] = {
             **{"form": form, "order": order, "samples": samples, "shots": shots},
             **{"examples": examples, "concurrency": concurrency},
             **{"budget": budget, "batches": batches},
@@ -359,7 +359,9 @@ class LanguageModelSystem(BaseSystem):
         m, form = self.model_on(task), self.form_on(task)
         if self.budget is not None:  # documents have no other record of replies
             asked = self.requests(task, task.documents)
-            self.spent_before = sum(cost(m, k.reply) or 0.0 for a in asked for k in store.all(a.key))
+            self.spent_before = sum(
+                cost(m, k.reply) or 0.0 for a in asked for k in store.all(a.key)
+            )
 
         def local(asks: Iterator[Ask]) -> Iterator[tuple[Ask, Reply]]:
             assert self.loaded
@@ -397,7 +399,9 @@ class LanguageModelSystem(BaseSystem):
                     yield answer
         if served == len(sent):
             yield from failures
-        waits = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in now if j.state != "done"]
+        waits = [
+            f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in now if j.state != "done"
+        ]
         words = f"{len(waits)} batch{'es' if len(waits) > 1 else ''} under way ({'; '.join(waits)})"
         if trouble := [j.trouble for j in now if j.name not in done and j.trouble]:
             words += f"; before that: {trouble[0]}"

@@ -7,7 +7,7 @@ __all__ = ['BOUNDS', 'TOP', 'READERS', 'ENDS', 'NO_LOGPROBS', 'DECODER', 'HOLDS'
            'request', 'at', 'parts', 'joined', 'added', 'read_chat', 'read_responses', 'read_messages', 'read_gemini',
            'count_of', 'whole', 'error_words', 'reply_of', 'json_of', 'read_reply', 'top_logprobs', 'option_scores']
 
-# %% ../../../nbs/models/language/01_wire.ipynb #ffedfccc
+# %% ../../../nbs/models/language/01_wire.ipynb #3aa22688
 import json
 import math
 import re
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 from ...core.types import CallError
-from .models import Ask, Bound, LanguageModel, Reply, the_dialect
+from .models import Ask, Bound, Finish, Reply, the_dialect
 from ..reasoning import split_reasoning
 
-# %% ../../../nbs/models/language/01_wire.ipynb #dda7a5f7
+# %% ../../../nbs/models/language/01_wire.ipynb #d6723851
 def schema_of(ask: Ask) -> dict:
     "Return the JSON schema of a constrained reply: the given one, or an answer among the options."
     if ask.constraint == "json":
@@ -48,8 +48,10 @@ BOUNDS: dict[Bound, Callable[[Ask], Any]] = {  # how a dialect writes a constrai
     "schema": schema_of,
     "list": lambda ask: list(dict.fromkeys(ask.options)),
     "pattern": lambda ask: ask.pattern,
-    "grammar": lambda ask: "root ::= "
-    + " | ".join(json.dumps(o, ensure_ascii=False) for o in dict.fromkeys(ask.options)),
+    "grammar": lambda ask: (
+        "root ::= "
+        + " | ".join(json.dumps(o, ensure_ascii=False) for o in dict.fromkeys(ask.options))
+    ),
 }
 TOP = 5  # log-probabilities that a raw prompt gets
 
@@ -81,7 +83,7 @@ def check_possible(ask: Ask) -> None:
 
 def texts(ask: Ask) -> dict[str, Any]:
     "Write a request's model and texts in its dialect's shape."
-    d = the_dialect(ask.dialect)
+    d, system = the_dialect(ask.dialect), dict[str, Any]()
     if ask.message == "raw":
         prompt = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
         return {"model": ask.model, "prompt": prompt}
@@ -251,13 +253,13 @@ READERS = {
     "gemini": read_gemini,
 }
 
-# %% ../../../nbs/models/language/01_wire.ipynb #202259a7
-ENDS = {  # a server's reason -> ours; all others are "stop"
-    **dict.fromkeys(
+# %% ../../../nbs/models/language/01_wire.ipynb #2c724f4b
+ENDS: dict[str, Finish] = {  # a server's reason -> ours; all others are "stop"
+    **dict[str, Finish].fromkeys(
         "content_filter safety blocklist prohibited_content recitation spii sensitive blocked".split(),
         "content_filter",
     ),
-    **dict.fromkeys(
+    **dict[str, Finish].fromkeys(
         "length max_tokens model_length max_output_tokens model_context_window_exceeded".split(),
         "length",
     ),
@@ -276,7 +278,11 @@ def count_of(x: Any) -> int | None:
 
 def whole(x: Any) -> str:
     "Return a text without half letters (lone surrogates), which no file could hold."
-    return x.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(x, str) else ""
+    return (
+        x.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if isinstance(x, str)
+        else ""
+    )
 
 
 def error_words(error: Any) -> str:
@@ -296,7 +302,7 @@ def reply_of(body: dict, ask: Ask) -> Reply:
     refusal, text = whole(x.get("refusal")), whole(x["text"])
     split = split_reasoning(refusal or text)
     answer = split.answer if split.reasoning else refusal or text
-    finish = "refusal" if refusal else ENDS.get(str(x["end"]).lower(), "stop")
+    finish: Finish = "refusal" if refusal else ENDS.get(str(x["end"]).lower(), "stop")
     error = "the server broke off" if finish == "failed" else ""
     if split.open and finish in ("stop", "failed"):
         finish, error = "length", ""
@@ -368,7 +374,10 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
 # %% ../../../nbs/models/language/01_wire.ipynb #81ab4b8f
 def top_logprobs(logprobs: Any) -> list[tuple[str, float]]:
     "List the likeliest first tokens with their log-probabilities, in either of the protocol's formats."
-    listed = [(p.get("token"), p.get("logprob")) for p in parts(at(logprobs, "content", 0, "top_logprobs"))]
+    listed = [
+        (p.get("token"), p.get("logprob"))
+        for p in parts(at(logprobs, "content", 0, "top_logprobs"))
+    ]
     if not listed and isinstance(first := at(logprobs, "top_logprobs", 0), dict):
         listed = list(first.items())
     good = [(t, p) for t, p in listed if isinstance(t, str) and isinstance(p, (int, float))]

@@ -59,7 +59,9 @@ class Log(NamedTuple):
 def asked_in(found: Mapping[str, Any], where: str) -> Asked:
     "Read the exported question among a sample's fields."
     try:
-        return msgspec.convert({k: v for k, v in found.items() if k in Asked.__struct_fields__}, Asked)
+        return msgspec.convert(
+            {k: v for k, v in found.items() if k in Asked.__struct_fields__}, Asked
+        )
     except msgspec.ValidationError as e:
         what = f"is not a question exported by refnb ({e})"
         do = "export the task with refnb export, and run the export"
@@ -153,7 +155,10 @@ def read_log(tool: str, path: Path) -> Log:
         why = f"cannot be read ({type(e).__name__}: {e})"
     except zipfile.BadZipFile as e:
         why = f"cannot be read ({e})"
-    kinds = {"harness": "samples_*.jsonl of --log_samples", "inspect": "a log of inspect_ai, .json or .eval"}
+    kinds = {
+        "harness": "samples_*.jsonl of --log_samples",
+        "inspect": "a log of inspect_ai, .json or .eval",
+    }
     raise FormatError(why, str(path), f"it should be {kinds[tool]}")
 
 # %% ../../../nbs/models/published/03_logs.ipynb #67484a77
