@@ -88,7 +88,9 @@ def asking() -> Iterator[Row]:
                 for k in range(2)
             ]
             mine, plain = (min(x) for x in zip(*turns, strict=True))
-            name = f"a question, {at_once} at a time ({mine:.2f} ms): share of the typed client's CPU"
+            name = (
+                f"a question, {at_once} at a time ({mine:.2f} ms): share of the typed client's CPU"
+            )
             yield Row(name, mine / plain, 1.0, "share")
         for n in (500, 2_000):
             work = peak("import bench_models as b", f"b.ours({url!r}, {n}, 'memory{n}')")[1]

@@ -1,6 +1,6 @@
 "Pair models: the measured baselines, weights from anywhere and in any state, runs that go on, summaries with one sign a question, tables."
 
-import csv, json, logging, os, shutil
+import csv, json, logging, shutil
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path

@@ -422,22 +422,25 @@ def constraint_of(maker: Any, ask: Ask) -> Any:
         raise DataError(f"the pattern cannot be kept: {why[:200]}")
     return held
 
-# %% ../../../nbs/models/language/05_local.ipynb #67017426
+# %% ../../../nbs/models/language/05_local.ipynb #59cfb0d7
 class EachItsOwn:
     "A constraint, or none, for each reply of a batch, until the reply ends."
 
     def __init__(self, rows: Sequence[Any], ends: set[int]):
         self.rows, self.ends, self.begun = rows, ends, False
+        for row in rows:
+            if row is not None:
+                row.reset()  # if a first try ended for lack of memory
 
     def __call__(self, ids: Any, scores: Any) -> Any:
         "Strike out the tokens that do not fit, as transformers calls it before each choice."
         for i, row in enumerate(self.rows):
-            if row and not (self.begun and int(ids[i, -1]) in self.ends):
+            if row is not None and not (self.begun and int(ids[i, -1]) in self.ends):
                 scores[i : i + 1] = row(ids[i : i + 1], scores[i : i + 1])
         self.begun = True
         return scores
 
-# %% ../../../nbs/models/language/05_local.ipynb #b48f3d8d
+# %% ../../../nbs/models/language/05_local.ipynb #fb2c13f0
 def write(local: Local, jobs: Sequence[Job]) -> list[Reply]:
     "Write replies to requests of one decoding, side by side after their common beginning."
     torch, start, d = need("torch", "models"), time.monotonic(), jobs[0].ask.decoding
@@ -477,10 +480,9 @@ def write(local: Local, jobs: Sequence[Job]) -> list[Reply]:
     for job, new in zip(jobs, out[:, width:].tolist(), strict=True):
         end = next((i for i, token in enumerate(new, 1) if token in local.ends), None)
         text = local.tokenizer.decode(new[:end], skip_special_tokens=True)
-        n = end or len(new)
-        finish = "stop" if end else "length"
-        replies.append(Reply(text, finish, local.m.model, len(job.ids), n, seconds=each))
-        local.computed += n
+        reply = Reply(text, "stop" if end else "length", local.m.model, len(job.ids), seconds=each)
+        replies.append(reply.changed(tokens_out=end or len(new)))
+        local.computed += end or len(new)
     return replies
 
 # %% ../../../nbs/models/language/05_local.ipynb #f4b451d5
