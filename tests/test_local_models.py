@@ -11,13 +11,7 @@ from refnb.core.corpora import load
 from refnb.core.types import Answer, CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
 from refnb.models.systems import Failure
-from refnb.models.language.answering import (
-    UNHASHED,
-    answer_of,
-    local_answers,
-    run_settings,
-    sent_of,
-)
+from refnb.models.language.answering import UNHASHED, answer_of, run_settings, sent
 from refnb.models.language.models import Ask, Decoding, language_models, the_model
 from refnb.models.language.local import (
     load_local,
@@ -72,6 +66,17 @@ def tiny(folder):
 @pytest.fixture(scope="module")
 def local(tiny):
     return load_local(tiny)
+
+
+def sent_of(m, q, form, **how):
+    return next(sent(m, q, form, **how))
+
+
+def local_answers(m, questions, form, local=None):
+    "Answers to questions, asked in the order in which they share most."
+    todo = [sent_of(m, questions[i], form) for i in shared_order(questions)]
+    said = replies_to(local or load_local(m), [(t.ask, t.lead) for t in todo])
+    return [answer_of(t, m, r) for t, r in zip(todo, said, strict=True)]
 
 
 def replies(local, sent) -> list:
