@@ -19,7 +19,7 @@ from refnb.models.language.inspect_task import (
     inspect_finish,
     verdict,
 )
-from refnb.models.language.prompts import _forms, render
+from refnb.models.language.prompts import forms, render
 from refnb.models.running import run
 import tools
 
@@ -62,7 +62,7 @@ def test_every_question_once_with_its_id_its_options_and_the_canary(tmp_path, pa
     )
 
 
-@pytest.mark.parametrize("form", sorted(name for name, f in _forms().items() if f.reads != "marks"))
+@pytest.mark.parametrize("form", sorted(name for name, f in forms().items() if f.reads != "marks"))
 def test_every_form_is_sent_as_refnb_renders_it(tmp_path, form):
     q = task_questions(FERRYMAN)[3]
     if form.startswith("bookcoref"):
@@ -232,7 +232,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 def replies(q: Question, form: str, i: int) -> tuple[str, str]:
     "Something that a model could have said to the i-th question, and how it ended: right, wrong, and no answer in several ways."
     right, wrong = (q.options[(q.right[0] + k) % len(q.options)].name for k in (0, 1))
-    lead = "- The mention refers to: " if _forms()[form].reads == "line" else ""
+    lead = "- The mention refers to: " if forms()[form].reads == "line" else ""
     return [
         (lead + right, "stop"),
         (lead + wrong, "stop"),

@@ -24,14 +24,14 @@ from refnb.models.language.local import (
 )
 from refnb.models.language.prompts import (
     continuations,
-    _forms,
+    forms,
     in_order,
-    _letters,
+    letters_of,
     pattern,
-    read,
     render,
     turned_back,
 )
+from refnb.models.language.reading import read
 from refnb.models.running import run
 from tiny import tiny_checkpoint
 from tools import FULL
@@ -392,7 +392,7 @@ def test_shipped_systems_are_whole():
     for name, m in language_models().items():
         assert m.title and m.licence, name
         assert set(m.forms) == {"identifyme", "altentities", "kitmus", "bookcoref"}, name
-        assert set(m.forms.values()) <= set(_forms()), name
+        assert set(m.forms.values()) <= set(forms()), name
         assert m.provider == "local" or m.key, name
         assert m.price is None or (m.price.as_of and m.provider == "openai"), name
 
@@ -418,7 +418,7 @@ def test_f34_a_setting_that_could_change_an_answer_makes_another_run(field):
     assert run_settings(changed, "x", "given") != usual
 
 
-@pytest.mark.parametrize("form", sorted(name for name, f in _forms().items() if f.reads != "marks"))
+@pytest.mark.parametrize("form", sorted(name for name, f in forms().items() if f.reads != "marks"))
 def test_every_form_renders_and_is_read(form):
     names = ["Yes", "No"] if form.startswith("bookcoref") else ["Ann", "Bea", "None of the Above"]
     text = "Ann met Bea . She smiled at $text and left ."
@@ -429,13 +429,13 @@ def test_every_form_renders_and_is_read(form):
     assert "at $text" in shown or form.startswith("altentities")
     lead, labels = continuations(q, form)
     assert [read(q, form, lead + o).chosen for o in labels] == [(i,) for i in range(len(labels))]
-    if not _forms()[form].explains:
+    if not forms()[form].explains:
         assert all(re.fullmatch(pattern(q, form), lead + o) for o in labels)
 
 
 @given(st.integers(0, 40))
 def test_letters_are_all_different(n):
-    assert len(set(_letters(n))) == n
+    assert len(set(letters_of(n))) == n
 
 
 @given(st.lists(st.text("ab", min_size=1), min_size=1, max_size=9), st.booleans())

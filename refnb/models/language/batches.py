@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['ENDED', 'SETTLE', 'MOST_BYTES', 'Job', 'jobs', 'note', 'keys_in', 'write', 'send', 'look', 'read', 'step', 'advance']
 
-# %% ../../../nbs/models/language/04_batches.ipynb #c62e6dca
+# %% ../../../nbs/models/language/04_batches.ipynb #263b89c4
 import asyncio
 import json
 import os
@@ -13,13 +13,14 @@ import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 import msgspec
 from ...core.files import disk_fault, read_bytes, write_atomic
 from ...core.types import CallError, DataError, FormatError, Record, need
 from .models import Ask, LanguageModel, Reply, at_most
-from .servers import ROOM, check_budget, client_of, hidden, hider, refused
+from .servers import ROOM, check_budget, client_of, covered, hidden
+from .servers import hider, refused
 from .store import SETTLED, Kept, Store
 from .wire import error_words, json_of, reply_of, request
 
@@ -64,7 +65,7 @@ def note(folder: Path, job: Job, **changed: Any) -> Job:
     write_atomic(folder / job.name / "job.json", data + b"\n")
     return job
 
-# %% ../../../nbs/models/language/04_batches.ipynb #46a6a57e
+# %% ../../../nbs/models/language/04_batches.ipynb #188d7ddf
 def keys_in(path: Path) -> list[str]:
     "List the keys of a batch's requests."
     with path.open("rb") as f:
@@ -120,7 +121,10 @@ def write(
                 os.fsync(f.fileno())
                 f.close()
     usd = sum(job.usd or 0.0 for _, job in parts)
-    if budget is not None and usd > budget:
+    usd += sum(
+        j.usd or 0.0 for j in before if j.state != "done"
+    )  # what is under way is not paid yet
+    if parts and budget is not None and usd > budget:
         what = f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}"
         do = "raise it, or ask fewer questions: a batch that is sent is billed"
         raise CallError(what, m.model, do)
@@ -129,7 +133,7 @@ def write(
         with disk_fault(place):
             place.rename(place.with_suffix(""))
 
-# %% ../../../nbs/models/language/04_batches.ipynb #666b5641
+# %% ../../../nbs/models/language/04_batches.ipynb #420451f0
 async def send(client: Any, folder: Path, job: Job) -> Job:
     "Create a batch, unless it exists: the reply to an earlier attempt may have been lost."
     if job.state == "sending":
@@ -161,11 +165,8 @@ async def send(client: Any, folder: Path, job: Job) -> Job:
 async def look(client: Any, folder: Path, job: Job, m: LanguageModel) -> Job:
     "Ask how far a batch is."
     b = await client.batches.retrieve(job.batch)
-    errors = (
-        [f"{error_words(e.message)} (line {e.line})" for e in (b.errors.data or [])[:3]]
-        if b.errors
-        else []
-    )
+    hide, found = hider(client.api_key), (b.errors.data or [])[:3] if b.errors else []
+    errors = [f"{error_words(hide(str(e.message)))} (line {e.line})" for e in found]
     return note(
         folder,
         job,
@@ -177,7 +178,7 @@ async def look(client: Any, folder: Path, job: Job, m: LanguageModel) -> Job:
         trouble=hidden("; ".join(errors), m),
     )
 
-# %% ../../../nbs/models/language/04_batches.ipynb #143ba41d
+# %% ../../../nbs/models/language/04_batches.ipynb #7b38ab84
 async def read(client: Any, m: LanguageModel, store: Store, folder: Path, job: Job) -> Job:
     "Store the replies of a batch that has ended."
     place, hide = folder / job.name, hider(client.api_key)
@@ -201,14 +202,18 @@ async def read(client: Any, m: LanguageModel, store: Store, folder: Path, job: J
                     continue
                 if not isinstance(said := x.get("response"), dict):
                     continue  # it was not carried out
-                if (status := said.get("status_code")) == 200:
-                    body = said.get("body")
-                    reply = reply_of(body if isinstance(body, dict) else {}, asks[key])
-                else:
-                    reply = refused(int(status or 0), json.dumps(said.get("body")).encode(), m)
             except ValueError:
                 count["broken"] += 1
                 continue
+            status, body = said.get("status_code"), said.get("body")
+            raw = json.dumps(body).encode()
+            try:
+                if status == 200:
+                    reply = reply_of(body if isinstance(body, dict) else {}, asks[key])
+                else:
+                    reply = refused(status if isinstance(status, int) else 0, raw, m)
+            except ValueError as e:  # it was paid for, so it is kept
+                reply = Reply(finish="failed", error=f"the reply is broken ({e})"[:300])
             except DataError as e:  # all questions of a run would meet this; here each has its line
                 reply = Reply(finish="failed", error=str(e))
             count[
@@ -218,39 +223,44 @@ async def read(client: Any, m: LanguageModel, store: Store, folder: Path, job: J
             texts = {n: hide(getattr(reply, n)) for n in ("text", "reasoning", "model", "error")}
             reply = reply.changed(batch=True, **texts)
             if reply not in [k.reply for k in (*store.all(key), *new) if k.key == key]:
-                new.append(Kept(key, reply, line))
+                new.append(Kept(key, reply, raw))
     store.put_many(new)
     return note(folder, job, state="done", read=count | {"unasked": len(asks) - len(seen)})
 
 
 async def step(
-    asks: Iterable[Ask], m: LanguageModel, store: Store, folder: Path, **how: Any
+    asks: Iterable[Ask],
+    m: LanguageModel,
+    store: Store,
+    folder: Path,
+    stop: Event,  # set: create no batch any more
+    **how: Any,
 ) -> None:
     "Do all that can be done now."
     waiting = max([j.asks for j in jobs(folder)], default=0)
     most = ROOM + max(waiting, 10_000) * (4000 + 100 * m.decoding.max_tokens)
-    openai = need("openai", "models")
+    openai, status, said = need("openai", "models"), 0, b""
     client = client_of(m, most=most)
     try:
         for job in jobs(folder):
             if job.state == "sending":
                 job = await send(client, folder, job)
-            if job.state == "sent":
-                job = await look(client, folder, job, m)
-            if job.state == "ended":
-                await read(client, m, store, folder, job)
+            try:
+                if job.state == "sent":
+                    job = await look(client, folder, job, m)
+                if job.state == "ended":
+                    await read(client, m, store, folder, job)
+            except openai.NotFoundError:
+                note(folder, job, state="done", trouble="the server has it no more")
         write(asks, m, store, folder, **how)
         for job in jobs(folder):
-            if job.state == "written":
+            if job.state == "written" and not stop.is_set():
                 await send(client, folder, job)
     except openai.APIStatusError as e:
         if e.status_code == 404:
             do = "it supports no batches, or has deleted this one; run without --batch"
             raise DataError("the server has no batches", m.base_url or m.model, do) from None
-        reply = refused(e.status_code, e.response.content, m)
-        raise DataError(
-            reply.error or "filtered", m.model, "nothing is lost; rerun later"
-        ) from None
+        status, said = e.status_code, covered(e.response.content, m)
     except (openai.OpenAIError, ValueError) as e:
         why = hidden(f"{e} {e.__cause__ or ''}", m)
         raise DataError(
@@ -258,6 +268,9 @@ async def step(
         ) from None
     finally:
         await client.close()
+    if status:
+        what = refused(status, said, m).error or "the server filters it"
+        raise DataError(what, m.model, "nothing is lost; rerun later")
 
 
 def advance(
@@ -273,22 +286,27 @@ def advance(
     folder = Path(folder)
     with disk_fault(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    ended: list[BaseException] = []
+    stop = Event()
+
+    def work() -> None:  # in a thread, as a notebook has a loop already
+        try:
+            with FileLock(folder / "lock", timeout=0):
+                asyncio.run(step(asks, m, store, folder, stop, **how))
+        except BaseException as e:
+            ended.append(e)
+
+    thread = Thread(target=work)
+    thread.start()
     try:
-        with FileLock(folder / "lock", timeout=0):
-            ended: list[BaseException] = []
-
-            def work() -> None:  # in a thread, as a notebook has a loop already
-                try:
-                    asyncio.run(step(asks, m, store, folder, **how))
-                except BaseException as e:
-                    ended.append(e)
-
-            thread = Thread(target=work)
-            thread.start()
-            thread.join()
-            if ended:
-                raise ended[0]
-    except Timeout:
+        thread.join()
+    except KeyboardInterrupt:  # a step that has begun comes to its end
+        stop.set()
+        thread.join()
+        raise
+    if ended and isinstance(ended[0], Timeout):
         what = "another process uses these batches"
-        raise DataError(what, str(folder), "wait for it, or end it") from None
+        raise DataError(what, str(folder), "wait for it, or end it")
+    if ended:
+        raise ended[0]
     return jobs(folder)

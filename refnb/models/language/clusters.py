@@ -6,7 +6,7 @@
 __all__ = ['MARK', 'QUOTES', 'Passage', 'passages', 'form_of_documents', 'marking_model', 'asks_about', 'Mark', 'read_marks',
            'Placed', 'plain', 'aligned', 'place_marks', 'clusters_of', 'document_answers']
 
-# %% ../../../nbs/models/language/09_clusters.ipynb #5783252a
+# %% ../../../nbs/models/language/09_clusters.ipynb #6e122d48
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from ...core.types import CallError, Span
 from ...metrics.windows import window_starts
 from .models import Ask, LanguageModel, Reply, ask_of
 from .prompts import Form, text_of, the_form
-from ..reasoning import split_reasoning
+from .wire import split_reasoning
 from ..systems import Failure
 
 # %% ../../../nbs/models/language/09_clusters.ipynb #bb7b37b2

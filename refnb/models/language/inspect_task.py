@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Exported', 'exported', 'Verdict', 'verdict', 'inspect_finish', 'Export', 'prepared', 'export_inspect']
 
-# %% ../../../nbs/models/language/11_inspect_task.ipynb #8fd39027
+# %% ../../../nbs/models/language/11_inspect_task.ipynb #debe9997
 import hashlib
 import json
 import re
@@ -24,7 +24,8 @@ from ...core.types import CallError, Meta, Option, Question, Record
 from ...metrics.choice import credit
 from .answering import form_for, sent, system_text
 from .models import LanguageModel, the_model
-from .prompts import Order, prompt_id, read
+from .prompts import Order, prompt_id
+from .reading import read
 
 # %% ../../../nbs/models/language/11_inspect_task.ipynb #c1d6b73c
 class Exported(Record, omit_defaults=False):
@@ -87,7 +88,7 @@ def inspect_finish(stop: str) -> str:
     cut = ("max_tokens", "model_length")
     return "length" if stop in cut else stop if stop == "content_filter" else "stop"
 
-# %% ../../../nbs/models/language/11_inspect_task.ipynb #3be396d9
+# %% ../../../nbs/models/language/11_inspect_task.ipynb #52cc141f
 class Export(NamedTuple):
     "The contents of an export."
 
@@ -147,6 +148,7 @@ def prepared(
     for name, value in changed.items():
         fields = value if isinstance(value, dict) else {"": value}
         for field, x in fields.items():
+            x = x if isinstance(x, str) else json.dumps(x)
             words += ["-p", f"{name}{f'.{field}' if field else ''}={x}"]
     return Export(about, records, m, shlex.join(words))
 

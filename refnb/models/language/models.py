@@ -6,7 +6,7 @@
 __all__ = ['Message', 'Way', 'Constraint', 'Shape', 'Bound', 'Finish', 'FORMS', 'LIKE_A_KEY', 'USUAL', 'Price', 'Decoding',
            'Dialect', 'fault_of_device', 'fault_of_url', 'fault_of_key', 'LanguageModel', 'packaged_dialects',
            'dialects', 'the_dialect', 'kinds', 'model_of', 'language_models', 'the_model', 'card_price', 'omit_line',
-           'sent_settings', 'check_taken', 'Ask', 'wire_name', 'ask_of', 'Reply', 'cost', 'at_most', 'usage',
+           'sent_settings', 'check_taken', 'Ask', 'wire_name', 'ask_of', 'Reply', 'cost', 'dearest', 'at_most', 'usage',
            'Forecast', 'forecast']
 
 # %% ../../../nbs/models/language/00_models.ipynb #11ef1d33
@@ -404,7 +404,7 @@ def ask_of(
         **fields,
     )
 
-# %% ../../../nbs/models/language/00_models.ipynb #f9c85c20
+# %% ../../../nbs/models/language/00_models.ipynb #ce7c8408
 class Reply(Record):
     "A model's reply."
 
@@ -437,15 +437,18 @@ def cost(m: LanguageModel, r: Reply) -> float | None:
     return usd * (p.batch if r.batch else 1.0) / 1e6
 
 
-def at_most(m: LanguageModel, ask: Ask) -> float | None:
-    "Compute an upper bound of a request's cost in USD: a token has at least one byte."
+def dearest(m: LanguageModel, ask: Ask) -> Reply:
+    "Return the most that a request can use: a token has at least one byte."
     text = "".join((ask.prompt, ask.system, ask.pattern, *ask.options))
     read = len(text.encode("utf-8", "surrogatepass")) + 64
     written = ask.decoding.max_tokens if ask.way == "reply" else 1
-    dearest = Reply(tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0)
-    usual = cost(m, dearest)
-    thinking = cost(m, dearest.changed(tokens_reasoning=written))
-    return None if usual is None or thinking is None else max(usual, thinking)
+    usual = Reply(tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0)
+    return max(usual, usual.changed(tokens_reasoning=written), key=lambda r: cost(m, r) or 0.0)
+
+
+def at_most(m: LanguageModel, ask: Ask) -> float | None:
+    "Compute an upper bound of a request's cost in USD; None: the price is unknown."
+    return cost(m, dearest(m, ask))
 
 
 def usage(m: LanguageModel, r: Reply) -> Usage:

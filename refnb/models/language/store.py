@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['SETTLED', 'VERSION', 'TABLE', 'NOTE', 'Kept', 'fault_of', 'Store', 'checksum']
 
-# %% ../../../nbs/models/language/02_store.ipynb #7807a036
+# %% ../../../nbs/models/language/02_store.ipynb #b353a483
 import os
 import sqlite3
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from ...core.files import disk_fault, write_atomic
 from ...core.types import DataError, FormatError
 from .models import Reply
 
-# %% ../../../nbs/models/language/02_store.ipynb #1bcc7857
+# %% ../../../nbs/models/language/02_store.ipynb #40a37d2d
 SETTLED = ("stop", "length", "content_filter", "refusal")  # asking again would change nothing
 VERSION = 1
 TABLE = """create table if not exists replies (n integer primary key, key text not null,
@@ -65,6 +66,7 @@ class Store:
     def __init__(self, folder: str | Path):
         self.path, self.lock = Path(folder) / "replies.sqlite", threading.Lock()
         self.claims: Any = None  # a file with a byte for each request that is under way
+        self.claimed: set[str] = set()  # by this store
         with disk_fault(folder):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         note = self.path.with_name("README.txt")
@@ -76,7 +78,7 @@ class Store:
             )
             version = self.db.execute("pragma user_version").fetchone()[0]
             if version in (0, VERSION):
-                self.db.execute("pragma journal_mode=wal")
+                self.log_ahead()
                 self.db.execute("pragma synchronous=full")  # a commit is on the disk
                 script = f"begin immediate; {TABLE} pragma user_version={VERSION}; commit;"
                 self.db.executescript(script)
@@ -87,6 +89,17 @@ class Store:
             what = f"the store of paid replies is of version {version}, this refnb knows {VERSION}"
             do = "it is left unchanged; use the refnb that made it, or another folder"
             raise FormatError(what, str(self.path), do)
+
+    def log_ahead(self, tries: int = 300) -> None:
+        "Keep a log ahead of the file, as soon as no other process is doing the same."
+        for left in reversed(range(tries)):
+            try:
+                self.db.execute("pragma journal_mode=wal")
+                return
+            except sqlite3.OperationalError as e:  # SQLite does not wait here
+                if not left or e.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                time.sleep(0.02)
 
     def __enter__(self):
         return self
@@ -146,15 +159,20 @@ class Store:
         found = []
         for *row, crc, raw in self.rows(query, *([key] if key else [])):
             try:
-                if checksum(row) == crc and key in ("", row[0]):
-                    reply = msgspec.json.decode(row[2], type=Reply)
-                    found.append(Kept(row[0], reply, zlib.decompress(raw) if raw else b""))
-            except (zlib.error, TypeError, AttributeError):
-                pass  # a flipped bit: as if it were not there
+                good = checksum(row) == crc and key in ("", row[0])
+                reply = msgspec.json.decode(row[2], type=Reply) if good else None
+            except (TypeError, AttributeError):
+                reply = None  # a flipped bit: as if it were not there
             except msgspec.MsgspecError as e:
                 what = f"a reply was stored by another version of refnb ({e})"
                 do = "it is left unchanged; use the refnb that made it, or another folder"
                 raise FormatError(what, f"{self.path}, key {row[0]}", do) from None
+            if reply:
+                try:
+                    data = zlib.decompress(raw) if raw else b""
+                except (zlib.error, TypeError):
+                    data = b""  # the reply itself is good
+                found.append(Kept(row[0], reply, data))
         return found
 
     def get(self, key: str, ends: Iterable[str] = SETTLED) -> Reply | None:
@@ -163,12 +181,18 @@ class Store:
         return min(found, key=lambda r: r.finish != "stop", default=None)
 
     def claim(self, key: str) -> bool:
-        "Claim a request for this store; False if another one has claimed it, here or in another process."
-        return self._lock(key, True)
+        "Claim a request; False if it is claimed, here or in another process."
+        with self.lock:
+            if key in self.claimed or not self._lock(key, True):
+                return False
+            self.claimed.add(key)
+            return True
 
     def leave(self, key: str) -> None:
         "Give up a claim; the end of a process, however it comes, gives up all of its."
-        self._lock(key, False)
+        with self.lock:
+            self.claimed.discard(key)
+            self._lock(key, False)
 
     def _lock(self, key: str, take: bool) -> bool:
         try:

@@ -6,7 +6,7 @@
 __all__ = ['SILENT', 'ASKING', 'SENDING', 'is_own', 'name_of', 'entry_of', 'true_name', 'LanguageModelSystem',
            'make_language_model', 'named_model']
 
-# %% ../../../nbs/models/language/10_systems.ipynb #3c7b5a29
+# %% ../../../nbs/models/language/10_systems.ipynb #0bd48a9e
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ from ...core.documents import Document
 from ...core.runs import RunInfo
 from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Question, safe_name
-from .answering import UNHASHED, Sent, answer_of, examples_for, form_for
-from .answering import no_examples, run_settings, sent, system_text
+from .answering import UNHASHED, Sent, answer_of, form_for, run_settings
+from .answering import sent, system_text
 from .batches import advance, jobs
 from .clusters import asks_about, document_answers, form_of_documents
 from .clusters import marking_model
@@ -28,14 +28,14 @@ from .local import Local, check_here, is_here, load_local, replies_to
 from .local import shared_order, weights_id
 from .models import Ask, LanguageModel, Reply, card_price, check_taken, cost
 from .models import fault_of_url, forecast, model_of, the_dialect
-from .prompts import ORDERS, Order, text_of, turns
+from .prompts import ORDERS, Order, examples_for, no_examples, text_of, turns
 from .servers import DEFAULT_URL, Asking, Summary, check_budget
-from .store import SETTLED, Store
+from .store import Store
 from ..registry import Entry, changed_record, differing
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Failure, Identity, Plan, Said
 from ..systems import System, variant_name
 
-# %% ../../../nbs/models/language/10_systems.ipynb #cce77a5e
+# %% ../../../nbs/models/language/10_systems.ipynb #25b555a4
 SILENT = frozenset(UNHASHED) - {"forms", "system"}  # settings that change no answer
 
 
@@ -56,10 +56,8 @@ def entry_of(name: str) -> Entry:
     "Read a name that says all, such as vllm/MODEL@URL, as an entry."
     kind, _, rest = name.partition("/")
     model, at, url = rest.partition("@") if kind != "local" else (rest, "", "")
-    if at and "://" not in url:
-        raise CallError(f"{url!r} is not an address", name, "write it as http://HOST:PORT/v1")
-    if why := fault_of_url(url):
-        raise CallError(why, f"{kind}/{model}")
+    if why := fault_of_url(url or "?") if at else "":
+        raise CallError(why, f"{kind}/{model}", "write it as http://HOST:PORT/v1")
     if not model:
         form = f"{kind}/MODEL{'@URL' if kind == 'vllm' else ''}"
         raise CallError("names no model", name, f"write {form}")
@@ -92,7 +90,7 @@ def true_name(
     name = variant_name(base, other)
     return name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked
 
-# %% ../../../nbs/models/language/10_systems.ipynb #e918a801
+# %% ../../../nbs/models/language/10_systems.ipynb #6c43be68
 ASKING = {"form": "", "order": "given", "samples": 1, "shots": 0, "examples": ""}
 SENDING = {"concurrency": 0, "budget": None, "batches": False}
 
@@ -302,9 +300,8 @@ class LanguageModelSystem(BaseSystem):
         )
 
     def resume(self, task: Task, answered: Iterable[Any]) -> None:
-        known = [a for a in answered if isinstance(a, Answer)]
-        self.had = frozenset((a.id, a.sample) for a in known)
-        self.spent_before = sum(a.usage.usd or 0.0 for a in known if a.usage)
+        self.had = frozenset((a.id, a.sample) for a in answered if isinstance(a, Answer))
+        self.spent_before = 0.0
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if self.local and items and self.loaded is None:
@@ -313,6 +310,11 @@ class LanguageModelSystem(BaseSystem):
             yield from self._locally(task, items)
             return
         with Store(Path(task.settings.runs) / "replies") as store:
+            if self.budget is not None:  # all that these questions have cost, lost requests too
+                had, self.had = self.had, frozenset()
+                rows = (k for ask in self.requests(task, task.items) for k in store.all(ask.key))
+                self.spent_before = sum(cost(self.model, k.reply) or 0.0 for k in rows)
+                self.had = had
             if task.shape == "clusters":
                 yield from self._marked(task, items, store)
             elif self.batches:
@@ -338,13 +340,6 @@ class LanguageModelSystem(BaseSystem):
             self.summary = asking.summary()
 
     def _from_server(self, task: Task, items: Sequence[Question], store: Store) -> Iterator[Said]:
-        if self.budget is not None:  # what was paid for and is no answer counts too
-            self.spent_before += sum(
-                cost(self.model, k.reply) or 0.0
-                for t in self.sent(task, items)
-                for k in store.all(t.ask.key)
-                if k.reply.finish not in SETTLED
-            )
         waiting: dict[tuple[str, str], list[Sent]] = {}  # options of one name make equal requests
 
         def asks() -> Iterator[Ask]:
@@ -357,11 +352,9 @@ class LanguageModelSystem(BaseSystem):
 
     def _marked(self, task: Task, docs: Sequence[Document], store: Store) -> Iterator[Said]:
         m, form = self.model_on(task), self.form_on(task)
-        if self.budget is not None:  # documents have no other record of replies
-            asked = self.requests(task, task.documents)
-            self.spent_before = sum(
-                cost(m, k.reply) or 0.0 for a in asked for k in store.all(a.key)
-            )
+        if self.local:  # other weights in the same folder give other replies
+            here = check_here(self.model, task.settings.offline)
+            m = m.changed(revision=weights_id(here))
 
         def local(asks: Iterator[Ask]) -> Iterator[tuple[Ask, Reply]]:
             assert self.loaded
@@ -411,16 +404,21 @@ class LanguageModelSystem(BaseSystem):
         usd = sum(cost(m, r) or 0.0 for r in brought) if m.price else None
         self.summary = Summary(served=served, usd=usd, usd_at_most=usd, stopped=stopped)
 
-# %% ../../../nbs/models/language/10_systems.ipynb #ae09d15e
+# %% ../../../nbs/models/language/10_systems.ipynb #98041fa3
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from an entry, with settings changed."
     how = {k: changed[k] for k in (*ASKING, *SENDING) if k in changed}
     new: dict[str, Any] = {k: v for k, v in changed.items() if k not in how}
-    for name in how.keys() & {"samples", "shots"}:
+    for name in how.keys() & {"samples", "shots", "concurrency"}:
         try:
-            how[name] = int(how[name])
-        except (TypeError, ValueError):
+            how[name] = int(str(how[name]))
+        except ValueError:
             raise CallError(f"{how[name]!r} {name}", do="say a whole number") from None
+    if how.get("budget") is not None:
+        try:
+            how["budget"] = float(str(how["budget"]))
+        except ValueError:
+            raise CallError(f"a budget of {how['budget']!r}", do="say a number of USD") from None
     usual = model_of(entry)
     if new.get("base_url", usual.base_url) != usual.base_url:
         new = {"key": ""} | new  # another address, another key

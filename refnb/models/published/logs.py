@@ -6,11 +6,12 @@
 __all__ = ['MOST', 'READERS', 'Asked', 'Sample', 'Log', 'asked_in', 'inspect_content', 'read_inspect', 'read_harness', 'read_log',
            'shown_order', 'answer_in', 'LogSystem', 'named_log']
 
-# %% ../../../nbs/models/published/03_logs.ipynb #f253ffe1
+# %% ../../../nbs/models/published/03_logs.ipynb #434e5477
 import hashlib
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +21,12 @@ from ...core.files import read_bytes
 from ...core.settings import Settings
 from ...core.types import Answer, DataError, FormatError, Question, Record, Usage, repeated
 from ..language.inspect_task import inspect_finish
-from ..language.prompts import Mode, Order, in_order, read, turned_back
+from ..language.prompts import Order, in_order, turned_back
+from ..language.reading import Mode, read
 from ..registry import refuse_settings
 from ..systems import BaseSystem, Failure, Identity, System
 
-# %% ../../../nbs/models/published/03_logs.ipynb #bebaf778
+# %% ../../../nbs/models/published/03_logs.ipynb #ab1de738
 class Asked(Record):
     "An exported question in a log."
 
@@ -43,7 +45,7 @@ class Sample(NamedTuple):
     asked: Asked  # the question
     reply: str = ""
     finish: str = "stop"  # finish reason
-    results: tuple[str, ...] = ()  # sums of log-probabilities, if options were scored
+    results: tuple[float, ...] = ()  # sums of log-probabilities, if options were scored
     usage: Usage | None = None
     error: str = ""  # why there is no answer
 
@@ -120,7 +122,7 @@ def read_inspect(path: Path) -> Log:
     tool = f"inspect_ai {found['eval'].get('packages', {}).get('inspect_ai', '')}".strip()
     return Log(tool, found["eval"]["model"], samples)
 
-# %% ../../../nbs/models/published/03_logs.ipynb #f26e1b1e
+# %% ../../../nbs/models/published/03_logs.ipynb #81953aa6
 def read_harness(path: Path) -> Log:
     "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl").rpartition("_")[2]
@@ -135,7 +137,10 @@ def read_harness(path: Path) -> Log:
         if None in replies or not replies:
             samples.append(Sample(doc["id"], asked, error="it has no reply"))
         elif asked.sizes:
-            samples.append(Sample(doc["id"], asked, results=tuple(r[0] for r in replies)))
+            results = tuple(float(r[0]) for r in replies)
+            if len(results) < len(asked.sizes) or min(asked.sizes) < 1:
+                raise ValueError(f"{len(results)} results of {len(asked.sizes)} options")
+            samples.append(Sample(doc["id"], asked, results=results))
         else:
             samples.append(Sample(doc["id"], asked, str(replies[0])))
     tool = f"lm_eval {about.get('lm_eval_version', '')}".strip()
@@ -153,7 +158,7 @@ def read_log(tool: str, path: Path) -> Log:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, RuntimeError, EOFError) as e:
         why = f"cannot be read ({type(e).__name__}: {e})"
-    except zipfile.BadZipFile as e:
+    except (zipfile.BadZipFile, zlib.error) as e:
         why = f"cannot be read ({e})"
     kinds = {
         "harness": "samples_*.jsonl of --log_samples",
@@ -161,7 +166,7 @@ def read_log(tool: str, path: Path) -> Log:
     }
     raise FormatError(why, str(path), f"it should be {kinds[tool]}")
 
-# %% ../../../nbs/models/published/03_logs.ipynb #67484a77
+# %% ../../../nbs/models/published/03_logs.ipynb #b556345a
 def shown_order(q: Question, asked: Asked) -> Order:
     "Return the order in which a question's options were shown; raise an error for other options."
     for order in ("given", "reversed"):
@@ -176,7 +181,7 @@ def answer_in(x: Sample, q: Question) -> Answer:
     "Read a sample as the answer to a question, in the original order of options."
     shown, perm = in_order(q, shown_order(q, x.asked))
     if x.results:  # a sum for each option, then of the blanks before all of them
-        sums, sizes = list(map(float, x.results)), x.asked.sizes
+        sums, sizes = list(x.results), x.asked.sizes
         blanks = sum(sums[len(sizes) :])
         a = Answer(q.id, scores=tuple((total - blanks) / n for total, n in zip(sums, sizes)))
     else:
