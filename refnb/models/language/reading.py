@@ -361,7 +361,7 @@ def read_text(
         return SEVERAL
     return OUTSIDE if options == {-1} else Reading(options.pop())
 
-# %% ../../../nbs/models/language/07_reading.ipynb #efae525c
+# %% ../../../nbs/models/language/07_reading.ipynb #9aa4ba6d
 KEY = (
     r"(?:final|correct|selected|chosen|best)?[ _-]?(?:answer|choice|option|letter|selection|response"
     r"|prediction|referent|antecedent|entity)(?:[ _-](?:letter|name|text))?"
@@ -405,8 +405,9 @@ def read_choice(
     if lines and (rest := text[lines[-1].end() :].strip()):
         after = read_text(rest, shown, letters, cut=True)
         found += [after] if after.chosen is not None else []
-    if not lines:
-        found = [value(v) for m in PLACE.finditer(text) for v in m.groups() if v and v.strip()]
+    others = LINE.sub("\n", text)
+    places = [value(v) for m in PLACE.finditer(others) for v in m.groups() if v and v.strip()]
+    found += [r for r in places if r.chosen is not None] if lines else places
     if reply.strip() in names and not letters and not cut:
         r = Reading(names.index(reply.strip()))
     elif len({r.chosen for r in found}) > 1:
@@ -418,7 +419,15 @@ def read_choice(
         r = read_text(text, shown, letters, cut)
         if r.reason == "unparsable" and REFUSES.match(tidy(reply)):
             r = Reading(None, "refused", WHY["refused"])
-    return Reading(None, "refused", f"says {extra!r}") if r.chosen == len(names) else r
+    if r.chosen == len(names):
+        return Reading(None, "refused", f"says {extra!r}")
+    if r.chosen is not None and not letters:  # names that differ in signs or capitals alone
+        alike = [i for i, n in enumerate(names) if words_of(n) == words_of(names[r.chosen])]
+        ends = {x.rpartition(": ")[2].strip() for x in reply.splitlines()}
+        said = [i for i in alike if names[i] in ends]
+        if len({names[i] for i in alike}) > 1:
+            return Reading(said[0]) if len({names[i] for i in said}) == 1 else SEVERAL
+    return r
 
 # %% ../../../nbs/models/language/07_reading.ipynb #db491555
 YES = "yes|ja|oui|sí|sì|sim|да|是|はい|예|네"
