@@ -271,18 +271,14 @@ def job_of(local: Local, ask: Ask, lead: str = "") -> Job:
     held = ask.constraint != "none" and ask.pattern
     return Job(ask, ids, held=constraint_of(local.constraints, ask) if held else None)
 
-# %% ../../../nbs/models/language/05_local.ipynb #60f05397
+# %% ../../../nbs/models/language/05_local.ipynb #290fbe70
 def shared_order(questions: Sequence[Question]) -> list[int]:
     "Order questions, as indices, so that they share most: by document, then by the mention's place."
     first: dict[str, int] = {}
     for i, q in enumerate(questions):
         first.setdefault(q.doc_key, i)
-
-    def key(i: int) -> tuple[int, int, int]:
-        q = questions[i]
-        return first[q.doc_key], -(q.chars or (0, 0))[0], i
-
-    return sorted(range(len(questions)), key=key)
+    at = [(first[q.doc_key], -(q.chars or (0, 0))[0]) for q in questions]
+    return sorted(range(len(questions)), key=at.__getitem__)
 
 # %% ../../../nbs/models/language/05_local.ipynb #57978e7d
 def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[int]]:
