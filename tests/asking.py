@@ -3,6 +3,7 @@
 import os, signal, socket
 from refnb.models.language.models import Ask, ask_of, the_model
 from refnb.models.language.servers import Asking, Summary
+from refnb.models.language.store import SETTLED
 from tools import HANG
 
 KEY, SECRET = "REFNB_TEST_KEY", "sk-made-up" + "-for-tests-0123456789abcdef"
@@ -44,8 +45,8 @@ def one_line(e) -> str:
 
 
 def contents(store) -> dict:
-    "What a store says, but for times: each key once."
-    kept = store.all()
+    "The settled replies of a store, but for times: each key once."
+    kept = [k for k in store.all() if k.reply.finish in SETTLED]
     assert len({k.key for k in kept}) == len(kept)
     return {k.key: k.reply.changed(seconds=0.0) for k in kept}
 

@@ -271,8 +271,8 @@ PLANTED = [
     Planted(
         "a flipped bit is a reply",
         STORE,
-        "if checksum(row) == crc and key",
-        "if key",
+        "checksum(row) == crc and key in",
+        "key in",
         "test_store.py",
         "f30",
     ),
@@ -311,7 +311,7 @@ PLANTED = [
     Planted(
         "a budget for each call",
         SYSTEMS,
-        "self.spent_before = sum(a.usage.usd or 0.0 for a in known if a.usage)",
+        "self.spent_before = sum(cost(self.model, k.reply) or 0.0 for k in rows)",
         "self.spent_before = 0.0",
         SERVED,
         "f67",

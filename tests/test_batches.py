@@ -94,6 +94,37 @@ def test_f19_failed_as_a_whole(stub, store, tmp_path):
     assert (first.state, first.trouble) == ("done", "bad line (line 3)") and store.all() == []
 
 
+def test_f62_a_paid_line_that_cannot_be_read_is_kept_and_not_bought_again(stub, store, tmp_path):
+    m = model(stub)
+
+    def odd(lines):
+        lines[0]["response"]["body"] = "nonsense"
+        lines[1]["response"]["status_code"] = "200?"
+        return lines
+
+    stub.batch_play = BatchPlay(output=odd)
+    got = through(questions(m, 3), m, store, tmp_path / "b")
+    assert (got["answered"], got["failed"], len(store.all())) == (1, 2, 3)
+    through(questions(m, 3), m, store, tmp_path / "b")
+    assert len(stub.batches) == 1
+
+
+def test_f19_a_batch_that_the_server_has_no_more_holds_no_other_up(stub, store, tmp_path):
+    m = model(stub)
+    advance(questions(m, 4), m, store, tmp_path / "b", most=2)
+    del stub.batches[next(iter(stub.batches))]
+    through((), m, store, tmp_path / "b")
+    first, second = jobs(tmp_path / "b")
+    assert "no more" in first.trouble and second.read["answered"] == 2
+
+
+def test_f20_a_batch_under_way_counts(stub, store, tmp_path):
+    m = model(stub)
+    [job] = advance(questions(m, 9), m, store, tmp_path / "b")
+    with pytest.raises(CallError, match="could cost"):
+        advance(questions(m, 9, "z"), m, store, tmp_path / "b", budget=1.5 * job.usd)
+
+
 LOST = {
     "no reply": Play(cut=0, reset=True),
     "an error of a gateway": error(502, "?", **SOON),

@@ -5,8 +5,7 @@ import pytest
 from asking import KEY, PRICE
 from refnb.benchmarks.tasks import FERRYMAN, SAMPLE, find_task, task_questions
 from refnb.core.types import CallError, DataError
-from refnb.models.language.answering import examples_for, examples_from, no_examples
-from refnb.models.language.prompts import render
+from refnb.models.language.prompts import examples_for, examples_from, no_examples, render
 from refnb.models.registry import find_system
 from refnb.models.running import planned, run
 from stub_server import Play

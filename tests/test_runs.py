@@ -1060,4 +1060,4 @@ def test_f76_the_store_of_replies_asks_for_the_safest_syncs(tmp_path):
     from refnb.models.language.store import Store
 
     with Store(tmp_path) as store:
-        assert store._all("pragma synchronous") == [(3,)]
+        assert store.rows("pragma synchronous") == [(3,)]

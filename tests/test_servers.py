@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings as hyp, strategies as st
 import tools
-from asking import KEY, SECRET, SOON, contents, go, model, one_line, questions
+from asking import KEY, PRICE, SECRET, SOON, contents, go, model, one_line, questions
 from refnb.benchmarks.tasks import FERRYMAN
 from refnb.core.types import CallError, DataError, RefnbError
 from refnb.models.language import servers
@@ -243,6 +243,21 @@ def test_f20_a_server_that_adds_words_is_found_out(stub, store):
     stub.always = lambda seen: Play(usage=dear)
     got, _ = go(questions(m, 50), m, store, budget=0.01, concurrency=1)
     assert got.usd <= 0.01 and got.asked == 4
+
+
+@pytest.mark.parametrize("play", [Play(cut=0, reset=True), Play(body=b"{}"), Play(body=b"?")])
+def test_f67_what_may_have_been_billed_is_kept_for_the_next_call(stub, settings, store, play):
+    m = model(stub, retries=0)
+    stub.always = lambda seen: play if len(stub.seen) > 3 else None
+    got, told = go(questions(m, 12), m, store, concurrency=1)
+    stored = sum(cost(m, k.reply) for k in store.all())
+    assert got.lost == 9 and got.usd_at_most == pytest.approx(stored) and stored > got.usd
+    how = dict(base_url=stub.url, key=KEY, decoding={"max_tokens": 50}, price=PRICE, retries=0)
+    with pytest.raises(DataError, match="failed"):
+        run(FERRYMAN, "gpt-4o-mini", s=settings(), budget=0.006, **how)
+    seen, said = len(stub.seen), []
+    run(FERRYMAN, "gpt-4o-mini", s=settings(), budget=0.0001, on_summary=said.append, **how)
+    assert len(stub.seen) == seen and "is reached" in said[0].stopped
 
 
 @pytest.mark.parametrize("budget", [-1, float("nan"), float("inf")])
@@ -511,6 +526,14 @@ def test_f60_what_is_no_name_of_a_variable(name):
     with pytest.raises(CallError, match="not the name of an environment variable") as e:
         model("http://127.0.0.1:9/v1", key=name)
     assert name not in one_line(e)
+
+
+def test_f60_backslashes_and_short_keys_change_nothing_and_take_no_long_time():
+    whole = "\\" * 200_000 + "\\u00e9"
+    assert hider(SECRET)(whole) == whole
+    assert hider("lm-studio")("In his studio, a standard bearer unquestionably").startswith(
+        "In his studio"
+    )
 
 
 # F61 and F62: odd replies

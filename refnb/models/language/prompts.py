@@ -236,15 +236,16 @@ def schema(q: Question, form: str) -> str:
     whole = {"type": "object", "properties": fields, "required": list(fields)}
     return json.dumps(whole | {"additionalProperties": False}, ensure_ascii=False)
 
-# %% ../../../nbs/models/language/06_prompts.ipynb #e9427f32
+# %% ../../../nbs/models/language/06_prompts.ipynb #5e5abe30
 Order = Literal["given", "reversed", "rotations"]
 ORDERS = get_args(Order)
 
 
 def turns(q: Question, order: Order = "given") -> int:
     "Return how often an order shows a question."
-    movable = len(q.options) - (bool(q.options) and q.options[-1].name == NONE)
-    return max(1, movable) if order == "rotations" else 1
+    if order != "rotations":  # also of a document, which has no options
+        return 1
+    return max(1, len(q.options) - (bool(q.options) and q.options[-1].name == NONE))
 
 
 def in_order(

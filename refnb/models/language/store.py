@@ -21,7 +21,7 @@ from ...core.files import disk_fault, write_atomic
 from ...core.types import DataError, FormatError
 from .models import Reply
 
-# %% ../../../nbs/models/language/02_store.ipynb #40a37d2d
+# %% ../../../nbs/models/language/02_store.ipynb #55cac7db
 SETTLED = ("stop", "length", "content_filter", "refusal")  # asking again would change nothing
 VERSION = 1
 TABLE = """create table if not exists replies (n integer primary key, key text not null,
@@ -79,7 +79,7 @@ class Store:
             version = self.db.execute("pragma user_version").fetchone()[0]
             if version in (0, VERSION):
                 self.log_ahead()
-                self.db.execute("pragma synchronous=full")  # a commit is on the disk
+                self.db.execute("pragma synchronous=extra")  # a commit is on the disk
                 script = f"begin immediate; {TABLE} pragma user_version={VERSION}; commit;"
                 self.db.executescript(script)
         except sqlite3.Error as e:
