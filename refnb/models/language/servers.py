@@ -333,7 +333,7 @@ class Budget:
             self.spent += usd
             self.changed.notify_all()
 
-# %% ../../../nbs/models/language/03_servers.ipynb #daba91d7
+# %% ../../../nbs/models/language/03_servers.ipynb #8461a57d
 GIVE_UP = 20  # failures in a row
 GRACE = 10.0  # seconds for what is under way when the run is left
 MOMENT = 0.01  # seconds that a reply waits for others, to be stored with them
@@ -404,6 +404,7 @@ class Asking:
         self.models: Counter[str] = Counter()
         self.dearest: dict[str, Reply] = {}  # the most that requests under way can use
         self.unanswered: set[str] = set()  # keys of requests that are on their way
+        self.unsent: set[str] = set()  # and of those that were stopped
         self.buying: dict[str, asyncio.Task[Reply | None]] = {}  # by the key of a question
         self.rows: list[Kept] = []  # replies that wait to be stored together
         self.storing: asyncio.Task | None = None
@@ -416,10 +417,11 @@ class Asking:
     async def _sent(self, request: Any) -> None:
         key = request.headers["Idempotency-Key"]
         self._lose(key)  # the try before this one
-        if self.stopped:
-            raise need("openai", "models").OpenAIError(self.stopped)
         if not self.budget.fits():  # it may have been billed, and so may this one
-            raise need("openai", "models").OpenAIError(self.spent_up(0.0))
+            self.spent_up(0.0)
+        if self.stopped:
+            self.unsent.add(key)
+            raise need("openai", "models").OpenAIError(self.stopped)
         self.unanswered.add(key)
         self.count["requests"] += 1
 
@@ -518,6 +520,8 @@ class Asking:
             raw, reply = (
                 await self.first(ask) if not self.met else await send(self.client, self.m, ask)
             )
+            if key in self.unsent:
+                return None
             if reply.tokens_in or reply.tokens_out:  # one that can be read
                 self.unanswered.discard(key)
             usd = cost(self.m, reply) or 0.0
@@ -603,12 +607,17 @@ class Asking:
 
         async def everyone() -> None:
             loop.append(asyncio.get_running_loop())
-            async with self.client:
-                await work(alone=True)
-                workers = [asyncio.create_task(work()) for _ in range(self.concurrency)]
-                ends = await asyncio.gather(*workers, return_exceptions=True)
-            if error := next(filter(None, ends), None):
-                raise error
+            try:
+                async with self.client:
+                    await work(alone=True)
+                    workers = [asyncio.create_task(work()) for _ in range(self.concurrency)]
+                    ends = await asyncio.gather(*workers, return_exceptions=True)
+                if error := next(filter(None, ends), None):
+                    raise error
+            finally:
+                if self.storing:
+                    await self.storing
+                self.store.put_many(self.rows)  # lost ones
 
         def run() -> None:
             try:
