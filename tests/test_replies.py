@@ -42,7 +42,7 @@ def test_f17_no_option_is_invented_and_nearly_all_are_read():
 
 def test_the_table_has_what_it_should_have():
     families, forms = Counter(r[0] for r in REPLIES), Counter(r[1] for r in REPLIES)
-    assert len(REPLIES) >= 200 and len(families) == 10 and min(families.values()) >= 20
+    assert len(REPLIES) >= 200 and len(families) >= 10 and min(families.values()) >= 20
     assert set(forms) == set(TABLE["forms"]) and sum(isinstance(r[4], str) for r in REPLIES) >= 60
 
 

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['QUOTES', 'BEGINS', 'ENDS', 'MOST', 'CJK', 'IN_WORD', 'WORD', 'SIGN', 'NAME', 'LETTER', 'OTHER', 'CLASH', 'NONES',
-           'LETTERS', 'PAIR', 'NAMED', 'SAID', 'ALONE', 'ANNOUNCED', 'FINAL', 'SEVERAL', 'NOTHING', 'OUTSIDE', 'MARKUP',
-           'BULLET', 'HEADING', 'KEY', 'PLACE', 'LABEL', 'LINE', 'REFUSES', 'YES', 'NO', 'YES_NO', 'WHY', 'FINISHES',
-           'Mode', 'tidy', 'cues', 'words_of', 'phrases', 'with_names', 'with_letters', 'Claim', 'claims', 'Reading',
-           'signed', 'read_text', 'read_choice', 'read_yes_no', 'reading_of', 'read', 'unread']
+           'LETTERS', 'PAIR', 'NAMED', 'SAID', 'ALONE', 'ANNOUNCED', 'FINAL', 'SEVERAL', 'NOTHING', 'NEITHER',
+           'OUTSIDE', 'MARKUP', 'BULLET', 'HEADING', 'KEY', 'PLACE', 'LABEL', 'LINE', 'REFUSES', 'YES', 'NO', 'YES_NO',
+           'WHY', 'FINISHES', 'Mode', 'trimmed', 'plain', 'cues', 'folded', 'words_of', 'phrases', 'with_names',
+           'with_letters', 'Claim', 'claims', 'Reading', 'signed', 'read_text', 'read_choice', 'read_yes_no',
+           'reading_of', 'read', 'unread']
 
 # %% ../../../nbs/models/language/07_reading.ipynb #4aef808f
 import html
@@ -23,7 +24,7 @@ from ...core.files import read_yaml
 from .prompts import MARKER, answers, in_order, the_form
 from .wire import split_reasoning
 
-# %% ../../../nbs/models/language/07_reading.ipynb #357578e7
+# %% ../../../nbs/models/language/07_reading.ipynb #b9742845
 QUOTES = str.maketrans(
     dict.fromkeys("‘’‚‛′´ʼ`‹›〈〉＇", "'")
     | dict.fromkeys("“”„‟″«»「」『』《》＂", '"')
@@ -43,17 +44,22 @@ ENDS = re.compile(
 MOST = 12_000  # characters that are read
 
 
-def tidy(text: str) -> str:
-    "Write a reply in plain characters, without special tokens; a very long one without its middle."
+def trimmed(text: str) -> str:
+    "Cut a reply at its special tokens; a very long one loses its middle."
     if m := BEGINS.match(text):
         text = text[m.end() :]
     if m := ENDS.search(text):
         text = text[: m.start()]
     if len(text) > MOST:
         text = f"{text[: MOST // 2]}\n{text[-MOST // 2 :]}"
+    return text
+
+
+def plain(text: str) -> str:
+    "Write a text in plain characters."
     return unicodedata.normalize("NFKC", html.unescape(text).translate(QUOTES))
 
-# %% ../../../nbs/models/language/07_reading.ipynb #89438150
+# %% ../../../nbs/models/language/07_reading.ipynb #b96a6d7f
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # scripts without spaces: a character is a word
 IN_WORD = rf"[^\W_{CJK}]"
 WORD = re.compile(rf"[{CJK}]|{IN_WORD}+")
@@ -71,7 +77,9 @@ def cues() -> dict[str, re.Pattern[str]]:
 
     noun, link, final = any_of("nouns"), any_of("links"), any_of("final")
     usual = any_of("filler", "links", "nouns", "corrects", "not_before", "openers")
-    doubt = r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b"
+    open_ = "depends?|whether|if|unless|between|either|because|since"
+    doubt = rf"\b(?:{open_}|as|who|whom|whose|which|when|where|to|of(?! course)|by|from|with|about|than)\b"
+    announces = rf"{noun}(?:(?!\b(?:{open_})\b)[^.;:=→]){{0,60}}?(?:{link}|[:=→]|->)"
     # at most five small words, then the option
     small = rf"(?!{doubt})(?-i:(?![A-Z])|(?=The\b|Option\b|Choice\b|Letter\b))\w+(?:'\w+)?(?!\w)"
     leads = rf"(?:[^\w.;]+{small}){{0,5}}[^\w.;]*$"
@@ -81,7 +89,8 @@ def cues() -> dict[str, re.Pattern[str]]:
         # before an option
         "final": rf"{final}\W*(?:\w+\W+)?{noun}|{noun}\W+{final}|\b(?:in|to) conclu(?:de|sion)|"
         r"\bconclusion\s*:",
-        "announced": rf"{noun}(?:(?!{doubt})[^.;:=→]){{0,60}}?(?:{link}|[:=→]|->){leads}"
+        "announces": announces,
+        "announced": rf"{announces}{leads}"
         rf"|{noun}[^.;:=→]{{0,80}}[:=→]{leads}|{any_of('choosing')}{leads}|refers to\W*:\W*$",
         "said": rf"{any_of('meaning')}{leads}|\w\W*(?:=|→|->)\W*$"
         r"|[\"']\s*(?:(?:here|clearly|likely|probably)\s+)*(?:is|=|→|->|:)\W*$",
@@ -116,16 +125,22 @@ def cues() -> dict[str, re.Pattern[str]]:
     }
     return {name: re.compile(e, re.I) for name, e in expressions.items()}
 
-# %% ../../../nbs/models/language/07_reading.ipynb #ff2ed752
+# %% ../../../nbs/models/language/07_reading.ipynb #5d69106e
 NAME, LETTER = 0xE000, 0xE800  # the first option's sign, by its name and by its letter
 OTHER, CLASH = "\uf8fe", "\uf8ff"  # somebody who was not shown; a letter with another's name
 NONES = [f"none{of}" for of in ("", " of these", " of them", " of those", " of the options")]
 
 
+@lru_cache(maxsize=4096)
+def folded(word: str) -> str:
+    "Write a word without case and accents."
+    letters = unicodedata.normalize("NFD", word.casefold())
+    return "".join(c for c in letters if not unicodedata.combining(c))
+
+
 def words_of(text: str) -> tuple[str, ...]:
     "List the words of a text without case, accents and punctuation."
-    plain = unicodedata.normalize("NFD", tidy(text).casefold())
-    return tuple(WORD.findall("".join(c for c in plain if not unicodedata.combining(c))))
+    return tuple(map(folded, WORD.findall(plain(text))))
 
 
 @lru_cache(maxsize=1024)  # questions about a story share their options
@@ -152,7 +167,7 @@ def phrases(names: tuple[str, ...]) -> dict[tuple[str, ...], tuple[list[int], bo
 def with_names(text: str, names: tuple[str, ...]) -> str:
     "Replace the names of options by signs, and an option's name within a longer name by that of somebody else."
     c, known, words = cues(), phrases(names), list(WORD.finditer(text))
-    keys = [words_of(w[0])[0] for w in words]
+    keys = [folded(w[0]) for w in words]
     lengths = sorted({len(k) for k in known}, reverse=True)
 
     def length_at(i: int) -> int:
@@ -184,7 +199,7 @@ def with_names(text: str, names: tuple[str, ...]) -> str:
         at = end + 2 * text.startswith("'s", end)
     return "".join([*out, text[at:]])
 
-# %% ../../../nbs/models/language/07_reading.ipynb #884459bc
+# %% ../../../nbs/models/language/07_reading.ipynb #25cfd946
 LETTERS = re.compile(rf"(?<!{IN_WORD})(?<!{IN_WORD}')([A-Za-z]{{1,2}})(?!{IN_WORD})(?!'{IN_WORD})")
 PAIR = re.compile(
     r"([\ue800-\ueffe])([)\].:\"'–—=(\[ \t,-]{0,6})([\ue000-\ue7ff])"
@@ -228,7 +243,7 @@ def with_letters(text: str, letters: tuple[str, ...]) -> str:
     text = LETTERS.sub(sign, text)
     return PAIR.sub(paired, text)
 
-# %% ../../../nbs/models/language/07_reading.ipynb #e549338b
+# %% ../../../nbs/models/language/07_reading.ipynb #209bf173
 NAMED, SAID, ALONE, ANNOUNCED, FINAL = range(5)
 
 
@@ -284,7 +299,7 @@ def claims(sentences: Iterable[str]) -> list[Claim]:
             out.append(Claim(option, grade, letter, line))
     return out
 
-# %% ../../../nbs/models/language/07_reading.ipynb #80050c85
+# %% ../../../nbs/models/language/07_reading.ipynb #0264b994
 class Reading(NamedTuple):
     "The option that a reply gives, or why it gives none."
 
@@ -295,6 +310,7 @@ class Reading(NamedTuple):
 
 SEVERAL = Reading(None, "unparsable", "names two options")
 NOTHING = Reading(None, "unparsable", "names none of the options")
+NEITHER = Reading(None, "unparsable", "chooses none of the options")
 OUTSIDE = Reading(None, "outside", "names an option that was not shown")
 MARKUP = re.compile(
     r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~"
@@ -310,7 +326,7 @@ HEADING = re.compile(
 
 
 def signed(text: str, names: tuple[str, ...], letters: tuple[str, ...] = ()) -> list[str]:
-    "List the statements of a tidy text, without markup and the prompt's list; options are signs."
+    "List the statements of a plain text, without markup and the prompt's list; options are signs."
     text = with_names(BULLET.sub("", MARKUP.sub("", text)).strip(), names)
     if letters:
         text = with_letters(text, letters)
@@ -327,7 +343,7 @@ def signed(text: str, names: tuple[str, ...], letters: tuple[str, ...] = ()) -> 
 
 
 def read_text(
-    text: str,  # a tidy one
+    text: str,  # in plain characters
     names: tuple[str, ...],
     letters: tuple[str, ...] = (),
     cut: bool = False,  # it ends anywhere, so its answer has to be announced
@@ -353,15 +369,16 @@ def read_text(
         options = {u.option for u in left}
         if not found or cut:
             return NOTHING
-        if len(options) == 1 and not c["cues"].search(sentences[left[0].line]) or not options:
-            return Reading(None, "unparsable", "chooses none of the options")
+        where = sentences[left[0].line] if left else ""
+        if len(options) < 2 and (not c["cues"].search(where) or c["announces"].search(where)):
+            return NEITHER
     if -2 in options:
         return Reading(None, "unparsable", "gives a letter with another option's name")
     if len(options) > 1:
         return SEVERAL
     return OUTSIDE if options == {-1} else Reading(options.pop())
 
-# %% ../../../nbs/models/language/07_reading.ipynb #9aa4ba6d
+# %% ../../../nbs/models/language/07_reading.ipynb #0c953c31
 KEY = (
     r"(?:final|correct|selected|chosen|best)?[ _-]?(?:answer|choice|option|letter|selection|response"
     r"|prediction|referent|antecedent|entity)(?:[ _-](?:letter|name|text))?"
@@ -375,8 +392,8 @@ PLACE = re.compile(
     r"|'((?:[^'\\\n]|\\.|'(?=\w)){0,300})'|\[([^\[\]]{0,300})\]|([\w.]+))",
     re.I,
 )
-LABEL = r"mention refers to[^\S\n]*[*_']*[^\S\n]*:(?:[*_']+(?=\s|$))?"
-LINE = re.compile(rf"^(?:[\d.)#>*_'•–—-]|[^\S\n])*(?:the )?{LABEL}\s*([^\n]*)", re.I | re.M)
+LABEL = r"mention refers to[^\S\n]*[*_'`]*[^\S\n]*:(?:[*_'`]+(?=\s|$))?"
+LINE = re.compile(rf"^(?:[\d.)#>*_'`•–—-]|[^\S\n])*(?:the )?{LABEL}\s*([^\n]*)", re.I | re.M)
 REFUSES = re.compile(
     r"\W*(?:(?:i'm |i am )?(?:sorry|i apologi[sz]e),? (?:but )?i can|i(?:'m unable to| am unable to"
     r"| cannot| can't| won't| will not) (?:assist|help|comply|continue with this|answer this|provide))",
@@ -388,48 +405,39 @@ def read_choice(
     reply: str,  # without its reasoning
     names: tuple[str, ...],  # of the options as shown
     letters: tuple[str, ...] = (),  # before them, if any
-    extra: str = "",  # a reply that the prompt allows besides the options
     cut: bool = False,  # the reply ends anywhere
 ) -> Reading:
     "Read the option that a reply gives; one that names several, or none, has no option."
-    text, shown = tidy(reply), (*names, extra) if extra else names
+    reply = trimmed(reply)
+    text = plain(reply)
 
     def value(text: str) -> Reading:
         for part in (text.strip(), re.split(LABEL, text, flags=re.I)[-1].strip()):
             if part in names and not letters:
                 return Reading(names.index(part))
-        return read_text(part, shown, letters)
+        return read_text(plain(part), names, letters)
 
-    lines = [m for m in LINE.finditer(text) if m[1].strip() and (not cut or m.end() < len(text))]
+    lines = [m for m in LINE.finditer(reply) if m[1].strip() and (not cut or m.end() < len(reply))]
     found = [value(m[1]) for m in lines]
-    if lines and (rest := text[lines[-1].end() :].strip()):
-        after = read_text(rest, shown, letters, cut=True)
+    if lines and (rest := plain(reply[lines[-1].end() :]).strip()):
+        after = read_text(rest, names, letters, cut=True)
         found += [after] if after.chosen is not None else []
     others = LINE.sub("\n", text)
     places = [value(v) for m in PLACE.finditer(others) for v in m.groups() if v and v.strip()]
     found += [r for r in places if r.chosen is not None] if lines else places
     if reply.strip() in names and not letters and not cut:
-        r = Reading(names.index(reply.strip()))
-    elif len({r.chosen for r in found}) > 1:
-        r = SEVERAL
-    elif found:
-        r = OUTSIDE if found[0] == NOTHING else found[0]
-    else:
-        text = text.rpartition("\n")[0] if cut and not letters else text
-        r = read_text(text, shown, letters, cut)
-        if r.reason == "unparsable" and REFUSES.match(tidy(reply)):
-            r = Reading(None, "refused", WHY["refused"])
-    if r.chosen == len(names):
-        return Reading(None, "refused", f"says {extra!r}")
-    if r.chosen is not None and not letters:  # names that differ in signs or capitals alone
-        alike = [i for i, n in enumerate(names) if words_of(n) == words_of(names[r.chosen])]
-        ends = {x.rpartition(": ")[2].strip() for x in reply.splitlines()}
-        said = [i for i in alike if names[i] in ends]
-        if len({names[i] for i in alike}) > 1:
-            return Reading(said[0]) if len({names[i] for i in said}) == 1 else SEVERAL
+        return Reading(names.index(reply.strip()))
+    if len({r.chosen for r in found}) > 1:
+        return SEVERAL
+    if found:
+        return OUTSIDE if found[0] in (NOTHING, NEITHER) else found[0]
+    whole = text.rpartition("\n")[0] if cut and not letters else text
+    r = read_text(whole, names, letters, cut)
+    if r.reason == "unparsable" and REFUSES.match(text):
+        return Reading(None, "refused", WHY["refused"])
     return r
 
-# %% ../../../nbs/models/language/07_reading.ipynb #db491555
+# %% ../../../nbs/models/language/07_reading.ipynb #89208151
 YES = "yes|ja|oui|sí|sì|sim|да|是|はい|예|네"
 NO = "no|nein|non|não|nee|нет|否|不是|いいえ|아니요"
 YES_NO = re.compile(rf"(?<!\w)(?:(?P<yes>{YES})|(?:{NO}))(?!\w)", re.I)
@@ -437,8 +445,15 @@ YES_NO = re.compile(rf"(?<!\w)(?:(?P<yes>{YES})|(?:{NO}))(?!\w)", re.I)
 
 def read_yes_no(reply: str) -> str | None:
     "Read a reply as Yes or No, or as neither."
-    text = tidy(reply)
-    words = list(YES_NO.finditer(text))
+    text = plain(trimmed(reply))
+    # "no" before another word denies only that, unless the reply begins with it
+    start = next((m.start() for m in re.finditer(r"\w", text)), 0)
+    found = YES_NO.finditer(text)
+    words = [
+        m
+        for m in found
+        if m["yes"] or m.start() == start or not re.match(r" \w", text[m.end() : m.end() + 2])
+    ]
     said = ["Yes" if m["yes"] else "No" for m in words]
     announced = re.findall(
         r"\banswer\b(?:\"?: *| is | would be )?[\s:*\"'{\\a-z]{0,12}?\b(yes|no)\b", text, re.I
@@ -449,12 +464,12 @@ def read_yes_no(reply: str) -> str | None:
         first, other = words[0], words[said.index("No" if said[0] == "Yes" else "Yes")]
         between = text[first.end() : other.start()][-40:]
         back = re.search(r"\b(?:actually|wait|correction|sorry|or|and)\b|/", between, re.I)
-        if re.search(r"\w", text[: first.start()]) or back:
+        if first.start() > start or back:
             return None
         said = said[:1]
     return said[0] if len(set(said)) == 1 else None
 
-# %% ../../../nbs/models/language/07_reading.ipynb #adb2f1e9
+# %% ../../../nbs/models/language/07_reading.ipynb #3a2ab448
 WHY = {
     "cut": "cut (raise decoding.max_tokens)",
     "filtered": "filtered by the provider",
@@ -491,12 +506,14 @@ def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Read
         for o in q.options:
             text = text.replace(o.description, "") if o.description else text
     letters = tuple(answers(q, form)) if f.reads == "letter" else ()
-    if f.extra and words_of(text) == words_of(f.extra):
-        return Reading(None, "refused", f"says {f.extra!r}")
-    r = read_choice(text, names, letters, f.extra, cut)
+    if f.extra and len(text) < 100:
+        said, extra = (words_of(cues()["start"].sub("", plain(x))) for x in (text, f.extra))
+        if said == extra:  # "I can't say", too
+            return Reading(None, "refused", f"says {f.extra!r}")
+    r = read_choice(text, names, letters, cut)
     return unread if cut and r.chosen is None else r
 
-# %% ../../../nbs/models/language/07_reading.ipynb #1542e550
+# %% ../../../nbs/models/language/07_reading.ipynb #b3a2d26b
 Mode = Literal["tolerant", "released"]
 
 
@@ -511,17 +528,14 @@ def read(
     "Read a reply as an answer to a question in this form."
     if reading not in get_args(Mode):
         raise CallError(f"unknown reading {reading!r}", do=nearest(reading, get_args(Mode)))
-    r = reading_of(q, form, reply, finish)
-    if reading == "released" and the_form(form).reads in ("line", "name"):
+    exact = reading == "released" and the_form(form).reads in ("line", "name") and reply.strip()
+    if exact and finish in ("stop", "length"):
         names = [o.name.strip() for o in q.options]
         name = reply.rsplit(MARKER, 1)[-1].translate(dict.fromkeys(map(ord, drop))).strip()
-        ended = FINISHES[finish] if finish != "length" else None
-        if ended or not reply.strip():
-            pass
-        elif name in names:
-            r = Reading(names.index(name))
-        else:
-            r = Reading(None, "outside" if MARKER in reply else "unparsable")
+        if name in names:
+            return Answer(q.id, (names.index(name),), raw=reply)
+        return Answer(q.id, reason="outside" if MARKER in reply else "unparsable", raw=reply)
+    r = reading_of(q, form, reply, finish)
     if r.chosen is None:
         return Answer(q.id, reason=r.reason, raw=reply)
     return Answer(q.id, (r.chosen,), raw=reply)
