@@ -30,7 +30,7 @@ LONG = [
     "test_kitmus",
     "test_pair_models",
     "test_readers",
-    "test_language_models",
+    "test_servers",
     "test_viewer",
     "test_local_models",
     "test_server_runs",
@@ -222,9 +222,9 @@ def stub():
 @pytest.fixture
 def store(tmp_path):
     "An empty store of paid replies."
-    from refnb.models.language.replies import Replies
+    from refnb.models.language.store import Store
 
-    with Replies(tmp_path / "replies") as store:
+    with Store(tmp_path / "replies") as store:
         yield store
 
 

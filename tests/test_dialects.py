@@ -5,11 +5,11 @@ import pytest
 from refnb.benchmarks.tasks import FERRYMAN, find_task, task_questions
 from refnb.core.runs import Seal
 from refnb.core.types import CallError, DataError, FormatError
-from refnb.models.language.answering import sent_of
-from refnb.models.language.language_models import (
+from refnb.models.language.answering import sent
+from refnb.models.language.models import (
     Price,
     Reply,
-    ask_key,
+    at_most,
     check_taken,
     cost,
     dialects,
@@ -17,7 +17,7 @@ from refnb.models.language.language_models import (
     the_dialect,
     the_model,
 )
-from refnb.models.language.protocol import payload, read_reply, worst
+from refnb.models.language.wire import read_reply, request
 from refnb.models.registry import find_system
 from refnb.models.running import run
 from stub_server import Play, error
@@ -188,7 +188,7 @@ def vendor(dialect: str, cut: bool = False, refuses: str = ""):
 
 
 def theirs(stub, dialect: str, **changed) -> dict:
-    return dict(dialect=dialect, model="theirs", base_url=stub.url, key="", rate={}) | changed
+    return dict(dialect=dialect, model="theirs", base_url=stub.url, key="") | changed
 
 
 def asked(stub, settings, dialect: str, cut: bool = False, **changed):
@@ -335,8 +335,8 @@ def test_what_a_server_does_not_take_is_refused_before_it_is_asked(stub, setting
         CallError,
         match="cannot be held to a regular expression.*say constraint: choice, json, none",
     ):
-        payload(
-            sent_of(the_model("gpt-5", constraint="regex"), QUESTIONS[0], "identifyme/desc").ask
+        request(
+            next(sent(the_model("gpt-5", constraint="regex"), QUESTIONS[0], "identifyme/desc")).ask
         )
 
 
@@ -408,9 +408,9 @@ def test_the_text_that_questions_share_is_marked_for_a_cache(stub, settings):
     )
     assert r.info.system == f"anthropic/theirs@{stub.url}[form=identifyme/text-first]"
     m = the_model("claude-opus-5-5", cache=True).changed(price=price)
-    ask = sent_of(m, QUESTIONS[0], "identifyme/text-first").ask
-    assert ask_key(ask) == ask_key(
-        sent_of(m.changed(cache=False), QUESTIONS[0], "identifyme/text-first").ask
+    ask = next(sent(m, QUESTIONS[0], "identifyme/text-first")).ask
+    assert (
+        ask.key == next(sent(m.changed(cache=False), QUESTIONS[0], "identifyme/text-first")).ask.key
     )
     body = {
         "content": [{"type": "text", "text": "x"}],
@@ -422,16 +422,18 @@ def test_the_text_that_questions_share_is_marked_for_a_cache(stub, settings):
         },
     }
     reply = read_reply(json.dumps(body).encode(), ask)
-    assert cost(m, reply) == pytest.approx((10 + 1000 * 1.25 + 500 * 0.1 + 1 * 5) / 1e6) and worst(
-        m, ask
-    ) >= cost(m, Reply(tokens_in=200, tokens_kept=200, tokens_out=m.decoding.max_tokens))
+    assert cost(m, reply) == pytest.approx(
+        (10 + 1000 * 1.25 + 500 * 0.1 + 1 * 5) / 1e6
+    ) and at_most(m, ask) >= cost(
+        m, Reply(tokens_in=200, tokens_kept=200, tokens_out=m.decoding.max_tokens)
+    )
     with pytest.raises(CallError, match="has no marks for a cache"):
         find_system("gpt-5", settings(), cache=True)
 
 
 def test_a_file_on_the_server_is_named_without_its_folder():
     body = {"model": "/srv/models/small.gguf", "choices": [{"message": {"content": "x"}}]}
-    ask = sent_of(the_model("gpt-4o-mini"), QUESTIONS[0], "identifyme/desc").ask
+    ask = next(sent(the_model("gpt-4o-mini"), QUESTIONS[0], "identifyme/desc")).ask
     assert [
         read_reply(json.dumps(body | {"model": n}).encode(), ask).model
         for n in (body["model"], "C:\\models\\small.gguf", "meta/llama")

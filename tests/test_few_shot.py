@@ -5,8 +5,7 @@ import pytest
 from asking import KEY, PRICE
 from refnb.benchmarks.tasks import FERRYMAN, SAMPLE, find_task, task_questions
 from refnb.core.types import CallError, DataError
-from refnb.models.language.answering import chosen_examples, solved
-from refnb.models.language.systems import Shots
+from refnb.models.language.prompts import examples_for, examples_from, no_examples, render
 from refnb.models.registry import find_system
 from refnb.models.running import planned, run
 from stub_server import Play
@@ -21,7 +20,6 @@ def at(stub, **changed) -> dict:
         dict(
             base_url=stub.url,
             key=KEY,
-            rate={},
             price=PRICE,
             title="stub",
             form="choice/names",
@@ -36,7 +34,7 @@ def at(stub, **changed) -> dict:
 def test_the_same_solved_examples_precede_every_question(stub, settings):
     stub.always, s = lambda seen: Play(text="None of the Above"), settings()
     r = run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub))
-    text = Shots(2, SAMPLE).text(find_task(FERRYMAN, s), "choice/names")
+    text = examples_for(find_task(FERRYMAN, s), "choice/names", 2, SAMPLE)
     assert (
         r.sealed
         and {x.prompt.startswith(text) for x in stub.seen} == {True}
@@ -54,26 +52,25 @@ def test_the_same_solved_examples_precede_every_question(stub, settings):
     assert len(stub.seen) == 2 * len(QUESTIONS)  # other prompts, another run
 
 
-def test_examples_end_with_the_right_answer():
-    found = chosen_examples(task_questions(SAMPLE), 9, {q.doc_key for q in QUESTIONS})
-    assert len(found) == 9
-    for q in found:
-        assert solved(q, "choice/names").endswith(f"\n\n{q.options[q.right[0]].name}\n\n")
-        assert solved(q, "choice/letters").endswith(f"\n\n{chr(65 + q.right[0])}\n\n")
-
-
-def test_examples_are_about_other_documents():
-    questions = task_questions(SAMPLE)
-    docs = {q.doc_key for q in questions}
-    for taken in docs:
-        found = chosen_examples(questions, 9, {taken})
-        assert {q.doc_key for q in found} == docs - {
-            taken
-        }  # one of each other document comes first
-    assert chosen_examples(questions, 9, docs) == []
-    task = find_task(FERRYMAN)
-    first, second = (Shots(n, SAMPLE).text(task, "choice/names") for n in (1, 2))
-    assert second.startswith(first)  # more examples go on from fewer
+def test_examples_end_with_the_right_answer_and_are_about_other_documents():
+    task, whole = find_task(FERRYMAN), task_questions(SAMPLE)
+    others = {q.doc_key for q in whole} - {q.doc_key for q in QUESTIONS}
+    text, docs = "", []
+    for n in range(1, 8):
+        more = examples_for(task, "choice/names", n, SAMPLE)
+        assert more.startswith(text)  # more examples go on from fewer
+        [q] = [
+            q
+            for q in whole
+            if q.text in more[len(text) :]
+            and more.endswith(f"\n\n{q.options[q.right[0]].name}\n\n")
+            and render(q, "choice/names").rstrip() in more[len(text) :]
+        ]
+        text = more
+        docs.append(q.doc_key)
+    assert set(docs[: len(others)]) == others  # one of each document before a second
+    letters = examples_for(task, "choice/letters", 1, SAMPLE)
+    assert letters.rstrip()[-1].isalpha() and letters.rstrip()[-2] == "\n"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +82,8 @@ def test_examples_are_about_other_documents():
     ],
 )
 def test_examples_come_from_the_development_part(task, source):
-    assert Shots(2).source(find_task(task)) == source and bool(Shots(2).lacks(find_task(task))) == (
-        not source
-    )
+    assert examples_from(find_task(task)) == source
+    assert bool(no_examples(find_task(task), 2)) == (not source)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import refnb.commands.running as running
 import refnb.results.doctor as doctor
 import tools
 from refnb.core.settings import load_settings
-from refnb.models.language.language_models import fault_of_device
+from refnb.models.language.models import fault_of_device
 from refnb.models.language.local import device_for
 from refnb.core.types import DataError
 
@@ -584,7 +584,7 @@ def test_a_file_and_an_unknown_system(refnb, asked):
 
 def test_a_task_without_texts_names_the_one_that_has_them(refnb, monkeypatch):
     from refnb.core.types import Question, Option
-    from refnb.models.language.identifyme_prompts import chars_of
+    from refnb.models.language.prompts import chars_of
 
     with pytest.raises(DataError, match="ask identifyme/litbank/test"):
         chars_of(Question("a:1", "a", options=(Option("x"),), right=(0,)))

@@ -39,7 +39,7 @@ from refnb.benchmarks.identifyme.entities import (
     _named_as,
     _profiles,
 )
-from refnb.models.language.identifyme_prompts import marked
+from refnb.models.language.prompts import marked
 from refnb.benchmarks.identifyme.released import (
     answer_rows,
     dev_ranks,

@@ -10,8 +10,8 @@ from refnb.core.files import CANARY, read_jsonl
 from refnb.core.settings import packaged
 from refnb.core.types import CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
-from refnb.models.language.answering import answer_of, sent_of
-from refnb.models.language.language_models import Reply, the_model
+from refnb.models.language.answering import answer_of, sent
+from refnb.models.language.models import Reply, the_model
 from refnb.models.language.inspect_task import (
     Exported,
     export_inspect,
@@ -19,7 +19,7 @@ from refnb.models.language.inspect_task import (
     inspect_finish,
     verdict,
 )
-from refnb.models.language.prompts import _forms, render
+from refnb.models.language.prompts import forms, render
 from refnb.models.running import run
 import tools
 
@@ -62,7 +62,7 @@ def test_every_question_once_with_its_id_its_options_and_the_canary(tmp_path, pa
     )
 
 
-@pytest.mark.parametrize("form", sorted(name for name, f in _forms().items() if f.reads != "marks"))
+@pytest.mark.parametrize("form", sorted(name for name, f in forms().items() if f.reads != "marks"))
 def test_every_form_is_sent_as_refnb_renders_it(tmp_path, form):
     q = task_questions(FERRYMAN)[3]
     if form.startswith("bookcoref"):
@@ -232,7 +232,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 def replies(q: Question, form: str, i: int) -> tuple[str, str]:
     "Something that a model could have said to the i-th question, and how it ended: right, wrong, and no answer in several ways."
     right, wrong = (q.options[(q.right[0] + k) % len(q.options)].name for k in (0, 1))
-    lead = "- The mention refers to: " if _forms()[form].reads == "line" else ""
+    lead = "- The mention refers to: " if forms()[form].reads == "line" else ""
     return [
         (lead + right, "stop"),
         (lead + wrong, "stop"),
@@ -258,7 +258,7 @@ def replies(q: Question, form: str, i: int) -> tuple[str, str]:
 def test_a_reply_gets_the_credit_of_a_run(part, form, order):
     m, worth = the_model("gpt-4o", forms={}), []
     for i, q in enumerate(task_questions(part)):
-        t, (text, finish) = sent_of(m, q, form, order), replies(q, form, i)
+        t, (text, finish) = next(sent(m, q, form, order)), replies(q, form, i)
         if form == "choice/letters":
             text = "AB"[i % 2]
         v = verdict(records_of(m, q, form, order), text, finish)
@@ -289,7 +289,7 @@ def test_how_a_reply_ended():
 def checkpoint(tmp_path_factory):
     pytest.importorskip("torch")
     pytest.importorskip("transformers").utils.logging.disable_progress_bar()
-    from refnb.models.language.local import tiny_checkpoint
+    from tiny import tiny_checkpoint
 
     folder = tiny_checkpoint(
         tmp_path_factory.mktemp("tiny"), [q.text for q in task_questions(FERRYMAN)[:3]]
@@ -383,7 +383,7 @@ def told(
     m, said, worth, by_id = the_model("gpt-4o"), {}, {}, {}
     for i, q in enumerate(some(part)):
         text, finish = replies(q, form, i)
-        shown = sent_of(m, q, form, order)
+        shown = next(sent(m, q, form, order))
         by_id[q.id] = (shown, text, finish if finish in known else "stop")
         said[shown.ask.prompt] = by_id[q.id][1:]
 

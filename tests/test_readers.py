@@ -34,7 +34,7 @@ from refnb.core.reading import read_documents
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import Answer, CallError, FormatError, Question, RefnbError
 from refnb.models import command, registry
-from refnb.models.language.language_models import LanguageModel
+from refnb.models.language.models import LanguageModel
 from refnb.results import board, execution, tables
 from refnb.results.papers import altentities_sheets
 

@@ -1057,7 +1057,7 @@ def test_f76_what_was_told_as_kept_outlives_a_power_failure(tmp_path, monkeypatc
 
 
 def test_f76_the_store_of_replies_asks_for_the_safest_syncs(tmp_path):
-    from refnb.models.language.replies import Replies
+    from refnb.models.language.store import Store
 
-    with Replies(tmp_path) as store:
-        assert store._all("pragma synchronous") == [(3,)]
+    with Store(tmp_path) as store:
+        assert store.rows("pragma synchronous") == [(3,)]

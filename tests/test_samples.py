@@ -11,13 +11,13 @@ from refnb.benchmarks.tasks import FERRYMAN, task_questions
 from refnb.core.runs import Seal, load_run, majority, record_key
 from refnb.core.types import NONE, Answer, CallError, Option, Question
 from refnb.metrics.samples import score_samples
-from refnb.models.language.answering import position_of, sent_all
-from refnb.models.language.language_models import Ask, ask_key, the_model
+from refnb.models.language.answering import position_of, sent
+from refnb.models.language.models import Ask, the_model
 from refnb.models.language.prompts import in_order, turned_back, turns
-from refnb.models.language.replies import Replies
+from refnb.models.language.store import Store
 from refnb.models.running import planned, run
 from stub_server import Play, Stub
-from test_language_models import FORKING, KILLS, Forked, contents
+from asking import FORKING, KILLS, Forked, contents
 
 
 QUESTIONS = task_questions(FERRYMAN)
@@ -31,7 +31,6 @@ def at(stub, **changed) -> dict:
         dict(
             base_url=stub.url,
             key=KEY,
-            rate={},
             decoding=WARM,
             price=PRICE,
             title="stub",
@@ -136,7 +135,7 @@ import openai, httpx2
 url, home = sys.argv[1], sys.argv[2]
 s = load_settings("/", env={}, offline=True, runs=home + "/runs", reports=home + "/reports")
 def answer():
-    r = run(FERRYMAN, "gpt-4o-mini", s=s, samples=4, base_url=url, key="", rate={}, decoding={"temperature": 1., "max_tokens": 50, "seed": 7}, form="identifyme/base")
+    r = run(FERRYMAN, "gpt-4o-mini", s=s, samples=4, base_url=url, key="", decoding={"temperature": 1., "max_tokens": 50, "seed": 7}, form="identifyme/base")
     assert r.sealed
 """
     + FORKING
@@ -154,7 +153,7 @@ class Killed(Forked):
         "Every sample in the journal has its reply in the store, and what was there stays."
         if not (path := self.folder / "runs" / "replies").exists():
             return
-        with Replies(path) as store:
+        with Store(path) as store:
             now = set(contents(store))
         assert self.stored <= now
         self.stored = now
@@ -236,9 +235,9 @@ def test_a_rotation_is_turned_back(names, none, data):
 
 def test_a_request_that_is_made_once_has_the_key_that_it_always_had():
     ask = Ask("q", "Who?", decoding=the_model("gpt-4o-mini").decoding)
-    assert ask_key(ask) == ask_key(ask.changed(sample=0)) != ask_key(ask.changed(sample=1))
+    assert ask.key == ask.changed(sample=0).key != ask.changed(sample=1).key
     m = the_model("gpt-4o-mini", decoding={"temperature": 1.0})
-    keys = [ask_key(t.ask) for t in sent_all(m, QUESTIONS[0], "identifyme/base", samples=3)]
+    keys = [t.ask.key for t in sent(m, QUESTIONS[0], "identifyme/base", samples=3)]
     assert len(set(keys)) == 3 and msgspec.json.encode(Answer("q", sample=0)) == b'{"id":"q"}'
 
 
@@ -311,7 +310,7 @@ def test_the_command_tells_of_samples(stub, tmp_path, capsys, monkeypatch):
 def test_a_local_model_goes_on_inside_a_question(settings, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("transformers").utils.logging.disable_progress_bar()
-    from refnb.models.language.local import tiny_checkpoint
+    from tiny import tiny_checkpoint
 
     folder = tiny_checkpoint(tmp_path / "tiny", [q.text for q in QUESTIONS[:3]])
     how = dict(

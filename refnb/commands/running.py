@@ -712,7 +712,7 @@ def _unread(done: Any, got: dict, s: Settings) -> dict[str, dict[str, int]]:
         return {"not_read": dict(whys.most_common())} if whys else {}
     if "form" not in done.info.settings or not any(map(attrgetter("reason"), got.values())):
         return {}
-    from refnb.models.language.answering import unread
+    from refnb.models.language.reading import unread
 
     try:
         asked = {q.id: q for q in questions_asked(done, s)}

@@ -180,7 +180,7 @@ def folders_set(s: Settings) -> list[Finding]:
 # %% ../../nbs/results/13_doctor.ipynb #d0c70010
 def _key_names() -> list[str]:
     "List the environment variables that may hold a key for a server."
-    from refnb.models.language.language_models import dialects
+    from refnb.models.language.models import dialects
     from refnb.models.registry import registry
 
     names: set[Any] = {d.key for d in dialects().values()}

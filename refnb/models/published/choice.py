@@ -14,7 +14,7 @@ from ...benchmarks.identifyme.released import answer_rows, row_id
 from ...benchmarks.tasks import Task, find_task
 from ..systems import BaseSystem, Identity, System
 from ..registry import Entry, entries_of, record_of, refuse_settings
-from ..language.identifyme_prompts import read_answer
+from ..language.reading import read
 
 # %% ../../../nbs/models/published/00_choice.ipynb #93fb515c
 class Published(Record):
@@ -34,7 +34,7 @@ def published(s: Settings | None = None) -> dict[str, Published]:
 # %% ../../../nbs/models/published/00_choice.ipynb #b9136ed7
 def _replayed(q: Question, reply: str, drop: str = "") -> Answer:
     "Read a published reply as the authors' script does: the first option of that name, or the reason for none."
-    return read_answer(q, reply, mode="released", drop=drop)
+    return read(q, "identifyme/base", reply, reading="released", drop=drop)
 
 # %% ../../../nbs/models/published/00_choice.ipynb #add40257
 class PublishedSystem(BaseSystem):
