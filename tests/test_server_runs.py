@@ -414,6 +414,9 @@ def test_f19_a_part_by_batches_one_step_a_call(stub, settings):
     s, came = settings(), []
     go = lambda: run(FERRYMAN, "gpt-4o-mini", s=s, batches=True, on_summary=came.append, **at(stub))
     assert not go().sealed and "1 batch under way" in came[-1].stopped and not stub.asked()
+    with pytest.raises(DataError, match="29 of these questions are under way in a batch"):
+        run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub))
+    assert not stub.asked()
     keys = [json.loads(line)["custom_id"] for f in stub.files.values() for line in f.splitlines()]
     assert len(keys) == len(QUESTIONS) == len(set(keys))
     stub.batch_play = stub.batch_play._replace(

@@ -333,7 +333,7 @@ class Budget:
             self.spent += usd
             self.changed.notify_all()
 
-# %% ../../../nbs/models/language/03_servers.ipynb #8461a57d
+# %% ../../../nbs/models/language/03_servers.ipynb #1a5d9d39
 GIVE_UP = 20  # failures in a row
 GRACE = 10.0  # seconds for what is under way when the run is left
 MOMENT = 0.01  # seconds that a reply waits for others, to be stored with them
@@ -541,6 +541,8 @@ class Asking:
         no_json = bool(raw) and not raw.lstrip().startswith(
             (b"{", b"[", b"data:", b"\xef", b"\xff", b"\xfe")
         )
+        if "cannot be reached" in reply.error:
+            self.unanswered.discard(ask.key)  # it was not sent
         if reply.finish == "failed" and (no_json or "cannot be reached" in reply.error):
             raise DataError(reply.error, self.m.model, LOOK)
         self.met = True

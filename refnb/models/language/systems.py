@@ -6,7 +6,7 @@
 __all__ = ['SILENT', 'ASKING', 'SENDING', 'is_own', 'name_of', 'entry_of', 'true_name', 'LanguageModelSystem',
            'make_language_model', 'named_model']
 
-# %% ../../../nbs/models/language/10_systems.ipynb #0bd48a9e
+# %% ../../../nbs/models/language/10_systems.ipynb #8ada5ba0
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Question, safe_name
 from .answering import UNHASHED, Sent, answer_of, form_for, run_settings
 from .answering import sent, system_text
-from .batches import advance, jobs
+from .batches import advance, jobs, keys_in
 from .clusters import asks_about, document_answers, form_of_documents
 from .clusters import marking_model
 from .local import Local, check_here, is_here, load_local, replies_to
@@ -90,7 +90,7 @@ def true_name(
     name = variant_name(base, other)
     return name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked
 
-# %% ../../../nbs/models/language/10_systems.ipynb #6c43be68
+# %% ../../../nbs/models/language/10_systems.ipynb #d5b90c82
 ASKING = {"form": "", "order": "given", "samples": 1, "shots": 0, "examples": ""}
 SENDING = {"concurrency": 0, "budget": None, "batches": False}
 
@@ -339,7 +339,19 @@ class LanguageModelSystem(BaseSystem):
         finally:
             self.summary = asking.summary()
 
+    def batch_folder(self, task: Task) -> Path:
+        "Return the folder of this model's batches."
+        server = hashlib.sha256(self.model.base_url.encode()).hexdigest()[:8]
+        return Path(task.settings.runs) / "batches" / safe_name(f"{self.model.model}-{server}")
+
     def _from_server(self, task: Task, items: Sequence[Question], store: Store) -> Iterator[Said]:
+        folder = self.batch_folder(task)
+        away = [j.name for j in jobs(folder) if j.state in ("sending", "sent", "ended")]
+        keys = {key for name in away for key in keys_in(folder / name / "input.jsonl")}
+        if keys and (n := sum(t.ask.key in keys for t in self.sent(task, items))):
+            what = f"{n} of these questions are under way in a batch"
+            do = "rerun with --batch until it has ended, so that none is bought twice"
+            raise DataError(what, self.name, do)
         waiting: dict[tuple[str, str], list[Sent]] = {}  # options of one name make equal requests
 
         def asks() -> Iterator[Ask]:
@@ -373,8 +385,7 @@ class LanguageModelSystem(BaseSystem):
     def _by_batches(self, task: Task, items: Sequence[Question], store: Store) -> Iterator[Said]:
         m, sent = self.model, list(self.sent(task, items))
         check_budget(m, self.budget)
-        server = hashlib.sha256(m.base_url.encode()).hexdigest()[:8]
-        folder = Path(task.settings.runs) / "batches" / safe_name(f"{m.model}-{server}")
+        folder = self.batch_folder(task)
         left = None if self.budget is None else max(0.0, self.budget - self.spent_before)
         done = {j.name for j in jobs(folder) if j.state == "done"}
         before = {t.ask.key for t in sent if any(k.reply.batch for k in store.all(t.ask.key))}
