@@ -18,6 +18,7 @@ LEFT_OUT = (
     ".ipynb_checkpoints",
     "_site",
 )
+MADE_HERE = (ROOT / "runs", ROOT / "reports/sample")  # what a clean checkout has not
 SKIPPED, CELL = (
     ("slow", "gpu", "network"),
     300,
@@ -169,7 +170,7 @@ def main(save: bool) -> int:
             ROOT,
             copy,
             ignore=lambda folder, names: [
-                n for n in names if n in LEFT_OUT or (n == "runs" and Path(folder) == ROOT)
+                n for n in names if n in LEFT_OUT or Path(folder) / n in MADE_HERE
             ],
         )
         env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD
