@@ -7,7 +7,7 @@ from asking import KEY, SOON, model, one_line, questions
 from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.language.batches import advance, jobs
 from refnb.models.language.models import cost
-from refnb.models.language.store import SETTLED, Store
+from refnb.models.language.store import Store
 from stub_server import BatchPlay, Play, Stub, error, reply_text
 from tools import HANG
 
@@ -77,7 +77,7 @@ def test_f19_ends_of_all_kinds(stub, store, tmp_path):
     )
     got = through(asks, m, store, tmp_path / "b")
     assert (got["answered"], got["failed"], got["unasked"]) == (5, 3, 1)
-    ends = [r.finish if (r := store.get(k, SETTLED)) else None for k in key]
+    ends = [r.finish if (r := store.get(k)) else None for k in key]
     assert ends == [None, None, "length", "refusal", "stop", None, "stop", "stop", None]
     before = len(stub.batches)
     stub.batch_play = BatchPlay()

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'QUOTED', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NOT_TAKEN', 'NO_CREDIT', 'LOOK', 'GIVE_UP',
            'GRACE', 'MOMENT', 'key_of', 'capped', 'client_of', 'spelled', 'hider', 'hidden', 'error_of', 'setting_of',
-           'refused', 'send', 'covered', 'understood', 'Budget', 'Summary', 'check_budget', 'Asking', 'ask_all']
+           'refused', 'send', 'covered', 'understood', 'Budget', 'Summary', 'check_budget', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #191e23da
 import asyncio
@@ -661,11 +661,3 @@ class Asking:
             seconds=time.monotonic() - self.began,
             stopped=self.stopped,
         )
-
-
-def ask_all(asks: Iterable[Ask], m: LanguageModel, store: Store, **how: Any) -> Summary:
-    "Ask many questions and return the summary; the replies are in the store. `how` is as for `Asking`."
-    asking = Asking(m, store, **how)
-    for _ in asking.replies(asks):
-        pass
-    return asking.summary()

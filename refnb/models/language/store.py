@@ -175,9 +175,9 @@ class Store:
                 found.append(Kept(row[0], reply, data))
         return found
 
-    def get(self, key: str, ends: Iterable[str] = SETTLED) -> Reply | None:
-        "Return the reply to a request that ended in one of some ways, a good one first; None: there is none."
-        found = [k.reply for k in self.all(key) if k.reply.finish in ends]
+    def get(self, key: str) -> Reply | None:
+        "Return the settled reply to a request, a good one first; None: there is none."
+        found = [k.reply for k in self.all(key) if k.reply.finish in SETTLED]
         return min(found, key=lambda r: r.finish != "stop", default=None)
 
     def claim(self, key: str) -> bool:
