@@ -343,8 +343,8 @@ PLANTED = [
     Planted(
         "a wrong address is asked for every question",
         SERVERS,
-        "alone and self.met",
-        "False",
+        "                    await work(alone=True)\n",
+        "",
         ASK,
         "f58",
     ),
