@@ -29,9 +29,9 @@ def story() -> list:
 
 def asked(local, **how) -> list:
     "Requests about the story, each with the words that lead up to its answer."
-    from refnb.models.language.answering import sent
+    from refnb.models.language.answering import requests_about
 
-    asked = [next(sent(local.m.changed(**how), q, FORM)) for q in story()]
+    asked = [next(requests_about(local.m.changed(**how), q, FORM)) for q in story()]
     return [(t.ask, t.lead) for t in asked]
 
 
@@ -44,11 +44,11 @@ def cpu_of(f) -> float:
 def scored(local) -> Row:
     "Scored questions of a story, against transformers as it comes, which reads each prompt in one pass; its options are not even counted."
     import torch
-    from refnb.models.language.local import job_of, replies_to
+    from refnb.models.language.local import encode, replies_to
 
     asks = asked(local)
     ours = cpu_of(lambda: list(replies_to(local, asks)))
-    prompts = [local.tensor(job_of(local, *ask).ids) for ask in asks[::APART]]
+    prompts = [local.tensor(encode(local, *ask).ids) for ask in asks[::APART]]
     usual = local.model.config._attn_implementation
     local.model.set_attn_implementation("sdpa")
     with torch.inference_mode():

@@ -5,7 +5,7 @@ import pytest
 from refnb.benchmarks.tasks import FERRYMAN, find_task, task_questions
 from refnb.core.runs import Seal
 from refnb.core.types import CallError, DataError, FormatError
-from refnb.models.language.answering import sent
+from refnb.models.language.answering import requests_about
 from refnb.models.language.models import (
     Price,
     Reply,
@@ -336,7 +336,11 @@ def test_what_a_server_does_not_take_is_refused_before_it_is_asked(stub, setting
         match="cannot be held to a regular expression.*say constraint: choice, json, none",
     ):
         request(
-            next(sent(the_model("gpt-5", constraint="regex"), QUESTIONS[0], "identifyme/desc")).ask
+            next(
+                requests_about(
+                    the_model("gpt-5", constraint="regex"), QUESTIONS[0], "identifyme/desc"
+                )
+            ).ask
         )
 
 
@@ -408,9 +412,12 @@ def test_the_text_that_questions_share_is_marked_for_a_cache(stub, settings):
     )
     assert r.info.system == f"anthropic/theirs@{stub.url}[form=identifyme/text-first]"
     m = the_model("claude-opus-5-5", cache=True).changed(price=price)
-    ask = next(sent(m, QUESTIONS[0], "identifyme/text-first")).ask
+    ask = next(requests_about(m, QUESTIONS[0], "identifyme/text-first")).ask
     assert (
-        ask.key == next(sent(m.changed(cache=False), QUESTIONS[0], "identifyme/text-first")).ask.key
+        ask.key
+        == next(
+            requests_about(m.changed(cache=False), QUESTIONS[0], "identifyme/text-first")
+        ).ask.key
     )
     body = {
         "content": [{"type": "text", "text": "x"}],
@@ -433,7 +440,7 @@ def test_the_text_that_questions_share_is_marked_for_a_cache(stub, settings):
 
 def test_a_file_on_the_server_is_named_without_its_folder():
     body = {"model": "/srv/models/small.gguf", "choices": [{"message": {"content": "x"}}]}
-    ask = next(sent(the_model("gpt-4o-mini"), QUESTIONS[0], "identifyme/desc")).ask
+    ask = next(requests_about(the_model("gpt-4o-mini"), QUESTIONS[0], "identifyme/desc")).ask
     assert [
         read_reply(json.dumps(body | {"model": n}).encode(), ask).model
         for n in (body["model"], "C:\\models\\small.gguf", "meta/llama")

@@ -10,7 +10,7 @@ from refnb.core.files import CANARY, read_jsonl
 from refnb.core.settings import packaged
 from refnb.core.types import CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
-from refnb.models.language.answering import answer_of, sent
+from refnb.models.language.answering import answer_of, requests_about
 from refnb.models.language.models import Reply, the_model
 from refnb.models.language.inspect_task import (
     Exported,
@@ -258,7 +258,7 @@ def replies(q: Question, form: str, i: int) -> tuple[str, str]:
 def test_a_reply_gets_the_credit_of_a_run(part, form, order):
     m, worth = the_model("gpt-4o", forms={}), []
     for i, q in enumerate(task_questions(part)):
-        t, (text, finish) = next(sent(m, q, form, order)), replies(q, form, i)
+        t, (text, finish) = next(requests_about(m, q, form, order)), replies(q, form, i)
         if form == "choice/letters":
             text = "AB"[i % 2]
         v = verdict(records_of(m, q, form, order), text, finish)
@@ -383,7 +383,7 @@ def told(
     m, said, worth, by_id = the_model("gpt-4o"), {}, {}, {}
     for i, q in enumerate(some(part)):
         text, finish = replies(q, form, i)
-        shown = next(sent(m, q, form, order))
+        shown = next(requests_about(m, q, form, order))
         by_id[q.id] = (shown, text, finish if finish in known else "stop")
         said[shown.ask.prompt] = by_id[q.id][1:]
 

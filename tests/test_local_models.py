@@ -11,7 +11,7 @@ from refnb.core.corpora import load
 from refnb.core.types import Answer, CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
 from refnb.models.systems import Failure
-from refnb.models.language.answering import UNHASHED, answer_of, run_settings, sent
+from refnb.models.language.answering import UNHASHED, answer_of, run_settings, requests_about
 from refnb.models.language.models import Ask, Decoding, language_models, the_model
 from refnb.models.language.local import (
     load_local,
@@ -69,7 +69,7 @@ def local(tiny):
 
 
 def sent_of(m, q, form, **how):
-    return next(sent(m, q, form, **how))
+    return next(requests_about(m, q, form, **how))
 
 
 def local_answers(m, questions, form, local=None):

@@ -11,7 +11,7 @@ from refnb.benchmarks.tasks import FERRYMAN, task_questions
 from refnb.core.runs import Seal, load_run, majority, record_key
 from refnb.core.types import NONE, Answer, CallError, Option, Question
 from refnb.metrics.samples import score_samples
-from refnb.models.language.answering import position_of, sent
+from refnb.models.language.answering import position_of, requests_about
 from refnb.models.language.models import Ask, the_model
 from refnb.models.language.prompts import in_order, turned_back, turns
 from refnb.models.language.store import Store
@@ -237,7 +237,7 @@ def test_a_request_that_is_made_once_has_the_key_that_it_always_had():
     ask = Ask("q", "Who?", decoding=the_model("gpt-4o-mini").decoding)
     assert ask.key == ask.changed(sample=0).key != ask.changed(sample=1).key
     m = the_model("gpt-4o-mini", decoding={"temperature": 1.0})
-    keys = [t.ask.key for t in sent(m, QUESTIONS[0], "identifyme/base", samples=3)]
+    keys = [t.ask.key for t in requests_about(m, QUESTIONS[0], "identifyme/base", samples=3)]
     assert len(set(keys)) == 3 and msgspec.json.encode(Answer("q", sample=0)) == b'{"id":"q"}'
 
 
@@ -254,13 +254,13 @@ def test_a_plan_counts_all_requests(settings):
     [
         (dict(samples=2), "all samples are alike without random decoding"),
         (dict(samples=0), "0 samples"),
-        (dict(samples="many"), "'many' samples"),
+        (dict(samples="many"), "samples cannot be 'many'"),
         (
             dict(samples=2, decoding={"temperature": 1.0}, batches=True),
             "a batch asks each question once",
         ),
         (dict(order="rotations", batches=True), "a batch asks each question once"),
-        (dict(order="rotation"), "unknown order 'rotation'"),
+        (dict(order="rotation"), "order cannot be 'rotation'"),
     ],
 )
 def test_what_cannot_be_asked_several_times(settings, how, said):

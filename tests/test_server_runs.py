@@ -43,12 +43,12 @@ def right(q) -> str:
 
 def knowing(say=lambda q: f"- The mention refers to: {right(q)}"):
     "A server that knows the right answers of the ferryman's questions: it finds the question by its prompt."
-    from refnb.models.language.answering import sent
+    from refnb.models.language.answering import requests_about
     from refnb.models.language.models import the_model
 
     m = the_model("gpt-4o-mini")
     by_prompt = {
-        next(sent(m, q, form)).ask.prompt: q
+        next(requests_about(m, q, form)).ask.prompt: q
         for q in QUESTIONS
         for form in ("identifyme/desc", "identifyme/letters", "identifyme/base")
     }

@@ -255,13 +255,13 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
 def _choices(kind: type[Record], key: str) -> str:
-    "List the allowed values of a setting, if they are enumerated."
+    "Say what a setting can be."
     of = _kinds(kind).get(key)
-    return (
-        f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}"
-        if get_origin(of) is Literal
-        else ""
-    )
+    if get_origin(of) is Literal:
+        return f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}"
+    if int in (of, *get_args(of)):
+        return "say a whole number"
+    return "say a number" if float in (of, *get_args(of)) else ""
 
 # %% ../../nbs/models/01_registry.ipynb #2d1adc40
 def _converted(data: dict[str, Any], kind: type[R], what: str) -> R:

@@ -22,7 +22,7 @@ from ...core.runs import questions_id
 from ...core.settings import Settings, load_settings, packaged
 from ...core.types import CallError, Meta, Option, Question, Record
 from ...metrics.choice import credit
-from .answering import form_for, sent, system_text
+from .answering import form_for, requests_about, system_text
 from .models import LanguageModel, the_model
 from .prompts import Order, prompt_id
 from .reading import read
@@ -51,7 +51,7 @@ def exported(
     if order == "rotations":
         do = "say given or reversed"
         raise CallError("another tool asks each question once", "order", do)
-    [t] = sent(m, q, form, order)
+    [t] = requests_about(m, q, form, order)
     raw = f"{system}\n\n" if system and m.message == "raw" else ""  # which has no messages
     names = tuple(o.name for o in t.question.options)
     return Exported(

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Weights', 'weights_of', 'check_place', 'in_hub_cache', 'is_here', 'unloadable', 'check_here', 'weights_id',
-           'commit_of', 'quietly', 'common', 'Local', 'device_for', 'load_local', 'Job', 'prompt_text', 'job_of',
+           'commit_of', 'quietly', 'common', 'Local', 'device_for', 'load_local', 'Encoded', 'prompt_text', 'encode',
            'shared_order', 'option_ids', 'mask_of', 'Row', 'row_of', 'score', 'score_anew', 'constraints_for',
-           'constraint_of', 'EachItsOwn', 'write', 'joins', 'fitting', 'failed', 'replies_to']
+           'constraint_of', 'EachItsOwn', 'write_replies', 'joins', 'fitting', 'failed', 'replies_to']
 
 # %% ../../../nbs/models/language/05_local.ipynb #67095f2e
 import copy
@@ -230,7 +230,7 @@ def load_local(m: LanguageModel, offline: bool = True) -> "Local":
     return Local(model.to(device), tokenizer, m)
 
 # %% ../../../nbs/models/language/05_local.ipynb #7e63ef7c
-class Job(NamedTuple):
+class Encoded(NamedTuple):
     "A request in tokens."
 
     ask: Ask
@@ -256,7 +256,7 @@ def prompt_text(local: Local, ask: Ask) -> str:
     )
 
 
-def job_of(local: Local, ask: Ask, lead: str = "") -> Job:
+def encode(local: Local, ask: Ask, lead: str = "") -> Encoded:
     "Turn a request, and the words that lead up to its answer, into tokens; too many are an error."
     text, writes = prompt_text(local, ask), ask.way == "reply"
     if lead.strip() and not writes:
@@ -267,9 +267,9 @@ def job_of(local: Local, ask: Ask, lead: str = "") -> Job:
         most = f"{local.m.context:,} that {local.m.title} can read"
         raise DataError(f"{len(ids):,} tokens, more than the {most}")
     if not writes:
-        return Job(ask, ids, option_ids(local.tokenizer, lead, ask.options))
+        return Encoded(ask, ids, option_ids(local.tokenizer, lead, ask.options))
     held = ask.constraint != "none" and ask.pattern
-    return Job(ask, ids, held=constraint_of(local.constraints, ask) if held else None)
+    return Encoded(ask, ids, held=constraint_of(local.constraints, ask) if held else None)
 
 # %% ../../../nbs/models/language/05_local.ipynb #290fbe70
 def shared_order(questions: Sequence[Question]) -> list[int]:
@@ -342,15 +342,15 @@ def row_of(tail: Sequence[int], cached: int, options: Sequence[Sequence[int]]) -
     return Row(tokens, places, before, torch.cat([prompt, own.tril()], 1))
 
 # %% ../../../nbs/models/language/05_local.ipynb #059ecc68
-def score(local: Local, job: Job) -> Reply:
+def score(local: Local, item: Encoded) -> Reply:
     "Score the options of a request: the mean log-probability of each one's tokens."
     torch, start = need("torch", "models"), time.monotonic()
-    known = common(local.ids, job.ids[:-1])
-    new = len(job.ids) - 1 - known
+    known = common(local.ids, item.ids[:-1])
+    new = len(item.ids) - 1 - known
     cached = known + new - new % local.chunk
-    local.prefill(job.ids[:cached])
-    tail = job.ids[cached:]
-    row = row_of(tail, cached, job.options)
+    local.prefill(item.ids[:cached])
+    tail = item.ids[cached:]
+    row = row_of(tail, cached, item.options)
     with torch.inference_mode():
         out = local.model(
             local.tensor(row.tokens),
@@ -361,31 +361,31 @@ def score(local: Local, job: Job) -> Reply:
             logits_to_keep=local.tensor(row.before)[0],
         )
     local.cache.crop(len(tail) - len(row.tokens))
-    local.ids = job.ids
+    local.ids = item.ids
     local.computed += len(row.tokens)
-    tokens = local.tensor([*chain.from_iterable(job.options)])
+    tokens = local.tensor([*chain.from_iterable(item.options)])
     logp = torch.log_softmax(out.logits[0].float(), -1).gather(1, tokens.T)[:, 0]
     return Reply(
         model=local.m.model,
-        tokens_in=len(job.ids),
+        tokens_in=len(item.ids),
         tokens_cached=known,
-        scores=tuple(float(own.mean()) for own in logp.split([len(o) for o in job.options])),
+        scores=tuple(float(own.mean()) for own in logp.split([len(o) for o in item.options])),
         seconds=time.monotonic() - start,
     )
 
 
-def score_anew(local: Local, job: Job) -> Reply:
+def score_anew(local: Local, item: Encoded) -> Reply:
     "Score options by a model that cannot go back: each with the whole prompt before it."
     torch, start, scores = need("torch", "models"), time.monotonic(), []
-    for option in job.options:
-        ids = local.tensor(job.ids + option)
+    for option in item.options:
+        ids = local.tensor(item.ids + option)
         with torch.inference_mode():
             out = local.model(ids, use_cache=False, logits_to_keep=len(option) + 1)
         logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
         scores.append(float(logp[range(len(option)), option].mean()))
-        local.computed += len(job.ids) + len(option)
+        local.computed += len(item.ids) + len(option)
     used = time.monotonic() - start
-    return Reply(model=local.m.model, tokens_in=len(job.ids), scores=tuple(scores), seconds=used)
+    return Reply(model=local.m.model, tokens_in=len(item.ids), scores=tuple(scores), seconds=used)
 
 # %% ../../../nbs/models/language/05_local.ipynb #af8e4f2f
 def constraints_for(model: Any, tokenizer: Any) -> Any:
@@ -437,10 +437,10 @@ class EachItsOwn:
         return scores
 
 # %% ../../../nbs/models/language/05_local.ipynb #fb2c13f0
-def write(local: Local, jobs: Sequence[Job]) -> list[Reply]:
+def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
     "Write replies to requests of one decoding, side by side after their common beginning."
-    torch, start, d = need("torch", "models"), time.monotonic(), jobs[0].ask.decoding
-    rows, shared, how = [j.ids for j in jobs], 0, dict[str, Any]()
+    torch, start, d = need("torch", "models"), time.monotonic(), items[0].ask.decoding
+    rows, shared, how = [j.ids for j in items], 0, dict[str, Any]()
     if local.shares:
         shared = min(common(rows[0], row[:-1]) for row in rows)
         local.prefill(rows[0][:shared])
@@ -453,8 +453,8 @@ def write(local: Local, jobs: Sequence[Job]) -> list[Reply]:
         gap = width - len(row)
         ids.append(row[:shared] + [local.pad] * gap + row[shared:])
         seen.append([1] * shared + [0] * gap + [1] * (len(row) - shared))
-    if any(j.held for j in jobs):
-        how["logits_processor"] = [EachItsOwn([j.held for j in jobs], local.ends)]
+    if any(j.held for j in items):
+        how["logits_processor"] = [EachItsOwn([j.held for j in items], local.ends)]
     if d.temperature:
         how |= {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
     else:
@@ -472,34 +472,34 @@ def write(local: Local, jobs: Sequence[Job]) -> list[Reply]:
             **how,
         )
     local.computed += sum(map(len, rows)) - shared * len(rows)
-    each, replies = (time.monotonic() - start) / len(jobs), []
-    for job, new in zip(jobs, out[:, width:].tolist(), strict=True):
+    each, replies = (time.monotonic() - start) / len(items), []
+    for item, new in zip(items, out[:, width:].tolist(), strict=True):
         end = next((i for i, token in enumerate(new, 1) if token in local.ends), None)
         text = local.tokenizer.decode(new[:end], skip_special_tokens=True)
-        reply = Reply(text, "stop" if end else "length", local.m.model, len(job.ids), seconds=each)
+        reply = Reply(text, "stop" if end else "length", local.m.model, len(item.ids), seconds=each)
         replies.append(reply.changed(tokens_out=end or len(new)))
         local.computed += end or len(new)
     return replies
 
 # %% ../../../nbs/models/language/05_local.ipynb #f4b451d5
-def joins(local: Local, group: Sequence[Job], job: Job) -> bool:
+def joins(local: Local, group: Sequence[Encoded], item: Encoded) -> bool:
     "Tell whether a reply is written together with those of a group."
-    first, d = group[0], job.ask.decoding
-    if job.ask.way != "reply" or not local.shares or len(group) >= local.batch:
+    first, d = group[0], item.ask.decoding
+    if item.ask.way != "reply" or not local.shares or len(group) >= local.batch:
         return False
     if d.temperature or d != first.ask.decoding:
         return False
-    return max(len(first.ids), len(job.ids)) - common(first.ids, job.ids) <= 512
+    return max(len(first.ids), len(item.ids)) - common(first.ids, item.ids) <= 512
 
 
-def fitting(local: Local, jobs: Sequence[Job]) -> Iterator[Reply]:
+def fitting(local: Local, items: Sequence[Encoded]) -> Iterator[Reply]:
     "Reply to requests, as many at once as fit in memory."
     one = score if local.shares else score_anew
-    while jobs:
-        part = jobs[: local.batch]
+    while items:
+        part = items[: local.batch]
         try:
             if part[0].ask.way == "reply":
-                yield from write(local, part)
+                yield from write_replies(local, part)
             else:
                 yield from [one(local, j) for j in part]
         except RuntimeError as e:
@@ -511,7 +511,7 @@ def fitting(local: Local, jobs: Sequence[Job]) -> Iterator[Reply]:
                 continue
             yield failed(local, "out of memory")
         local.read += sum(len(j.ids) for j in part)
-        jobs = jobs[len(part) :]
+        items = items[len(part) :]
 
 
 def failed(local: Local, why: str) -> Reply:
@@ -524,17 +524,17 @@ def replies_to(
     asks: Iterable[tuple[Ask, str]],  # requests, each with the words that lead up to its answer
 ) -> Iterator[Reply]:
     "Reply to requests in their order; an impossible one gets a failed reply."
-    group: list[Job] = []
+    group: list[Encoded] = []
     for ask, lead in asks:
         try:
-            job = job_of(local, ask, lead)
+            item = encode(local, ask, lead)
         except DataError as e:
             yield from fitting(local, group)
             group = []
             yield failed(local, e.what)
             continue
-        if group and not joins(local, group, job):
+        if group and not joins(local, group, item):
             yield from fitting(local, group)
             group = []
-        group.append(job)
+        group.append(item)
     yield from fitting(local, group)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'QUOTED', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NOT_TAKEN', 'NO_CREDIT', 'LOOK', 'GIVE_UP',
            'GRACE', 'MOMENT', 'key_of', 'capped', 'client_of', 'spelled', 'hider', 'hidden', 'error_of', 'setting_of',
-           'refused', 'send', 'covered', 'understood', 'Budget', 'Summary', 'check_budget', 'Asking']
+           'refused', 'send_question', 'covered', 'read_safely', 'Budget', 'Summary', 'check_budget', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #191e23da
 import asyncio
@@ -240,7 +240,7 @@ def refused(
     return Reply(finish="failed", error=said)
 
 
-async def send(
+async def send_question(
     client: Any,  # an openai.AsyncOpenAI
     m: LanguageModel,
     ask: Ask,
@@ -276,7 +276,7 @@ async def send(
         why = hidden(str(e), m) or f"no reply within {60 + 3 * m.timeout:g} seconds"
         return b"", Reply(finish="failed", error=why)
     data = covered(data, m)  # before anything of it is cut off
-    return understood(data, m, ask) if status == 200 else (data, refused(status, data, m))
+    return read_safely(data, m, ask) if status == 200 else (data, refused(status, data, m))
 
 
 def covered(data: bytes, m: LanguageModel) -> bytes:
@@ -286,7 +286,7 @@ def covered(data: bytes, m: LanguageModel) -> bytes:
     return data if clean is text else clean.encode("latin-1")
 
 
-def understood(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
+def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
     "Read the bytes of a reply; return both, the bytes to be kept."
     hide = hider(key_of(m))
     try:
@@ -310,7 +310,7 @@ class Budget:
         self.usd, self.spent = usd, spent
         self.lost = 0.0  # requests without a reply, if they were billed
         self.held: dict[str, float] = {}  # by requests under way
-        self.more = 0.0  # what a reply cost beyond the most that was expected
+        self.surcharge = 0.0  # what a reply cost beyond the most that was expected
         self.changed = asyncio.Condition()
 
     def fits(self, usd: float = 0.0) -> bool:
@@ -321,15 +321,15 @@ class Budget:
     async def hold(self, key: str, usd: float) -> bool:
         "Wait until a request fits, and hold what it can cost; False if it never will."
         async with self.changed:
-            await self.changed.wait_for(lambda: self.fits(usd + self.more) or not self.held)
-            if fits := self.fits(usd + self.more):
-                self.held[key] = usd + self.more
+            await self.changed.wait_for(lambda: self.fits(usd + self.surcharge) or not self.held)
+            if fits := self.fits(usd + self.surcharge):
+                self.held[key] = usd + self.surcharge
             return fits
 
     async def settle(self, key: str, usd: float) -> None:
         "Give back what a request held, less what it cost."
         async with self.changed:
-            self.more = max(self.more, self.more + usd - self.held.pop(key))
+            self.surcharge = max(self.surcharge, self.surcharge + usd - self.held.pop(key))
             self.spent += usd
             self.changed.notify_all()
 
@@ -394,7 +394,7 @@ class Asking:
         check_taken(m)
         if concurrency < 1:
             raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
-        self.client = client_of(m, concurrency, self._sent, self._heard)
+        self.client = client_of(m, concurrency, self._on_request, self._on_response)
         self.m, self.store, self.concurrency = m, store, concurrency
         self.budget, self.spent_before = Budget(budget, spent), spent
         self.pace = 60 / m.requests_per_minute if m.requests_per_minute else 0.0
@@ -414,7 +414,7 @@ class Asking:
         self.used = False
         self.began = time.monotonic()
 
-    async def _sent(self, request: Any) -> None:
+    async def _on_request(self, request: Any) -> None:
         key = request.headers["Idempotency-Key"]
         self._lose(key)  # the try before this one
         if not self.budget.fits():  # it may have been billed, and so may this one
@@ -425,7 +425,7 @@ class Asking:
         self.unanswered.add(key)
         self.count["requests"] += 1
 
-    async def _heard(self, response: Any) -> None:
+    async def _on_response(self, response: Any) -> None:
         if response.status_code != 200:  # a reply is one when all of it is here
             self.unanswered.discard(response.request.headers["Idempotency-Key"])
         if response.status_code == 429:
@@ -491,19 +491,19 @@ class Asking:
                 self.count["served"] += 1
                 self.ends[reply.finish] += 1
                 return reply
-            return await self.pay(ask, key)
+            return await self.ask_server(ask, key)
         finally:
             self.store.leave(key)
 
     async def read_again(self, ask: Ask, key: str) -> Reply | None:
         "Read a paid reply that could not be read when it came."
         for kept in self.store.all(key):
-            if kept.raw and (reply := understood(kept.raw, self.m, ask)[1]).finish in SETTLED:
-                await self.keep(Kept(key, reply))
+            if kept.raw and (reply := read_safely(kept.raw, self.m, ask)[1]).finish in SETTLED:
+                await self.store_reply(Kept(key, reply))
                 return reply
         return None
 
-    async def pay(self, ask: Ask, key: str) -> Reply | None:
+    async def ask_server(self, ask: Ask, key: str) -> Reply | None:
         "Ask the server, once it can be paid for, and store what comes; None: the run has stopped."
         most, usd = at_most(self.m, ask) or 0.0, 0.0
         self.dearest[key] = dearest(self.m, ask)
@@ -518,7 +518,9 @@ class Asking:
                 return None
             start = time.monotonic()
             raw, reply = (
-                await self.first(ask) if not self.met else await send(self.client, self.m, ask)
+                await self.ask_first(ask)
+                if not self.met
+                else await send_question(self.client, self.m, ask)
             )
             if key in self.unsent:
                 return None
@@ -527,17 +529,17 @@ class Asking:
             usd = cost(self.m, reply) or 0.0
             reply = reply.changed(seconds=time.monotonic() - start)
             self._lose(key)
-            await self.keep(Kept(key, reply, raw))
+            await self.store_reply(Kept(key, reply, raw))
         finally:
             self._lose(key)
             del self.dearest[key]
             await self.budget.settle(key, usd)
-        self.note(reply)
+        self.count_reply(reply)
         return reply
 
-    async def first(self, ask: Ask) -> tuple[bytes, Reply]:
+    async def ask_first(self, ask: Ask) -> tuple[bytes, Reply]:
         "Ask the first question, which says whether this is a server at all."
-        raw, reply = await send(self.client.with_options(max_retries=0), self.m, ask)
+        raw, reply = await send_question(self.client.with_options(max_retries=0), self.m, ask)
         no_json = bool(raw) and not raw.lstrip().startswith(
             (b"{", b"[", b"data:", b"\xef", b"\xff", b"\xfe")
         )
@@ -547,10 +549,10 @@ class Asking:
             raise DataError(reply.error, self.m.model, LOOK)
         self.met = True
         if reply.error.startswith(("the server says", "the connection broke", "no reply within")):
-            return await send(self.client, self.m, ask)  # a moment may heal it
+            return await send_question(self.client, self.m, ask)  # a moment may heal it
         return raw, reply
 
-    def note(self, reply: Reply) -> None:
+    def count_reply(self, reply: Reply) -> None:
         "Count a new reply; raise after too many failures in a row."
         failed = reply.finish == "failed"
         self.count.update(asked=1, failed=int(failed))
@@ -568,7 +570,7 @@ class Asking:
             do = "answers so far are saved; rerun when the server works"
             raise DataError(what, self.m.model, do)
 
-    async def keep(self, kept: Kept) -> None:
+    async def store_reply(self, kept: Kept) -> None:
         "Store a reply; when this returns it is on disk."
         self.rows.append(kept)
         if self.storing is None:
@@ -640,10 +642,10 @@ class Asking:
         finally:
             thread.join(GRACE)  # for what is under way
             if thread.is_alive() and loop:
-                loop[0].call_soon_threadsafe(self.give_up, loop[0])
+                loop[0].call_soon_threadsafe(self.cancel_all, loop[0])
                 thread.join(GRACE)
 
-    def give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+    def cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
         "Wait no longer for replies; those that are here are still stored."
         for task in asyncio.all_tasks(loop):
             if task is not self.storing:

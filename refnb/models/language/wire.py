@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['BOUNDS', 'TOP', 'READERS', 'WORDS', 'MESSAGE', 'THOUGHTS', 'ENDS', 'NO_LOGPROBS', 'DECODER', 'HOLDS', 'schema_of',
-           'named', 'check_possible', 'texts', 'request', 'at', 'parts', 'joined', 'added', 'read_chat',
-           'read_responses', 'read_messages', 'read_gemini', 'Split', 'split_reasoning', 'count_of', 'whole',
+           'named', 'check_possible', 'texts', 'request', 'nested', 'parts', 'joined', 'added', 'read_chat',
+           'read_responses', 'read_messages', 'read_gemini', 'Split', 'split_reasoning', 'count_of', 'valid_text',
            'error_words', 'reply_of', 'json_of', 'read_reply', 'top_logprobs', 'option_scores']
 
 # %% ../../../nbs/models/language/01_wire.ipynb #f2536d20
@@ -140,7 +140,7 @@ def request(ask: Ask) -> tuple[str, dict[str, Any]]:
     return path.replace("{model}", quote(ask.model, safe="")), body
 
 # %% ../../../nbs/models/language/01_wire.ipynb #beacbcdc
-def at(x: Any, *names: str | int) -> Any:
+def nested(x: Any, *names: str | int) -> Any:
     "Return a nested field or item; None where there is none."
     for name in names:
         if isinstance(name, int):
@@ -169,24 +169,24 @@ def added(*counts: Any) -> Any:
 
 def read_chat(body: dict) -> dict[str, Any]:
     "Take the fields of a chat completion, or of a completion."
-    choice, use = at(body, "choices", 0), body.get("usage")
-    said = at(choice, "message")
-    content = at(said, "content") if at(choice, "text") is None else at(choice, "text")
-    shown = [at(said, name) for name in ("reasoning_content", "reasoning", "thinking")]
+    choice, use = nested(body, "choices", 0), body.get("usage")
+    said = nested(choice, "message")
+    content = nested(said, "content") if nested(choice, "text") is None else nested(choice, "text")
+    shown = [nested(said, name) for name in ("reasoning_content", "reasoning", "thinking")]
     pieces = [joined(parts(p.get("thinking"))) for p in parts(content)]
     return {
         "there": isinstance(body.get("choices"), list),
         "text": joined(parts(content)) if isinstance(content, list) else content,
-        "refusal": at(said, "refusal"),
-        "end": at(choice, "finish_reason") if choice else "error",
+        "refusal": nested(said, "refusal"),
+        "end": nested(choice, "finish_reason") if choice else "error",
         "reasoning": next((x for x in shown if isinstance(x, str) and x), "".join(pieces)),
-        "read": at(use, "prompt_tokens"),
-        "written": at(use, "completion_tokens"),
-        "total": at(use, "total_tokens"),
-        "cached": at(use, "prompt_tokens_details", "cached_tokens"),
-        "kept": at(use, "prompt_tokens_details", "cache_write_tokens"),
-        "thought": at(use, "completion_tokens_details", "reasoning_tokens"),
-        "logprobs": at(choice, "logprobs"),
+        "read": nested(use, "prompt_tokens"),
+        "written": nested(use, "completion_tokens"),
+        "total": nested(use, "total_tokens"),
+        "cached": nested(use, "prompt_tokens_details", "cached_tokens"),
+        "kept": nested(use, "prompt_tokens_details", "cache_write_tokens"),
+        "thought": nested(use, "completion_tokens_details", "reasoning_tokens"),
+        "logprobs": nested(choice, "logprobs"),
     }
 
 
@@ -197,51 +197,59 @@ def read_responses(body: dict) -> dict[str, Any]:
     thoughts = ""
     for item in parts(output, "reasoning"):
         thoughts += joined(parts(item.get("summary"))) + joined(parts(item.get("content")))
-    cut = at(body, "incomplete_details", "reason") if body.get("status") == "incomplete" else None
+    cut = (
+        nested(body, "incomplete_details", "reason") if body.get("status") == "incomplete" else None
+    )
     return {
         "there": isinstance(output, list),
         "text": joined(said),
         "refusal": joined(said, "refusal"),
         "end": cut or body.get("status"),
         "reasoning": thoughts,
-        "read": at(use, "input_tokens"),
-        "written": at(use, "output_tokens"),
-        "cached": at(use, "input_tokens_details", "cached_tokens"),
-        "thought": at(use, "output_tokens_details", "reasoning_tokens"),
+        "read": nested(use, "input_tokens"),
+        "written": nested(use, "output_tokens"),
+        "cached": nested(use, "input_tokens_details", "cached_tokens"),
+        "thought": nested(use, "output_tokens_details", "reasoning_tokens"),
     }
 
 
 def read_messages(body: dict) -> dict[str, Any]:
     "Take the fields of Anthropic's message."
     content, use = body.get("content"), body.get("usage")
-    cached, kept = at(use, "cache_read_input_tokens"), at(use, "cache_creation_input_tokens")
+    cached, kept = (
+        nested(use, "cache_read_input_tokens"),
+        nested(use, "cache_creation_input_tokens"),
+    )
     return {
         "there": isinstance(content, list),
         "text": joined(parts(content, "text")),
         "end": body.get("stop_reason"),
         "reasoning": joined(parts(content, "thinking"), "thinking"),
-        "read": added(at(use, "input_tokens"), cached, kept),
-        "written": at(use, "output_tokens"),
+        "read": added(nested(use, "input_tokens"), cached, kept),
+        "written": nested(use, "output_tokens"),
         "cached": cached,
         "kept": kept,
-        "thought": at(use, "output_tokens_details", "thinking_tokens"),
+        "thought": nested(use, "output_tokens_details", "thinking_tokens"),
     }
 
 
 def read_gemini(body: dict) -> dict[str, Any]:
     "Take the fields of Google's generated content."
-    first, use = at(body, "candidates", 0), body.get("usageMetadata")
-    said, blocked = parts(at(first, "content", "parts")), at(body, "promptFeedback", "blockReason")
-    thought = at(use, "thoughtsTokenCount")
+    first, use = nested(body, "candidates", 0), body.get("usageMetadata")
+    said, blocked = (
+        parts(nested(first, "content", "parts")),
+        nested(body, "promptFeedback", "blockReason"),
+    )
+    thought = nested(use, "thoughtsTokenCount")
     return {
         "there": isinstance(body.get("candidates"), list) or bool(blocked),
         "text": joined([p for p in said if not p.get("thought")]),
-        "end": at(first, "finishReason") if first else "blocked",
+        "end": nested(first, "finishReason") if first else "blocked",
         "reasoning": joined([p for p in said if p.get("thought")]),
         "model": body.get("modelVersion"),
-        "read": at(use, "promptTokenCount"),
-        "written": added(at(use, "candidatesTokenCount"), thought),
-        "cached": at(use, "cachedContentTokenCount"),
+        "read": nested(use, "promptTokenCount"),
+        "written": added(nested(use, "candidatesTokenCount"), thought),
+        "cached": nested(use, "cachedContentTokenCount"),
         "thought": thought,
     }
 
@@ -318,7 +326,7 @@ def count_of(x: Any) -> int | None:
     return math.ceil(x) if number else None
 
 
-def whole(x: Any) -> str:
+def valid_text(x: Any) -> str:
     "Return a text without half letters (lone surrogates), which no file could hold."
     return (
         x.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -331,7 +339,7 @@ def error_words(error: Any) -> str:
     "Return an error's message on one line."
     while isinstance(error, dict) and error.keys() & {"error", "message"}:
         error = error.get("error") or error.get("message")
-    return " ".join(whole(str(error)).split())[:300]
+    return " ".join(valid_text(str(error)).split())[:300]
 
 
 def reply_of(body: dict, ask: Ask) -> Reply:
@@ -341,7 +349,7 @@ def reply_of(body: dict, ask: Ask) -> Reply:
         raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
     if not x["there"]:
         raise ValueError(f"it is not that of a model: {error_words(body)}")
-    refusal, text = whole(x.get("refusal")), whole(x["text"])
+    refusal, text = valid_text(x.get("refusal")), valid_text(x["text"])
     split = split_reasoning(refusal or text)
     answer = split.answer if split.reasoning else refusal or text
     finish: Finish = "refusal" if refusal else ENDS.get(str(x["end"]).lower(), "stop")
@@ -363,7 +371,7 @@ def reply_of(body: dict, ask: Ask) -> Reply:
         written = ask.decoding.max_tokens if ask.way == "reply" else 1
     written = max(written or 0, (total or 0) - read)
     cached, kept, thought = (count_of(x.get(name)) or 0 for name in ("cached", "kept", "thought"))
-    version = whole(x.get("model", body.get("model")))
+    version = valid_text(x.get("model", body.get("model")))
     if re.match(r"/|[A-Za-z]:[\\/]", version):  # a file on the server's disk
         version = re.split(r"[/\\]", version)[-1]
     return Reply(
@@ -375,7 +383,7 @@ def reply_of(body: dict, ask: Ask) -> Reply:
         tokens_cached=min(cached, read),
         scores=scores,
         error=error,
-        reasoning=whole(x["reasoning"]) or split.reasoning,
+        reasoning=valid_text(x["reasoning"]) or split.reasoning,
         tokens_reasoning=min(thought, written),
         tokens_kept=min(kept, read),
     )
@@ -418,9 +426,9 @@ def top_logprobs(logprobs: Any) -> list[tuple[str, float]]:
     "List the likeliest first tokens with their log-probabilities, in either of the protocol's formats."
     listed = [
         (p.get("token"), p.get("logprob"))
-        for p in parts(at(logprobs, "content", 0, "top_logprobs"))
+        for p in parts(nested(logprobs, "content", 0, "top_logprobs"))
     ]
-    if not listed and isinstance(first := at(logprobs, "top_logprobs", 0), dict):
+    if not listed and isinstance(first := nested(logprobs, "top_logprobs", 0), dict):
         listed = list(first.items())
     good = [(t, p) for t, p in listed if isinstance(t, str) and isinstance(p, (int, float))]
     return [(t, min(float(p), 0.0)) for t, p in good if p < 1e-3]  # above 0 by rounding
