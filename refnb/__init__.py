@@ -17,7 +17,7 @@ _NAMES = {
     "Span": "core.types",
     "Prf": "core.types",
     "get": "core.upstream",
-    "find_runs": "core.runs",
+    "find_runs": "core.summaries",
     "load_run": "core.runs",
     "outcomes": "metrics.choice",
     "accuracy": "metrics.choice",

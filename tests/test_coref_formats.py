@@ -169,7 +169,7 @@ def lossy(word: str) -> list[str]:
 
 
 def byte_level(word: str) -> list[str]:
-    characters = {b: c for c, b in jsonlines._BYTES.items()}
+    characters = {b: c for c, b in jsonlines.BYTES.items()}
     text = "".join(characters[b] for b in word.encode())
     return [("" if i else "Ġ") + text[i : i + 3] for i in range(0, len(text), 3)]
 
@@ -705,7 +705,7 @@ def test_f42_quotes_tabs_and_line_ends_in_a_table(rows):
 @many
 @given(gap_rows())
 def test_f43_tokens_keep_to_the_bounds_of_the_mentions(row):
-    d = gap._gap_document(row)
+    d = gap.gap_document(row)
     texts = {"".join(d.tokens[s : e + 1]) for s, e in d.mentions}
     assert texts == {"".join(name.split()) for name, _ in row.mentions.values()}
     assert "".join(d.tokens) == "".join(row.text.split()) and all(
@@ -787,7 +787,7 @@ def test_f43_either_unicode_form_is_left_as_it_is(form):
     row = gap.GapRow(
         "r", text, "She", text.index("She"), name, 0, True, "Bea", text.index("Bea"), False
     )
-    assert gap._gap_document(row).tokens[:3] == [name, "met", "Bea"] and gap.parse_gap_rows(
+    assert gap.gap_document(row).tokens[:3] == [name, "met", "Bea"] and gap.parse_gap_rows(
         gap_text([row]).encode()
     ) == [row]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from refnb.benchmarks.identifyme.released import TEST, released_questions
 from refnb.benchmarks.tasks import task_questions
-from refnb.core.runs import find_summaries, read_card, read_summary
+from refnb.core.summaries import find_summaries, read_card, read_summary
 from refnb.core.settings import load_settings
 from refnb.core.upstream import get
 from refnb.results.scores import as_outcomes, score

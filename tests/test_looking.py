@@ -9,7 +9,7 @@ from hypothesis import assume, given, strategies as st
 from refnb.core.conll import parse_conll
 from refnb.core.documents import (
     Box,
-    _DEEPEST,
+    DEEPEST,
     Document,
     MOST,
     Look,
@@ -17,7 +17,7 @@ from refnb.core.documents import (
     boxed,
     colors,
     named,
-    _pieces,
+    pieces,
     plain,
     tidy,
     window_tokens,
@@ -209,7 +209,7 @@ boxes = st.lists(spans, max_size=20).map(lambda ss: [Box(*s, str(i)) for i, s in
 
 @given(boxes, st.integers(0, SIZE), st.integers(0, SIZE))
 def test_pieces_nest_and_follow_the_piece_around_them(given, start, length):
-    made = _pieces(given, start, start + length)
+    made = pieces(given, start, start + length)
     for k, p in enumerate(made):
         assert (
             start <= p.start <= p.end < start + length
@@ -229,10 +229,10 @@ def test_pieces_nest_and_follow_the_piece_around_them(given, start, length):
 
 
 @given(
-    st.lists(spans, max_size=_DEEPEST).map(lambda ss: [Box(*s, str(i)) for i, s in enumerate(ss)])
+    st.lists(spans, max_size=DEEPEST).map(lambda ss: [Box(*s, str(i)) for i, s in enumerate(ss)])
 )
 def test_the_pieces_of_a_box_are_the_box(given):
-    made = _pieces(given, 2, 9)
+    made = pieces(given, 2, 9)
     for b in given:
         covered = [t for p in made if p.box is b for t in range(p.start, p.end + 1)]
         assert covered == [t for t in range(2, 9) if b.start <= t <= b.end]
@@ -259,8 +259,8 @@ def test_crossing_mentions_show_both_names_once():
 def test_too_many_boxes_are_counted_instead_of_drawn():
     d = Document("d", (("w",) * 100,), tuple((Span(i, min(99, i + 50)),) for i in range(100)) * 10)
     assert (
-        len(_pieces([Box(i % 100, min(99, i % 100 + 50)) for i in range(1_000)], 0, 100))
-        < MOST + 2 * _DEEPEST
+        len(pieces([Box(i % 100, min(99, i % 100 + 50)) for i in range(1_000)], 0, 100))
+        < MOST + 2 * DEEPEST
     )
     assert "more mentions here are not drawn" in clean(d._repr_html_())
 

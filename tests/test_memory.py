@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 import numpy as np, pytest, torch
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 from refnb.core.corpora import sample
-from refnb.core.runs import run_hash
+
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError
 from refnb.benchmarks.tasks import find_task, given_task
@@ -261,7 +261,7 @@ def test_names_and_identity(net, upstream):
     )
     assert usual.identity(task) == same.identity(task) != near.identity(task)
     assert (
-        run_hash(info_of(usual, task)) == run_hash(committed)
+        info_of(usual, task).hash == committed.hash
         and not {"policy", "reach", "kinds"} & usual.identity(task).settings.keys()
     )
     assert (

@@ -28,7 +28,7 @@ from refnb.benchmarks.altentities import annotation_page, builder, entities, que
 from refnb.benchmarks.identifyme import released
 from refnb.benchmarks.kitmus import reading
 from refnb.benchmarks.kitmus.sampler import Resources
-from refnb.core import conll, conllu, corpora, files, gap, jsonlines, runs, standoff
+from refnb.core import conll, conllu, corpora, files, gap, jsonlines, runs, standoff, summaries
 from refnb.core.documents import Document
 from refnb.core.reading import read_documents
 from refnb.core.settings import load_settings, packaged
@@ -125,11 +125,11 @@ INFO = runs.RunInfo(
     "sample/identifyme", "random", {"questions": "abc"}, settings={"seed": 1}, prompt="which?"
 )
 SEAL = runs.Seal(2, 2, {"cut": 1}, 0.5, "abc")
-CARD = runs.card_of("sample/identifyme", QUESTIONS)
-COUNTS = runs.Summary(
+CARD = summaries.card_of("sample/identifyme", QUESTIONS)
+COUNTS = summaries.Summary(
     INFO, SEAL, {}, runs.SCHEMA, {"d": {"full": {"muc": [1.0, 2.0, 3.0, 4.0]}}}, {"d": "abc"}
 )
-SUMMARY = runs.Summary(
+SUMMARY = summaries.Summary(
     INFO.changed(data={"questions": CARD.questions}),
     SEAL,
     {QUESTIONS[0].id: 1.0, QUESTIONS[1].id: "cut"},
@@ -216,12 +216,12 @@ READERS = {
         lambda path: execution.parameters_of(execution.read_notebook(path), path.name),
     ),
     "provenance": of_bytes(encoded(PROVENANCE), board.as_provenance),
-    "journal": Reader(b"".join(map(runs._line, ANSWERS)), runs.read_journal),
-    "run": Reader(encoded(INFO), lambda path: runs._read_json(path, runs.RunInfo)),
-    "seal": Reader(encoded(SEAL), lambda path: runs._read_json(path, runs.Seal)),
-    "card": Reader(encoded(CARD), runs.read_card),
-    "summary": Reader(encoded(SUMMARY), lambda path: runs.read_summary(path, CARD)),
-    "counts": Reader(encoded(COUNTS), runs.read_summary),
+    "journal": Reader(b"".join(map(runs.journal_line, ANSWERS)), runs.read_journal),
+    "run": Reader(encoded(INFO), lambda path: runs.read_record(path, runs.RunInfo)),
+    "seal": Reader(encoded(SEAL), lambda path: runs.read_record(path, runs.Seal)),
+    "card": Reader(encoded(CARD), summaries.read_card),
+    "summary": Reader(encoded(SUMMARY), lambda path: summaries.read_summary(path, CARD)),
+    "counts": Reader(encoded(COUNTS), summaries.read_summary),
     "altentities": Reader(
         json.dumps(
             json.loads(packaged("data/sample/altentities.json").read_bytes())[14:16]
@@ -390,9 +390,12 @@ LINEAR = {
         gap.parse_gap_rows,
         lambda n: "\t".join([*gap.COLUMNS, *map(str, range(n)), "0"]).encode(),
     ),
-    "brackets of conllu": (lambda value: conllu._brackets(value, ""), lambda n: "(a)" * n),
+    "brackets of conllu": (
+        lambda value: conllu.Entities("error", False).read(value, ["eid"], 0, 1, ""),
+        lambda n: "(a)" * n,
+    ),
     "a begin line": (
-        lambda line: conll._key(line, ""),
+        lambda line: conll.key_of(line, ""),
         lambda n: "#begin document (a)" + " ; part" * n,
     ),
 }
@@ -453,18 +456,18 @@ def sealed(folder: Path, **fields) -> runs.Run:
 def test_f70_a_name_that_means_several_runs_is_refused_and_they_are_named(tmp_path):
     one, two = sealed(tmp_path), sealed(tmp_path, settings={"seed": 2})
     with pytest.raises(CallError) as e:
-        runs.the_summary(INFO.task, INFO.system, tmp_path / "runs", [])
+        summaries.the_summary(INFO.task, INFO.system, tmp_path / "runs", [])
     said = str(e.value)
     assert "2 runs of random on sample/identifyme" in said and all(
-        f"@{runs.run_hash(r.info)} (seed={r.info.settings['seed']})" in said for r in (one, two)
+        f"@{r.info.hash} (seed={r.info.settings['seed']})" in said for r in (one, two)
     )
 
 
 def test_f70_a_higher_revision_replaces_what_was_made_before(tmp_path):
     last = sealed(tmp_path, system_revision=2)
     sealed(tmp_path)
-    assert runs.current_runs(
-        r.info for r in runs.find_runs(tmp_path / "runs", INFO.task, INFO.system)
+    assert summaries.current_runs(
+        r.info for r in summaries.find_runs(tmp_path / "runs", INFO.task, INFO.system)
     ) == [last.info]
 
 

@@ -10,6 +10,15 @@ from power import Power
 from tools import HANG
 from refnb.core import runs as r
 from refnb.core.files import write_atomic
+from refnb.core.summaries import (
+    card_of,
+    write_summary,
+    write_card,
+    read_card,
+    read_summary,
+    find_runs,
+    the_summary,
+)
 from refnb.core.types import (
     Answer,
     CallError,
@@ -54,7 +63,7 @@ def ids(n: int) -> list[str]:
 
 
 def journal_of(n: int) -> bytes:
-    return b"".join(r._line(answer(i)) for i in range(n))
+    return b"".join(r.journal_line(answer(i)) for i in range(n))
 
 
 def made(folder: Path, n: int, sealed: bool = False, info: r.RunInfo = INFO) -> r.Run:
@@ -189,7 +198,7 @@ def test_f30_a_flipped_bit_in_a_small_file(tmp_path, name):
         path.write_bytes(data)
         try:
             again = r.open_run(INFO, tmp_path)
-            assert r.run_hash(again.info) == run.folder.name, f"byte {at}: {data[at : at + 20]}"
+            assert again.info.hash == run.folder.name, f"byte {at}: {data[at : at + 20]}"
             assert again.answers() == want
         except RefnbError as e:
             assert "\n" not in str(e)
@@ -218,7 +227,7 @@ def test_f30_a_damaged_seal_is_made_anew(tmp_path):
 
 def test_f30_a_flipped_bit_in_a_summary_or_card_is_never_a_traceback(tmp_path):
     summary, card = committed(tmp_path)
-    for path, read in [(summary, r.read_summary), (card, r.read_card)]:
+    for path, read in [(summary, read_summary), (card, read_card)]:
         whole = path.read_bytes()
         for _, data in flips(whole, range(len(whole))):
             path.write_bytes(data)
@@ -273,7 +282,7 @@ def test_f31_a_run_of_another_schema(tmp_path, schema):
     for opened in (
         lambda: r.load_run(run.folder),
         lambda: r.open_run(INFO, tmp_path),
-        lambda: r.find_runs(tmp_path, INFO.task, INFO.system),
+        lambda: find_runs(tmp_path, INFO.task, INFO.system),
     ):
         with pytest.raises(
             FormatError, match=f"written in schema {schema}, this refnb reads 1"
@@ -299,7 +308,7 @@ def test_f31_a_seal_of_another_schema(tmp_path, schema):
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_f31_a_summary_or_card_of_another_schema(tmp_path, schema):
     summary, card = committed(tmp_path)
-    for path, read in [(summary, r.read_summary), (card, r.read_card)]:
+    for path, read in [(summary, read_summary), (card, read_card)]:
         with_schema(path, schema)
         before = path.read_bytes()
         with pytest.raises(FormatError, match=f"written in schema {schema}") as e:
@@ -501,7 +510,7 @@ def test_f34_any_change_but_the_version_changes_the_hash(field):
         same_but_for_order = isinstance(value, dict) and msgspec.json.encode(
             value, order="sorted"
         ) == msgspec.json.encode(getattr(info, field), order="sorted")
-        changed = r.run_hash(info.changed(**{field: value})) != r.run_hash(info)
+        changed = (info.changed(**{field: value})).hash != info.hash
         assert changed == (field != "refnb" and not same_but_for_order)
 
     law()
@@ -513,7 +522,7 @@ def test_f34_the_hash_survives_the_disk_and_the_order_of_keys(info):
     turned = info.changed(
         data=dict(reversed(info.data.items())), settings=dict(reversed(info.settings.items()))
     )
-    assert r.run_hash(again) == r.run_hash(turned) == r.run_hash(info)
+    assert again.hash == turned.hash == info.hash
 
 
 @given(
@@ -590,37 +599,37 @@ QUESTIONS = [
 
 def committed(folder: Path, questions=QUESTIONS, part: str = "made/up") -> tuple[Path, Path]:
     "A summary and the card it belongs to."
-    card = r.card_of(part, questions)
+    card = card_of(part, questions)
     run = made(
         folder / "runs",
         len(questions),
         sealed=True,
         info=INFO.changed(task=part, data={"questions": card.questions}),
     )
-    return r.write_summary(run, {q.id: 1.0 for q in questions}, folder / "reports"), r.write_card(
+    return write_summary(run, {q.id: 1.0 for q in questions}, folder / "reports"), write_card(
         card, folder / "reports"
     )
 
 
 def test_f70_a_name_that_means_several_summaries_is_refused(tmp_path):
     "Runs that were committed with other settings, and are not here any more: the newest is not taken."
-    card = r.card_of("made/up", QUESTIONS)
+    card = card_of("made/up", QUESTIONS)
     for k in (1, 2):
         info = INFO.changed(data={"questions": card.questions}, settings={"seed": k})
         run = made(tmp_path / str(k), len(QUESTIONS), sealed=True, info=info)
-        r.write_summary(run, {q.id: 1.0 for q in QUESTIONS}, tmp_path / "reports")
-    r.write_card(card, tmp_path / "reports")
+        write_summary(run, {q.id: 1.0 for q in QUESTIONS}, tmp_path / "reports")
+    write_card(card, tmp_path / "reports")
     with pytest.raises(
         CallError,
         match=r"2 runs of slow on made/up: @\w{12} \(seed=1\), @\w{12} \(seed=2\)|seed=2.*seed=1",
     ):
-        r.the_summary("made/up", "slow", tmp_path / "none", [tmp_path / "reports"])
+        the_summary("made/up", "slow", tmp_path / "none", [tmp_path / "reports"])
 
 
 def test_f36_a_summary_that_belongs_is_read(tmp_path):
     summary, card = committed(tmp_path)
-    s = r.read_summary(summary, r.read_card(card))
-    assert outcomes_of_summary(r.read_card(card), s).credit.tolist() == [1.0] * 4
+    s = read_summary(summary, read_card(card))
+    assert outcomes_of_summary(read_card(card), s).credit.tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize(
@@ -636,7 +645,7 @@ def test_f36_a_summary_that_belongs_is_read(tmp_path):
 def test_f36_a_summary_that_does_not_belong_is_refused(tmp_path, change):
     summary, card = committed(tmp_path)
     with pytest.raises(DataError) as e:
-        r.read_summary(summary, r.read_card(card).changed(**change))
+        read_summary(summary, read_card(card).changed(**change))
     assert summary.name in one_line(e)
 
 
@@ -644,7 +653,7 @@ def test_f36_other_questions_of_the_same_ids_are_told_apart(tmp_path):
     summary, _ = committed(tmp_path / "one")
     _, card = committed(tmp_path / "two", [QUESTIONS[0].changed(right=(3,)), *QUESTIONS[1:]])
     with pytest.raises(DataError, match="was made for made/up with questions"):
-        r.read_summary(summary, r.read_card(card))
+        read_summary(summary, read_card(card))
 
 
 def test_f36_a_table_never_gets_a_summary_of_another_part(tmp_path):
@@ -652,7 +661,7 @@ def test_f36_a_table_never_gets_a_summary_of_another_part(tmp_path):
     _, card = committed(tmp_path / "two", QUESTIONS[:3])
     os.replace(card, tmp_path / "one/reports/runs/made/up/part.json")
     with pytest.raises(DataError, match="make the summary again"):
-        r.the_summary("made/up", "slow", tmp_path / "none", [tmp_path / "one/reports"])
+        the_summary("made/up", "slow", tmp_path / "none", [tmp_path / "one/reports"])
 
 
 def test_f36_a_summary_without_questions_is_refused(tmp_path):
@@ -661,7 +670,7 @@ def test_f36_a_summary_without_questions_is_refused(tmp_path):
     got["info"]["data"] = {}
     summary.write_text(json.dumps(got))
     with pytest.raises(DataError, match="None"):
-        r.read_summary(summary, r.read_card(card))
+        read_summary(summary, read_card(card))
 
 
 # Shards
@@ -697,7 +706,7 @@ def test_a_torn_and_a_flipped_shard_cost_their_lines_only(tmp_path):
         with run.writing(f"{k}of3") as w:
             for i in range(k, 9, 3):
                 w.add(answer(i))
-    one, two = r._shards(run)[:2]
+    one, two = run.shards[:2]
     one.write_bytes(one.read_bytes()[:-5])
     two.write_bytes(two.read_bytes().replace(b'"chosen":[1]', b'"chosen":[2]', 1))
     with pytest.raises(DataError, match="2 of 9 questions are unanswered") as e:

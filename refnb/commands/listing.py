@@ -45,7 +45,7 @@ def _tables(s: Settings) -> list[dict]:
 # %% ../../nbs/commands/01_listing.ipynb #8ef11b32
 def _has_summary(system: str, task: str, s: Settings) -> bool:
     "Tell whether the reports, or those in the package, have a summary of the system's answers."
-    from refnb.core.runs import find_summaries
+    from refnb.core.summaries import find_summaries
 
     if find_summaries(s.reports, task, system):
         return True

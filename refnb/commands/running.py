@@ -444,10 +444,10 @@ def _sealed(done: Any, paid: dict, by: str, mode: str, s: Settings, json: bool):
 # %% ../../nbs/commands/05_running.ipynb #4472d46e
 def _counts_of(done: Any, s: Settings) -> dict:
     "Count a run of documents against gold, document by document; empty where no gold is here."
-    from refnb.core.runs import run_hash
+    pass
     from refnb.results.cluster_scores import run_counts
 
-    summary = run_counts(f"{done.info.system}@{run_hash(done.info)}", done.info.task, s)
+    summary = run_counts(f"{done.info.system}@{done.info.hash}", done.info.task, s)
     return summary.counts if summary else {}
 
 

@@ -47,7 +47,7 @@ def _gold(name: str, s: Settings) -> list[Question]:
 # %% ../../nbs/commands/04_scoring.ipynb #ca9f71f7
 def _check_system(name: str):
     "Refuse an unknown system; a hash of settings behind its name does not count."
-    from refnb.core.runs import split_hash
+    from refnb.core.summaries import split_hash
     from refnb.models.registry import is_system, system_names
 
     if not is_system(split_hash(name)[0]):
@@ -175,7 +175,7 @@ def print_samples(several: dict[str, dict[str, Any]]):
 # %% ../../nbs/commands/04_scoring.ipynb #1231cf90
 def _runs_named(what: str, s: Settings) -> list:
     "Find the runs of a system that is named as task:system; none where a file has that name."
-    from refnb.core.runs import find_runs, split_hash
+    from refnb.core.summaries import find_runs, split_hash
     from refnb.results.scores import split_name
 
     task, system = split_name(what, s)

@@ -5,100 +5,68 @@
 # %% auto #0
 __all__ = ['Meta', 'NONE', 'Reason', 'RefnbError', 'CallError', 'FormatError', 'DataError', 'MissingPackage', 'nearest', 'need',
            'Later', 'Span', 'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question', 'meta_columns', 'Usage', 'Answer',
-           'safe_name', 'safe_path']
+           'single_best', 'safe_name', 'safe_path']
 
-# %% ../../nbs/core/00_types.ipynb #aac155dd
+# %% ../../nbs/core/00_types.ipynb #a6310b9c
 import html, importlib, warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import chain
-from operator import attrgetter
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Self, dataclass_transform
 import msgspec
 
-# %% ../../nbs/core/00_types.ipynb #59d61b38
-def _shortened(text: str, room: int) -> str:
-    "Cut a part of an error, which may quote a megabyte of a file."
-    return text if len(text) <= room else text[: room - 1] + "…"
-
-# %% ../../nbs/core/00_types.ipynb #a2cd15ae
-def _short_place(where: str) -> str:
-    "Cut the middle out of a long place: the line and the field are at its end."
-    return where if len(where) <= 200 else f"{where[:40]}…{where[-159:]}"
-
-# %% ../../nbs/core/00_types.ipynb #4c6e7811
-def _fitted(what: str, where: str, do: str) -> tuple[str, str, str]:
-    "Shorten the parts of an error to a line of some 300 characters."
-    where = _short_place(where)
-    do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
-    return _shortened(what, max(140, 296 - len(where) - len(do))), where, do
-
-# %% ../../nbs/core/00_types.ipynb #a3890cfa
-def _in_one_line(what: str, where: str, do: str) -> str:
-    "Join the parts of an error: where, what, what to do."
-    line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
-    return " ".join(line.split())
-
-# %% ../../nbs/core/00_types.ipynb #b67b8256
+# %% ../../nbs/core/00_types.ipynb #92e1582f
 class RefnbError(Exception):
-    "Something failed; `str(error)` is one line: where, what, what to do."
+    "Something failed; `str(error)` is one line of at most some 300 characters: where, what, what to do."
 
     status = 1
 
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Name the problem, the place (file, line, field), and the remedy."
-        self.what, self.where, self.do = what, where, do = _fitted(what, where, do)
-        super().__init__(_in_one_line(what, where, do))
 
-# %% ../../nbs/core/00_types.ipynb #3ff008cc
+        def cut(text: str, room: int) -> str:  # it may quote a megabyte of a file
+            return text if len(text) <= room else text[: room - 1] + "…"
+
+        if len(where) > 200:  # the line and the field are at its end
+            where = f"{where[:40]}…{where[-159:]}"
+        do = cut(do, max(60, 296 - len(where) - min(len(what), 140)))
+        what = cut(what, max(140, 296 - len(where) - len(do)))
+        self.what, self.where, self.do = what, where, do
+        line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
+        super().__init__(" ".join(line.split()))
+
+
 class CallError(RefnbError):
     "The call was wrong: an unknown name, a misspelt parameter, a value of the wrong type."
 
     status = 2
 
-# %% ../../nbs/core/00_types.ipynb #12819243
+
 class FormatError(RefnbError):
     "A file does not have the form it should have."
 
-# %% ../../nbs/core/00_types.ipynb #78518b29
+
 class DataError(RefnbError):
     "Data that are well formed but cannot be right, or are unavailable."
 
-# %% ../../nbs/core/00_types.ipynb #2e6c58bc
+
 class MissingPackage(RefnbError):
     "An optional package is not installed."
 
-# %% ../../nbs/core/00_types.ipynb #374c32be
-def _closest(name: str, known: list[str]) -> str | None:
-    "Find the known name that a misspelt one resembles most, whatever its case."
-    import difflib
-
-    lower = list(map(str.lower, known))
-    close = difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6)
-    return known[lower.index(close[0])] if close else None
-
-
-def _first_of(known: list[str]) -> str:
-    "List a dozen names; dots stand for the others."
-    return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
-
-# %% ../../nbs/core/00_types.ipynb #bd651e3c
+# %% ../../nbs/core/00_types.ipynb #ac2c68b8
 def nearest(name: str, known: Iterable[str]) -> str:
     """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
+    import difflib
+
     known = sorted(map(str, known))
     if not known:
         return "nothing is known here"
-    meant = _closest(name, known)
-    return _first_of(known) if meant is None else f"did you mean {meant}?"
+    lower = [k.lower() for k in known]
+    if close := difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6):
+        return f"did you mean {known[lower.index(close[0])]}?"
+    return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
 
-# %% ../../nbs/core/00_types.ipynb #629d3032
-def _not_installed(module: str, extra: str) -> MissingPackage:
-    "Report a missing package, with the command that installs it."
-    what = f"the package {module} is not installed"
-    return MissingPackage(what, do=f"pip install 'refnb[{extra}]'")
-
-# %% ../../nbs/core/00_types.ipynb #6f4120af
+# %% ../../nbs/core/00_types.ipynb #b4998c06
 def need(module: str, extra: str) -> ModuleType:
     "Import an optional package, or name the extra of refnb that installs it."
     try:
@@ -109,9 +77,10 @@ def need(module: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as e:
         if e.name != module.split(".")[0]:
             raise
-        raise _not_installed(module, extra) from None
+        what = f"the package {module} is not installed"
+        raise MissingPackage(what, do=f"pip install 'refnb[{extra}]'") from None
 
-# %% ../../nbs/core/00_types.ipynb #9f3399d7
+
 class Later:
     "A module that is imported when something of it is first used: pandas takes half a second."
 
@@ -123,14 +92,14 @@ class Later:
             raise AttributeError(name)  # inspection does not load the module
         return getattr(importlib.import_module(self._name), name)
 
-# %% ../../nbs/core/00_types.ipynb #a024f605
+# %% ../../nbs/core/00_types.ipynb #d2a5c4f4
 class Span(NamedTuple):
     "Flat token indices of a mention, both inclusive."
 
     start: int  # first token
     end: int  # last token
 
-# %% ../../nbs/core/00_types.ipynb #f726f1ff
+
 class Prf(NamedTuple):
     "Precision, recall and F1 as fractions."
 
@@ -138,23 +107,19 @@ class Prf(NamedTuple):
     recall: float  # share of the right that was predicted
     f1: float  # harmonic mean of both
 
-# %% ../../nbs/core/00_types.ipynb #592d9647
-def _ratio(part: float, whole: float) -> float:
-    "Divide, with 0 where nothing is to be divided by."
-    return part / whole if whole else 0.0
 
-# %% ../../nbs/core/00_types.ipynb #7c55965b
 def prf(right: float, predicted: float, gold: float) -> Prf:
     "Compute precision, recall and F1 from counts of right, predicted and gold; 0 where a denominator is 0."
-    p, r = _ratio(right, predicted), _ratio(right, gold)
-    return Prf(p, r, _ratio(2 * p * r, p + r))
+    p = right / predicted if predicted else 0.0
+    r = right / gold if gold else 0.0
+    return Prf(p, r, 2 * p * r / (p + r) if p + r else 0.0)
 
-# %% ../../nbs/core/00_types.ipynb #442d4153
+
 def repeated(values: Iterable[Hashable]) -> list[Any]:
     "Return the values that occur more than once, in their order."
     return [v for v, n in Counter(values).items() if n > 1]
 
-# %% ../../nbs/core/00_types.ipynb #8b4e1e03
+# %% ../../nbs/core/00_types.ipynb #3ebaa752
 @dataclass_transform(frozen_default=True)
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     "Base of all records: strict when read, fixed once made."
@@ -171,7 +136,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         "Return a copy with some fields changed, checked again."
         return msgspec.structs.replace(self, **fields)
 
-# %% ../../nbs/core/00_types.ipynb #d4b40094
+# %% ../../nbs/core/00_types.ipynb #3d723c65
 Meta = dict[str, str | int | float | bool | None]
 
 NONE = "None of the Above"  # the option that none of the others is right
@@ -183,7 +148,7 @@ class Option(Record):
     name: str  # its name
     description: str = ""  # in the paper's setting
 
-# %% ../../nbs/core/00_types.ipynb #e59de62b
+
 class Question(Record):
     "A text, an expression in it, and options of which some are right."
 
@@ -210,28 +175,37 @@ class Question(Record):
             )
         return ""
 
+    def in_text(self, width: int) -> tuple[str, str, str]:
+        "Return the expression with so many characters before and after it; dots stand for more."
+        s, e = self.chars or (0, 0)
+        before = ("…" if s > width else "") + self.text[max(0, s - width) : s]
+        after = self.text[e : e + width] + ("…" if len(self.text) > e + width else "")
+        return before, self.text[s:e], after
+
     def __repr__(self) -> str:
-        before, mention, after = _window(self, 40)
+        before, mention, after = self.in_text(40)
         shown = f"{before}[{mention}]{after}" if self.text else "without text"
         return f"Question({self.id!r}, {shown!r}, {len(self.options)} options)"
 
     def _repr_html_(self) -> str:
-        return _page(self)
+        before, mention, after = map(html.escape, self.in_text(240))
+        text = f"{before}<mark><b>{mention}</b></mark>{after}"
+        if not self.text:
+            text = "<i>the release has no text for this question</i>"
+        items = ""
+        for i, option in enumerate(self.options):
+            name = html.escape(option.name)
+            items += f"<li><b>{name}</b> ✓</li>" if i in self.right else f"<li>{name}</li>"
+        head = f"<p><code>{html.escape(self.id)}</code></p>"
+        return f"{head}<blockquote>{text}</blockquote><ol start='0'>{items}</ol>"
 
-# %% ../../nbs/core/00_types.ipynb #b31060ff
-def _fields(questions: Sequence[Question]) -> list[str]:
-    "List the fields of questions, each once."
-    return list(dict.fromkeys(chain.from_iterable(map(attrgetter("meta"), questions))))
-
-# %% ../../nbs/core/00_types.ipynb #80bea0fa
+# %% ../../nbs/core/00_types.ipynb #efd7f19e
 def meta_columns(questions: Sequence[Question]) -> dict[str, list]:
     "Collect the fields of questions for breakdowns: a column for each field, None where a question does not have it."
-    columns = {}
-    for name in _fields(questions):
-        columns[name] = [q.meta.get(name) for q in questions]
-    return columns
+    names = dict.fromkeys(name for q in questions for name in q.meta)
+    return {name: [q.meta.get(name) for q in questions] for name in names}
 
-# %% ../../nbs/core/00_types.ipynb #6c229876
+# %% ../../nbs/core/00_types.ipynb #1c63ef46
 Reason = Literal["refused", "filtered", "cut", "unparsable", "outside", "failed"]
 
 
@@ -245,7 +219,7 @@ class Usage(Record):
     model: str = ""  # the version that answered, as its server says
     tokens_reasoning: int = 0  # of those written: while it reasoned
 
-# %% ../../nbs/core/00_types.ipynb #dc35f512
+
 class Answer(Record):
     "A system's answer to one question."
 
@@ -273,87 +247,32 @@ class Answer(Record):
             return f"{at}, field sample: {self.sample} is negative"
         return ""
 
-# %% ../../nbs/core/00_types.ipynb #ed11a838
-def _single_best(scores: Sequence[float]) -> tuple[int, ...]:
+
+def single_best(scores: Sequence[float]) -> tuple[int, ...]:
     "Choose the option with the best score, or none where several have it."
     best = tuple(i for i, x in enumerate(scores) if x == max(scores))
     return best if len(best) == 1 else ()
 
-# %% ../../nbs/core/00_types.ipynb #e99b7897
-def _cut_to(name: str, limit: int) -> str:
-    "Cut a long name to its beginning and a hash of it all."
-    import hashlib
-
-    return f"{name[: limit - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-
-# %% ../../nbs/core/00_types.ipynb #3b581098
-def _percent(text: str) -> str:
-    "Write the bytes of a text as %XX."
-    return "".join(map("%{:02X}".format, text.encode("utf-8", "surrogatepass")))
-
-# %% ../../nbs/core/00_types.ipynb #8999c666
-def _escaped(name: str) -> str:
-    "Escape what is no letter, digit or one of ._+- in a name, and a name of dots alone."
-    import re
-
-    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: _percent(m[0]), name)
-    return safe if safe.strip(".") else safe.replace(".", "%2E") or "%"
-
-# %% ../../nbs/core/00_types.ipynb #e1d91c97
+# %% ../../nbs/core/00_types.ipynb #c42b6bd7
 def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
-    safe = _escaped(name)
-    return safe if len(safe) <= limit else _cut_to(safe, limit)
+    import hashlib, re
 
-# %% ../../nbs/core/00_types.ipynb #c9988e9d
+    def percent(m: re.Match[str]) -> str:
+        return "".join(map("%{:02X}".format, m[0].encode("utf-8", "surrogatepass")))
+
+    safe = re.sub(r"[^A-Za-z0-9._+-]", percent, name)
+    if not safe.strip("."):
+        safe = safe.replace(".", "%2E") or "%"
+    if len(safe) > limit:
+        safe = f"{safe[: limit - 17]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"
+    return safe
+
+
 def safe_path(name: str) -> str:
     """Make a relative path of a name with slashes, one that stays below its folder: empty, `.` and `..` components
     are escaped; settings in brackets stay in one component."""
     base, bracket, settings = name.partition("[")
     *folders, last = base.split("/")
     return "/".join(map(safe_name, [*folders, last + bracket + settings]))
-
-# %% ../../nbs/core/00_types.ipynb #1ae53b56
-def _text_before(text: str, end: int, width: int) -> str:
-    "Return the last `width` characters before a place; dots stand for more of them."
-    return ("…" if end > width else "") + text[max(0, end - width) : end]
-
-
-def _text_behind(text: str, start: int, width: int) -> str:
-    "Return the first `width` characters behind a place; dots stand for more of them."
-    end = start + width
-    return text[start:end] + ("…" if len(text) > end else "")
-
-# %% ../../nbs/core/00_types.ipynb #7b0e388c
-def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
-    "Split the text at the expression: before, of and after it, shortened to a window."
-    s, e = q.chars or (0, 0)
-    before, after = _text_before(q.text, s, width), _text_behind(q.text, e, width)
-    return before, q.text[s:e], after
-
-# %% ../../nbs/core/00_types.ipynb #48a673b3
-def _marked(q: Question) -> str:
-    "Show the text of a question in HTML, with the expression marked."
-    before, mention, after = map(html.escape, _window(q))
-    return (
-        f"{before}<mark><b>{mention}</b></mark>{after}"
-        if q.text
-        else "<i>the release has no text for this question</i>"
-    )
-
-# %% ../../nbs/core/00_types.ipynb #4920720e
-def _items(q: Question) -> str:
-    "List the options in HTML, the right ones in bold."
-    out = ""
-    for i, option in enumerate(q.options):
-        name = html.escape(option.name)
-        out += f"<li><b>{name}</b> ✓</li>" if i in q.right else f"<li>{name}</li>"
-    return out
-
-# %% ../../nbs/core/00_types.ipynb #f70b083d
-def _page(q: Question) -> str:
-    "Show the expression in its text, then the options."
-    head = f"<p><code>{html.escape(q.id)}</code></p>"
-    text = f"<blockquote>{_marked(q)}</blockquote>"
-    return f"{head}{text}<ol start='0'>{_items(q)}</ol>"

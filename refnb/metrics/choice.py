@@ -18,7 +18,7 @@ from refnb.core.types import (
     nearest,
     repeated,
 )
-from ..core.runs import Card, Summary
+from ..core.summaries import Card, Summary
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ import msgspec
 from ..core.types import CallError, FormatError, Record, RefnbError, nearest
 from ..core.settings import Settings, load_settings, your_folder
 from ..core.files import read_yaml
-from ..core.runs import split_hash
+from ..core.summaries import split_hash
 from ..core.extensions import card_files, entry_points, load_entry_point, named_object
 from ..benchmarks.tasks import Shape
 from .systems import FunctionSystem, System, split_name

@@ -18,16 +18,12 @@ from ..core.types import Answer, CallError, DataError, FormatError, Question
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
-from refnb.core.runs import (
-    ClusterAnswer,
-    Run,
+from ..core.runs import ClusterAnswer, Run, open_run, record_key
+from refnb.core.summaries import (
     card_of,
     card_of_documents,
     find_summaries,
-    open_run,
     read_summary,
-    record_key,
-    run_hash,
     write_card,
     write_summary,
 )
@@ -253,9 +249,7 @@ def _is_whole(o: Opened, failures: int) -> bool:
 # %% ../../nbs/models/02_running.ipynb #149edccb
 def _has_summary(run: Run, task: Task) -> bool:
     "Tell whether the run has a summary that uses all available gold."
-    found = find_summaries(
-        task.settings.reports, task.name, f"{run.info.system}@{run_hash(run.info)}"
-    )
+    found = find_summaries(task.settings.reports, task.name, f"{run.info.system}@{run.info.hash}")
     if not found:
         return False
     if task.shape == "choice" or not task.card.score:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from ..core.types import CallError, DataError
 from ..core.settings import Settings, load_settings
-from ..core.runs import Run, run_hash
+from ..core.runs import Run
 from .scores import as_outcomes, sampled_of, sampled_words, score
 from ..benchmarks.tasks import Task, benchmarks, find_task, sample_name
 from ..models.running import run, system_to_ask
@@ -52,7 +52,7 @@ def row_of(r: Run, s: Settings | None = None) -> dict[str, Any]:
         "tokens_out": sum(u.tokens_out for u in used),
         "usd": None if None in prices else sum(prices),
         "minutes": sum(u.seconds for u in used) / 60,
-        "run": run_hash(r.info),
+        "run": r.info.hash,
         "reason": "; ".join(filter(None, (scores.warning, several and sampled_words(several)))),
     }
 

@@ -21,7 +21,7 @@ from ..core.files import table_rows, write_atomic
 from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
 from ..core.upstream import Survey, registry, set_names, survey
-from ..core.runs import find_summaries
+from ..core.summaries import find_summaries
 from refnb.results.tables import (
     NOT_PRINTED,
     PRINTED_VALUES,

@@ -9,7 +9,7 @@ __all__ = ['run_counts', 'pooled']
 from collections.abc import Iterable
 from ..core.types import Prf
 from ..core.settings import Settings, load_settings
-from ..core.runs import Summary, places_of_summaries, the_summary
+from ..core.summaries import Summary, places_of_summaries, the_summary
 from ..metrics.coref import Counts, LinkCounts, add, as_prf, with_conll
 from .scores import the_usual
 

@@ -256,7 +256,7 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
 # %% ../../nbs/results/06_execution.ipynb #83488dd5
 def _summaries_hashes(benchmark: str, s: Settings) -> list[str]:
     "Hash the summaries of runs on a benchmark, beside the reports and among the package's."
-    from refnb.core.runs import reports_for
+    from refnb.core.summaries import reports_for
 
     roots = reports_for(f"{benchmark}/", s.reports), packaged("reports")
     return [_files_hash(root / "runs" / benchmark, "*.json") for root in roots]

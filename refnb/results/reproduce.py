@@ -300,7 +300,7 @@ def _replay_clusters(systems: list[str], task: Task):
 # %% ../../nbs/results/07_reproduce.ipynb #8a39ea9a
 def _replay_task(systems: Iterable[str], task: Task):
     "Make the free systems' runs of one task, or of its pieces where a system needs more than it has."
-    from refnb.core.runs import split_hash  # late, as above
+    from refnb.core.summaries import split_hash
     from refnb.models.registry import find_system, is_system, system_names
     from refnb.results.scores import run_outcomes
 
@@ -316,7 +316,7 @@ def _replay_task(systems: Iterable[str], task: Task):
 # %% ../../nbs/results/07_reproduce.ipynb #f192f0f1
 def _has_summary(name: str, task: Task) -> bool:
     "Tell whether a task has a summary of a system's run, system@hash."
-    from refnb.core.runs import find_summaries, places_of_summaries
+    from refnb.core.summaries import find_summaries, places_of_summaries
 
     return any(
         find_summaries(place, task.name, name) for place in places_of_summaries(task.settings)
@@ -325,10 +325,10 @@ def _has_summary(name: str, task: Task) -> bool:
 # %% ../../nbs/results/07_reproduce.ipynb #3d27eade
 def _is_summed(who, task: Task) -> bool:
     "Tell whether a task has a summary of a system that is known as a whole."
-    from refnb.core.runs import run_hash
+    pass
     from refnb.models.systems import info_of
 
-    return who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, task))}", task)
+    return who.whole and _has_summary(f"{who.name}@{info_of(who, task).hash}", task)
 
 
 def _replay_system(who, task: Task):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings
-from ..core.runs import ClusterAnswer, Run, is_failure, load_run, run_hash
+from ..core.runs import ClusterAnswer, Run, is_failure, load_run
 from ..benchmarks.tasks import find_task, is_task, task_is_here
 from .scores import as_outcomes, questions_of
 from .cluster_scores import pooled, run_counts
@@ -85,7 +85,7 @@ def _size(run: Run, s: Settings) -> int | None:
 # %% ../../nbs/results/14_run_list.ipynb #575d6143
 def _conll(run: Run, s: Settings) -> tuple[str, float | None]:
     "Compute the CoNLL F1 of a run on documents, in percent and in the first setting that it has counts of."
-    summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
+    summary = run_counts(f"{run.info.system}@{run.info.hash}", run.info.task, s)
     setting = next(chain.from_iterable(summary.counts.values()), "") if summary else ""
     scores = pooled(summary.counts, setting) if summary and setting else {}
     return (f"CoNLL F1, {setting}", 100 * scores["conll"].f1) if "conll" in scores else ("", None)
@@ -117,7 +117,7 @@ def _charged(records: Iterable[Any]) -> float | None:
 def _listed(folder: Path, date: str, s: Settings) -> ListedRun:
     "Read one run; a damaged one raises an error."
     run = load_run(folder)
-    records = (run._records() if run.sealed else run.taken()).values()
+    records = (run.records() if run.sealed else run.taken()).values()
     failed = {r.id for r in records if is_failure(r)}
     answered = len({r.id for r in records} - failed)
     metric, score = _score(run, s) if run.sealed else ("", None)

@@ -18,14 +18,11 @@ from ..core.types import CallError, DataError, Question, RefnbError, nearest
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
-from refnb.core.runs import (
-    Run,
-    RunInfo,
+from ..core.runs import Run, RunInfo, questions_id
+from refnb.core.summaries import (
     current_runs,
     find_runs,
     places_of_summaries,
-    questions_id,
-    run_hash,
     several_runs,
     split_hash,
     the_summary,
@@ -86,7 +83,7 @@ def _beside(run: Run) -> list[Question] | None:
 def _runs_of(system: str, task: str, s: Settings) -> list[Run]:
     "List the runs on this machine of a system (its name, or system@hash) on a task."
     name, hash_ = split_hash(system)
-    return [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
+    return [r for r in find_runs(s.runs, task, name) if hash_ in ("", r.info.hash)]
 
 # %% ../../nbs/results/00_scores.ipynb #7cb676dd
 def _current_run(system: str, task: str, s: Settings) -> Run | None:
@@ -475,7 +472,7 @@ def as_outcomes(x, s: Settings | None = None) -> pd.DataFrame:
         made = _of_its_questions(x, s)
         if made is not None:
             return made
-        task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
+        task, system = x.info.task, f"{x.info.system}@{x.info.hash}"
     else:
         task, system = split_name(str(x), s)
         run = _own_run(task, system, s) if task.startswith("given/") else None

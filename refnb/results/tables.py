@@ -20,7 +20,7 @@ from ..core.types import CallError, DataError, FormatError, Record, nearest
 from ..core.settings import packaged, your_folder
 from ..core.files import read_yaml, write_atomic
 from ..core.upstream import dates_of, files_of, set_names
-from ..core.runs import RunInfo, run_hash
+from ..core.runs import RunInfo
 from ..metrics.comparisons import _letter
 from ..metrics.uncertainty import Interval
 from ..core.hub import hub_files
@@ -726,11 +726,11 @@ class Report:
         failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
         if failed:
             self.failed[f"{info.system} on {info.task}"] = failed
-        key, hash_ = f"{info.task}:{info.system}", run_hash(info)
+        key, hash_ = f"{info.task}:{info.system}", info.hash
         # one system may have answered in several ways
         self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_
         self.inputs |= info.data
-        return f"{info.system}@{run_hash(info)}"
+        return f"{info.system}@{info.hash}"
 
     def files(self, figure: Any = None) -> dict[str, bytes]:
         "Make the files of the report, by their endings."

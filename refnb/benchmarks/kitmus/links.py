@@ -15,13 +15,14 @@ from ...core.types import Span
 from ...core.documents import Document, map_members
 from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of
-from ...core.runs import Run, note_texts, write_summary
+from ...core.runs import Run
+from ...core.summaries import note_texts, write_summary
 from ...metrics.antecedents import by_field
 from ..tasks import Task, find_task
 from .sampler import Instance, Subtask
 from .files import _id_of, clusters_of
 from .reading import Text
-from .tasks import released_is_here, released_subtask, task_pronouns
+from .tasks import released_subtask, task_pronouns
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #2d992e28
 def texts_id() -> str:

@@ -16,7 +16,8 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 import yaml
 from ...core.types import DataError, FormatError
-from ...core.documents import Document, read_text
+from ...core.documents import Document
+from ...core.plain_text import read_text
 from ...core.files import read_bytes, read_yaml, utf8
 from ...core.reading import read_documents
 

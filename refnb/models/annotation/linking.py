@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 from ...core.types import Span
-from ...core.documents import Document, words_of_text
+from ...core.documents import Document
+from ...core.plain_text import words_of_text
 from ...metrics.windows import LENGTH, split
 from ..rules.clusters import occurrences
 from ..coreference.features import PRONOUN, content

@@ -7,9 +7,9 @@ __all__ = ['Resolved', 'chosen_by', 'choices']
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #11e4a12b
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 from ...core.types import NONE, Answer, DataError, Question, Span
-from ...core.documents import Document, Read, read_text, words_of_text
+from ...core.documents import Document
+from ...core.plain_text import Read, read_text, words_of_text
 from .features import PRONOUN, content
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #966bc4fd

@@ -14,7 +14,8 @@ from urllib.request import getproxies
 import hashlib, os, platform, resource, sys, time
 import msgspec
 from ...core.types import Answer, CallError, DataError, Question, Record, Span, need, safe_path
-from ...core.documents import Document, read_text
+from ...core.documents import Document
+from ...core.plain_text import read_text
 from ...core.settings import Settings, load_settings
 from ...core.runs import ClusterAnswer, Run, documents_id
 from ...core.upstream import reachable

@@ -16,7 +16,8 @@ import msgspec
 from ...core.types import Answer, CallError, DataError, FormatError, Question, nearest, safe_path
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import disk_fault, read_yaml, write_atomic
-from ...core.runs import OtherVersion, questions_id, reports_for
+from ...core.runs import OtherVersion, questions_id
+from ...core.summaries import reports_for
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS, paper_domain
 from refnb.benchmarks.tasks import (

@@ -14,7 +14,8 @@ from ...core.documents import Document
 from ...core.settings import Settings
 from ...core.upstream import files_of, get, registry as upstream_files, where
 from ...core.jsonlines import parse_jsonlines
-from ...core.runs import ClusterAnswer, split_hash
+from ...core.runs import ClusterAnswer
+from ...core.summaries import split_hash
 from ...metrics.windows import pair
 from ...benchmarks.bookcoref.books import SPLIT
 from ...benchmarks.tasks import Task, find_task

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from ...core.types import Answer, CallError, Question, nearest
 from ...core.settings import Settings, load_settings
 from ...core.upstream import UpstreamFile, files_of, get, where
-from ...core.runs import Run, find_summaries, places_of_summaries, read_summary, run_hash
+from ...core.runs import Run
+from ...core.summaries import find_summaries, places_of_summaries, read_summary
 from ...metrics.antecedents import Links
 from ...benchmarks.tasks import Task, find_task
 from ...benchmarks.kitmus.tasks import task_name
@@ -174,7 +175,7 @@ def _summary_of(name: str, task: str, s: Settings) -> Path | None:
 # %% ../../../nbs/models/published/02_kitmus.ipynb #11ac0c9b
 def _run_name(p: Predicted, task: str, s: Settings) -> str:
     "Name the run of a file's system on a task, with its hash."
-    return f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
+    return f"{p.system}@{info_of(find_system(p.system, s), find_task(task, s)).hash}"
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #3465aa52
 def kitmus_scores(model: str, task: str, s: Settings | None = None) -> Scored:

@@ -21,19 +21,8 @@ from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.documents import plain
 from ...core.pages import data_page, page_data
-from refnb.core.runs import (
-    SIGNS,
-    Card,
-    ClusterAnswer,
-    Run,
-    RunInfo,
-    Summary,
-    load_run,
-    read_card,
-    read_summary,
-    run_hash,
-    summaries_folder,
-)
+from ...core.runs import ClusterAnswer, Run, RunInfo, load_run
+from ...core.summaries import SIGNS, Card, Summary, read_card, read_summary, summaries_folder
 from ...metrics.choice import outcomes, outcomes_of_summary
 from ...metrics.rankings import Credits, Ranked, Tau, compare_rankings, rank_systems
 from ...benchmarks.tasks import find_task
@@ -84,7 +73,7 @@ def _of_outcomes(
     return Entry(
         info.task,
         info.system,
-        run_hash(info),
+        info.hash,
         info.data.get("questions", ""),
         "accuracy",
         dict(zip(o.id, o.credit, strict=True)),
@@ -127,7 +116,7 @@ def _of_counts(summary: Summary) -> Entry | None:
     return Entry(
         info.task,
         info.system,
-        run_hash(info),
+        info.hash,
         info.data.get("questions", ""),
         f"CoNLL F1, {setting}",
         credit,
@@ -149,7 +138,7 @@ def _outcomes(run: Run, s: Settings) -> Any:
 # %% ../../../nbs/results/pages/03_report.ipynb #59a2d82f
 def _entry_of_clusters(run: Run, s: Settings) -> Entry:
     "Read a complete run on documents."
-    summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
+    summary = run_counts(f"{run.info.system}@{run.info.hash}", run.info.task, s)
     if not summary or not (found := _of_counts(summary)):
         raise DataError("there are no gold clusters here to score it")
     return found

@@ -20,7 +20,7 @@ from ...core.settings import Settings, load_settings
 from ...core.files import read_jsonl, write_atomic
 from ...core.documents import plain
 from ...core.pages import data_page, page_data
-from ...core.runs import Run, load_run, questions_id, run_hash
+from ...core.runs import Run, load_run, questions_id
 from ...metrics.choice import credit, outcomes
 from ...metrics.uncertainty import Interval
 from ...metrics.comparisons import Difference
@@ -315,7 +315,7 @@ def _about(run: Run, answers: Mapping[str, Answer]) -> tuple[tuple[str, str], ..
     return (
         ("task", i.task),
         ("system", i.system),
-        ("hash", run_hash(i)),
+        ("hash", i.hash),
         ("mode", i.mode),
         ("settings", _told(i.settings) if i.settings else "none"),
         ("prompt", i.prompt or "none"),
@@ -382,7 +382,7 @@ def _ran(x: _Side) -> Ran:
     return Ran(
         x.run.info.task,
         x.run.info.system,
-        run_hash(x.run.info),
+        x.run.info.hash,
         x.run.sealed,
         len(x.questions),
         len(x.answers),

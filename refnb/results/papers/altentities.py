@@ -18,7 +18,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from ...core.types import CallError, nearest, safe_path
 from ...core.settings import Settings, packaged
-from ...core.runs import RunInfo, find_runs, find_summaries, places_of_summaries, run_hash
+from ...core.runs import RunInfo
+from ...core.summaries import find_runs, find_summaries, places_of_summaries
 from ...metrics.comparisons import paired_t
 from ...metrics.uncertainty import Interval, bootstrap_weights
 from refnb.benchmarks.altentities.questions import (
@@ -100,7 +101,7 @@ def _learnt_from(info: RunInfo) -> list[str]:
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a07dcd1f
 def _hashed(system: str, task: str, s: Settings) -> list[str]:
     "List all runs and summaries of a system on a task, as system@hash, runs first."
-    hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)]
+    hashes = [r.info.hash for r in find_runs(s.runs, task, system)]
     for place in places_of_summaries(s):
         hashes += [p.stem[-12:] for p in find_summaries(place, task, system)]
     return [f"{system}@{hash}" for hash in dict.fromkeys(hashes)]

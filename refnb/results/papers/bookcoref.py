@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ...core.types import Prf
 from ...core.settings import Settings
 from ...core.hub import lacks
-from ...core.runs import Summary
+from ...core.summaries import Summary
 from ..cluster_scores import pooled, run_counts
 from ...benchmarks.bookcoref.books import SPLIT
 from ...models.published.clusters import ALONE, lacks_file

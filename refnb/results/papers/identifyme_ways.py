@@ -9,7 +9,8 @@ __all__ = ['Way', 'asked_ways']
 from typing import Any, NamedTuple, cast
 import pandas as pd
 from ...core.settings import Settings
-from ...core.runs import RunInfo, find_summaries, places_of_summaries, read_summary
+from ...core.runs import RunInfo
+from ...core.summaries import find_summaries, places_of_summaries, read_summary
 from ..scores import run_outcomes
 from ...benchmarks.tasks import drawn_ids, find_task, sample_of
 from ...models.language.answering import form_for, run_settings

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.settings import Settings
 from ...core.upstream import where
-from ...core.runs import find_summaries, places_of_summaries, read_summary, the_summary, run_hash
+
+from ...core.summaries import find_summaries, places_of_summaries, read_summary, the_summary
 from ...metrics.antecedents import Links, Together, together
 from ...models.published.kitmus import Scored, counted_links, kitmus_scores, runs_of
 from ...models.systems import split_name
@@ -93,7 +94,7 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
         if not (found := the_summary(task, name, s.runs, places, the_usual(name))):
             continue
         counts.append(counted_links(found[1].counts)["template pair"])
-        names.append(f"{found[1].info.system}@{run_hash(found[1].info)}")
+        names.append(f"{found[1].info.system}@{found[1].info.hash}")
     return Runs(counts, names, "" if names else f"no run of it: refnb run {task} '{system}'")
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #b3710fcb
