@@ -131,7 +131,7 @@ PLANTED = [
     Planted(
         "a blob id is not compared",
         UPSTREAM,
-        "    if _blob_id(data) != f.blob:",
+        "    if blob_id(data) != f.blob:",
         "    if False:",
         "test_upstream.py",
         "f45_a_changed",

@@ -704,7 +704,7 @@ def test_gold_mentions_are_counted_as_questions(
 ):
     "One mention in two hundred by default: prompts of all of them take a minute."
     if share > 1:
-        monkeypatch.setattr("refnb.core.corpora._check_counts", lambda *counts: None)
+        monkeypatch.setattr("refnb.core.corpora.check_counts", lambda *counts: None)
     gold = made_up_gold(s, tmp_path / "test.jsonl", share)
     got = reproduced(tmp_path, ["table_5_prompt"], upstream=upstream, gold=gold)["table_5_prompt"]
     asked = {r: int(float(c["ours"])) for (r, column), c in got.items() if column == "questions"}

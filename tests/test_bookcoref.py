@@ -11,7 +11,7 @@ from refnb.core.documents import Document, tidy
 from refnb.core.jsonlines import jsonlines_text, parse_jsonlines
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, RefnbError, Span
-from refnb.core.upstream import _blob_id, get
+from refnb.core.upstream import blob_id, get
 from refnb.results.cluster_scores import pooled, run_counts
 from refnb.metrics.coref import METRICS, scores, table
 from refnb.metrics.coref_scores import score_coref
@@ -208,12 +208,13 @@ def test_every_card_says_what_loading_gives(upstream):
 def test_litbank_splits_are_the_ten_folds(upstream):
     s, everything = here(upstream), set()
     for fold in range(10):
-        parts = [[d for d in corpora._ids(x, fold, s)] for x in ("train", "dev", "test")]
+        parts = [[d.doc_key for d in corpora.litbank(x, s, fold)] for x in ("train", "dev", "test")]
         assert list(map(len, parts)) == [80, 10, 10] and len({i for p in parts for i in p}) == 100
         everything |= set(parts[2])
     assert len(everything) == 100
     docs = corpora.load("litbank", "test", s)
-    assert [d.doc_key for d in docs] == [f"{i}_0" for i in corpora._ids("test", 0, s)]
+    listed = get("dbamman/lrec2020-coref/data/litbank_tenfold_splits/0/test.ids", s).decode()
+    assert [d.doc_key for d in docs] == [f"{x.removesuffix('.tsv')}_0" for x in listed.split()]
     assert {k for d in docs for c in d.labels["kind"] for k in c} == {"PROP", "NOM", "PRON"} and {
         t for d in docs for c in d.labels["type"] for t in c
     } <= {"PER", "FAC", "LOC", "GPE", "ORG", "VEH"}
@@ -327,7 +328,7 @@ def test_longdoc_fills_in_when_its_files_are_there(upstream, tmp_path, monkeypat
         f = known[f"{STEM}off_the_shelf/{ours}"]
         path = tree / f.place
         path.with_name(path.name + ".gz").write_bytes(gzip.compress(data))
-        known[f.key] = f._replace(blob=_blob_id(data), size=len(data))
+        known[f.key] = f._replace(blob=blob_id(data), size=len(data))
     monkeypatch.setattr(up, "registry", lambda: known)
     monkeypatch.setattr(pc, "upstream_files", lambda: known)
     assert pc.replay_clusters(systems, "bookcoref/gold", s) == {}

@@ -204,7 +204,7 @@ READERS = {
     "upstream": Reader(head("upstream/sets.yaml", 30), yaml(dict)),
     "systems": Reader(head("systems/language_models.yaml", 25), systems),
     "benchmark": Reader(packaged("data/cards/altentities.yaml").read_bytes(), tasks._read_card),
-    "corpus": Reader(packaged("data/corpora/sample.yaml").read_bytes(), corpora._card),
+    "corpus": Reader(packaged("data/corpora/sample.yaml").read_bytes(), corpora.read_card_file),
     "printed": Reader(head("papers/kitmus.yaml", 37), tables.read_paper),
     "settings": Reader(
         packaged("settings.ini").read_bytes(),

@@ -5,15 +5,14 @@
 # %% auto #0
 __all__ = ['HubFile', 'hub_files', 'the_hub_file', 'hub_path', 'lacks', 'fetch_hub']
 
-# %% ../../nbs/core/12_hub.ipynb #245c013c
+# %% ../../nbs/core/12_hub.ipynb #1cca8d76
 from functools import cache
 from pathlib import Path
-from typing import Any
 from .types import CallError, DataError, Record, nearest, need, safe_name
 from .settings import Settings, load_settings, packaged
 from .files import read_yaml, write_atomic
 
-# %% ../../nbs/core/12_hub.ipynb #a497af33
+# %% ../../nbs/core/12_hub.ipynb #d1be9129
 class HubFile(Record):
     "A file that only a hub has."
 
@@ -24,115 +23,72 @@ class HubFile(Record):
     licence: str  # in the hub's words
     setting: str  # that names your own copy
 
-# %% ../../nbs/core/12_hub.ipynb #72a8a0d3
+    def place(self, s: Settings) -> Path:
+        "Name its place in the cache."
+        return Path(s.cache) / "hub" / safe_name(self.repo) / self.revision / Path(self.path).name
+
+
 @cache
 def hub_files() -> dict[str, HubFile]:
     "List all hub files by name."
     return read_yaml(packaged("data/upstream/hub.yaml"), dict[str, HubFile])
 
-# %% ../../nbs/core/12_hub.ipynb #aa768b47
+
 def the_hub_file(name: str) -> HubFile:
     "Find a hub file by name."
     if name not in hub_files():
         raise CallError(f"unknown hub file {name!r}", do=nearest(name, hub_files()))
     return hub_files()[name]
 
-# %% ../../nbs/core/12_hub.ipynb #9ce5e0ab
-def _fetched(name: str, s: Settings) -> Path:
-    "Name the place of a hub file that was fetched."
-    f = the_hub_file(name)
-    return Path(s.cache) / "hub" / safe_name(f.repo) / f.revision / Path(f.path).name
 
-# %% ../../nbs/core/12_hub.ipynb #a3964671
-def _own_copy(path: str, setting: str) -> Path:
-    "Return the file that a setting names."
-    if not Path(path).is_file():
-        raise CallError(
-            "no such file", f"setting {setting}, {path}", "name a file, or leave it empty"
-        )
-    return Path(path)
-
-# %% ../../nbs/core/12_hub.ipynb #b2d7bdc0
 def hub_path(name: str, s: Settings | None = None) -> Path | None:
     "Return the path of a hub file here, or None."
-    s = s or load_settings()
-    setting = the_hub_file(name).setting
-    if own := getattr(s, setting):
-        return _own_copy(own, setting)
-    path = _fetched(name, s)
-    return path if path.is_file() else None
+    s, f = s or load_settings(), the_hub_file(name)
+    if own := getattr(s, f.setting):
+        if not Path(own).is_file():
+            do = "name a file, or leave it empty"
+            raise CallError("no such file", f"setting {f.setting}, {own}", do)
+        return Path(own)
+    return f.place(s) if f.place(s).is_file() else None
 
-# %% ../../nbs/core/12_hub.ipynb #b280049b
+
 def lacks(name: str) -> str:
     "Say, for a cell or an error, what to do where a hub file is not here."
-    f = the_hub_file(name)
-    return f"needs {name}, which only the hub has: refnb fetch {name}, or name a file with REFNB_{f.setting.upper()}"
+    own = f"name a file with REFNB_{the_hub_file(name).setting.upper()}"
+    return f"needs {name}, which only the hub has: refnb fetch {name}, or {own}"
 
-# %% ../../nbs/core/12_hub.ipynb #876296db
-def _commits(hub: Any, f: HubFile) -> list[str]:
-    "List the revisions of a dataset that begin with the pinned one."
-    commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
-    return [c.commit_id for c in commits if c.commit_id.startswith(f.revision)]
-
-# %% ../../nbs/core/12_hub.ipynb #076aba53
-def _revision(hub, f: HubFile) -> str:
-    "Find the whole id of the pinned revision."
-    if len(f.revision) == 40:
-        return f.revision
-    found = _commits(hub, f)
-    if len(found) != 1:
-        raise DataError(
-            f"the hub has {len(found)} revisions that begin with {f.revision}",
-            f.repo,
-            "the dataset was changed; name a file of your own",
-        )
-    return found[0]
-
-# %% ../../nbs/core/12_hub.ipynb #a0cb3d6f
-def _downloads(s: Settings) -> str:
-    "Name the folder of the hub's own cache."
-    return str(Path(s.cache) / "hub" / "downloads")
-
-
-def _downloaded(f: HubFile, s: Settings) -> bytes:
-    "Download a hub file into the hub's own cache, and read it."
-    hub = need("huggingface_hub", "hub")
-    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
-    return Path(
-        hub.hf_hub_download(
-            f.repo, f.path, repo_type="dataset", revision=_revision(hub, f), cache_dir=_downloads(s)
-        )
-    ).read_bytes()
-
-# %% ../../nbs/core/12_hub.ipynb #22327a7f
-def _check_online(s: Settings, name: str, own: str):
-    "Refuse to download where that is off."
-    if s.offline:
-        raise DataError(
-            "is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}"
-        )
-
-
-def _first_line(e: Exception) -> str:
-    "Return the first line of an error of the hub's, shortened."
-    return str(e).splitlines()[0][:200] if str(e) else ""
-
-# %% ../../nbs/core/12_hub.ipynb #bf33e33e
+# %% ../../nbs/core/12_hub.ipynb #a0635031
 def fetch_hub(name: str, s: Settings | None = None) -> Path:
     "Fetch a hub file, and return its path."
     s, f = s or load_settings(), the_hub_file(name)
     if found := hub_path(name, s):
         return found
-    own = f"name a file with REFNB_{f.setting.upper()}"
-    _check_online(s, name, own)
+    own, revision = f"name a file with REFNB_{f.setting.upper()}", f.revision
+    if s.offline:
+        do = f"set REFNB_OFFLINE=false, or {own}"
+        raise DataError("is not here, and downloads are off", name, do)
+    hub = need("huggingface_hub", "hub")
+    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
     try:
-        data = _downloaded(f, s)
+        if len(revision) < 40:
+            commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
+            known = [c.commit_id for c in commits if c.commit_id.startswith(revision)]
+            if len(known) != 1:
+                what = f"the hub has {len(known)} revisions that begin with {revision}"
+                do = "the dataset was changed; name a file of your own"
+                raise DataError(what, f.repo, do)
+            revision = known[0]
+        got = hub.hf_hub_download(
+            f.repo,
+            f.path,
+            repo_type="dataset",
+            revision=revision,
+            cache_dir=str(Path(s.cache) / "hub" / "downloads"),
+        )
     except DataError:
         raise
     except Exception as e:
-        raise DataError(
-            f"cannot be downloaded from the hub ({type(e).__name__}: {_first_line(e)})",
-            f"{f.repo}/{f.path}",
-            f"try again later, or {own}",
-        ) from None
-    return write_atomic(_fetched(name, s), data)
+        why = f"{type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''}"
+        what = f"cannot be downloaded from the hub ({why})"
+        raise DataError(what, f"{f.repo}/{f.path}", f"try again later, or {own}") from None
+    return write_atomic(f.place(s), Path(got).read_bytes())

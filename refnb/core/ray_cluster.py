@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['ray_cluster', 'as_ended']
 
-# %% ../../nbs/core/16_ray_cluster.ipynb #49c36b42
+# %% ../../nbs/core/16_ray_cluster.ipynb #c4851997
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,73 +13,40 @@ from pathlib import Path
 from typing import Any
 from .types import DataError, need
 
-# %% ../../nbs/core/16_ray_cluster.ipynb #9045ae02
-def _server_of(address: str) -> tuple[str, int] | None:
-    "Read host and port of an address; None where Ray finds them itself."
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    return (host, int(port)) if host and port.isdigit() else None
-
-# %% ../../nbs/core/16_ray_cluster.ipynb #965e4e5b
-_START = "start one with `ray start --head`, or say --ray local"
-
-
-def _check_listening(address: str):
-    "Refuse at once an address without a listening server."
-    import socket
-
-    server = _server_of(address)
-    if not server:
-        return
-    try:
-        socket.create_connection(server, 5).close()
-    except OSError as e:
-        raise DataError(
-            f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START
-        ) from None
-
-# %% ../../nbs/core/16_ray_cluster.ipynb #dc7c19c9
-def _set_defaults():
-    "Let Ray send no statistics of its use, and hide no GPU from tasks that ask for none."
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-
-
-def _use_token():
-    "Let Ray send its token, where there is one."
-    token = Path.home() / ".ray" / "auth_token"
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or token.is_file():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
-
-# %% ../../nbs/core/16_ray_cluster.ipynb #c6a6f8d4
-def _in_short(e: object, most: int = 200) -> str:
-    "Write an error of Ray's, which may fill a page, in one line."
-    return " ".join(str(e).split())[:most]
-
-
-def _start_ray(ray: Any, address: str):
-    "Connect to a cluster, or start Ray here."
-    where = {"include_dashboard": False} if address == "local" else {"address": address}
-    try:
-        ray.init(**where, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as e:
-        raise DataError(f"no Ray cluster: {_in_short(e)}", address, _START) from None
-
-# %% ../../nbs/core/16_ray_cluster.ipynb #691f702e
+# %% ../../nbs/core/16_ray_cluster.ipynb #10b7f8e6
 @contextmanager
 def ray_cluster(address: str) -> Iterator[Any]:
     "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."
-    _set_defaults()
+    import socket
+
+    do = "start one with `ray start --head`, or say --ray local"
+    # no statistics of its use, and no GPU hidden from tasks that ask for none
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     if address != "local":
-        _check_listening(address)
-        _use_token()
-    ray = need("ray", "ray")
-    _start_ray(ray, address)
+        if host and port.isdigit():  # else Ray finds the cluster itself
+            try:
+                socket.create_connection((host, int(port)), 5).close()
+            except OSError as e:
+                what = f"no Ray cluster: {(e.strerror or str(e)).lower()}"
+                raise DataError(what, address, do) from None
+        token = (Path.home() / ".ray" / "auth_token").is_file()
+        if token or any(map(os.environ.get, ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))):
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
+    ray: Any = need("ray", "ray")
+    where: Any = {"include_dashboard": False} if address == "local" else {"address": address}
+    try:
+        ray.init(**where, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError) as e:
+        why = " ".join(str(e).split())[:200]
+        raise DataError(f"no Ray cluster: {why}", address, do) from None
     try:
         yield ray
     finally:
         ray.shutdown()
 
-# %% ../../nbs/core/16_ray_cluster.ipynb #070b532b
+# %% ../../nbs/core/16_ray_cluster.ipynb #275a4a65
 def as_ended(ray: Any, refs: dict[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
     """Yield tasks in the order in which they end: the task, its result, and why there is none.
     `refs` maps what Ray gave for a task to the task."""
@@ -90,6 +57,6 @@ def as_ended(ray: Any, refs: dict[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
             try:
                 yield task, ray.get(ref), ""
             except ray.exceptions.RayTaskError as e:
-                yield task, None, _in_short(e.cause, 500)
+                yield task, None, " ".join(str(e.cause).split())[:500]
             except ray.exceptions.RayError as e:
-                yield task, None, f"Ray: {type(e).__name__}: {_in_short(e)}"
+                yield task, None, f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}"

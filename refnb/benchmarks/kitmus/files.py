@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ...core.types import DataError
 from ...core.files import folder_atomic
 from ...core.gap import COLUMNS as GAP_COLUMNS
-from ...core.upstream import _blob_id
+from ...core.upstream import blob_id
 from refnb.benchmarks.kitmus.sampler import (
     Instance,
     Sampler,
@@ -385,4 +385,4 @@ def blob_ids(
     "Compute path, git blob id and bytes of the files that would be there, without writing any."
     for t in sampler.subtasks(variants):
         for name, data in _files(t):
-            yield name, _blob_id(data), len(data)
+            yield name, blob_id(data), len(data)
