@@ -14,7 +14,9 @@ class Planted(NamedTuple):
     named: str  # pytest -k
 
 
-RUNS, FILES, TYPES, UPSTREAM = "core/runs.py", "core/files.py", "core/types.py", "core/upstream.py"
+RUNS, SUMMARIES, FILES, TYPES, UPSTREAM = (
+    f"core/{x}.py" for x in ("runs", "summaries", "files", "types", "upstream")
+)
 SERVERS, WIRE, STORE, MODELS, SYSTEMS, BATCHES = (
     f"models/language/{x}.py" for x in ("servers", "wire", "store", "models", "systems", "batches")
 )
@@ -33,8 +35,8 @@ PLANTED = [
     Planted(
         "no sync of a new journal's name",
         RUNS,
-        "        if not start:\n            sync_folder",
-        "        if False:\n            sync_folder",
+        "            if not start:\n                sync_folder",
+        "            if False:\n                sync_folder",
         RUN,
         "f76",
     ),
@@ -52,18 +54,23 @@ PLANTED = [
     Planted(
         "a line's checksum is not looked at",
         RUNS,
-        'if tail == b\',"crc":"%08x"}\' % zlib.crc32(body) else None',
-        "if tail.startswith(b',\"crc\":') else None",
+        'if line[-tail:] != b\',"crc":"%08x"}\' % zlib.crc32(body):',
+        "if not line[-tail:].startswith(b',\"crc\":'):",
         RUN,
         "f30",
     ),
     Planted(
-        "a torn end is not dropped", RUNS, "    if damaged or torn:", "    if damaged:", RUN, "f29"
+        "a torn end is not dropped",
+        RUNS,
+        "if found.damaged or found.torn:",
+        "if found.damaged:",
+        RUN,
+        "f29",
     ),
     Planted(
         "the seal's hash is not compared",
         RUNS,
-        "if hashlib.sha256(data).hexdigest() != seal.sha256:",
+        "if hashlib.sha256(read_bytes(self.journal)).hexdigest() != seal.sha256:",
         "if False:",
         RUN,
         "f30",
@@ -82,42 +89,37 @@ PLANTED = [
     Planted(
         "failures are sealed",
         RUNS,
-        "    if len(failed) > failures:",
-        "    if False:",
+        "if len(failed) > failures and not allow_missing:",
+        "if False:",
         RUN,
         "f58 or f59",
     ),
     Planted(
         "the settings are not hashed",
         RUNS,
-        'hashed = info.changed(refnb="", prompt',
-        'hashed = info.changed(refnb="", settings={}, prompt',
+        'hashed = self.changed(refnb="", prompt',
+        'hashed = self.changed(refnb="", settings={}, prompt',
         RUN,
         "f34",
     ),
     Planted(
         "a summary of another task is read",
-        RUNS,
-        "    return s.info.task == card.task and s.info",
-        "    return s.info",
+        SUMMARIES,
+        "if s.info.task != card.task or made_for not in known:",
+        "if made_for not in known:",
         RUN,
         "f36",
     ),
     Planted(
         "long names are not hashed",
         TYPES,
-        "    return safe if len(safe) <= limit else _cut_to(safe, limit)",
-        "    return safe[:limit]",
+        '        safe = f"{safe[: limit - 17]}-{hashlib',
+        '        return safe[:limit]\n        safe = f"{safe[: limit - 17]}-{hashlib',
         RUN,
         "f55",
     ),
     Planted(
-        "a path upward is not escaped",
-        TYPES,
-        '    return safe if safe.strip(".") else safe.replace',
-        "    return safe if safe else safe.replace",
-        RUN,
-        "f55",
+        "a path upward is not escaped", TYPES, 'if not safe.strip("."):', "if not safe:", RUN, "f55"
     ),
     Planted(
         "errors are not cut",
@@ -131,8 +133,8 @@ PLANTED = [
     Planted(
         "a blob id is not compared",
         UPSTREAM,
-        "    if blob_id(data) != f.blob:",
-        "    if False:",
+        "if found == f.blob:",
+        "if True:",
         "test_upstream.py",
         "f45_a_changed",
     ),
@@ -417,8 +419,8 @@ PLANTED = [
     Planted(
         "names are markup in a look",
         "core/documents.py",
-        "    return html.escape(plain(text, limit))",
-        "    return plain(text, limit)",
+        "lambda t: html.escape(plain(t))",
+        "plain",
         "test_looking.py",
         "f53",
     ),
@@ -439,12 +441,7 @@ PLANTED = [
         "f68_nothing_of_a_text",
     ),
     Planted(
-        "formulas in CSV",
-        WRITTEN,
-        '    return f"\'{cell}" if _FORMULA.match(cell) else cell',
-        "    return cell",
-        INERT,
-        "f68_no_cell",
+        "formulas in CSV", WRITTEN, 'f"\'{x}" if FORMULA.match(x) else x', "x", INERT, "f68_no_cell"
     ),
     Planted(
         "escapes in the terminal",
@@ -498,7 +495,7 @@ PLANTED = [
     Planted(
         "words are not compared",
         "core/documents.py",
-        '    if a == b:\n        return ""\n',
+        '    if gold == words:\n        return ""\n',
         '    return ""\n',
         COREF,
         "f69",
@@ -553,9 +550,9 @@ PLANTED = [
     ),
     Planted(
         "one of several runs is taken",
-        RUNS,
-        "    if len(found) > 1:\n        raise several_runs",
-        "    if False:\n        raise several_runs",
+        SUMMARIES,
+        "        if len(found) > 1:\n            raise several_runs",
+        "        if False:\n            raise several_runs",
         READERS,
         "f70",
     ),
@@ -563,32 +560,24 @@ PLANTED = [
     Planted(
         "a download does not stop",
         UPSTREAM,
-        "    if size <= most:\n        return\n",
-        "    return\n",
+        "if self.n >= self.most + (1 << 16):",
+        "if False:",
         "test_upstream.py",
         "f64",
     ),
     Planted(
         "a .gz file of any ratio",
         FILES,
-        "min(s.largest, max(_ALWAYS, s.ratio * path.stat().st_size))",
-        "min(s.largest, s.largest)",
+        "min(s.largest, max(10_000_000, s.ratio * Path(path).stat().st_size))",
+        "s.largest",
         "test_formats.py",
         "f65",
     ),
     Planted(
-        "each key is compared with each",
-        FILES,
-        "[(key, _)] = Counter(map(itemgetter(0), pairs)).most_common(1)",
-        "key = next(k for k, _ in pairs if sum(k == x for x, _ in pairs) > 1)",
-        READERS,
-        "f71_the_work",
-    ),
-    Planted(
         "a deep line stops the reader",
         FILES,
-        '    except RecursionError:\n        raise FormatError("nested too deep", at)',
-        '    except ZeroDivisionError:\n        raise FormatError("nested too deep", at)',
+        'except RecursionError:\n            raise FormatError("nested too deep", f',
+        'except ZeroDivisionError:\n            raise FormatError("nested too deep", f',
         "test_formats.py",
         "f72",
     ),
