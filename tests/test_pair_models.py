@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 import refnb.core.runs as runs
+import refnb.core.summaries as summaries
 import tools
 from refnb.benchmarks.altentities.questions import (
     DOMAINS,
@@ -995,20 +996,20 @@ def test_committed_outcomes_are_those_of_a_new_run(s, name, cell):
 def test_a_large_summary_is_small_and_says_the_same(s):
     part = altentities_task("books", "infobox", "test")
     r = run(part, "word-overlap", s=s)
-    [path] = runs.find_summaries(s.reports, part, "word-overlap")
-    card = runs.read_card(path.parent / "part.json")
+    [path] = summaries.find_summaries(s.reports, part, "word-overlap")
+    card = summaries.read_card(path.parent / "part.json")
     questions = {q.id: q for q in task_questions(part, s)}
     assert path.stat().st_size < 5000 and (path.parent / "part.json").stat().st_size < 1000
-    assert runs.read_summary(path, card).credit == {
+    assert summaries.read_summary(path, card).credit == {
         i: credit(questions[i], a) for i, a in r.answers().items()
     }
-    assert card == runs.card_of(part, list(questions.values()), card.data)
+    assert card == summaries.card_of(part, list(questions.values()), card.data)
 
 
-@given(st.lists(st.sampled_from(list(runs.SIGNS.values())), max_size=50))
+@given(st.lists(st.sampled_from(list(summaries.SIGNS.values())), max_size=50))
 def test_signs_say_what_they_stand_for(told):
     ids = [f"q{i}" for i in range(len(told))]
-    assert runs.of_signs(runs.as_signs(told), ids) == dict(zip(ids, told, strict=True))
+    assert summaries.of_signs(summaries.as_signs(told), ids) == dict(zip(ids, told, strict=True))
 
 
 def large(
@@ -1027,25 +1028,27 @@ def large(
                 w.add(a)
     r.seal([q.id for q in qs], allow_missing=True)
     got = r.answers()
-    return runs.write_summary(
+    return summaries.write_summary(
         r, {q.id: credit(q, got[q.id]) for q in qs if q.id in got}, folder / "reports"
-    ), runs.write_card(runs.card_of("made/large", qs), folder / "reports")
+    ), summaries.write_card(summaries.card_of("made/large", qs), folder / "reports")
 
 
 def test_f36_signs_of_another_part(tmp_path):
     path, card = large(tmp_path)
-    assert sum(runs.read_summary(path, runs.read_card(card)).credit.values()) == 800
+    assert sum(summaries.read_summary(path, summaries.read_card(card)).credit.values()) == 800
     refused(
         DataError,
         "has 1600 signs for 1599 questions",
-        runs.read_summary,
+        summaries.read_summary,
         path,
-        (c := runs.read_card(card)).changed(ids=c.ids[1:], doc=c.doc[1:], options=c.options[1:]),
+        (c := summaries.read_card(card)).changed(
+            ids=c.ids[1:], doc=c.doc[1:], options=c.options[1:]
+        ),
     )
     told = json.loads(path.read_text())
     told["signs"] = "?" + told["signs"][1:]
     path.write_text(json.dumps(told))
-    refused(FormatError, "unknown sign '?'", runs.read_summary, path, c)
+    refused(FormatError, "unknown sign '?'", summaries.read_summary, path, c)
 
 
 def test_reasons_keep_their_signs_and_missing_answers_their_ids(tmp_path):
@@ -1055,26 +1058,26 @@ def test_reasons_keep_their_signs_and_missing_answers_their_ids(tmp_path):
     )
     assert (
         "signs" in json.loads(path.read_text())
-        and runs.read_summary(path, runs.read_card(card)).credit["q3"] == "refused"
+        and summaries.read_summary(path, summaries.read_card(card)).credit["q3"] == "refused"
     )
     path, card = large(tmp_path / "b", lambda i: None if i == 3 else Answer(f"q{i}", (0,)))
     assert (
         "signs" not in json.loads(path.read_text())
-        and "q3" not in runs.read_summary(path, runs.read_card(card)).credit
+        and "q3" not in summaries.read_summary(path, summaries.read_card(card)).credit
     )
 
 
 def test_f36_a_card_like_one_that_changed(tmp_path):
     _, first = large(tmp_path)
-    card = runs.read_card(first)
-    path = runs.write_card(
+    card = summaries.read_card(first)
+    path = summaries.write_card(
         card.changed(task="made/told", questions="x"), tmp_path / "reports", "made/large"
     )
-    assert runs.read_card(path) == card.changed(task="made/told", questions="x")
-    runs.write_card(card.changed(questions="y"), tmp_path / "reports")
-    refused(DataError, "is like made/large with questions", runs.read_card, path)
+    assert summaries.read_card(path) == card.changed(task="made/told", questions="x")
+    summaries.write_card(card.changed(questions="y"), tmp_path / "reports")
+    refused(DataError, "is like made/large with questions", summaries.read_card, path)
     first.unlink()
-    refused(DataError, "is like made/large, which has no card", runs.read_card, path)
+    refused(DataError, "is like made/large, which has no card", summaries.read_card, path)
 
 
 def test_parts_that_are_like_others_ask_the_same(test_sets):
