@@ -59,7 +59,7 @@ def head(name: str, lines: int) -> bytes:
 
 def systems(path: Path) -> list[LanguageModel]:
     "The language models of a file."
-    return [registry.record_of(e, LanguageModel) for e in registry._read(path)]
+    return [registry.record_of(e, LanguageModel) for e in registry.read_entries(path)]
 
 
 def resource(name: str, read: Callable[[Resources], object], good: bytes) -> Reader:

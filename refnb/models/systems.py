@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', 'Failure', 'System', 'BaseSystem', 'as_answer',
-           'no_names', 'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
+           'as_clusters', 'function_id', 'no_names', 'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
 
-# %% ../../nbs/models/00_systems.ipynb #caf21c34
+# %% ../../nbs/models/00_systems.ipynb #961b5342
 import hashlib, inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from ..core.documents import Document
 from ..core.runs import ClusterAnswer, RunInfo
 from ..benchmarks.tasks import Shape, Task
 
-# %% ../../nbs/models/00_systems.ipynb #a17fe5af
+# %% ../../nbs/models/00_systems.ipynb #495a0817
 class Identity(NamedTuple):
     "A system's part of a run's identity: everything beyond the task that can change an answer."
 
@@ -26,7 +26,7 @@ class Identity(NamedTuple):
     revision: int = 1  # raised when the system's answers change
     alone: bool = False  # leave the task's own files out of the identity
 
-# %% ../../nbs/models/00_systems.ipynb #d729e151
+# %% ../../nbs/models/00_systems.ipynb #8238662a
 class Plan(Record, omit_defaults=False):
     "A cost estimate of answering a task, made without API calls."
 
@@ -39,7 +39,7 @@ class Plan(Record, omit_defaults=False):
     form: str = ""  # prompt form
     prompt: str = ""  # the first question's prompt
 
-# %% ../../nbs/models/00_systems.ipynb #af21f30f
+# %% ../../nbs/models/00_systems.ipynb #5e34df34
 class Failure(Record):
     "A failed request; its question stays unanswered, and the next run retries it."
 
@@ -52,7 +52,7 @@ class Failure(Record):
 
 Said = Answer | ClusterAnswer | Failure
 
-# %% ../../nbs/models/00_systems.ipynb #7e9a57dc
+# %% ../../nbs/models/00_systems.ipynb #39384226
 @runtime_checkable
 class System(Protocol):
     "The interface of every system."
@@ -71,7 +71,7 @@ class System(Protocol):
 CHOICE: frozenset[Shape] = frozenset(["choice"])
 CLUSTERS: frozenset[Shape] = frozenset(["clusters"])
 
-# %% ../../nbs/models/00_systems.ipynb #abfcd5e3
+# %% ../../nbs/models/00_systems.ipynb #167b8466
 class BaseSystem:
     "Defaults that most systems share."
 
@@ -139,132 +139,78 @@ class BaseSystem:
 
 WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 
-# %% ../../nbs/models/00_systems.ipynb #11a1515f
-def _of_index(q: Question, index: int) -> Answer:
-    "Answer with the option of an index."
-    if not 0 <= index < len(q.options):
-        raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
-    return Answer(q.id, (index,))
-
-
-def _of_same(q: Question, answer: Answer) -> Answer:
-    "Return an answer, which must be to this question."
-    if answer.id != q.id:
-        raise DataError(f"was answered with the answer of {answer.id}", f"question {q.id}")
-    return answer
-
-# %% ../../nbs/models/00_systems.ipynb #9fbf8932
+# %% ../../nbs/models/00_systems.ipynb #e47a94c4
 Reply = Answer | int | str | None
 
 
-def _by_name(q: Question, name: str) -> Answer:
-    "Answer with the first option of a name."
-    for i, o in enumerate(q.options):
-        if o.name == name.strip():
-            return Answer(q.id, (i,), raw=name)
-    return Answer(q.id, reason="outside", raw=name)
-
-
 def as_answer(q: Question, reply: Reply) -> Answer:
-    "Convert a function's return value for a question to an answer."
+    "Convert a function's return value for a question to an answer: an answer, an option's index or name, or nothing."
     if isinstance(reply, Answer):
-        return _of_same(q, reply)
+        if reply.id != q.id:
+            raise DataError(f"was answered with the answer of {reply.id}", f"question {q.id}")
+        return reply
     if reply is None:
         return Answer(q.id, reason="refused")
     if isinstance(reply, str):
-        return _by_name(q, reply)
-    return _of_index(q, reply.__index__())
-
-# %% ../../nbs/models/00_systems.ipynb #29b23ebe
-def _parsed_clusters(d: Document, reply: Any) -> ClusterAnswer:
-    "Parse clusters that are lists of spans."
-    try:
-        return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
-    except msgspec.ValidationError as e:
-        raise DataError(
-            f"was answered with something other than clusters: {e}", f"document {d.doc_key}"
-        ) from None
+        names = [o.name for o in q.options]
+        if reply.strip() not in names:
+            return Answer(q.id, reason="outside", raw=reply)
+        return Answer(q.id, (names.index(reply.strip()),), raw=reply)
+    index = reply.__index__()
+    if not 0 <= index < len(q.options):
+        what = f"was answered with option {index} of {len(q.options)}"
+        raise DataError(what, f"question {q.id}")
+    return Answer(q.id, (index,))
 
 
-def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
-    "Convert a function's return value for a document to an answer."
+def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
+    "Convert a function's return value for a document to an answer: clusters, or a document with clusters."
     if isinstance(reply, ClusterAnswer):
         return reply
     if isinstance(reply, Document):
         return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
-    return _parsed_clusters(d, reply)
+    try:
+        return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
+    except msgspec.ValidationError as e:
+        what = f"was answered with something other than clusters: {e}"
+        raise DataError(what, f"document {d.doc_key}") from None
 
-# %% ../../nbs/models/00_systems.ipynb #58ef276d
-def _type_name(x: Any) -> str:
-    "Return the whole name of an object's type."
-    return f"{type(x).__module__}.{type(x).__qualname__}"
-
-# %% ../../nbs/models/00_systems.ipynb #0292104a
-def _code_of(f: Callable) -> str:
-    "Describe a function without source: its bytecode, or the name of its type."
-    code = getattr(f, "__code__", None)
-    if not code:
-        return _type_name(f)
-    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
-    return repr((code.co_code, constants, code.co_names))
-
-# %% ../../nbs/models/00_systems.ipynb #686084d2
-def _function_id(f: Callable) -> str:
-    "Hash a function's source or bytecode to 16 hex digits."
+# %% ../../nbs/models/00_systems.ipynb #26c50665
+def function_id(f: Callable) -> str:
+    "Hash a function's source, or its bytecode, to 16 hex digits."
     f = inspect.unwrap(f)
     try:
         source = inspect.getsource(f)
     except (OSError, TypeError):
-        source = _code_of(f)
+        code = getattr(f, "__code__", None)
+        source = f"{type(f).__module__}.{type(f).__qualname__}"
+        if code:
+            constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
+            source = repr((code.co_code, constants, code.co_names))
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
-# %% ../../nbs/models/00_systems.ipynb #76b0f9ec
+
 def no_names(task: Task) -> str:
     """Tell which document lacks the names of its characters; return "" if none does."""
-    for d in task.documents:
-        if not d.names:
-            return f"needs the names of characters, and {d.doc_key} has none here"
-    return ""
+    unnamed = [d.doc_key for d in task.documents if not d.names]
+    return f"needs the names of characters, and {unnamed[0]} has none here" if unnamed else ""
 
-# %% ../../nbs/models/00_systems.ipynb #c1ee887b
-def _no_field(task: Task, field: str) -> str:
-    """Tell that the questions of a task lack a field; return "" if all have it."""
-    if not any(q.meta.get(field) is None for q in task.questions):
-        return ""
-    return (
-        f"needs the field {field!r}, which the questions of {task.name} lack; questions of "
-        f"refnb.build have it"
-    )
 
-# %% ../../nbs/models/00_systems.ipynb #1b160f25
-def _named(item: Question | Document) -> str:
-    "Name a question or document in an error."
-    return f"question {item.id}" if isinstance(item, Question) else f"document {item.doc_key}"
-
-# %% ../../nbs/models/00_systems.ipynb #b81bf63f
 class FunctionSystem(BaseSystem):
     "A system made of a Python function."
 
     def __init__(
         self,
-        f: Callable,
-        name: str = "",
-        title: str = "",
+        f: Callable,  # maps a question or document to its answer
+        name: str = "",  # "": function/ and the function's name
+        title: str = "",  # in tables
         shapes: frozenset[Shape] = CHOICE | CLUSTERS,
-        revision: int = 1,
-        packaged: bool = False,
-        needs: str = "",
+        revision: int = 1,  # of a function of refnb's: raised when its answers change
+        packaged: bool = False,  # of refnb's: the identity holds the revision, not a hash of the source
+        needs: str = "",  # a field of a question's meta, or names
     ):
-        """Make a system of a function that maps a question or document to its answer.
-        `name` defaults to function/ and the function's name, `title` is used in tables, and `needs` is a required
-        field of a question's meta. For functions of refnb (`packaged`), the identity holds `revision`, not a hash
-        of the source."""
-        self.f = f
-        self.shapes = shapes
-        self.revision = revision
-        self.packaged = packaged
-        self.field = needs
-        self.free = packaged
+        self.f, self.shapes, self.revision, self.packaged = f, shapes, revision, packaged
+        self.field, self.free = needs, packaged
         self.name = name or f"function/{getattr(f, '__name__', type(f).__name__)}"
         self.title = title or self.name
 
@@ -279,118 +225,84 @@ class FunctionSystem(BaseSystem):
         return self.field or "nothing"
 
     def identity(self, task: Task) -> Identity:
-        return Identity(
-            {} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision
-        )
+        own = {} if self.packaged else {"source": function_id(self.f)}
+        return Identity(own, revision=self.revision)
 
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task):
             return why
         if not self.field or (task.known and not task.here):
             return ""
-        return no_names(task) if task.shape == "clusters" else _no_field(task, self.field)
-
-    def _reply(self, x: Question | Document) -> Any:
-        "Call the function."
-        try:
-            return self.f(x)
-        except (DataError, CallError):
-            raise
-        except Exception as e:
-            raise DataError(
-                f"the system raised {type(e).__name__}: {e}",
-                _named(x),
-                "earlier answers are saved; fix the function and rerun",
-            ) from e
+        if task.shape == "clusters":
+            return no_names(task)
+        if any(q.meta.get(self.field) is None for q in task.questions):
+            what = f"needs the field {self.field!r}, which the questions of {task.name} lack"
+            return f"{what}; questions of refnb.build have it"
+        return ""
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
-            reply = self._reply(x)
-            yield (as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply))
+            try:
+                reply = self.f(x)
+            except (DataError, CallError):
+                raise
+            except Exception as e:
+                at = f"question {x.id}" if isinstance(x, Question) else f"document {x.doc_key}"
+                do = "earlier answers are saved; fix the function and rerun"
+                raise DataError(f"the system raised {type(e).__name__}: {e}", at, do) from e
+            yield as_answer(x, reply) if task.shape == "choice" else as_clusters(x, reply)
 
-# %% ../../nbs/models/00_systems.ipynb #ce2c0b07
+# %% ../../nbs/models/00_systems.ipynb #f9491ff7
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Flatten nested settings to dotted names."
     out: dict[str, Any] = {}
     for key, value in settings.items():
-        if not isinstance(value, Mapping):
-            out[key] = value
-        else:
-            for inner, x in flat(value).items():
-                out[f"{key}.{inner}"] = x
+        inner = flat(value) if isinstance(value, Mapping) else None
+        out |= {key: value} if inner is None else {f"{key}.{k}": x for k, x in inner.items()}
     return out
-
-# %% ../../nbs/models/00_systems.ipynb #15d1f30e
-def _is_plain(text: str) -> bool:
-    "Tell whether a text can be a setting's value without quotation marks."
-    return bool(text) and not set('[],="') & set(text) and text == text.strip()
-
-# %% ../../nbs/models/00_systems.ipynb #38a5627f
-def _shown(value: Any) -> str:
-    "Format a setting's value for a name: 1 for 1.0, quotation marks only where needed."
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str) and _is_plain(value):
-        return value
-    return msgspec.json.encode(value).decode()
 
 
 def variant_name(base: str, changed: Mapping[str, Any]) -> str:
-    "Name a system whose settings `changed` from those of the name `base`."
-    shown = [f"{k}={_shown(v)}" for k, v in sorted(flat(changed).items())]
+    "Name a system whose settings `changed` from those of the name `base`: 1 for 1.0, quotation marks only where needed."
+    shown = []
+    for key, value in sorted(flat(changed).items()):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        bare = isinstance(value, str) and value and value == value.strip()
+        if not bare or set('[],="') & set(value):
+            value = msgspec.json.encode(value).decode()
+        shown.append(f"{key}={value}")
     return f"{base}[{','.join(shown)}]" if shown else base
 
-# %% ../../nbs/models/00_systems.ipynb #80a1009e
-def _pairs(text: str) -> list[str]:
-    "Split settings at commas outside quotation marks and brackets."
-    out, depth, quoted, start = [], 0, False, 0
-    for i, c in enumerate(text):
-        if c == '"' and text[i - 1 : i] != "\\":
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif c in "[{":
-            depth += 1
-        elif c in "]}":
-            depth -= 1
-        elif c == "," and not depth:
-            out.append(text[start:i])
-            start = i + 1
-    return list(filter(None, [*out, text[start:]]))
 
-# %% ../../nbs/models/00_systems.ipynb #e1a2248a
-def _unquoted(value: str) -> str:
-    "Return the text of a value; in quotation marks it is JSON."
-    return msgspec.json.decode(value, type=str) if value.startswith('"') else value
-
-
-def _setting(pair: str, name: str) -> tuple[str, str]:
-    "Split setting=value; a value in quotation marks is JSON."
-    key, equals, value = pair.partition("=")
-    if not equals:
-        raise CallError(
-            f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]"
-        )
-    return key.strip(), _unquoted(value)
-
-# %% ../../nbs/models/00_systems.ipynb #1c402969
-def _check_closed(name: str, inside: str):
-    "Refuse a variant's name without its closing bracket."
-    if not inside.endswith("]"):
-        raise CallError(
-            f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]"
-        )
-
-# %% ../../nbs/models/00_systems.ipynb #3822e7dd
 def split_name(name: str) -> tuple[str, dict[str, str]]:
     "Split a variant's name, such as gpt-4o-mini[decoding.temperature=1], into its base and its settings as text."
     base, bracket, inside = name.partition("[")
+    form = "write a variant as NAME[setting=value,…]"
     if not bracket:
         return name, {}
-    _check_closed(name, inside)
-    return base, dict(_setting(pair, name) for pair in _pairs(inside[:-1]))
+    if not inside.endswith("]"):
+        raise CallError(f"{name!r} has no closing bracket", do=form)
+    pairs, depth, quoted = [""], 0, False  # divided at commas outside quotation marks and brackets
+    for i, c in enumerate(inside[:-1]):
+        if c == '"' and inside[i - 1 : i] != "\\":
+            quoted = not quoted
+        elif not quoted:
+            depth += (c in "[{") - (c in "]}")
+        if c == "," and not quoted and not depth:
+            pairs.append("")
+        else:
+            pairs[-1] += c
+    settings = {}
+    for pair in filter(None, pairs):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise CallError(f"{pair!r} is not setting=value", name, form)
+        quotes = value.startswith('"')
+        settings[key.strip()] = msgspec.json.decode(value, type=str) if quotes else value
+    return base, settings
 
-# %% ../../nbs/models/00_systems.ipynb #8aafca36
+# %% ../../nbs/models/00_systems.ipynb #36f6366c
 def info_of(system: System, task: Task) -> RunInfo:
     "Describe a run: the task's data and the system's identity."
     from importlib.metadata import version
