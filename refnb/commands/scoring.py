@@ -221,7 +221,6 @@ def score_choice(
     by: str = "",  # fields of the questions, comma-separated: accuracy by each
     mode: str = "strict",  # strict: a missing answer is wrong; released:
     # missing answers are excluded, as in the authors' code
-    seed: int = 0,  # random seed of the bootstrap
     metric: list[str] = [],  # additional metric, file.py:function or module:function,
     # from outcomes (a DataFrame) to a number; repeatable
     json: bool = False,  # print one JSON object
@@ -232,7 +231,7 @@ def score_choice(
     s = load_settings()
     o, several = outcomes_of(run, gold, s), {} if gold else samples_of(run, s)
     fields = [None, list(map(str.strip, by.split(",")))] if by else [None]
-    tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
+    tables = [score(o, f, cast(Any, mode), metrics=metric) for f in fields]
     groups, metrics = _by_group(tables, metric)
     if json:
         return print_json(
@@ -348,7 +347,7 @@ def _metric_row(name: str, scores: dict[str, float], n: Any) -> dict[str, str]:
 def _counted(c: Any) -> dict[str, Any]:
     "Return the counts of those metrics that count; BLANC does not."
     sums = c.sums()
-    return {m: sums[m] for m in c.metrics if not m.startswith("blanc")}
+    return {m: n for m, n in sums.items() if not m.startswith("blanc")}
 
 
 def _coref_rows(c: Any) -> list[dict]:
@@ -491,7 +490,7 @@ def score_coref_(
     json: bool = False,  # print one JSON object
 ):
     "Score clusters: MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1, pooled over documents."
-    from refnb.metrics.matching import score_coref
+    from refnb.metrics.coref_scores import score_coref
 
     asked, matched = _coref_metrics(metrics, match, zeros, singletons, by)
     c = score_coref(
