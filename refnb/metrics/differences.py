@@ -153,14 +153,14 @@ def differences(
     table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS), index=index)
     return table.astype({"best": "Int64"})
 
-# %% ../../nbs/metrics/05_differences.ipynb #a07d6d4f
+# %% ../../nbs/metrics/05_differences.ipynb #48f6b2fb
 _BORDERS = dict(zip(STATES, ("1px solid", "4px double", "2px dashed", "2px dotted")))
 SIGNS = dict(zip(STATES, ("", "≠ ", "− ", "+ ")))
 
 
 def worst_place(m: Matched, width: int = 40) -> int:
     "Find the middle of the window with the most wrong mentions; the first mention if all are right."
-    wrong = sorted(s.start for s in m.mentions() if m.state(s) != "right")
+    wrong = sorted(s[0] for s in m.mentions() if m.state(s) != "right")
     if not wrong:
         return min(m.gold, default=(0, 0))[0]
     many = [bisect_right(wrong, start + 2 * width) - i for i, start in enumerate(wrong)]
@@ -175,7 +175,7 @@ def _boxes(gold: Document, m: Matched, start: int, stop: int) -> tuple[list[Box]
     def boxes(owners: Owners, shown) -> list[Box]:
         out = []
         for s, i in owners.items():
-            if s.end >= start and s.start < stop:
+            if s[1] >= start and s[0] < stop:
                 (name, color), state = shown(i), m.state(s)
                 tip = f"{name[:30]} {[*s]}: {state}"
                 out.append(Box(*s, SIGNS[state] + name, color, _BORDERS[state], tip))
@@ -200,7 +200,7 @@ def side_by_side(
     "Show the same text twice, gold left, predicted right, with the differences marked."
     m, text = matched(gold, predicted), gold if gold.sentences else predicted
     mentions = m.mentions()
-    last = text.size - 1 if text.sentences else max((s.end for s in mentions), default=-1)
+    last = text.size - 1 if text.sentences else max((s[1] for s in mentions), default=-1)
     a, b = as_span(worst_place(m, width) if around is None else around)
     if not 0 <= a <= b <= max(last, 0):
         what = f"{[a, b]} is not a span of the {last + 1:,} tokens"

@@ -122,7 +122,7 @@ def cut(
                 out[w].setdefault(c, []).append(span)
     return [tuple(map(tuple, window.values())) for window in out]
 
-# %% ../../nbs/metrics/02_windows.ipynb #fffb9822
+# %% ../../nbs/metrics/02_windows.ipynb #0f60afdd
 class Pairs:
     "Gold documents with their predictions."
 
@@ -162,7 +162,7 @@ def same_text(g: Document, p: Document):
             )
             raise DataError(difference, where, do)
     elif g.sentences:
-        if beyond := [s for c in p.clusters for s in c if s.end >= g.size]:
+        if beyond := [s for c in p.clusters for s in c if s[1] >= g.size]:
             what = f"predicted mention {list(beyond[0])} lies beyond the {g.size:,} tokens of gold"
             raise DataError(what, where, "are these offsets of another text, or of subtokens?")
 

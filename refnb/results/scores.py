@@ -500,7 +500,9 @@ class Comparison(NamedTuple):
         d, m = self.difference, self.mcnemar
         if d.value is None:
             return "no question counts for both systems"
-        bounds = "" if d.low is None or d.high is None else f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
+        bounds = (
+            "" if d.low is None or d.high is None else f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
+        )
         told = [f"{100 * d.value:+.1f} points{bounds}"]
         if d.p is not None:
             told.append(f"p {written_p(d.p)}")
