@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['questions_asked', 'check_name', 'outcomes_of', 'group_json', 'print_groups', 'samples_json', 'print_samples',
-           'run_of', 'samples_of', 'score_choice', 'print_notes', 'print_all_notes', 'coref_json', 'score_coref_',
-           'score_kitmus']
+           'run_of', 'samples_of', 'gap_of', 'score_choice', 'print_notes', 'print_all_notes', 'coref_json',
+           'score_coref_', 'score_kitmus']
 
 # %% ../../nbs/commands/04_scoring.ipynb #fdd3d396
 import math
@@ -199,6 +199,20 @@ def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
     done = run_of(what, s)
     return {} if done is None else samples_json(done, s)
 
+# %% ../../nbs/commands/04_scoring.ipynb #6a9b0002
+def gap_of(what: str, gold: str, s: Settings) -> Any:
+    "Compute GAP's own scores of a run (folder or name) or a file of answers to its questions; None without answers."
+    from refnb.core.answer_files import read_answers
+    from refnb.metrics.gap import gap_scores
+
+    if Path(what).is_file():
+        questions = _gold(gold, s)
+        return gap_scores(questions, {a.id: a for a in read_answers(what, questions)})
+    done = run_of(what, s)
+    if done is None:
+        return None
+    return gap_scores(_gold(gold, s) if gold else questions_asked(done, s), done.answers())
+
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed
 def _by_group(tables: Iterable[Any], metric: list[str]) -> tuple[dict[str, dict], dict[str, dict]]:
     "Collect from tables of scores those of each group, and the values of each metric of yours."
@@ -230,6 +244,7 @@ def score_choice(
 
     s = load_settings()
     o, several = outcomes_of(run, gold, s), {} if gold else samples_of(run, s)
+    gap = gap_of(run, gold, s) if {"gender", "answer"} <= set(o.columns) else None
     fields = [None, list(map(str.strip, by.split(",")))] if by else [None]
     tables = [score(o, f, cast(Any, mode), metrics=metric) for f in fields]
     groups, metrics = _by_group(tables, metric)
@@ -245,8 +260,11 @@ def score_choice(
                 "metrics": metrics,
             }
             | several
+            | ({"gap": gap.json()} if gap else {})
         )
     print_groups(groups, metrics)
+    if gap:
+        echo(f"as GAP scores: {gap}")
     print_samples(several)
     if tables[0].failed:
         echo(tables[0].warning)

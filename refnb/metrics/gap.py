@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from ..core.types import Answer, Prf, Question, prf
 
-# %% ../../nbs/metrics/08_gap.ipynb #f9e7685a
+# %% ../../nbs/metrics/08_gap.ipynb #bb4f3c4d
 class GapScores(NamedTuple):
     "GAP's scores, as fractions; `bias` is None where no masculine name is found."
 
@@ -18,6 +18,11 @@ class GapScores(NamedTuple):
     feminine: Prf
     overall: Prf
     bias: float | None  # feminine F1 over masculine F1
+
+    def json(self) -> dict:
+        "Make an object for JSON."
+        parts = {k: getattr(self, k)._asdict() for k in ("masculine", "feminine", "overall")}
+        return parts | {"bias": self.bias}
 
     def __repr__(self) -> str:
         shown = [
