@@ -31,7 +31,7 @@ def window_starts(
             starts.append(i)
     return starts
 
-# %% ../../nbs/metrics/02_windows.ipynb #0adf78b4
+# %% ../../nbs/metrics/02_windows.ipynb #85854aed
 def split(
     d: Document,  # a whole book, with its text
     length: int = LENGTH,  # tokens of a window, nominally
@@ -58,18 +58,21 @@ def split(
     if lost and crossing == "error":
         what = f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}"
         raise DataError(what, d.doc_key, "leave them out with crossing='drop'")
+
+    def chosen(groups: Sequence[Sequence[Any]], own: dict[int, list[int]]) -> tuple:
+        return tuple(tuple(groups[c][i] for i in places) for c, places in own.items())
+
     windows = []
     for s, e, at, own in zip(first, after, starts, inside):
-        move = lambda span: Span(span.start - at, span.end - at)
-        chosen = lambda groups: tuple(tuple(groups[c][i] for i in ii) for c, ii in own.items())
+        moved = [[Span(a - at, b - at) for a, b in c] for c in chosen(d.clusters, own)]
         n = sum(at <= span.start < bounds[e] for span in lost)
         windows.append(
             Document(
                 f"{d.doc_key}_split{length}_S{s}",
                 d.sentences[s:e],
-                tuple(tuple(map(move, c)) for c in chosen(d.clusters)),
+                tuple(map(tuple, moved)),
                 tuple(d.names[c] for c in own) if d.names else (),
-                {field: chosen(groups) for field, groups in d.labels.items()},
+                {field: chosen(groups, own) for field, groups in d.labels.items()},
                 d.meta | ({"crossing": n} if n else {}),
                 d.speakers[s:e],
             )
