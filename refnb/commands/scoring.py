@@ -244,7 +244,8 @@ def score_choice(
 
     s = load_settings()
     o, several = outcomes_of(run, gold, s), {} if gold else samples_of(run, s)
-    gap = gap_of(run, gold, s) if {"gender", "answer"} <= set(o.columns) else None
+    is_gap = "gender" in o.columns and set(o.gender) <= {"masculine", "feminine"}
+    gap = gap_of(run, gold, s) if is_gap else None
     fields = [None, list(map(str.strip, by.split(",")))] if by else [None]
     tables = [score(o, f, cast(Any, mode), metrics=metric) for f in fields]
     groups, metrics = _by_group(tables, metric)

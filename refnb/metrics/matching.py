@@ -7,9 +7,9 @@ __all__ = ['RULE', 'Match', 'Zeros', 'Depends', 'EXTRA', 'COREFUD', 'empty_nodes
            'find_heads', 'with_heads', 'Mention', 'MatchedMentions', 'match_document', 'overlap', 'resolved_zeros',
            'count_matched']
 
-# %% ../../nbs/metrics/03_matching.ipynb #2ed0ce52
+# %% ../../nbs/metrics/03_matching.ipynb #f3a5980c
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -145,7 +145,7 @@ def with_heads(d: Document) -> Document:
     names = tuple(d.names[c] for c in there) if d.names else ()
     return d.changed(clusters=tuple(d.clusters[c] for c in there), names=names, labels=labels)
 
-# %% ../../nbs/metrics/03_matching.ipynb #23824492
+# %% ../../nbs/metrics/03_matching.ipynb #2047a9f8
 Match = Literal["exact", "head", "partial"]
 Zeros = Literal["", "linear", "dependent"]
 
@@ -157,7 +157,7 @@ class Mention(NamedTuple):
     "A mention in terms that gold and prediction share: words are places."
 
     span: Span  # in its own document
-    key: Hashable  # what equal mentions share
+    key: int  # equal for equal mentions, on both sides
     words: frozenset[int]
     head: int
     cluster: int
@@ -166,7 +166,12 @@ class Mention(NamedTuple):
 
 
 def _mentions(
-    d: Document, text: Document, places: list[int], heads: Heads, match: Match
+    d: Document,
+    text: Document,
+    places: list[int],
+    heads: Heads,
+    match: Match,
+    keys: dict,  # of both sides, by what equal mentions share
 ) -> list[Mention]:
     "List the mentions of a document, cluster by cluster."
     empty, gaps, out = empty_nodes(text), "words" in d.labels, []
@@ -184,14 +189,14 @@ def _mentions(
                     if relation:
                         depends[sentence, parent].add(relation)
             place = places[head]
-            key = (words, place) if match == "head" else words
+            key = keys.setdefault((words, place) if match == "head" else words, len(keys))
             out.append(Mention(span, key, words, place, c, (at[0], at[-1], len(words)), depends))
     return out
 
 
 def _counted(mentions: list[Mention], singletons: bool) -> list[Mention]:
     "Select the mentions that count, each once, in the order of the text."
-    once: dict[Hashable, Mention] = {}
+    once: dict[int, Mention] = {}
     for m in mentions:
         once.setdefault(m.key, m)
     size = Counter(m.cluster for m in once.values())
@@ -274,7 +279,7 @@ def _pairs(
         pairs += _best_pairs(*left(), likeness, lambda m: m.words)
     return pairs
 
-# %% ../../nbs/metrics/03_matching.ipynb #e28042bc
+# %% ../../nbs/metrics/03_matching.ipynb #96556fcf
 class MatchedMentions(NamedTuple):
     "Gold and prediction of a document after matching."
 
@@ -284,7 +289,7 @@ class MatchedMentions(NamedTuple):
     by_rule: int  # heads that the rule found
     doubled: bool  # whether a mention appears twice
 
-    def substitutes(self) -> dict[Hashable, Hashable]:
+    def substitutes(self) -> dict[int, int]:
         "Map each key of a pair whose mentions differ to the one that the other side knows it by."
         differ = [(g.key, p.key) for g, p in self.pairs if g.key != p.key]
         return dict(differ) | {b: a for a, b in differ}
@@ -325,26 +330,28 @@ def match_document(
     docs = {"gold": (gold, predicted), "predicted": (predicted, gold)}
     texts = [d if d.sentences else other for d, other in docs.values()]
     trees = [_parents(t) for t in texts]
-    by_rule, doubled, sides = 0, False, []
+    by_rule, doubled = 0, False
+    keys: dict = {}
+    sides: list[list[Mention]] = []
     for k, (who, (d, _)) in enumerate(docs.items()):
         text, other = texts[k], trees[1 - k]
         size = text.size or 1 + max((s.end for c in d.clusters for s in c), default=-1)
         tree = trees[k] or (other if len(other) == size else [])
         needed = match == "head" or match == "partial" and who == "gold"
         heads = find_heads(d, text, tree, needed)
-        mentions = _mentions(d, text, _places(text, size, apart), heads, match)
+        mentions = _mentions(d, text, _places(text, size, apart), heads, match, keys)
         by_rule += heads.by_rule
-        keys = {m.key for m in mentions}
-        if len(keys) < len(mentions):
+        repeated = len(mentions) - len({m.key for m in mentions})
+        if repeated:
             doubled = True
             if duplicates == "error":
                 [(span, _)] = Counter(d.mentions).most_common(1)
-                check_repeated(len(mentions) - len(keys), span, "error", who)
+                check_repeated(repeated, span, "error", who)
         sides.append(_counted(mentions, singletons))
     g, p = sides
     return MatchedMentions(g, p, _pairs(g, p, match, zeros), by_rule, doubled)
 
-# %% ../../nbs/metrics/03_matching.ipynb #ee1072f8
+# %% ../../nbs/metrics/03_matching.ipynb #21df5ce6
 def overlap(m: MatchedMentions) -> Counts:
     "Count the words that mentions share in the best pairing of all, for MOR."
     same = {p.key for p in m.predicted} & {g.key for g in m.gold}  # no better pairing parts them
@@ -384,7 +391,7 @@ def resolved_zeros(m: MatchedMentions) -> Counts:
     joined: set[tuple[int, int]] = set()  # gold and predicted cluster of the mentions before
     found, linked, right = set(), 0, 0
     for g in m.gold:
-        p = by_key.get(g.key) or by_key.get(swap.get(g.key))
+        p = by_key.get(g.key) or by_key.get(swap.get(g.key, -1))
         if p is None:
             continue
         if id(g) in of_gold:
