@@ -12,9 +12,9 @@ from refnb.core.reading import write_documents
 from refnb.core.types import DataError, Span
 from refnb.core.upstream import files_of, get
 from refnb.core.settings import load_settings
-from refnb.metrics.coref import CONLL, METRICS, add, as_prf, _assign, scores, table
+from refnb.metrics.coref import CONLL, METRICS, add, as_prf, assign, scores, table
 from refnb.metrics.coref_scores import score_coref
-from refnb.metrics.windows import _cut, split, window_starts
+from refnb.metrics.windows import cut, split, window_starts
 from tools import examples, here
 
 DATA = Path(__file__).parent / "data"
@@ -139,7 +139,7 @@ def test_the_sparse_assignment_is_the_dense_one(rows, columns, seed, density):
     rng = np.random.default_rng(seed)
     w = rng.integers(1, 6, (rows, columns)) * (rng.random((rows, columns)) < density)
     i, j = np.nonzero(w)
-    chosen = _assign(i, j, w[i, j].astype(float), (rows, columns))
+    chosen = assign(i, j, w[i, j].astype(float), (rows, columns))
     assert len(set(i[chosen])) == len(set(j[chosen])) == len(chosen)
     assert w[i, j][chosen].sum() == w[linear_sum_assignment(w, maximize=True)].sum()
 
@@ -433,10 +433,10 @@ def test_f44_every_mention_is_in_exactly_one_window(lengths, length, data):
     clusters = (tuple(Span(s, min(s + 1, size - 1)) for s in starts),) if starts else ()
     for mode in ("paper", "fixed"):
         assert sorted(
-            s for w in _cut(clusters, sentences, mode, length) for c in w for s in c
+            s for w in cut(clusters, sentences, mode, length) for c in w for s in c
         ) == sorted(s for c in clusters for s in c)
     slots = sorted(
-        s.start for w in _cut(clusters, sentences, "released", length) for c in w for s in c
+        s.start for w in cut(clusters, sentences, "released", length) for c in w for s in c
     )
     cuts = [*range(length, size // length * length + 1, length), size]
     assert slots == sorted(s for s in starts for c in cuts if c - length < s < c)

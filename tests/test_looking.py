@@ -31,7 +31,7 @@ from refnb.metrics.differences import (
     matched,
     mention_states,
     side_by_side,
-    _worst_place,
+    worst_place,
 )
 from tools import growth, run_cells
 from refnb.results.papers.bookcoref_plots import (
@@ -304,7 +304,7 @@ LOOKS = {
 }
 JOINED = {
     "side by side": lambda d, p: side_by_side(d, p).html,
-    "worst place": lambda d, p: _worst_place(matched(d, p)),
+    "worst place": lambda d, p: worst_place(matched(d, p)),
     "named": lambda d, p: named(d),
     "differences": differences,
     "states": mention_states,

@@ -1160,7 +1160,7 @@ def test_marks_and_means(test_sets):
     from refnb.metrics.choice import outcomes
 
     o = {c: outcomes(qs, compared(qs, word_overlap)) for c, qs in test_sets.items()}
-    iv = mean_of_cells({f"{d} / {t}": x for (d, t), x in o.items()}, 500)
+    iv = mean_of_cells({f"{d} / {t}": x for (d, t), x in o.items()})
     assert (
         100 * iv.value == pytest.approx(59.92, abs=0.0051)
         and iv.low < iv.value < iv.high

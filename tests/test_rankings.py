@@ -1,14 +1,16 @@
-"Intervals of few clusters, Holm's correction, tie groups, and what difference a task can show."
+"Intervals over clusters, paired differences, Holm's correction, tie groups, and what difference a task can show."
 
 import json, math
 import numpy as np
 import pytest
 import tools
+from hypothesis import given, strategies as st
+from scipy.stats import t as student, ttest_1samp
 from refnb.core.types import CallError, DataError, Option, Question, Answer
 from refnb.metrics.choice import outcomes
-from refnb.metrics.comparisons import holm, paired_bootstrap, tie_groups
-from refnb.metrics.detectable import Noise, detectable, observed_noise
-from refnb.metrics.uncertainty import FEW, Interval, cluster_bootstrap
+from refnb.metrics.comparisons import holm, tie_groups
+from refnb.metrics.uncertainty import Interval, cluster_interval, mcnemar, paired_difference
+from refnb.metrics.uncertainty import permutation_p, written_p
 from refnb.results.scores import rank
 
 T3 = 3.1824463052837  # 97.5 % of Student's t with 3 degrees of freedom, of a printed table
@@ -17,48 +19,95 @@ T3 = 3.1824463052837  # 97.5 % of Student's t with 3 degrees of freedom, of a pr
 # Intervals
 
 
-def test_few_equal_clusters_have_the_t_interval_of_their_means():
+def test_equal_clusters_have_the_t_interval_of_their_means():
     "Four stories of five questions, of which 2, 3, 3 and 4 are right: means .4, .6, .6, .8."
     credits = [1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0]
     error = math.sqrt((0.2**2 + 0 + 0 + 0.2**2) / 3 / 4)
-    got = cluster_bootstrap(credits, np.repeat(range(4), 5))
+    got = cluster_interval(credits, np.repeat(range(4), 5))
     assert tuple(got) == pytest.approx((0.6, 0.6 - T3 * error, 0.6 + T3 * error, 20, 4))
 
 
 def test_unequal_clusters_count_as_fewer():
     "Sizes 1, 1 and 2 of which 0, 1 and 1 are right. Without each: 2/3, 1/3, 1/2; effective clusters: 16/6; and the interval ends at 0 and 1."
     values, clusters = [0, 1, 1, 0], [0, 1, 2, 2]
-    error, df = math.sqrt(2 / 3 * ((1 / 2 - 2 / 3) ** 2 + (1 / 2 - 1 / 3) ** 2 + 0)), 16 / 6 - 1
-    noise = observed_noise(values, [0] * 4, clusters)
-    assert noise[:4] == pytest.approx((error, df, 4, 3))
-    assert tuple(cluster_bootstrap(values, clusters)) == (0.5, 0.0, 1.0, 4, 3)
-    ten = cluster_bootstrap([10 * v for v in values], clusters)  # no credits: the ends are not cut
+    assert tuple(cluster_interval(values, clusters)) == (0.5, 0.0, 1.0, 4, 3)
+    ten = cluster_interval([10 * v for v in values], clusters)  # no credits: the ends are not cut
     assert ten.low < 0 and ten.high > 10 and ten.low + ten.high == pytest.approx(10)
+    error = math.sqrt(2 / 3 * ((1 / 2 - 2 / 3) ** 2 + (1 / 2 - 1 / 3) ** 2 + 0))
+    narrow = cluster_interval(values, clusters, level=0.2)
+    assert narrow.high - 0.5 == pytest.approx(student.ppf(0.6, 16 / 6 - 1) * error)
 
 
-def test_seed_and_resamples_matter_from_a_hundred_clusters_on():
-    values = np.random.default_rng(0).random(FEW)
+@given(st.permutations(range(150)))
+def test_no_order_and_no_jump(order):
+    "The same items in any order have the same bits, and one more cluster changes little: 99, 100 or 101 of them."
+    rng = np.random.default_rng(0)
+    values, clusters = rng.random(150), rng.integers(0, 120, 150)
+    assert cluster_interval(values[order], clusters[order]) == cluster_interval(values, clusters)
+    widths = [np.ptp(cluster_interval(values[:n], range(n))[1:3]) for n in (99, 100, 101)]
+    assert max(widths) / min(widths) < 1.03
 
-    def ends(n, seed):
-        return cluster_bootstrap(values[:n], range(n), resamples=200, seed=seed)[1:3]
 
-    assert ends(FEW - 1, 0) == ends(FEW - 1, 1) and ends(FEW, 0) != ends(FEW, 1)
+def test_a_group_has_its_own_interval():
+    values, clusters, groups = [1, 0, 1, 1, 0, 0], "aabbcc", "xyxyxy"
+    got = cluster_interval(values, clusters, groups=groups)
+    assert got == {g: cluster_interval(values[k::2], clusters[k::2]) for k, g in enumerate("xy")}
 
 
 def test_a_difference_has_the_interval_and_the_p_of_one_test():
     "Differences 1, 1, 0, 0 of four stories: mean 1/2, error 1/√12, t √3; two-sided p with three degrees of freedom."
-    d = paired_bootstrap([1, 1, 0, 0], [0] * 4, range(4))
+    d = paired_difference([1, 1, 0, 0], [0] * 4, range(4))
     p = 1 - 2 / math.pi * (math.atan(1) + 1 / 2)  # of the closed form for three degrees: t/√3 = 1
-    assert (d.value, d.high, d.p) == pytest.approx((0.5, 1.0, p)) and d.low == pytest.approx(
-        0.5 - T3 / math.sqrt(12)
-    )
+    assert (d.value, d.high, d.p) == pytest.approx((0.5, 1.0, p))
+    assert d.low == pytest.approx(0.5 - T3 / math.sqrt(12))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=3, max_size=40))
+def test_with_one_item_a_cluster_it_is_the_paired_t_test(pairs):
+    a, b = np.array(pairs, float).T
+    d = paired_difference(a, b, range(len(a)))
+    if np.ptp(a - b):
+        assert d.p == pytest.approx(ttest_1samp(a - b, 0).pvalue)
+        assert (d.p < 0.05) == (not d.low <= 0 <= d.high)
 
 
 def test_no_variance_is_one_point():
-    assert cluster_bootstrap([1 / 3] * 6, [0, 0, 1, 1, 2, 2])[:3] == pytest.approx((1 / 3,) * 3)
-    assert cluster_bootstrap([1] * 6, range(6)) == Interval(1.0, 1.0, 1.0, 6, 6)
-    assert paired_bootstrap([1] * 6, [0] * 6, range(6), resamples=99)[:4] == (1.0, 1.0, 1.0, 0.02)
-    assert paired_bootstrap([0.3, 0.7], [0.1 + 0.2, 0.7], range(2))[:4] == (0.0, 0.0, 0.0, 1.0)
+    assert cluster_interval([1 / 3] * 6, [0, 0, 1, 1, 2, 2])[:3] == pytest.approx((1 / 3,) * 3)
+    assert cluster_interval([1] * 6, range(6)) == Interval(1.0, 1.0, 1.0, 6, 6)
+    assert paired_difference([1] * 6, [0] * 6, range(6))[:4] == (1.0, 1.0, 1.0, 2 / 2**6)
+    assert paired_difference([0.3, 0.7], [0.1 + 0.2, 0.7], range(2))[:4] == (0.0, 0.0, 0.0, 1.0)
+
+
+# Other tests
+
+
+def test_swaps_of_few_clusters_are_all_counted():
+    "Differences 3, 1 and -1: six of the eight patterns of signs are as far from zero as 3."
+    assert permutation_p([1, 1, 1, 1, 0], [0, 0, 0, 0, 1], "aaabc") == 6 / 8
+    assert permutation_p([1, 0], [0, 0], "aa") == 1 and permutation_p([], [], []) is None
+    rng = np.random.default_rng(1)
+    a, b = rng.random((2, 60)) < [[0.8], [0.6]]
+    drawn = [permutation_p(a, b, range(60), seed=seed) for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] == pytest.approx(drawn[2], abs=0.02)
+    assert drawn[0] == pytest.approx(paired_difference(a, b, range(60)).p, abs=0.02)
+
+
+def test_mcnemar_by_the_coin_and_by_chi_square():
+    a, b = [1] * 10 + [0] * 2, [0] * 10 + [1] * 2
+    assert mcnemar(a, b) == (10, 2, 2, pytest.approx(2 * (1 + 12 + 66) / 2**12))
+    many = mcnemar([1] * 30 + [0] * 10, [0] * 30 + [1] * 10)
+    assert many.statistic == pytest.approx((30 - 10 - 1) ** 2 / 40)
+    assert many.p == pytest.approx(math.erfc(math.sqrt(many.statistic / 2)))
+
+
+def test_a_p_is_never_zero_in_print():
+    assert [written_p(p) for p in (1, 0.04996, 1e-4, 9.9e-5, 0)] == [
+        "= 1.0000",
+        "= 0.0500",
+        "= 0.0001",
+        "< 0.0001",
+        "< 0.0001",
+    ]
 
 
 # Many tests
@@ -93,14 +142,11 @@ def test_holm(ps, want):
     ],
 )
 def test_tie_groups(apart, want):
-    scores, ps = (
-        {"D": 0.1, "B": 0.3, "A": 0.4, "C": 0.2},
-        {(p[1], p[0]): 0.049 for p in apart.split()},
-    )
+    scores = {"D": 0.1, "B": 0.3, "A": 0.4, "C": 0.2}
+    ps = {(p[1], p[0]): 0.049 for p in apart.split()}
     got = tie_groups(scores, {("A", "B"): 0.05, ("C", "D"): None} | ps)
-    assert list(got) == list("ABCD") and [*got.values()] == (
-        want.split(",") if "," in want else want.split()
-    )
+    assert list(got) == list("ABCD")
+    assert [*got.values()] == (want.split(",") if "," in want else want.split())
 
 
 def test_a_system_without_a_score_is_refused():
@@ -115,27 +161,26 @@ def test_systems_are_ranked_over_documents():
     ]
     right = lambda n: outcomes(qs, [Answer(q.id, (int(i >= n),)) for i, q in enumerate(qs)])
     r = rank({"low": right(2), "high": right(40), "next": right(38)})
-    assert list(r.scores) == ["high", "next", "low"] and r.letters == {
-        "high": "a",
-        "next": "a",
-        "low": "b",
-    }
-    assert list(r.pairs) == list(r.holm) and all(
-        r.holm[p] >= c.difference.p for p, c in r.pairs.items()
-    )
+    assert list(r.scores) == ["high", "next", "low"]
+    assert r.letters == {"high": "a", "next": "a", "low": "b"}
+    assert list(r.pairs) == list(r.holm)
+    assert all(r.holm[p] >= c.difference.p for p, c in r.pairs.items())
     assert r == rank({"low": right(2), "high": right(40), "next": right(38)})
 
 
-# Detectable differences
+# What a task can show
 
 
 def test_the_printed_multiple():
     "With many clusters the detectable difference is 2.80 standard errors: 1.96 + .84."
-    noise = Noise(0.01, 99_999, 100_000, 100_000)
-    assert detectable(noise) / noise.error == pytest.approx(1.959964 + 0.841621, abs=1e-4)
+    d = np.tile([1, 0, 0, -1, 0], 20_000)
+    found = paired_difference(d, 0 * d, range(len(d)))
+    error = d.std(ddof=1) / math.sqrt(len(d))
+    assert found.detectable / error == pytest.approx(1.959964 + 0.841621, abs=1e-3)
+    assert paired_difference([1, 1], [0, 0], "ab").detectable is None  # no noise
 
 
-def test_compare_says_what_it_could_have_found(tmp_path, monkeypatch, capsys):
+def test_compare_says_what_it_could_have_found_and_what_to_doubt(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     refnb = lambda *args: tools.here(capsys, *args)
     for system in ("random", "always-none"):
@@ -143,12 +188,23 @@ def test_compare_says_what_it_could_have_found(tmp_path, monkeypatch, capsys):
     pair = ("sample/identifyme:random", "sample/identifyme:always-none")
     told = json.loads(refnb("compare", *pair, "--json").out)
     assert 0.05 < told["detectable"] < 0.9
-    assert f"{100 * told['detectable']:.1f}" in refnb("compare", *pair).out
+    shown = refnb("compare", *pair).out
+    assert f"{100 * told['detectable']:.1f}" in shown
+    assert told["mcnemar"] is None or "as independent, though they share" in shown
 
 
-def test_what_cannot_be_meant_is_refused():
-    noise = Noise(0.01, 9, 20, 10)
-    with pytest.raises(CallError, match="power is 0.2"):
-        detectable(noise, power=0.2)
-    with pytest.raises(CallError, match="level is 5"):
-        detectable(noise, level=5)
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: cluster_interval([1, 0], "ab", level=5), "level is 5"),
+        (lambda: cluster_interval([1, "x"], "ab"), "values holds something other than numbers"),
+        (lambda: cluster_interval([1, math.inf], "ab"), "values has an infinite number"),
+        (lambda: cluster_interval([[1], [0]], "ab"), "values has 2 dimensions instead of 1"),
+        (lambda: cluster_interval([1, 0], ["a", None]), r"clusters\[1\] is missing"),
+        (lambda: paired_difference([1, 0], [1], "ab"), "1 b but 2 clusters"),
+        (lambda: mcnemar([0.5], [1]), "a holds 0.5, not 0 or 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(call, said):
+    with pytest.raises((CallError, DataError), match=said):
+        call()

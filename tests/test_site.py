@@ -425,15 +425,15 @@ def test_a_word_is_searched_and_found(tab):
     tab.open("index")
     tab.js("document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true }))")
     tab.wait("document.activeElement.id == 'query'")
-    tab.js("document.activeElement.value = 'bootstrapped'")
+    tab.js("document.activeElement.value = 'jackknife'")
     tab.js("document.activeElement.form.requestSubmit()")
     tab.at("search")
     tab.wait(
-        "[...document.querySelectorAll('#results a')].some(a => a.href.includes('07_uncertainty'))"
+        "[...document.querySelectorAll('#results a')].some(a => a.href.includes('09_uncertainty'))"
     )
     tab.js("document.querySelector('#results a').click()")
     tab.wait("location.pathname != '/search.html' && document.readyState == 'complete'")
-    assert tab.js("document.querySelector('article').innerText.toLowerCase().includes('bootstrap')")
+    assert tab.js("document.querySelector('article').innerText.toLowerCase().includes('jackknife')")
 
 
 def test_a_report_shows_its_plot_and_its_table(tab):
@@ -532,11 +532,11 @@ def test_a_wide_table_scrolls_in_its_own_box(tab):
 
 
 def test_a_function_is_found_before_pages_that_only_mention_it(tab):
-    tab.open("search", "?q=cluster_bootstrap")
+    tab.open("search", "?q=cluster_interval")
     tab.wait("document.querySelectorAll('#results .under a').length")
     first = "document.querySelector('#results li')"
     assert tab.js(f"{first}.innerText").startswith(("Uncertainty", "refnb.metrics.uncertainty"))
-    assert "cluster_bootstrap" in tab.js(f"{first}.querySelector('.under').innerText")
+    assert "cluster_interval" in tab.js(f"{first}.querySelector('.under').innerText")
 
 
 def test_light_and_dark(tab):

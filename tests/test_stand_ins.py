@@ -103,7 +103,7 @@ def made(home, upstream, make_table):
 
 
 def test_runs_of_the_papers_models_fill_their_rows(made):
-    rows = made("altentities/table_7_test_accuracy", systems=["random"], resamples=50)
+    rows = made("altentities/table_7_test_accuracy", systems=["random"])
     t5 = {c: r for (row, c), r in rows.items() if row == "T5"}
     assert (
         len(t5) == 12
@@ -122,7 +122,7 @@ def test_runs_of_the_papers_models_fill_their_rows(made):
 
 
 def test_what_was_trained_elsewhere_fills_table_8(made):
-    rows = made("altentities/table_8_cross_domain", resamples=50)
+    rows = made("altentities/table_8_cross_domain")
     ours = {on: rows[on, "recipes"]["ours"] for on in ("books", "recipes", "music", "mixed")}
     assert [round(float(x), -1) if x else None for x in ours.values()] == [70, 80, None, 90]
     assert (
@@ -132,7 +132,7 @@ def test_what_was_trained_elsewhere_fills_table_8(made):
 
 
 def test_sampling_methods_of_a_trained_t5(made):
-    rows = made("altentities/table_9_sampling_methods", systems=["word-overlap"], resamples=50)
+    rows = made("altentities/table_9_sampling_methods", systems=["word-overlap"])
     assert all(r["ours"] for (row, _), r in rows.items() if row in ("uniform", "all"))
 
 

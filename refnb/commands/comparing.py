@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 from ..core.settings import load_settings
+from ..metrics.uncertainty import written_p
 from .terminal import busy, echo, print_json, print_table
 from .scoring import outcomes_of
 
@@ -56,7 +57,6 @@ def report_(
     out: str = "",  # output file; default: report.html
     task: str = "",  # a task, a prefix, or a pattern such as 'altentities/*'; default:
     # all
-    seed: int = 0,  # random seed of bootstrap and permutation
     json: bool = False,  # print one JSON object
 ):
     "Rank systems by their runs, on one page with intervals, tie groups, costs, and any two side by side. It contains no text but the sample's."
@@ -64,7 +64,7 @@ def report_(
 
     path = out or "report.html"
     with busy(json, "ranking"):
-        made = report(runs, task, path, load_settings(), seed)
+        made = report(runs, task, path, load_settings())
     if json:
         return print_json({"file": path, "unit": "fraction"} | made.summary())
     _show_boards(made)
@@ -76,9 +76,9 @@ def _points(value: float | None) -> str:
     return "" if value is None else f"{100 * value:+.1f}"
 
 
-def _p(test: Any) -> str:
+def _p(p: float | None) -> str:
     "Write the p of a test; nothing where there is no test."
-    return "" if test is None or test.p is None else f"{test.p:.4f}"
+    return "" if p is None else written_p(p).removeprefix("= ")
 
 # %% ../../nbs/commands/08_comparing.ipynb #a6a9ebb2
 def _compared(c: Any) -> dict[str, Any]:
@@ -88,9 +88,10 @@ def _compared(c: Any) -> dict[str, Any]:
         "difference (points)": _points(d.value),
         "low": _points(d.low),
         "high": _points(d.high),
-        "detectable": "" if c.detectable is None else f"{100 * c.detectable:.1f}",
-        "p (permutation)": _p(d),
-        "p (McNemar)": _p(m),
+        "detectable": "" if d.detectable is None else f"{100 * d.detectable:.1f}",
+        "p": _p(d.p),
+        "p (permutation)": _p(c.permutation),
+        "p (McNemar)": _p(m and m.p),
         "only first right": "" if m is None else m.only_a,
         "only second right": "" if m is None else m.only_b,
         "questions": d.n,
@@ -105,7 +106,7 @@ def compare_(
     gold: str = "",  # the questions (a file or a task) of files of answers
     mode: str = "strict",  # strict: a missing answer is wrong; released:
     # missing answers are excluded, as in the authors' code
-    seed: int = 0,  # random seed of bootstrap and permutation
+    seed: int = 0,  # random seed of the permutation test
     json: bool = False,  # print one JSON object
 ):
     "Test whether the first system answers better than the second: paired, over documents."
@@ -117,17 +118,21 @@ def compare_(
     )
     m = c.mcnemar
     if json:
+        difference = {k: v for k, v in c.difference._asdict().items() if k != "detectable"}
         return print_json(
             {
                 "unit": "fraction",
                 "mode": mode,
                 "first": first,
                 "second": second,
-                "difference": c.difference._asdict(),
+                "difference": difference,
+                "permutation": c.permutation,
                 "mcnemar": m and m._asdict(),
-                "detectable": c.detectable,
+                "detectable": c.difference.detectable,
                 "only_first": c.only_a,
                 "only_second": c.only_b,
             }
         )
     print_table([_compared(c)])
+    if c.warning:
+        echo(c.warning)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['questions_asked', 'check_name', 'outcomes_of', 'group_json', 'print_groups', 'samples_json', 'print_samples',
-           'run_of', 'samples_of', 'score_choice', 'print_notes', 'print_all_notes', 'coref_json', 'score_coref_',
-           'score_kitmus']
+           'run_of', 'samples_of', 'gap_of', 'score_choice', 'print_notes', 'print_all_notes', 'coref_json',
+           'score_coref_', 'score_kitmus']
 
 # %% ../../nbs/commands/04_scoring.ipynb #fdd3d396
 import math
@@ -199,6 +199,20 @@ def samples_of(what: str, s: Settings) -> dict[str, dict[str, Any]]:
     done = run_of(what, s)
     return {} if done is None else samples_json(done, s)
 
+# %% ../../nbs/commands/04_scoring.ipynb #6a9b0002
+def gap_of(what: str, gold: str, s: Settings) -> Any:
+    "Compute GAP's own scores of a run (folder or name) or a file of answers to its questions; None without answers."
+    from refnb.core.answer_files import read_answers
+    from refnb.metrics.gap import gap_scores
+
+    if Path(what).is_file():
+        questions = _gold(gold, s)
+        return gap_scores(questions, {a.id: a for a in read_answers(what, questions)})
+    done = run_of(what, s)
+    if done is None:
+        return None
+    return gap_scores(_gold(gold, s) if gold else questions_asked(done, s), done.answers())
+
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed
 def _by_group(tables: Iterable[Any], metric: list[str]) -> tuple[dict[str, dict], dict[str, dict]]:
     "Collect from tables of scores those of each group, and the values of each metric of yours."
@@ -221,7 +235,6 @@ def score_choice(
     by: str = "",  # fields of the questions, comma-separated: accuracy by each
     mode: str = "strict",  # strict: a missing answer is wrong; released:
     # missing answers are excluded, as in the authors' code
-    seed: int = 0,  # random seed of the bootstrap
     metric: list[str] = [],  # additional metric, file.py:function or module:function,
     # from outcomes (a DataFrame) to a number; repeatable
     json: bool = False,  # print one JSON object
@@ -231,8 +244,10 @@ def score_choice(
 
     s = load_settings()
     o, several = outcomes_of(run, gold, s), {} if gold else samples_of(run, s)
+    is_gap = "gender" in o.columns and set(o.gender) <= {"masculine", "feminine"}
+    gap = gap_of(run, gold, s) if is_gap else None
     fields = [None, list(map(str.strip, by.split(",")))] if by else [None]
-    tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
+    tables = [score(o, f, cast(Any, mode), metrics=metric) for f in fields]
     groups, metrics = _by_group(tables, metric)
     if json:
         return print_json(
@@ -246,8 +261,11 @@ def score_choice(
                 "metrics": metrics,
             }
             | several
+            | ({"gap": gap.json()} if gap else {})
         )
     print_groups(groups, metrics)
+    if gap:
+        echo(f"as GAP scores: {gap}")
     print_samples(several)
     if tables[0].failed:
         echo(tables[0].warning)
@@ -348,7 +366,7 @@ def _metric_row(name: str, scores: dict[str, float], n: Any) -> dict[str, str]:
 def _counted(c: Any) -> dict[str, Any]:
     "Return the counts of those metrics that count; BLANC does not."
     sums = c.sums()
-    return {m: sums[m] for m in c.metrics if not m.startswith("blanc")}
+    return {m: n for m, n in sums.items() if not m.startswith("blanc")}
 
 
 def _coref_rows(c: Any) -> list[dict]:
@@ -491,7 +509,7 @@ def score_coref_(
     json: bool = False,  # print one JSON object
 ):
     "Score clusters: MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1, pooled over documents."
-    from refnb.metrics.matching import score_coref
+    from refnb.metrics.coref_scores import score_coref
 
     asked, matched = _coref_metrics(metrics, match, zeros, singletons, by)
     c = score_coref(

@@ -15,8 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from ..core.inert import inert
-from ..metrics.comparisons import Difference
-from ..metrics.uncertainty import Interval
+from ..metrics.uncertainty import Difference, Interval
 from ..models.training import Entry
 
 # %% ../../nbs/results/04_plots.ipynb #6410b99b

@@ -29,20 +29,19 @@ from refnb.core.summaries import (
 )
 from ..core.inert import inert
 from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
-from ..metrics.uncertainty import Interval, cluster_bootstrap
-from ..metrics.samples import Sampled, score_samples
-from refnb.metrics.comparisons import (
+from refnb.metrics.uncertainty import (
     Difference,
+    Interval,
     McNemar,
-    Paired,
-    holm,
+    cluster_interval,
     mcnemar,
     pair_by_id,
-    paired_bootstrap,
-    paired_permutation,
-    tie_groups,
+    paired_difference,
+    permutation_p,
+    written_p,
 )
-from ..metrics.detectable import detectable, observed_noise
+from ..metrics.samples import Sampled, score_samples
+from ..metrics.comparisons import holm, tie_groups
 from refnb.benchmarks.tasks import (
     as_task,
     find_task,
@@ -376,17 +375,9 @@ def _grouped(o: pd.DataFrame, by: str | Iterable[str] | None) -> tuple[pd.DataFr
     return o[group.notna()], group[group.notna()]
 
 # %% ../../nbs/results/00_scores.ipynb #8bb55864
-def _intervals(c: pd.DataFrame, group: pd.Series, resamples: int, seed: int) -> dict[Any, Interval]:
+def _intervals(c: pd.DataFrame, group: pd.Series) -> dict[Any, Interval]:
     "Compute the accuracy of each group of counted outcomes, with its interval over documents."
-    if not len(c):
-        return {}
-    return cluster_bootstrap(
-        c.credit.to_numpy(),
-        c.doc_key.to_numpy(),
-        resamples=resamples,
-        seed=seed,
-        groups=group[c.index].to_numpy(),
-    )
+    return cluster_interval(c.credit, c.doc_key, groups=group[c.index]) if len(c) else {}
 
 # %% ../../nbs/results/00_scores.ipynb #9cc013aa
 def score(
@@ -394,8 +385,6 @@ def score(
     by: str | Iterable[str] | None = None,  # a field of the questions, or several
     mode: Mode = "strict",  # strict: a missing answer is wrong; released:
     # it is left out
-    resamples: int = 10_000,  # of the bootstrap
-    seed: int = 0,  # of the bootstrap
     metrics: Iterable["str|Metric"] = (),  # further columns: functions from outcomes to
     # a number, or their names
 ) -> Scores:  # fractions
@@ -406,7 +395,7 @@ def score(
     several, o = sampled_of(o) if isinstance(o, Run) else None, as_outcomes(o)
     o, group = _grouped(o, by)
     c, none = counted(o, mode), Interval(None, None, None, 0, 0)
-    intervals = _intervals(c, group, resamples, seed)
+    intervals = _intervals(c, group)
     rows = {g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())}
     _add_measures(rows, metrics, c, group)
     fields = " / ".join([by] if isinstance(by, str) else by or [])
@@ -486,127 +475,91 @@ def as_outcomes(x, s: Settings | None = None) -> pd.DataFrame:
         )
     return found[0]
 
-# %% ../../nbs/results/00_scores.ipynb #daffa7cc
-def _of_mcnemar(m: McNemar) -> str:
-    "Write what McNemar's test gives."
-    return f"p = {m.p:.4f} (McNemar: {m.only_a} right by the first only, {m.only_b} by the second only)"
-
-
-def _points(x: Any) -> str:
-    "Write a fraction in points of percent, with its sign."
-    return f"{100 * x:+.1f}"
-
-
-def _in_points(d: Difference) -> str:
-    "Write a difference in points, with its interval if it has one."
-    bounds = "" if d.low is None else f" [{_points(d.low)}, {_points(d.high)}]"
-    return f"{_points(d.value)} points{bounds}"
-
-# %% ../../nbs/results/00_scores.ipynb #0563d4db
+# %% ../../nbs/results/00_scores.ipynb #5839591b
 class Comparison(NamedTuple):
     "First system minus second, on the questions that count for both."
 
-    difference: Difference  # of accuracy, with interval and the permutation test's p
+    difference: Difference  # of accuracy, with interval and p of Student's t over documents
+    permutation: float | None  # p of the permutation test over documents
     mcnemar: McNemar | None  # None where a credit is a fraction
     only_a: int  # questions that count for the first alone
     only_b: int  # and for the second alone
-    # least difference that these questions find with power 0.8; None: stories show no noise
-    detectable: float | None
 
-    def _least(self) -> str:
-        "Write the least difference that the questions find, if it is known."
-        if self.detectable is None:
+    @property
+    def warning(self) -> str:
+        "Warn of a test that takes questions as independent though they share documents, or return an empty string."
+        d = self.difference
+        if not self.mcnemar or d.clusters == d.n:
             return ""
-        return f"; detectable with power 0.8: {100 * self.detectable:.1f} points"
-
-    def _tests(self) -> str:
-        "Write what the tests give."
-        p = self.difference.p
-        tests = [] if p is None else [f"p = {p:.4f} (permutation)"]
-        if self.mcnemar:
-            tests.append(_of_mcnemar(self.mcnemar))
-        return ", ".join(tests)
+        return f"McNemar takes the {d.n:,} questions as independent, though they share {d.clusters:,} documents"
 
     def __repr__(self) -> str:
-        d = self.difference
+        d, m = self.difference, self.mcnemar
         if d.value is None:
             return "no question counts for both systems"
-        return (
-            f"{_in_points(d)}, {self._tests()}, {d.n:,} questions in {d.clusters:,} documents"
-            f"{self._least()}"
+        bounds = (
+            "" if d.low is None or d.high is None else f" [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
         )
+        told = [f"{100 * d.value:+.1f} points{bounds}"]
+        if d.p is not None:
+            told.append(f"p {written_p(d.p)}")
+        if self.permutation is not None:
+            told.append(f"p {written_p(self.permutation)} (permutation)")
+        if m:
+            only = f"{m.only_a} right by the first only, {m.only_b} by the second only"
+            told.append(f"p {written_p(m.p)} (McNemar: {only})")
+        text = f"{', '.join(told)}, {d.n:,} questions in {d.clusters:,} documents"
+        if d.detectable is not None:
+            text += f"; detectable with power 0.8: {100 * d.detectable:.1f} points"
+        return text + (f"\n{self.warning}" if self.warning else "")
 
-# %% ../../nbs/results/00_scores.ipynb #52e4fa42
-def _detectable(pair: Paired, stories: list) -> float | None:
-    "Compute the least difference that two systems' questions can detect; None if documents show no noise."
-    try:
-        return detectable(observed_noise(pair.a, pair.b, stories))
-    except DataError:
-        return None
-
-# %% ../../nbs/results/00_scores.ipynb #d3ee1aaa
-def _by_id(o: pd.DataFrame, column: str) -> dict[Any, Any]:
-    "Map the ids of outcomes to one of their columns."
-    return dict(zip(o.id, o[column], strict=True))
-
-
-def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Paired, list]:
-    "Pair the credits of two systems on the questions that both answered; return them with each question's document."
-    pair = pair_by_id(_by_id(a, "credit"), _by_id(b, "credit"))
-    docs = _by_id(a, "doc_key")
-    return pair, [docs[i] for i in pair.ids]
-
-# %% ../../nbs/results/00_scores.ipynb #16dccbff
+# %% ../../nbs/results/00_scores.ipynb #144d739a
 def compare(
     a,  # outcomes, a run, or "task:system"
     b,  # another on the same task
     mode: Mode = "strict",  # how a missing answer counts
-    resamples: int = 10_000,  # of bootstrap and permutation
-    seed: int = 0,  # of both
+    resamples: int = 10_000,  # of the permutation test
+    seed: int = 0,  # of the permutation test
 ) -> Comparison:  # fractions
     """Compare the accuracy of two systems on the questions that count for both.
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
     """
-    pair, stories = _paired(counted(as_outcomes(a), mode), counted(as_outcomes(b), mode))
-    d = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed)
-    p = paired_permutation(pair.a, pair.b, stories, resamples, seed).p
-    whole = {*pair.a, *pair.b} <= {0.0, 1.0}
+    a, b = counted(as_outcomes(a), mode), counted(as_outcomes(b), mode)
+    pair = pair_by_id(dict(zip(a.id, a.credit)), dict(zip(b.id, b.credit)))
+    docs = dict(zip(a.id, a.doc_key))
+    stories = [docs[i] for i in pair.ids]
     return Comparison(
-        d._replace(p=p),
-        mcnemar(pair.a, pair.b) if whole else None,
+        paired_difference(pair.a, pair.b, stories),
+        permutation_p(pair.a, pair.b, stories, resamples, seed),
+        mcnemar(pair.a, pair.b) if {*pair.a, *pair.b} <= {0.0, 1.0} else None,
         pair.only_a,
         pair.only_b,
-        _detectable(pair, stories),
     )
 
-# %% ../../nbs/results/00_scores.ipynb #c0ffe202
+# %% ../../nbs/results/00_scores.ipynb #2ca0a1ed
 class Ranking(NamedTuple):
     "Systems that answered the same questions, the best first."
 
     scores: dict[str, Interval]  # accuracy
-    # tie groups: two share a letter where no test tells them apart
-    letters: dict[str, str]
+    letters: dict[str, str]  # tie groups: two share a letter where no test tells them apart
     pairs: dict[tuple[str, str], Comparison]  # first minus second
-    holm: dict[tuple[str, str], float | None]  # corrected p of the permutation tests
+    holm: dict[tuple[str, str], float | None]  # corrected p of the differences
 
-# %% ../../nbs/results/00_scores.ipynb #be25ea83
+
 def rank(
     systems: Mapping[str, pd.DataFrame],  # outcomes of each
     mode: Mode = "strict",  # how a missing answer counts
-    resamples: int = 10_000,  # of bootstrap and permutation
-    seed: int = 0,  # of both
+    resamples: int = 10_000,  # of the permutation tests
+    seed: int = 0,  # of the permutation tests
 ) -> Ranking:  # fractions
     "Rank systems by accuracy, with the differences that are significant."
-    scores: dict[str, Interval] = {}
-    means: dict[str, float] = {}
-    for name, o in systems.items():
-        scores[name] = score(o, mode=mode, resamples=resamples, seed=seed).interval()
-        if (mean := scores[name].value) is not None:
-            means[name] = mean
-    pairs: dict[tuple[str, str], Comparison] = {}
-    for b, a in combinations(means, 2):
-        pairs[a, b] = compare(systems[a], systems[b], mode, resamples, seed)
+    scores = {name: score(o, mode=mode).interval() for name, o in systems.items()}
+    means = {name: iv.value for name, iv in scores.items() if iv.value is not None}
+    pairs = {
+        (a, b): compare(systems[a], systems[b], mode, resamples, seed)
+        for b, a in combinations(means, 2)
+    }
     corrected = dict(zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True))
     letters = tie_groups(means, corrected)
     return Ranking({n: scores[n] for n in letters}, letters, pairs, corrected)

@@ -21,7 +21,7 @@ from ..core.settings import packaged, your_folder
 from ..core.files import read_yaml, write_atomic
 from ..core.upstream import dates_of, files_of, set_names
 from ..core.runs import RunInfo
-from ..metrics.comparisons import _letter
+from ..metrics.comparisons import letter
 from ..metrics.uncertainty import Interval
 from ..core.hub import hub_files
 from ..core.inert import csv_line, to_md, to_tex
@@ -861,7 +861,7 @@ def _absent(c: Result, notes: list[str]) -> str:
     "Write a cell without a number: the letter of its reason, and the printed number if there is one."
     if c.reason not in notes:
         notes.append(c.reason)
-    return f"— ({_letter(notes.index(c.reason))}){_printed_beside(c)}"
+    return f"— ({letter(notes.index(c.reason))}){_printed_beside(c)}"
 
 # %% ../../nbs/results/02_tables.ipynb #9870231d
 def _decimals(c: Result) -> int:
@@ -876,7 +876,8 @@ def _shown(c: Result | None, notes: list[str]) -> str:
     if c.ours is None:
         return _absent(c, notes)
     # :f: thousands are not written as 2.10E+5
-    text = f"{as_printed(c.ours, _decimals(c)):f}"
+    tiny = c.unit == "p" and c.ours < 0.0001
+    text = "< 0.0001" if tiny else f"{as_printed(c.ours, _decimals(c)):f}"
     return f"{text}{_ends(c)}{_agreeing(c, c.ours)} {c.letters}".rstrip()
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
@@ -1006,7 +1007,7 @@ def _md_reasons(reasons: list[str]) -> list[str]:
     "Write why cells have no number, by their letters."
     if not reasons:
         return []
-    return [*(f"({_letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)), ""]
+    return [*(f"({letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)), ""]
 
 # %% ../../nbs/results/02_tables.ipynb #d20ced21
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
@@ -1172,7 +1173,7 @@ def _tex_texts(source: str, texts: dict[str, str]) -> list[str]:
 
 def _tex_notes(r: Report, reasons: list[str]) -> str:
     "Write all notes of a report as one paragraph of LaTeX."
-    notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)] + r.legend()
+    notes = [f"({letter(i)}) {x}." for i, x in enumerate(reasons)] + r.legend()
     for source, texts in r.quotes.items():
         notes += _tex_texts(source, texts)
     below = r" \par ".join(map(to_tex, notes))
@@ -1244,7 +1245,7 @@ def _html_reasons(reasons: list[str]) -> str:
     "Write why cells have no number, by their letters, as a list below the table."
     items = ""
     for i, reason in enumerate(reasons):
-        items += f"<li>({_letter(i)}) {html.escape(reason)}</li>"
+        items += f"<li>({letter(i)}) {html.escape(reason)}</li>"
     return f"<ul>{items}</ul>"
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40008

@@ -8,7 +8,7 @@ __all__ = ['Tagger', 'MODELS', 'SEEN', 'SHEETS', 'SIZES', 'COLUMNS', 'method_cou
            'filled_lines', 'read_sheet', 'judged_share']
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #22fb9532
-import csv, io, random
+import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, nearest
 from ...core.files import at_line, read_bytes, table_rows, write_atomic
 from ...core.inert import as_written, csv_line
-from ...metrics.uncertainty import Interval, cluster_bootstrap
+from ...metrics.uncertainty import Interval, cluster_interval
 from refnb.benchmarks.altentities.questions import (
     METHODS,
     AltQuestion,
@@ -329,9 +329,7 @@ def _judgement(text: str, kind: str, where: str) -> str:
     return text.lower()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #6575dc95
-def judged_share(
-    judgements: Mapping[str, str], kind: str, resamples: int = 10_000, seed: int = 0
-) -> tuple[Interval | None, str]:
+def judged_share(judgements: Mapping[str, str], kind: str) -> tuple[Interval | None, str]:
     """Compute the share that the table prints of a sheet's kind (multi-modality, error rate): a fraction with a 95 %
     interval over questions, or None and why not. `judgements` are one sheet's, by id."""
     if empty := sum(not x for x in judgements.values()):
@@ -346,4 +344,4 @@ def judged_share(
     for id, judgement in judgements.items():
         credit.append(float(judgement in counted))
         questions.append(id.rpartition("-")[0])
-    return cluster_bootstrap(credit, questions, resamples=resamples, seed=seed), ""
+    return cluster_interval(credit, questions), ""

@@ -24,7 +24,8 @@ from ...core.pages import data_page, page_data
 from ...core.runs import ClusterAnswer, Run, RunInfo, load_run
 from ...core.summaries import SIGNS, Card, Summary, read_card, read_summary, summaries_folder
 from ...metrics.choice import outcomes, outcomes_of_summary
-from ...metrics.rankings import Credits, Ranked, Tau, compare_rankings, rank_systems
+from ...metrics.comparisons import Credits, Ranked, Tau, compare_rankings, rank_systems
+from ...metrics.uncertainty import written_p
 from ...benchmarks.tasks import find_task
 from ..scores import as_outcomes, questions_of
 from ..cluster_scores import pooled, run_counts
@@ -223,13 +224,13 @@ def _names(entries: Sequence[Entry]) -> list[str]:
     return [f"{x.system}@{x.hash}" if runs[x.system] > 1 else x.system for x in entries]
 
 # %% ../../../nbs/results/pages/03_report.ipynb #75c1904e
-def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
+def _board(named: dict[str, Entry]) -> Board:
     "Rank runs over the same questions."
     first = next(iter(named.values()))
     ids = list(first.credit)
     values = np.array([list(map(x.credit.__getitem__, ids)) for x in named.values()], float)
     c = Credits(tuple(named), values, tuple(map(first.clusters.__getitem__, ids)))
-    return Board(first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed))
+    return Board(first.task, first.metric, ids, named, c, rank_systems(c))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #1aba2afc
 def _asked(x: Entry) -> tuple:
@@ -255,14 +256,12 @@ def _sample_last(group: tuple) -> tuple:
 
 def make_boards(
     entries: Iterable[Entry],  # complete runs
-    resamples: int = 10_000,  # of bootstrap and permutation
-    seed: int = 0,  # of both
 ) -> list[Board]:  # by task, the sample's last
     "Rank the runs of each task over the same questions."
     groups, made = _same_items(entries), []
     for key in sorted(groups, key=_sample_last):
         named = dict(zip(_names(groups[key]), groups[key], strict=True))
-        made.append(_board(named, resamples, seed))
+        made.append(_board(named))
     return made
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1000c
@@ -310,16 +309,16 @@ def _with_all(boards: Iterable[Board], systems: set[str]) -> list[Credits]:
     return [x.credits for x in boards if systems <= set(x.credits.systems)]
 
 
-def _tau(a: list[Board], b: list[Board], seed: int) -> Tau:
+def _tau(a: list[Board], b: list[Board]) -> Tau:
     "Compare the rankings of two benchmarks on the tasks that all systems of both answered."
     both = _widest(a) & _widest(b)
-    return compare_rankings(_with_all(a, both), _with_all(b, both), seed=seed)
+    return compare_rankings(_with_all(a, both), _with_all(b, both))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1000f
-def rank_alike(boards: Iterable[Board], seed: int = 0) -> dict[tuple[str, str], Tau]:
+def rank_alike(boards: Iterable[Board]) -> dict[tuple[str, str], Tau]:
     "Compare the rankings of every pair of benchmarks."
     found = by_benchmark(boards)
-    return {(a, b): _tau(found[a], found[b], seed) for a, b in combinations(found, 2)}
+    return {(a, b): _tau(found[a], found[b]) for a, b in combinations(found, 2)}
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10012
 def _e(text: str, limit: int = 120) -> str:
@@ -576,8 +575,8 @@ def _why_no_tau(t: Tau) -> str:
 def _sentence(a: str, b: str, t: Tau) -> list[str]:
     "A row of the table of rankings."
     value = f"{t.value:.2f}" if t.value is not None else ""
-    ends = f"[{t.low:.2f}, {t.high:.2f}]" if t.low is not None else ""
-    return [_e(a), _e(b), value, ends, str(t.systems), _why_no_tau(t)]
+    p = "" if t.p is None else written_p(t.p).removeprefix("= ")
+    return [_e(a), _e(b), value, _e(p), str(t.systems), _why_no_tau(t)]
 
 # %% ../../../nbs/results/pages/03_report.ipynb #ce89722d
 def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
@@ -585,9 +584,7 @@ def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
     rows = [_sentence(a, b, t) for (a, b), t in taus.items() if t.systems]
     if not rows:
         return "<p>No two benchmarks have a system in common.</p>"
-    return _table(
-        ["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4)
-    )
+    return _table(["benchmark", "and", "Kendall's τ", "p", "systems", ""], rows, (2, 3, 4))
 
 
 def _alike(taus: Mapping[tuple[str, str], Tau]) -> str:
@@ -711,7 +708,7 @@ def _left_out(left: Sequence[LeftOut]) -> str:
 
 _NOTE = (
     "Scores are in percent, with 95 % intervals over documents; a missing answer is wrong. Two systems share a letter where a paired "
-    "permutation test, corrected by Holm over all pairs of the table, does not tell them apart at 0.05. USD and seconds are of the whole run."
+    "test over documents, corrected by Holm over all pairs of the table, does not tell them apart at 0.05. USD and seconds are of the whole run."
 )
 
 # %% ../../../nbs/results/pages/03_report.ipynb #79558757
@@ -736,8 +733,8 @@ def _as_json(b: Board) -> dict[str, Any]:
 class Report:
     "Rankings of a folder of runs: `.boards`, `.taus`, `.left`, `.write(path)`, `.frame()`."
 
-    def __init__(self, boards: list[Board], left: Sequence[LeftOut] = (), seed: int = 0):
-        self.boards, self.left, self.taus = boards, list(left), rank_alike(boards, seed)
+    def __init__(self, boards: list[Board], left: Sequence[LeftOut] = ()):
+        self.boards, self.left, self.taus = boards, list(left), rank_alike(boards)
 
     def __repr__(self):
         runs = sum(map(len, map(attrgetter("ranked"), self.boards)))
@@ -801,7 +798,6 @@ def report(
     task: str = "",  # a task, the beginning of its name, or a pattern; all if not given
     out: str | Path = "",  # the page to write; empty: none
     s: Settings | None = None,  # where runs and reports are
-    seed: int = 0,  # of bootstrap and permutation
 ) -> Report:  # shows itself in a notebook
     "Rank the systems of a folder of runs, task by task, and make a page of it."
     s = s or load_settings()
@@ -809,7 +805,7 @@ def report(
     entries, left = read_entries(task, s.changed(runs=str(runs)) if runs else s)
     if not entries and not left:
         raise _no_runs(task, str(runs or s.runs))
-    made = Report(make_boards(entries, seed=seed), left, seed)
+    made = Report(make_boards(entries), left)
     if out:
         made.write(out)
     return made

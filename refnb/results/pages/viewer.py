@@ -22,8 +22,7 @@ from ...core.documents import plain
 from ...core.pages import data_page, page_data
 from ...core.runs import Run, load_run, questions_id
 from ...metrics.choice import credit, outcomes
-from ...metrics.uncertainty import Interval
-from ...metrics.comparisons import Difference
+from ...metrics.uncertainty import Difference, Interval
 from ..scores import _beside, compare, score, split_name
 from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 

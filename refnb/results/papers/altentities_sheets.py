@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 import pandas as pd
@@ -20,7 +20,6 @@ from ...core.files import write_atomic
 from ...core.inert import csv_line
 from ...benchmarks.altentities.questions import AltQuestion
 from ...benchmarks.altentities.statistics import filled_lines
-from ...metrics.agreement import cohen_kappa
 from .altentities_rules import ERROR_RULES, _others, categories_by_rule
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #224aac1b
@@ -250,25 +249,27 @@ def _check_sheets(a: _Labels, b: _Labels):
     _check_filled(a, b)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #8985d48a
-def _kappa_of(label: str, a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
-    "Compute how far two people agree on which answers have a label."
-    return cohen_kappa([label in x for x in a], [label in x for x in b])
+def _kappa(a: Sequence, b: Sequence) -> float:
+    "Compute the agreement of two people beyond chance (Cohen 1960); 1 where both know one category only."
+    from statsmodels.stats.inter_rater import cohens_kappa  # late: a second of CPU time to import
+
+    labels = sorted({*a, *b})
+    if len(labels) < 2:
+        return 1.0
+    counts = pd.crosstab(pd.Series(list(a)), pd.Series(list(b)))
+    square = counts.reindex(index=labels, columns=labels, fill_value=0)
+    return float(cohens_kappa(square.to_numpy(), return_results=False))
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #dd5e420a
-def _kappa_of_types(a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
-    "Compute how far two people agree on the only label of each answer."
-    return cohen_kappa(list(map(itemgetter(0), a)), list(map(itemgetter(0), b)))
-
-
 def label_agreement(a: _Labels, b: _Labels, kind: str) -> dict[str, float]:
     """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
     of types, or the mean over categories."""
     _check_sheets(a, b)
     k, first, second = (_the_labelling(kind), list(a.values()), list(map(b.__getitem__, a)))
-    each = {label: _kappa_of(label, first, second) for label in k.labels}
+    each = {x: _kappa([x in y for y in first], [x in y for y in second]) for x in k.labels}
     if k.several:
         return each | {"all": sum(each.values()) / len(each)}
-    return each | {"all": _kappa_of_types(first, second)}
+    return each | {"all": _kappa([x[0] for x in first], [x[0] for x in second])}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #70a57d7e
 def examples_behind(share: float, n: int = 40) -> list[int]:
