@@ -214,14 +214,20 @@ def majority(samples: list[Answer]) -> Answer:
     scored = [a.scores for a in samples if a.scores and not a.reason]
     sums = tuple(map(sum, zip(*scored, strict=True)))
     reasons = Counter(a.reason for a in samples if a.reason)
-    chose = any(a.chosen for a in samples)
-    if not sums or (chose and reasons.total() > max(sums)):
-        reason = reasons.most_common(1)[0][0] if reasons else None
-        chosen = () if reason else first.chosen
-        return Answer(first.id, chosen, reason=reason, raw=first.raw, usage=usage)
-    chosen = single_best(sums) if chose else ()
+    votes = Counter(a.chosen for a in samples if a.chosen)
+    most = max(sums) if sums else max(votes.values(), default=0)
+    if reasons and (votes or not sums) and reasons.total() > most:
+        reason = reasons.most_common(1)[0][0]
+        return Answer(first.id, reason=reason, raw=first.raw, usage=usage)
+    chosen: tuple[int, ...] = ()
+    scores: tuple[float, ...] | None = None
+    if sums:
+        chosen = single_best(sums) if votes else ()
+        scores = tuple(x / len(scored) for x in sums)
+    elif votes:  # of several with the same number the first
+        chosen = votes.most_common(1)[0][0]
     raw = next((a.raw for a in samples if chosen and a.chosen == chosen), first.raw)
-    return Answer(first.id, chosen, tuple(x / len(scored) for x in sums), raw=raw, usage=usage)
+    return Answer(first.id, chosen, scores, raw=raw, usage=usage)
 
 
 def by_question(records: dict) -> dict[str, list]:
