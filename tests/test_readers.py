@@ -77,7 +77,7 @@ def resource(name: str, read: Callable[[Resources], object], good: bytes) -> Rea
 def asked(data: bytes, where: str) -> list[Question]:
     "The questions of a table of IdentifyMe's answers."
     with files.in_file(where):
-        return [released._question_of(row) for row in released._rows(data, released.COLUMNS, "")]
+        return [released.question_of_row(r) for r in released.read_rows(data, released.COLUMNS)]
 
 
 def said(path: Path) -> list:

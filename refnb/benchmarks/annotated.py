@@ -17,12 +17,12 @@ from ..core.upstream import files_of
 from ..core.corpora import litbank
 from ..core.runs import clusters_id
 from ..metrics.coref_scores import score_coref
-from .tasks import _are_here, find_task, the_card
+from .tasks import are_here, find_task, the_card
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #0fd7714e
 def _is_here(task: str, s: Settings) -> bool:
     "Tell whether all files of a task are on this machine."
-    return _are_here(chain.from_iterable(map(files_of, the_card(task, s).inputs)), s)
+    return are_here(chain.from_iterable(map(files_of, the_card(task, s).inputs)), s)
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #7e74c1c2
 def litbank_documents(

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'benchmarks', 'tasks', 'sample_of', 'sample_name', 'is_task',
-           'drawn_ids', 'the_card', 'Task', 'find_task', 'given_task', 'as_task', 'share_of', 'task_is_here',
-           'task_questions', 'ferryman_questions']
+           'drawn_ids', 'the_card', 'are_here', 'Task', 'find_task', 'given_task', 'as_task', 'share_of',
+           'task_is_here', 'task_questions', 'ferryman_questions']
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #54f21164
 import hashlib, inspect, itertools, math, re
@@ -308,7 +308,7 @@ def _key_of(item: Question | Document) -> str:
     return item.doc_key if isinstance(item, Document) else item.id
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #7a443cbf
-def _are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
+def are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
     "Tell whether all files are in the cache or the local copy."
     return all(where(f, s) in ("cache", "local") for f in files)
 
@@ -429,7 +429,7 @@ class Task:
     @property
     def here(self) -> bool:
         "Tell whether all its files are on this machine."
-        return _are_here(self.files, self.settings)
+        return are_here(self.files, self.settings)
 
     @property
     def lacks(self) -> str:

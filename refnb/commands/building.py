@@ -71,7 +71,7 @@ def _by_document(b: Any) -> list[dict[str, Any]]:
 def _show_build(b: Any, questions: int, out: str):
     "Print what became of each document, and how many questions there are."
     print_table(_by_document(b))
-    for key, why in b.pool.rejected.items():
+    for key, why in b.rejected.items():
         echo(f"left out: {key}: {why}")
     echo(f"{questions} questions{_where(out)}")
 
@@ -81,8 +81,8 @@ def _build_json(b: Any, questions: int, out: str) -> dict[str, Any]:
     return {
         "questions": questions,
         "file": out,
-        "stories": len(b.pool.stories),
-        "rejected": b.pool.rejected,
+        "stories": len(b.stories),
+        "rejected": b.rejected,
         "pool": _by_document(b),
     }
 

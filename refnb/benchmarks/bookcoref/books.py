@@ -18,7 +18,7 @@ from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, s
 from ...core.runs import clusters_id
 from ...metrics.coref_scores import CorefScores, score_coref
 from ...metrics.windows import LENGTH, WindowMode, split
-from ..tasks import _are_here
+from ..tasks import are_here
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d4830db8
 def _unsolved(docs: Iterable[Document]) -> list[Document]:
@@ -99,10 +99,10 @@ def gold_books(task: str = "bookcoref/gold", s: Settings | None = None) -> dict[
     if (
         not task.startswith("bookcoref/animal-farm")
         and hub_path("bookcoref-gold", s)
-        and _are_here([registry()[TEXTS]], s)
+        and are_here([registry()[TEXTS]], s)
     ):
         return _by_key(bookcoref(s=s))
-    return _by_key(animal_farm(s=s)) if _are_here(files_of("animal-farm"), s) else {}
+    return _by_key(animal_farm(s=s)) if are_here(files_of("animal-farm"), s) else {}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d7bbd9c9
 def gold_ids(gold: dict[str, Document]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ...core.types import CallError, DataError, FormatError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get
-from ..tasks import _are_here
+from ..tasks import are_here
 from refnb.benchmarks.kitmus.sampler import (
     Instance,
     Resources,
@@ -70,7 +70,7 @@ def own_is_here() -> bool:
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #52c9d077
 def released_is_here(s: Settings | None = None) -> bool:
     "Tell whether the release's resources are here: nothing would have to be downloaded."
-    return _are_here(files_of("kitmus-resources"), s or load_settings())
+    return are_here(files_of("kitmus-resources"), s or load_settings())
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b5ebe595
 def task_name(variant: str, n: int, split: str) -> str:
