@@ -120,7 +120,7 @@ TEXTS = (
     % KITMUS.encode()
 )
 TABLE = gap_text([ROW.changed(id=KITMUS)]).encode()
-GOLD, ROWS = reading._golds(TEXTS), reading._golds(TABLE)
+GOLD, ROWS = reading.gold_texts(TEXTS), reading.gold_texts(TABLE)
 INFO = runs.RunInfo(
     "sample/identifyme", "random", {"questions": "abc"}, settings={"seed": 1}, prompt="which?"
 )
@@ -247,16 +247,24 @@ READERS = {
     "labels by hand": Reader(LABELS, lambda path: altentities_sheets.read_labels(path, "right")),
     "denylist": Reader(b"# words\nbad word\nworse\n", entities.read_denied),
     "identifyme": of_bytes(CSV, asked),
-    "kitmus gold": Reader(TEXTS, reading._read_gold),
-    "kitmus table": Reader(TABLE, reading._read_gold),
-    "kitmus predictions": Reader(TEXTS, lambda path: reading._read_predictions(path, GOLD)),
-    "kitmus predicted table": Reader(TABLE, lambda path: reading._read_predictions(path, ROWS)),
+    "kitmus gold": Reader(
+        TEXTS, lambda path: reading.gold_texts(files.read_bytes(path), path.name)
+    ),
+    "kitmus table": Reader(
+        TABLE, lambda path: reading.gold_texts(files.read_bytes(path), path.name)
+    ),
+    "kitmus predictions": Reader(
+        TEXTS, lambda path: reading.predictions(files.read_bytes(path), GOLD, path.name)
+    ),
+    "kitmus predicted table": Reader(
+        TABLE, lambda path: reading.predictions(files.read_bytes(path), ROWS, path.name)
+    ),
     "kitmus predicted characters": Reader(
         TEXTS.replace(
             b'["Ann", "met", "Bea", "."], ["She", "sang", "."]',
             json.dumps(ROW.text.split()).encode(),
         ),
-        lambda path: reading._read_predictions(path, ROWS),
+        lambda path: reading.predictions(files.read_bytes(path), ROWS, path.name),
     ),
     "names": resource("names.csv", lambda r: r.names, b"lastname\nReed\nMoss\n"),
     "places": resource("locations.csv", lambda r: r.locations, head("kitmus/locations.csv", 3)),

@@ -181,7 +181,6 @@ def build_kitmus_(
     mode: str = "released",  # released: as the authors' code, random streams included;
     # paper: as the paper's text, where they differ
     seed: int = 42,  # random seed
-    jobs: int = 1,  # parallel processes
     json: bool = False,  # print one JSON object
 ):
     "Generate KITMUS' texts into a folder of files."
@@ -199,7 +198,7 @@ def build_kitmus_(
     )
     chosen = split_names(variants) or list(VARIANTS)
     with busy(json, "building") as say:
-        folder = build_files(sampler, out, chosen, say, jobs)
+        folder = build_files(sampler, out, chosen, say)
     result = _size_of(folder)
     if json:
         return print_json(result)
