@@ -103,7 +103,7 @@ def proofs(path: Path) -> list:
 ALT = questions.read_altentities(packaged("data/sample/altentities.json"), "sample")
 DRAFTS = [builder.draft_of(q, "sample", n) for n, q in enumerate(ALT[:2])]
 HANDED_IN = {
-    "page": annotation_page._page_id(DRAFTS),
+    "page": annotation_page.page_id(DRAFTS),
     "version": annotation_page.VERSION,
     "participant": "abcdefghij",
     "order": [d.id for d in DRAFTS],
@@ -241,7 +241,7 @@ READERS = {
     "drafts": Reader(lines([files.CANARY, *DRAFTS]), builder.read_drafts),
     "handed in": Reader(
         json.dumps(HANDED_IN, indent=1).encode(),
-        lambda path: annotation_page._read_annotations(path, DRAFTS),
+        lambda path: annotation_page.read_annotations(path, DRAFTS),
     ),
     "judgements": Reader(SHEET, lambda path: statistics.read_sheet(path, "multi-modality")),
     "labels by hand": Reader(LABELS, lambda path: altentities_sheets.read_labels(path, "right")),
