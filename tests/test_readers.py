@@ -203,7 +203,7 @@ READERS = {
     "any yaml": Reader(PAPER.encode(), yaml(dict)),
     "upstream": Reader(head("upstream/sets.yaml", 30), yaml(dict)),
     "systems": Reader(head("systems/language_models.yaml", 25), systems),
-    "benchmark": Reader(packaged("data/cards/altentities.yaml").read_bytes(), tasks._read_card),
+    "benchmark": Reader(packaged("data/cards/altentities.yaml").read_bytes(), tasks.read_card),
     "corpus": Reader(packaged("data/corpora/sample.yaml").read_bytes(), corpora._card),
     "printed": Reader(head("papers/kitmus.yaml", 37), tables.read_paper),
     "settings": Reader(
