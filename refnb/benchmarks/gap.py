@@ -6,7 +6,7 @@
 __all__ = ['FILES', 'gap_question', 'gap_questions']
 
 # %% ../../nbs/benchmarks/02_gap.ipynb #a250c62c
-from ..core.types import NONE, Option, Question
+from ..core.types import NONE, Meta, Option, Question
 from ..core.settings import Settings, load_settings
 from ..core.gap import GapRow, parse_gap_rows
 from ..core.upstream import get
@@ -21,7 +21,7 @@ def gap_question(row: GapRow) -> Question:
     (_, first, is_first), (_, second, is_second) = sorted(names)
     right = 0 if is_first else 1 if is_second else 2
     feminine = row.pronoun.lower() in ("she", "her", "hers")
-    meta = {
+    meta: Meta = {
         "gender": "feminine" if feminine else "masculine",
         "answer": ("first", "second", "neither")[right],
     }

@@ -159,7 +159,8 @@ def drawn_ids(ids: Iterable[str], n: int | float, docs: Iterable[str] = ()) -> s
     of: dict[str, list[str]] = {}
     for i, d in zip(ids, docs, strict=True):
         of.setdefault(d, []).append(i)
-    wanted, found = n * sum(map(len, of.values())), set()
+    wanted = n * sum(map(len, of.values()))
+    found: set[str] = set()
     for key in by_hash(of):
         more = len(found) + len(of[key])
         if found and abs(more - wanted) >= abs(len(found) - wanted):
@@ -367,14 +368,15 @@ def given_task(items: Iterable[Question | Document], s: Settings | None = None) 
     if not found:
         raise DataError("there are no questions")
     documents = isinstance(found[0], Document)
-    what, shape = ("document", "clusters") if documents else ("question", "choice")
+    shape: Shape = "clusters" if documents else "choice"
     card = TaskCard("questions or documents of your own", "given", shape)
     task = Task("given", card, s or load_settings(), found)
     if twice := [key for key, n in Counter(task.ids).items() if n > 1]:
+        what = "document" if documents else "question"
         raise DataError(f"a {what} appears twice", twice[0])
-    hash_ = task.id
-    if documents and any(d.names for d in found):
-        both = msgspec.json.encode((hash_, [d.names for d in found]))
+    hash_, names = task.id, [d.names for d in found if isinstance(d, Document)]
+    if any(names):
+        both = msgspec.json.encode((hash_, names))
         hash_ = hashlib.sha256(both).hexdigest()[:16]
     task.name = task.whole = f"given/{hash_}"
     return task

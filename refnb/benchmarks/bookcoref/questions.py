@@ -152,7 +152,7 @@ class FilterRules(Record):
     "The content of the questions."
 
     words: int = 400  # of context
-    reading: str = "in all"  # or each side
+    reading: ContextReading = "in all"  # or each side
     most: int = 2000  # questions; 0: all
     seed: int = 0  # of the mentions drawn
 

@@ -651,14 +651,14 @@ class Built:
         if split not in known:
             raise CallError(f"unknown split {split!r}", do=nearest(split, known))
         if split in ("test", "dev", "all"):
-            chosen = [
-                questions
+            return [
+                q
                 for (c, s, _), questions in self.blocks.items()
                 if corpus in ("", c) and split in (s, "all")
+                for q in questions
             ]
-        else:
-            chosen = self._random(int(split.removeprefix("random")), corpus)
-        return list(chain.from_iterable(chosen))
+        random_set = self._random(int(split.removeprefix("random")), corpus)
+        return list(chain.from_iterable(random_set))
 
     def _random(self, i: int, corpus: str, size: int = 150) -> Iterator[list[Question]]:
         "Ask about mentions that need not be hard."

@@ -120,7 +120,8 @@ def align_names(
     ways: dict[int, tuple[float, dict[int, str]]] = {0: (0.0, {})}  # names given -> sum, names
     later = len(found)
     for _, members in groupby(range(len(found)), key=lambda i: found[i].size):
-        group, after = list(members), {}
+        group = list(members)
+        after: dict[int, tuple[float, dict[int, str]]] = {}
         later -= len(group)
         for given, (total, names) in ways.items():
             # leave as many names as the clusters that follow can take, and no more

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
-from ...core.types import NONE, DataError, FormatError, Later, Option, Question
+from ...core.types import NONE, DataError, FormatError, Later, Meta, Option, Question
 from ...core.documents import Document
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import at_line, python_list, read_yaml, table_rows
@@ -104,7 +104,7 @@ def question_of_row(row: Mapping[str, str]) -> Question:
     if row["answer"] not in names:
         raise DataError("the right answer is not among the options", row_id(row))
     pronoun = row["category"] == "PRON"
-    meta = {
+    meta: Meta = {
         "corpus": CORPORA[row["dataset"]],
         "type": TYPES[row["category"]],
         "answer": "none" if row["answer"] == NONE else "entity",
@@ -213,7 +213,8 @@ def implied_ranks(
     most: int = 450,  # that were shuffled
 ) -> dict[str, int]:  # by question id
     "Find the ranks that the order of the released test questions implies."
-    order, seen = np.random.RandomState(0).permutation(most).tolist(), Counter()
+    order = np.random.RandomState(0).permutation(most).tolist()
+    seen: Counter[tuple[str, str]] = Counter()
     out = {}
     for r in rows:
         block = r["dataset"], r["category"]

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'FALSE', 'TRUE', 'gold_pronoun', 'pronoun_of', 'Text', 'Line', 'Read', 'read_clusters', 'checked',
-           'text_of_row', 'gold_texts', 'Predictions', 'starts_of', 'joined', 'from_table', 'predictions',
-           'KitmusScores', 'score_files']
+           'text_of_row', 'gold_texts', 'Predictions', 'starts_of', 'joined', 'joined_in_row', 'from_table',
+           'predictions', 'KitmusScores', 'score_files']
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #c4be85d6
 import re
@@ -31,7 +31,7 @@ from refnb.benchmarks.kitmus.files import (
 )
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #7b97011f
-Clusters = Iterable[Iterable[Sequence[int]]]
+Clusters = Sequence[Sequence[Sequence[int]]]
 
 
 def gold_pronoun(
@@ -65,7 +65,7 @@ def gold_pronoun(
 def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
     sentences, (meeting, asking) = scope_sentences(i, scope), i.templates
-    fields = {
+    fields: dict[str, str | int] = {
         "pronoun": i.pronoun,
         "meeting template": meeting,
         "pronoun template": asking,
@@ -150,7 +150,11 @@ def text_of_row(r: GapRow) -> Text:
     names = [(chars(r.a_offset, r.a), r.a_coref), (chars(r.b_offset, r.b), r.b_coref)]
     names.sort()
     right = 0 if names[0][1] else 1
-    fields = {"entities": 2, "position": right + 1, "pronoun": r.pronoun.lower()}
+    fields: dict[str, str | int] = {
+        "entities": 2,
+        "position": right + 1,
+        "pronoun": r.pronoun.lower(),
+    }
     candidates = tuple(span for span, _ in names)
     place = chars(r.pronoun_offset, r.pronoun)
     return Text(Pronoun(r.id, candidates, right, place, fields), (), r.text)
@@ -219,6 +223,34 @@ def joined(t: Text, found: Read) -> tuple[int, ...]:
     )
 
 
+def joined_in_row(r: Mapping[str, str], t: Text, at: str) -> tuple[tuple[int, ...], int]:
+    "Find the candidates that a row joins with the pronoun, and count its odd flags; `at` is its line."
+    if t.text:
+        begins = {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
+    else:
+        begins = {start: Span(i, i) for i, start in enumerate(starts_of(t.tokens))}
+
+    def place(field: str) -> Span:
+        try:
+            start = int(r[field])
+        except ValueError:
+            wrong = f"{r[field]!r} is not an offset"
+            raise FormatError(wrong, f"{at}, field {field}") from None
+        if start not in begins and not t.text:
+            do = "offsets count characters of the joined text"
+            none = f"no token begins at the offset {start}"
+            raise DataError(none, f"{at}, field {field}", do)
+        return begins.get(start, Span(start, start))
+
+    pronoun, clusters, odd = place("Pronoun-offset"), [], 0
+    for name in "AB":
+        flag = r[f"{name}-coref"].strip()
+        odd += flag not in FALSE and flag not in TRUE
+        if flag not in FALSE:
+            clusters.append([place(f"{name}-offset"), pronoun])
+    return linked(t.gold, clusters), odd
+
+
 def from_table(data: bytes, gold: Mapping[str, Text]) -> Predictions:
     "Read the predictions of a table, whose rows name offsets and flags."
     needed = ("ID", "Pronoun-offset", "A-offset", "A-coref", "B-offset", "B-coref")
@@ -237,31 +269,8 @@ def from_table(data: bytes, gold: Mapping[str, Text]) -> Predictions:
             raise DataError(f"the id {key!r} is not in the gold file", at)
         if key in out:
             raise DataError(f"text {key!r} appears twice", at, "give each text an id of its own")
-        t = gold[key]
-        if t.text:
-            begins = {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
-        else:
-            begins = {start: Span(i, i) for i, start in enumerate(starts_of(t.tokens))}
-
-        def place(field: str) -> Span:
-            try:
-                start = int(r[field])
-            except ValueError:
-                wrong = f"{r[field]!r} is not an offset"
-                raise FormatError(wrong, f"{at}, field {field}") from None
-            if start not in begins and not t.text:
-                do = "offsets count characters of the joined text"
-                none = f"no token begins at the offset {start}"
-                raise DataError(none, f"{at}, field {field}", do)
-            return begins.get(start, Span(start, start))
-
-        pronoun, clusters = place("Pronoun-offset"), []
-        for name in "AB":
-            flag = r[f"{name}-coref"].strip()
-            odd += flag not in FALSE and flag not in TRUE
-            if flag not in FALSE:
-                clusters.append([place(f"{name}-offset"), pronoun])
-        out[key] = linked(t.gold, clusters)
+        out[key], strange = joined_in_row(r, gold[key], at)
+        odd += strange
     return Predictions(out, 0, odd)
 
 

@@ -10,7 +10,7 @@ __all__ = ['the_resources', 'released_is_here', 'task_name', 'released_subtask',
 from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
-from ...core.types import CallError, FormatError, Option, Question, nearest
+from ...core.types import CallError, FormatError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get
 from ..tasks import are_here
@@ -137,6 +137,6 @@ def questions_in(data: bytes, where: str = "") -> list[Question]:
         end = list(accumulate(map(len, shown)))[at]
         options = tuple(Option(" ".join(t.tokens[a : b + 1])) for a, b in t.gold.candidates)
         chars = end - len(t.tokens[at]), end
-        fields = dict(t.gold.fields)
-        out.append(Question(id, id, "".join(shown), chars, options, (t.gold.right,), fields))
+        meta: Meta = dict(t.gold.fields)
+        out.append(Question(id, id, "".join(shown), chars, options, (t.gold.right,), meta))
     return out
