@@ -60,7 +60,7 @@ INVENT = """
 import random
 import numpy as np
 from refnb.benchmarks.altentities.entities import Entity
-from refnb.benchmarks.altentities.pairs import Drawn, _unit_rows, _nearest_rows, _similar_titles, split_pairs
+from refnb.benchmarks.altentities.pairs import Drawn, unit_rows, nearest_rows, similar_titles, split_pairs
 n, rng = {}, random.Random(0)
 words = ["".join(rng.choices("aeioubcdfghlmnprst", k=rng.randint(2, 9))).capitalize() for _ in range(20_000)]
 common = np.cumsum([1/(i + 1)**.8 for i in range(len(words))]).tolist()
@@ -71,7 +71,7 @@ titles = set()
 while len(titles) < n: titles.add(title())
 titles = sorted(titles)
 """
-VECTORS = "v = _unit_rows(np.random.default_rng(0).standard_normal((n, 384), dtype=np.float32))"
+VECTORS = "v = unit_rows(np.random.default_rng(0).standard_normal((n, 384), dtype=np.float32))"
 DRAWN = """
 e = [Entity(str(i), f'u:{i}', 'books', {}) for i in range(n)]
 d = [Drawn('books', 'UNIFORM', '', tuple(rng.sample(e, 2)), 0) for _ in range(n)]
@@ -81,7 +81,7 @@ d = [Drawn('books', 'UNIFORM', '', tuple(rng.sample(e, 2)), 0) for _ in range(n)
 def similar_titles() -> Iterator[Row]:
     "Grows a little faster than the titles: a piece of a title is shared by more of them."
     for n, budget in ((10_000, None), (40_000, 4.8)):
-        seconds, _ = peak(INVENT.format(n) + TITLES, "assert len(_similar_titles(titles)) > 100")
+        seconds, _ = peak(INVENT.format(n) + TITLES, "assert len(similar_titles(titles)) > 100")
         yield Row(f"AltEntities' builder, {n:,} entities: similar titles", seconds, budget)
 
 
@@ -90,7 +90,7 @@ def nearest_descriptions() -> Iterator[Row]:
     for n, budget in ((10_000, None), (20_000, 7.2)):
         yield from with_memory(
             f"AltEntities' builder, {n:,} entities: nearest descriptions of 384 numbers",
-            peak(INVENT.format(n) + VECTORS, "assert (_nearest_rows(v)[0] >= 0).all()"),
+            peak(INVENT.format(n) + VECTORS, "assert (nearest_rows(v)[0] >= 0).all()"),
             budget,
             1000.0,
         )

@@ -30,13 +30,13 @@ from refnb.benchmarks.altentities.builder import (
     build_altentities,
     draft_of,
     join_expressions,
-    _leaks,
+    leaks,
     name_pattern,
     read_drafts,
     release_text,
-    _folded,
-    _why_flagged,
-    _why_refused,
+    folded,
+    why_flagged,
+    why_refused,
     write_altentities,
     write_drafts,
 )
@@ -45,40 +45,40 @@ from refnb.benchmarks.altentities.entities import (
     Entity,
     Filters,
     as_choice,
-    _between_words,
+    cut_words,
     candidates,
     cut_description,
-    _infobox_text,
+    infobox_text,
     read_entities,
-    _unshown,
-    _usable_sections,
-    _why_dropped,
+    unshown_text,
+    usable_sections,
+    why_dropped,
 )
 from refnb.benchmarks.altentities.pairs import (
     SHARES,
     Drawn,
-    _unit_rows,
-    _apportioned,
-    _attribute_pairs,
+    unit_rows,
+    apportioned,
+    attribute_pairs,
     draw,
-    _encoded,
-    _nearest_rows,
-    _similar_titles,
+    encoded,
+    nearest_rows,
+    similar_titles,
     split_pairs,
     split_sizes,
     tfidf_vectors,
     told_names,
-    _uniform_pairs,
+    uniform_pairs,
 )
 from refnb.benchmarks.altentities.annotation_page import (
     LEAST,
     MOST,
     VERSION,
-    _annotation_page,
+    annotation_page,
     collect,
-    _in_pages,
-    _page_id,
-    _read_annotations,
+    in_pages,
+    page_id,
+    read_annotations,
     write_collected,
     write_to_annotate,
 )
@@ -277,7 +277,7 @@ def test_a_cut_description_is_a_beginning(text, limit):
 )
 def test_an_unshown_background_begins_with_the_infobox_and_ends_in_time(attributes, text, longest):
     e = entity(attributes=attributes, sections={"": text, "plot summary": "shown"})
-    box, more = _infobox_text(e, longest), _unshown(e, "plot summary", longest)
+    box, more = infobox_text(e, longest), unshown_text(e, "plot summary", longest)
     assert (
         more.startswith(box)
         and len(more) <= longest
@@ -288,7 +288,7 @@ def test_an_unshown_background_begins_with_the_infobox_and_ends_in_time(attribut
 
 @given(st.text(LETTERS), st.integers(0, 40))
 def test_a_text_cut_between_words(text, n):
-    got = _between_words(text, n)
+    got = cut_words(text, n)
     assert text.startswith(got) and len(got) <= max(n, 0)
 
 
@@ -331,7 +331,7 @@ CASES += [
 
 @pytest.mark.parametrize("change, why", CASES)
 def test_the_filters_of_table_12(change, why):
-    assert _why_dropped(entity(**change), Filters()) == why
+    assert why_dropped(entity(**change), Filters()) == why
 
 
 @given(st.lists(st.sampled_from(CASES), max_size=30), st.integers(1, 5), st.randoms())
@@ -370,9 +370,9 @@ def test_the_longest_songs_stay():
 
 def test_candidates_make_choices_of_the_release(tmp_path):
     for e in BUILT.candidates.entities:
-        for s in _usable_sections(e, SMALL.filters()):
+        for s in usable_sections(e, SMALL.filters()):
             c = as_choice(e, s)
-            assert not alt._of_a_choice(c, e.domain.upper()) and (
+            assert not alt.choice_departures(c, e.domain.upper()) and (
                 s == ""
                 or cut_description(next(t for h, t in e.sections.items() if h.lower() == s))
                 == c.description
@@ -405,7 +405,7 @@ def test_of_one_text_one_entity_stays():
 
 @given(st.lists(st.text("ab c", max_size=9), max_size=40), st.integers(0, 4))
 def test_similar_titles_are_those_that_brute_force_finds(titles, edits):
-    assert _similar_titles(titles, edits) == [
+    assert similar_titles(titles, edits) == [
         (i, j)
         for i, j in combinations(range(len(titles)), 2)
         if Levenshtein.distance(titles[i], titles[j]) <= edits
@@ -426,9 +426,9 @@ def test_the_nearest_row_is_the_one_that_brute_force_finds(n, size, seed, block,
         np.float32
     )  # small whole numbers: cosines that are equal are so exactly, or nearly
     rows = rng.choice(n, rng.integers(1, n + 1))
-    unit = _unit_rows(sparse.csr_matrix(v) if thin else v)
-    at, how_near = _nearest_rows(unit, rows, block, width)
-    full = _unit_rows(v) @ _unit_rows(v).T - 9 * np.eye(n, dtype=np.float32)
+    unit = unit_rows(sparse.csr_matrix(v) if thin else v)
+    at, how_near = nearest_rows(unit, rows, block, width)
+    full = unit_rows(v) @ unit_rows(v).T - 9 * np.eye(n, dtype=np.float32)
     assert (
         np.allclose(full[rows, at], full[rows].max(1), atol=1e-5)
         and np.allclose(how_near, full[rows].max(1), atol=1e-5)
@@ -438,10 +438,10 @@ def test_the_nearest_row_is_the_one_that_brute_force_finds(n, size, seed, block,
 
 def test_texts_of_rare_words_are_near():
     texts = ["the cat sat", "the dog sat", "the zebra ran", "a zebra slept", ""]
-    assert _nearest_rows(_encoded(tfidf_vectors, texts))[0].tolist()[2:4] == [3, 2]
+    assert nearest_rows(encoded(tfidf_vectors, texts))[0].tolist()[2:4] == [3, 2]
     dense, thin = (
-        _encoded(lambda t: tfidf_vectors(t).toarray(), texts),
-        _encoded(tfidf_vectors, texts),
+        encoded(lambda t: tfidf_vectors(t).toarray(), texts),
+        encoded(tfidf_vectors, texts),
     )
     assert np.allclose(dense, thin.toarray(), atol=1e-6)
 
@@ -480,8 +480,8 @@ def test_an_encoder_that_gives_something_else_is_refused(rows):
 )
 def test_numbers_of_any_size_and_form_say_the_same(change):
     v = np.random.default_rng(0).integers(-9, 9, (30, 5)).astype(float)
-    same = _nearest_rows(_encoded(lambda t: v, range(30)))
-    got = _nearest_rows(_encoded(lambda t: change(v), range(30)))
+    same = nearest_rows(encoded(lambda t: v, range(30)))
+    got = nearest_rows(encoded(lambda t: change(v), range(30)))
     assert (
         np.allclose(got[1], same[1], atol=1e-4)
         and (got[0] >= 0).all()
@@ -507,7 +507,7 @@ def test_any_two_once(n, seed):
     import random
 
     pool = [entity(name=f"Rye {i // 2}", url=f"u:{i}") for i in range(n)]
-    got = list(_uniform_pairs(pool, random.Random(seed)))
+    got = list(uniform_pairs(pool, random.Random(seed)))
     assert sorted(got) == [
         (i, j) for i, j in combinations(range(n), 2) if pool[i].name != pool[j].name
     ]
@@ -524,7 +524,7 @@ def test_equal_attributes_are_all_found(rows, seed):
         entity(domain="songs", name=f"Rye {i}", url=f"u:{i}", attributes={"genre": g, "artist": a})
         for i, (g, a) in enumerate(rows)
     ]
-    got = {tuple(sorted(p)) for p in _attribute_pairs(pool, random.Random(seed), "songs")}
+    got = {tuple(sorted(p)) for p in attribute_pairs(pool, random.Random(seed), "songs")}
     same = lambda x, y: bool(x) and x.lower() == y.lower()
     assert got == {
         (i, j)
@@ -549,7 +549,7 @@ def test_pairs_are_what_their_method_says_and_come_once(seed, domain, rng):
     for d in got:
         assert (
             d.section in SECTIONS[domain.upper()]
-            and all(d.section in _usable_sections(e, c.filters) for e in d.choices)
+            and all(d.section in usable_sections(e, c.filters) for e in d.choices)
             and len(set(told_names(*d.choices))) == 2
         )
 
@@ -638,7 +638,7 @@ def test_f44_no_list_of_all_pairs_is_made(what, stream):
     tracemalloc.start()
     try:
         got = list(
-            zip(range(200), getattr(pairs, f"_{stream}_pairs")(pool, random.Random(0), *more))
+            zip(range(200), getattr(pairs, f"{stream}_pairs")(pool, random.Random(0), *more))
         )
         assert (
             len(got) == (0 if what == "name" else 200) and tracemalloc.get_traced_memory()[1] < 60e6
@@ -655,7 +655,7 @@ def test_targets_and_places_are_drawn():
 
 @given(st.integers(0, 5000), st.dictionaries(st.text(max_size=3), st.integers(0, 900), min_size=1))
 def test_shares_add_up(n, weights):
-    got = _apportioned(n, weights)
+    got = apportioned(n, weights)
     assert sum(got.values()) == (n if any(weights.values()) else 0)
     assert all(
         abs(got[k] - n * w / sum(weights.values())) < 1
@@ -692,7 +692,7 @@ def test_nothing_that_is_kept_apart_is_in_two_splits(pairs, apart, seed):
     size, n = split_sizes(got, apart), Counter(splits)
     assert all(
         n[s] <= max(k + size["largest"], size["largest"])
-        for s, k in _apportioned(len(got), SHARES).items()
+        for s, k in apportioned(len(got), SHARES).items()
     )
     assert splits == split_pairs(got, apart, seed=seed)
 
@@ -711,7 +711,7 @@ def test_leaks_are_told_as_the_release_has_them(upstream):
 
     s = load_settings("/", env={}, upstream=str(upstream), offline=True)
     qs = [q for d in DOMAINS for p in ("dev", "test") for q in alt.altentities(d, p, s)]
-    assert [(r["domain"], r["targets"], r["entities"]) for r in _leaks(qs)] == [
+    assert [(r["domain"], r["targets"], r["entities"]) for r in leaks(qs)] == [
         ("books", 0, 0),
         ("recipes", 0, 100),
         ("songs", 0, 128),
@@ -806,7 +806,7 @@ def test_a_link_of_a_song_is_escaped():
         )
         for i in range(2)
     ]
-    assert [_why_dropped(e, Filters()) for e in evil] == ["html"] * 2
+    assert [why_dropped(e, Filters()) for e in evil] == ["html"] * 2
     c = as_choice(evil[0])
     assert "<script>" not in c.description and c.description.startswith('<p><a href="https://')
 
@@ -841,7 +841,7 @@ def test_what_the_release_would_have_flagged(upstream):
         for p in ("dev", "test")
         for q in alt.altentities(d, p, s)
         for i, e in enumerate(q.expressions)
-        for w in _why_flagged(q, e, q.expressions[:i]) + [_why_refused(e)]
+        for w in why_flagged(q, e, q.expressions[:i]) + [why_refused(e)]
         if w
     )
     assert n == {"name": 33, "repeated": 18, "copied": 4, "position": 2}
@@ -950,9 +950,9 @@ PLAIN = {
 
 
 def test_names_and_places_are_known():
-    assert {e: " ".join(_why_flagged(DRAFTS[0], e)) for e in PLAIN} == PLAIN
+    assert {e: " ".join(why_flagged(DRAFTS[0], e)) for e in PLAIN} == PLAIN
     assert [
-        _why_flagged(
+        why_flagged(
             DRAFTS[0].changed(
                 choices=(
                     DRAFTS[0].choices[0].changed(name="E\u0301lan’s end"),
@@ -963,7 +963,7 @@ def test_names_and_places_are_known():
         )
         for e in ("élan's END", "the \u200bfirst one")
     ] == [["name"], ["position"]]
-    assert [_why_flagged(DRAFTS[0], e, ["की किताब"]) for e in ("का किताब", "की, किताब!")] == [
+    assert [why_flagged(DRAFTS[0], e, ["की किताब"]) for e in ("का किताब", "की, किताब!")] == [
         [],
         ["repeated"],
     ], "marks are parts of words"
@@ -977,9 +977,9 @@ def test_any_name_makes_a_pattern(name, said):
         if name.strip()
         else DRAFTS[0]
     )
-    assert set(_why_flagged(q, said)) <= {"name", "position", "repeated", "copied"}
+    assert set(why_flagged(q, said)) <= {"name", "position", "repeated", "copied"}
     if re.fullmatch(r"[a-z]{4,}", name):
-        assert "name" in _why_flagged(q, f"that's {name.upper()}.")
+        assert "name" in why_flagged(q, f"that's {name.upper()}.")
 
 
 @given(
@@ -990,8 +990,8 @@ def test_any_name_makes_a_pattern(name, said):
 def test_joined_expressions_are_fit_and_counted(parts, keep, least):
     got = join_expressions(DRAFTS[:2], {DRAFTS[0].id: parts}, keep, least)
     kept = [e for qs in got.files.values() for q in qs for e in q.expressions]
-    assert all(not _why_refused(e) for e in kept) and (
-        keep or not any(_why_flagged(DRAFTS[0], e, kept[:i]) for i, e in enumerate(kept))
+    assert all(not why_refused(e) for e in kept) and (
+        keep or not any(why_flagged(DRAFTS[0], e, kept[:i]) for i, e in enumerate(kept))
     )
     assert (
         DRAFTS[1].id in got.short
@@ -1014,7 +1014,7 @@ def told(drafts=DRAFTS, **fields) -> dict:
         for d in drafts
     ]
     return {
-        "page": _page_id(drafts),
+        "page": page_id(drafts),
         "version": VERSION,
         "participant": "abcdefghij",
         "order": [d.id for d in drafts],
@@ -1023,7 +1023,7 @@ def told(drafts=DRAFTS, **fields) -> dict:
 
 
 def test_nothing_is_loaded_from_anywhere():
-    got = Parsed(_annotation_page(DRAFTS))
+    got = Parsed(annotation_page(DRAFTS))
     assert not {t for t in got.tags} & {
         "img",
         "iframe",
@@ -1053,9 +1053,9 @@ def test_f53_nothing_of_the_data_becomes_markup(text):
     d = DRAFTS[38]
     c = d.choices[0].changed(name=text, description=f'<a href="{text}">{text}</a>')
     plain, got = (
-        Parsed(_annotation_page([d])),
+        Parsed(annotation_page([d])),
         Parsed(
-            made := _annotation_page(
+            made := annotation_page(
                 [d.changed(choices=(c, d.choices[1]), question=text)], title=text, send=text
             )
         ),
@@ -1085,7 +1085,7 @@ BAD_FILES = [
 def test_f40_a_file_that_cannot_be_is_refused(tmp_path, change, said):
     (path := tmp_path / "a.json").write_text(json.dumps(told() | change))
     with pytest.raises(FormatError) as e:
-        _read_annotations(path, DRAFTS)
+        read_annotations(path, DRAFTS)
     assert (
         str(e.value).startswith(f"{path}")
         and said in str(e.value)
@@ -1098,14 +1098,14 @@ def test_f40_mutated_answers_are_read_or_refused_in_one_line(tmp_path):
     whole = json.dumps(told(DRAFTS[:2]), indent=1).encode()
     for d in mutated(whole, 7):
         (path := tmp_path / "a.json").write_bytes(d)
-        got = good_or_one_line(lambda p=path: _read_annotations(p, DRAFTS), path)
+        got = good_or_one_line(lambda p=path: read_annotations(p, DRAFTS), path)
         if got:
             collect([d], DRAFTS)
 
 
 def test_pages_are_of_one_domain_and_nearly_one_size():
     for each in (1, 7, 50):
-        pages = _in_pages(BUILT.drafts, each)
+        pages = in_pages(BUILT.drafts, each)
         assert [d for p in pages for d in p] == list(BUILT.drafts) and all(
             len({d.topic for d in p}) == 1 and len(p) <= each for p in pages
         )
@@ -1115,7 +1115,7 @@ def test_pages_are_of_one_domain_and_nearly_one_size():
 
 
 def test_several_people_and_pages_are_joined():
-    pages = _in_pages(BUILT.drafts, 10)
+    pages = in_pages(BUILT.drafts, 10)
     files = [json.dumps(told(p, participant=who * 10)).encode() for p in pages for who in "ab"]
     got = collect(files, BUILT.drafts)
     assert (
@@ -1167,7 +1167,7 @@ def test_songs_of_one_name_are_told_apart_on_the_page():
         )
         for i, what in enumerate(["song", "remix"])
     ]
-    [item] = data(_annotation_page(build_altentities(both, AltRules(questions=1)).drafts))["items"]
+    [item] = data(annotation_page(build_altentities(both, AltRules(questions=1)).drafts))["items"]
     assert {(c["name"], c["linked"]) for c in item["choices"]} == {
         (f"Honey ({x}) by Ann Lee", f"Find out about “Honey ({x})”") for x in ("song", "remix")
     }
@@ -1199,7 +1199,7 @@ def test_the_command_line_builds_and_collects(tmp_path, capsys):
         and drafts == list(BUILT.drafts)
         and len(list((tmp_path / "b").glob("page-*.html"))) == got["pages"] == 6
     )
-    for k, p in enumerate(_in_pages(drafts, 10)):
+    for k, p in enumerate(in_pages(drafts, 10)):
         (tmp_path / f"a{k}.json").write_text(json.dumps(told(p)))
     said = here(capsys, "collect", tmp_path / "b", *sorted(tmp_path.glob("a*.json")))
     assert said.status == 0 and "kept\t177" in said.out
@@ -1212,7 +1212,7 @@ def test_the_command_line_builds_and_collects(tmp_path, capsys):
         json.dumps(
             told(
                 drafts[:1] + drafts[1:2],
-                page=_page_id(drafts[:2]),
+                page=page_id(drafts[:2]),
                 answers=[
                     {
                         "id": drafts[0].id,
@@ -1380,7 +1380,7 @@ def own(drafts, request):
 
 
 def test_the_sample_goes_the_whole_way(bob, tmp_path):
-    bob.open(_annotation_page(DRAFTS, seed=3))
+    bob.open(annotation_page(DRAFTS, seed=3))
     bob.press("Enter")
     for n in range(len(DRAFTS)):
         id = bob.js("current().id")
@@ -1426,7 +1426,7 @@ def test_a_build_goes_the_whole_way(bob, tmp_path):
     drafts = read_drafts(tmp_path / "questions.jsonl")
     bob.open(page.read_text())
     bob.press("Enter")
-    n = len(_in_pages(drafts, 7)[6])
+    n = len(in_pages(drafts, 7)[6])
     for k in range(n):
         assert bob.js(
             "[...document.querySelectorAll('.thing a')].every(a => a.protocol == 'https:' && a.rel.includes('noopener') && a.target == '_blank')"
@@ -1444,7 +1444,7 @@ def test_a_build_goes_the_whole_way(bob, tmp_path):
 
 
 def test_there_is_no_way_back_to_the_texts(bob, request):
-    bob.open(_annotation_page(own(DRAFTS[:2], request), shuffle=False))
+    bob.open(annotation_page(own(DRAFTS[:2], request), shuffle=False))
     bob.press("Enter", "Enter")
     bob.write("the one with the smugglers")
     for again in (0, 1):
@@ -1462,7 +1462,7 @@ def test_there_is_no_way_back_to_the_texts(bob, request):
 
 
 def test_answers_are_checked_while_they_are_written(bob, request):
-    bob.open(_annotation_page(own(DRAFTS[:1], request)))
+    bob.open(annotation_page(own(DRAFTS[:1], request)))
     bob.press("Enter", "Enter")
     bob.write(
         "the lamplighter's LEDGER",
@@ -1500,25 +1500,25 @@ def test_answers_are_checked_while_they_are_written(bob, request):
 
 def test_browser_and_refnb_flag_the_same(bob, request):
     d = own(DRAFTS[:1], request)[0]
-    bob.open(_annotation_page([d]))
+    bob.open(annotation_page([d]))
     for name in NAMES:
         one = d.changed(choices=(d.choices[0].changed(name=name), d.choices[1]))
         theirs = bob.js(
             f"{json.dumps(SAID)}.map(t => [new RegExp({json.dumps(name_pattern(name))}, 'iu').test(plain(t)), position.test(plain(t))])"
         )
         assert theirs == [
-            ["name" in _why_flagged(one, e), "position" in _why_flagged(one, e)] for e in SAID
+            ["name" in why_flagged(one, e), "position" in why_flagged(one, e)] for e in SAID
         ], name
     assert POSITION == bob.js("data.position")
     odd = ["Ann’s “Tin”", "e\u0301\u00ad\ufeff", "ʼa‛„b‟", "½ ﬁ \u202e\u2066\u200f", "…"]
     assert bob.js(f"{json.dumps(odd)}.map(plain)") == list(map(alt.in_one_form, odd))
     same = [*SAID, "की किताब", "का किताब", "CAFE\u0301", "café", "a_b"]
-    assert bob.js(f"{json.dumps(same)}.map(folded)") == list(map(_folded, same))
+    assert bob.js(f"{json.dumps(same)}.map(folded)") == list(map(folded, same))
 
 
 def test_a_question_can_be_left_out(bob, request):
     drafts = own(DRAFTS[:2], request)
-    bob.open(_annotation_page(drafts, shuffle=False))
+    bob.open(annotation_page(drafts, shuffle=False))
     bob.press("Enter", "Enter")
     bob.click("#skip")
     bob.press("Escape")
@@ -1534,7 +1534,7 @@ def test_a_question_can_be_left_out(bob, request):
         "document.querySelector('#thanks').innerText"
     )
     bob.click("#end .save")
-    got = _read_annotations(bob.handed_in(), drafts)
+    got = read_annotations(bob.handed_in(), drafts)
     assert [len(r.expressions) for r in got.answers] == [0, 3] and collect(
         [json.dumps(json.loads(bob.handed_in())).encode()], drafts
     ).short == (drafts[0].id,)
@@ -1542,7 +1542,7 @@ def test_a_question_can_be_left_out(bob, request):
 
 def test_a_copy_goes_on_elsewhere_and_clearing_forgets(bob, request):
     drafts = own(DRAFTS[:3], request)
-    bob.open(_annotation_page(drafts, shuffle=False))
+    bob.open(annotation_page(drafts, shuffle=False))
     bob.press("Enter", "Enter")
     bob.write("the mystery", "not for children", "the one on a boat")
     bob.js("document.querySelector('#write').requestSubmit()")
@@ -1583,9 +1583,9 @@ def test_what_was_kept_may_be_damaged(bob, request, kept):
     drafts = own(DRAFTS[:1], request)
     bob.tab.call(
         "Page.addScriptToEvaluateOnNewDocument",
-        source=f"localStorage.setItem('refnb-annotation-{_page_id(drafts)}', {json.dumps(kept)})",
+        source=f"localStorage.setItem('refnb-annotation-{page_id(drafts)}', {json.dumps(kept)})",
     )
-    bob.open(_annotation_page(drafts))
+    bob.open(annotation_page(drafts))
     assert bob.screen() == "start" and "damaged" in bob.notice()
 
 
@@ -1594,7 +1594,7 @@ def test_a_browser_that_keeps_nothing_is_told(bob, request):
         "Page.addScriptToEvaluateOnNewDocument",
         source="Storage.prototype.setItem = Storage.prototype.getItem = () => { throw new Error('no') }",
     )
-    bob.open(_annotation_page(own(DRAFTS[:1], request)))
+    bob.open(annotation_page(own(DRAFTS[:1], request)))
     assert "does not keep your answers" in bob.notice()
 
 
@@ -1607,7 +1607,7 @@ def test_f53_hostile_texts_are_texts(bob, request):
         )
         for k, t in enumerate(DECENT)
     ]
-    bob.open(_annotation_page(drafts, title="".join(DECENT), send="".join(DECENT), shuffle=False))
+    bob.open(annotation_page(drafts, title="".join(DECENT), send="".join(DECENT), shuffle=False))
     bob.press("Enter")
     for d, t in zip(drafts, DECENT, strict=True):
         assert (
@@ -1630,14 +1630,14 @@ def test_the_policy_stops_every_request(port, request, tmp_path):  # noqa: F811
     tab = Tab(port, "file://")
     try:
         with Tree(tmp_path) as tree:
-            Bob(tab, tmp_path).open(_annotation_page(own(DRAFTS[:2], request)))
+            Bob(tab, tmp_path).open(annotation_page(own(DRAFTS[:2], request)))
             nothing_leaves(tab.js, tab, tree)
     finally:
         tab.close()
 
 
 def test_names_and_roles(bob, request):
-    bob.open(_annotation_page(own(DRAFTS[:1], request)))
+    bob.open(annotation_page(own(DRAFTS[:1], request)))
     bob.press("Enter", "Enter")
     nodes = [
         (n["role"]["value"], n["name"]["value"])
@@ -1663,7 +1663,7 @@ def test_looks(bob, request, scheme):
     bob.tab.call(
         "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
     )
-    bob.open(_annotation_page(own([DRAFTS[0], DRAFTS[15], DRAFTS[38]], request), shuffle=False))
+    bob.open(annotation_page(own([DRAFTS[0], DRAFTS[15], DRAFTS[38]], request), shuffle=False))
     bob.tab.phone()
     for screen in ("start", *("read", "write") * 3, "end"):
         bob.js(f"show('{screen}')")

@@ -8,7 +8,6 @@ from hypothesis import example, given, strategies as st
 from refnb.benchmarks.bookcoref.questions import (
     CONTEXTS,
     PROMPTS,
-    _context,
     filter_prompt,
     filter_template,
     yes_no,
@@ -16,12 +15,10 @@ from refnb.benchmarks.bookcoref.questions import (
 from refnb.benchmarks.bookcoref.statistics import (
     READINGS,
     ChainDistance,
-    _chain_distances,
+    chain_distances,
     mention_distance,
-    _mentions_per_chain,
-    _pair_distances,
+    mentions_per_chain,
     statistics,
-    _without_singletons,
 )
 from refnb.core.corpora import TEXTS, book_texts, load
 from refnb.core.documents import Document
@@ -84,7 +81,7 @@ def test_litbank_in_all_readings(s):
         2_164,
     ) and some.mention_distance == all_.mention_distance
     assert near(statistics(docs, "worded", singletons=False).mentions_per_chain, 10.786, 3)
-    assert sum(c.pairs for d in docs for c in _chain_distances(d)) == 633_660
+    assert sum(c.pairs for d in docs for c in chain_distances(d)) == 633_660
 
 
 def test_litbank_readings_that_the_paper_does_not_have(s):
@@ -94,7 +91,7 @@ def test_litbank_readings_that_the_paper_does_not_have(s):
     chains = [
         (len(c), x.mean)
         for d in docs
-        for c, x in zip((c for c in d.clusters if len(c) > 1), _chain_distances(d), strict=True)
+        for c, x in zip((c for c in d.clusters if len(c) > 1), chain_distances(d), strict=True)
     ]
     assert near(
         sum(n * m for n, m in chains) / 29_103, 385.29
@@ -111,7 +108,7 @@ def test_animal_farm(s):
         == statistics(docs, "worded").mentions_per_chain
         == 85.25
     )
-    assert sum(c.pairs for c in _chain_distances(docs[0])) == 145_300
+    assert sum(c.pairs for c in chain_distances(docs[0])) == 145_300
 
 
 def test_the_stand_in(s):
@@ -126,7 +123,10 @@ def test_the_stand_in(s):
 @example([5])
 @example([7, 7])
 def test_pair_distances_are_those_of_the_pair_loop(starts):
-    assert _pair_distances(starts) == sum(abs(a - b) for a, b in combinations(starts, 2))
+    d = Document("d", clusters=(tuple(Span(x, x) for x in starts),))
+    pairs = [abs(a - b) for a, b in combinations(starts, 2)]
+    expected = [ChainDistance(len(starts), len(pairs), sum(pairs))] if pairs else []
+    assert chain_distances(d) == expected
 
 
 spans = st.builds(lambda a, n: Span(a, a + n), st.integers(0, 500), st.integers(0, 5))
@@ -172,14 +172,13 @@ def test_laws_of_statistics(docs, random):
             statistics(docs, reading, False).mention_distance
             == statistics(docs, reading).mention_distance
         )
-    assert all(_without_singletons(d) == _without_singletons(_without_singletons(d)) for d in docs)
 
 
 @given(documents)
 def test_readings_agree_where_there_is_one_document_or_one_chain(docs):
     for d in docs:
         if d.clusters:
-            assert abs(_mentions_per_chain([d]) - _mentions_per_chain([d], "chains")) < 1e-9
+            assert abs(mentions_per_chain([d]) - mentions_per_chain([d], "chains")) < 1e-9
         for c in d.clusters:
             got = [
                 mention_distance([Document("x", clusters=(c,))], w)
@@ -190,7 +189,7 @@ def test_readings_agree_where_there_is_one_document_or_one_chain(docs):
 
 def test_a_long_chain_takes_no_time():
     d = Document("long", clusters=(tuple(Span(i, i) for i in range(200_000)),))
-    assert _chain_distances(d) == [
+    assert chain_distances(d) == [
         ChainDistance(200_000, 200_000 * 199_999 // 2, (200_000**3 - 200_000) // 6)
     ]
 
@@ -199,7 +198,7 @@ def test_unknown_readings():
     for call, hint in (
         (lambda: statistics([], "wording"), "worded"),
         (lambda: mention_distance([], "mention"), "mentions"),
-        (lambda: _mentions_per_chain([], "document"), "documents"),
+        (lambda: mentions_per_chain([], "document"), "documents"),
     ):
         with pytest.raises(CallError, match=f"did you mean {hint}"):
             call()
@@ -228,6 +227,12 @@ def test_the_prompts_are_the_printed_ones_byte_for_byte():
 D = Document("d", tuple(tuple(f"w{i}" for i in range(k, k + 10)) for k in range(0, 2000, 10)))
 
 
+def context(d, span, words=400, reading="in all"):
+    "The book excerpt of a prompt."
+    prompt = filter_prompt(d, span, "Ann", words, reading)
+    return prompt.partition("Book excerpt: ")[2].partition("\n\nDoes the mention")[0]
+
+
 @pytest.mark.parametrize(
     "reading, words, left, right",
     [
@@ -239,7 +244,7 @@ D = Document("d", tuple(tuple(f"w{i}" for i in range(k, k + 10)) for k in range(
     ],
 )
 def test_context_in_the_middle(reading, words, left, right):
-    got = _context(D, Span(1000, 1001), words, reading).split()
+    got = context(D, Span(1000, 1001), words, reading).split()
     assert got == [
         *(f"w{i}" for i in range(1000 - left, 1000)),
         "[w1000",
@@ -254,7 +259,7 @@ def test_context_is_clipped_at_the_ends_and_yes_no_has_the_same_words(
 ):
     end = min(1999, start + length)
     text, q = (
-        _context(D, Span(start, end), words, reading),
+        context(D, Span(start, end), words, reading),
         yes_no(D, Span(start, end), "Ann", True, words, reading),
     )
     left, right = (words, words) if reading == "each side" else (words // 2, words - words // 2)
@@ -294,11 +299,11 @@ def test_a_dollar_in_a_book_or_a_name_is_left_alone():
 @pytest.mark.parametrize(
     "call, kind, said",
     [
-        (lambda: _context(D, Span(1999, 2000)), DataError, "not a span of the 2000 tokens"),
-        (lambda: _context(D, Span(-1, 0)), DataError, "not a span"),
-        (lambda: _context(D, Span(5, 4)), DataError, "not a span"),
-        (lambda: _context(D, Span(0, 0), -5), CallError, "a context of -5 words"),
-        (lambda: _context(D, Span(0, 0), 5, "all"), CallError, "in all"),
+        (lambda: context(D, Span(1999, 2000)), DataError, "not a span of the 2000 tokens"),
+        (lambda: context(D, Span(-1, 0)), DataError, "not a span"),
+        (lambda: context(D, Span(5, 4)), DataError, "not a span"),
+        (lambda: context(D, Span(0, 0), -5), CallError, "a context of -5 words"),
+        (lambda: context(D, Span(0, 0), 5, "all"), CallError, "in all"),
         (lambda: yes_no(Document("x"), Span(0, 0), "A", True), DataError, "no text"),
         (
             lambda: filter_prompt(D, Span(0, 0), "A", prompt="bookcoref_filter_yes"),
@@ -315,7 +320,7 @@ def test_what_cannot_be_asked(call, kind, said):
 def test_line_feeds_of_a_book_stay_tokens(s):
     d = book_texts(s)["siddhartha_2500"]
     at = d.tokens.index("\n")
-    assert _context(d, Span(at, at), 2) == f"{d.tokens[at - 1]} [\n] {d.tokens[at + 1]}"
+    assert context(d, Span(at, at), 2) == f"{d.tokens[at - 1]} [\n] {d.tokens[at + 1]}"
 
 
 # Table 7

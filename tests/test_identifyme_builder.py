@@ -14,21 +14,18 @@ from refnb.benchmarks.identifyme.builder import (
     RULES_OF_THUMB,
     Known,
     Rules,
-    _help,
-    _nearest_places,
-    _nested,
-    _block,
+    Story,
+    Streams,
+    block,
     build_identifyme,
     candidates,
     copeland,
+    distances,
+    helpers_and_distractors,
     likeness,
-    _page_of,
-    _pool_of,
-    question_ids,
+    nested,
     ranked,
-    story_of,
-    streams,
-    _the_rules,
+    the_rules,
     tidied,
 )
 from refnb.benchmarks.identifyme.entities import (
@@ -36,8 +33,7 @@ from refnb.benchmarks.identifyme.entities import (
     align_names,
     auto_names,
     genders_of,
-    _named_as,
-    _profiles,
+    profiles,
 )
 from refnb.models.language.prompts import marked
 from refnb.benchmarks.identifyme.released import (
@@ -113,28 +109,26 @@ def md5(text):
 
 
 def test_stories_and_pools(built):
-    p = built.pool
-    assert {int(k.split("_")[0]) for k in p.rejected} == REJECTED and all(
-        "have no named entity" in why for why in p.rejected.values()
-    )
-    assert len(p.stories) == 65 and sum(len(x.words) for x in p.stories.values()) == 19_191
-    assert {
-        k: sum(x.kind.count(k) for x in p.stories.values()) for k in ("PRON", "NOM", "PROP")
-    } == {"PRON": 10_653, "NOM": 6_019, "PROP": 2_519}
-    assert dict(p.mentions.kind.value_counts()) == {"PRON": 8_984, "NOM": 2_210, "PROP": 1_929}
-    assert sum(len(x.names) for x in built.pages.values()) == 608
-    assert [len(candidates(p, k)) for k in KINDS] == [1_386, 1_361]
+    stories, every = built.stories.values(), {"PRON": 10_653, "NOM": 6_019, "PROP": 2_519}
+    assert {int(k.split("_")[0]) for k in built.rejected} == REJECTED
+    assert all("have no named entity" in why for why in built.rejected.values())
+    assert len(stories) == 65 and sum(len(x.mentions) for x in stories) == 19_191
+    assert {k: sum(int((x.mentions.kind == k).sum()) for x in stories) for k in every} == every
+    named = {"PRON": 8_984, "NOM": 2_210, "PROP": 1_929}
+    assert dict(built.mentions.kind.value_counts()) == named
+    assert sum(len(x.names) for x in stories) == 608
+    assert [len(candidates(built.mentions, k)) for k in KINDS] == [1_386, 1_361]
 
 
 def test_pools_of_neighbouring_thresholds(built):
-    nominal, pronominal = (built.pool.mentions[built.pool.mentions.kind == k] for k in KINDS)
+    nominal, pronominal = (built.mentions[built.mentions.kind == k] for k in KINDS)
     assert (
         (nominal.fuzzy <= 75).sum(),
         (nominal.fuzzy > 75).sum(),
         (nominal.fuzzy == 75).sum(),
     ) == (1_406, 804, 43)
     assert ((pronominal.net >= 0) & (pronominal.pronoun_class >= 0)).sum() == 1_741
-    assert [len(candidates(built.pool, k, rules=RELEASED.changed(hard=False))) for k in KINDS] == [
+    assert [len(candidates(built.mentions, k, RELEASED.changed(hard=False))) for k in KINDS] == [
         2_189,
         8_984,
     ]
@@ -163,13 +157,11 @@ def test_alignment_finds_all_names(s, litbank, litbank_documents):
 )
 def test_ranking_needs_no_help(built, litbank, kind, most, cut):
     "Without the released order: every test item is among the 450, and points never rise along it."
-    pool = ranked(candidates(built.pool, kind), kind)
-    points = dict(zip(question_ids(pool), pool.points, strict=True))
+    pool = ranked(candidates(built.mentions, kind), kind)
+    points = dict(zip(pool.id, pool.points, strict=True))
     ranks = implied_ranks(litbank)
     asked = sorted((row_id(r) for r in litbank if r["category"] == kind), key=ranks.get)
-    assert set(asked) <= set(question_ids(pool)[:450]) and np.all(
-        np.diff([points[i] for i in asked]) <= 0
-    )
+    assert set(asked) <= set(pool.id[:450]) and np.all(np.diff([points[i] for i in asked]) <= 0)
     assert (pool.points.iloc[0], pool.points.iloc[449]) == (most, cut) and pool.points.iloc[
         450
     ] < cut
@@ -240,39 +232,28 @@ COLUMNS = {
 
 def test_twenty_feature_columns(built, litbank):
     "Fourteen of the table, the span, nesting, and four that are told of asked mentions only."
-    table = built.pool.mentions.assign(id=question_ids(built.pool.mentions)).set_index("id")
+    table = built.mentions.set_index("id")
     for r in litbank:
-        m, story, page, i = (
-            table.loc[row_id(r)],
-            built.pool.stories[r["doc_key"]],
-            built.pages[r["doc_key"]],
-            int(r["mention_ind"]),
-        )
+        m, story, i = table.loc[row_id(r)], built.stories[r["doc_key"]], int(r["mention_ind"])
+        t = story.mentions
         assert {c: str(m[c]) for c in COLUMNS} == {c: r[k] for c, k in COLUMNS.items()}
         assert (
             f"[{m.start}, {m.end}]" == r["mentions_vs_tbound"]
             and str(int(m.nested)) == r["is_nested"]
         )
-        over = (story.starts <= m.start) & (story.ends >= m.end) | (story.starts >= m.start) & (
-            story.ends <= m.end
-        )
-        assert {page.entity[j] or "Others" for j in np.flatnonzero(over) if j != i} == set(
+        over = (t.start <= m.start) & (t.end >= m.end) | (t.start >= m.start) & (t.end <= m.end)
+        assert {story.entity[j] or "Others" for j in np.flatnonzero(over) if j != i} == set(
             ast.literal_eval(r["nested_entities"])
         )
-        assert sum(map(bool, page.entity[max(0, i - 10) : i + 11])) == int(
-            r["num_major_mentions_neigh"]
-        )
-        others = [
-            w
-            for w, c, k in zip(story.words, story.cluster, story.kind, strict=True)
-            if c == m.cluster and k != "PRON"
-        ]
+        near = story.entity[max(0, i - 10) : i + 11]
+        assert sum(map(bool, near)) == int(r["num_major_mentions_neigh"])
+        others = t.words[(t.cluster == m.cluster) & (t.kind != "PRON")].tolist()
         mean = -1.0 if m.kind == "PRON" else float(np.mean([likeness(w, m.words) for w in others]))
         assert (
             mean == pytest.approx(float(r["avg_fuzzy_scores"]))
             and str(any(w.lower() in ("they", "we") for w in others)) == r["is_plural"]
         )
-        assert page.gender[m.entity] == r["ans_gender"] or r["answer"] == NONE
+        assert story.genders[m.entity] == r["ans_gender"] or r["answer"] == NONE
 
 
 def test_texts_by_their_hashes(built, test_set):
@@ -287,16 +268,8 @@ def test_texts_by_their_hashes(built, test_set):
 
 def test_the_released_example(built):
     "Mention 300 of Great Expectations, the one question that was released in full."
-    story = built.pool.stories["1400_great_expectations_brat_0"]
-    [q] = _block(
-        built.pool.mentions[
-            (built.pool.mentions.doc_key == story.doc.doc_key)
-            & (built.pool.mentions.mention == 300)
-        ],
-        built.pages,
-        streams(),
-        RELEASED,
-    )
+    asked = built.mentions[built.mentions.id == "1400_great_expectations_brat_0:300"]
+    [q] = block(asked, built.stories, Streams())
     assert md5(marked(q)) == "002dc5ff8f65ccbd45e7f9fcf01cde71"
 
 
@@ -344,7 +317,7 @@ def test_fantasycorefs_half_builds_the_same_way(s, test_set, monkeypatch):
     listed = {
         d.doc_key: [
             Label(d.names[p.cluster], p.gender, p.gender is None)
-            for p in _profiles(story_of(d))
+            for p in profiles(d)
             if d.names[p.cluster]
         ]
         for d in stories
@@ -417,17 +390,17 @@ def test_baseline_by_pronoun_class(test_set):
 
 def test_paper_mode(s):
     b = rebuilt(s, "paper", ["LitBank"])
-    assert not any(q.meta["doubled_option"] for q in b.questions()) and b.pool.rules == PAPER
-    nominal = candidates(b.pool, "NOM")
+    assert not any(q.meta["doubled_option"] for q in b.questions()) and b.rules == PAPER
+    nominal = candidates(b.mentions, "NOM", PAPER)
     assert (
         nominal.fuzzy.max() < 75
-        and candidates(b.pool, "PRON").net.min() == 0
+        and candidates(b.mentions, "PRON", PAPER).net.min() == 0
         and len(nominal) == 1_336
     )
     assert not any(
         w.endswith(" 's")
-        for x in b.pool.stories.values()
-        for w, k in zip(x.words, x.kind, strict=True)
+        for x in b.stories.values()
+        for w, k in zip(x.mentions.words, x.mentions.kind, strict=True)
         if k == "PRON"
     )
 
@@ -452,15 +425,13 @@ def test_names_by_rule_on_litbank(s):
 def test_any_corpus(s, split):
     docs = load("fantasycoref", split, s)
     b = build_benchmark("identifyme", docs)
-    assert b.questions() and not any(
-        b.pool.stories[q.doc_key].kind[int(q.id.rsplit(":", 1)[1])] == "PROP" for q in b.questions()
-    )
+    assert b.questions() and not any(b.row(q.id).kind == "PROP" for q in b.questions())
     for d in map(auto_names, docs):  # names find their clusters again, thirty and more of a story
         found = align_names(
             d.changed(names=()),
             [
                 Label(d.names[p.cluster], p.gender, p.gender is None)
-                for p in _profiles(story_of(d))
+                for p in profiles(d)
                 if d.names[p.cluster]
             ],
         )
@@ -490,7 +461,9 @@ def document(tokens, clusters, names=(), kind=None):
 def test_helpers_and_distractors_as_written(mentions, window, itself):
     "The vectorised count is the definition's."
     cl, k = np.array([c for c, _ in mentions]), np.array([x for _, x in mentions])
-    helpers, distractors = _help(cl, k, RELEASED.changed(window=window, count_itself=itself))
+    helpers, distractors = helpers_and_distractors(
+        cl, k, RELEASED.changed(window=window, count_itself=itself)
+    )
     for i in range(len(cl)):
         near = [
             j for j in range(max(0, i - window), min(len(cl), i + window + 1)) if j != i or itself
@@ -506,7 +479,7 @@ def test_helpers_and_distractors_as_written(mentions, window, itself):
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=40))
 def test_distances_as_written(mentions):
-    cl, among = np.array([c for c, _ in mentions]), np.array([a for _, a in mentions])
+    cl, among = [c for c, _ in mentions], [a for _, a in mentions]
     expected = [
         min(
             (abs(i - j) for j in range(len(cl)) if j != i and cl[j] == cl[i] and among[j]),
@@ -514,7 +487,7 @@ def test_distances_as_written(mentions):
         )
         for i in range(len(cl))
     ]
-    assert _nearest_places(cl, among).tolist() == expected
+    assert distances(cl, among) == expected
 
 
 @given(st.sets(st.tuples(st.integers(0, 20), st.integers(0, 6)), min_size=1, max_size=25))
@@ -528,7 +501,7 @@ def test_nesting_as_written(spans):
         for x in spans
     ]
     assert (
-        _nested(np.array([a for a, _ in spans]), np.array([b for _, b in spans])).tolist()
+        nested(np.array([a for a, _ in spans]), np.array([b for _, b in spans])).tolist()
         == expected
     )
 
@@ -560,9 +533,9 @@ def test_laws_of_questions(seed, mode, options, context):
         qs = b.questions(split)
         assert len({q.id for q in qs}) == len(qs)
         for q in qs:
-            story, i = b.pool.stories[q.doc_key], int(q.id.rsplit(":", 1)[1])
-            name, right = b.pages[q.doc_key].entity[i], q.options[q.right[0]].name
-            assert q.text[slice(*q.chars)] == story.words[i] and right == (
+            row, right = b.row(q.id), q.options[q.right[0]].name
+            name = row.entity
+            assert q.text[slice(*q.chars)] == row.words and right == (
                 NONE if q.meta["answer"] == "none" else name
             )
             assert (
@@ -615,27 +588,24 @@ def test_equal_runs_equal_questions():
 
 def test_f46_a_document_without_clusters_is_left_out():
     b = build_identifyme([*load("sample"), Document("empty", (("a", "b"),))])
-    assert b.pool.rejected == {"empty": "no clusters"}
+    assert b.rejected == {"empty": "no clusters"}
     with pytest.raises(DataError, match="none of the 1 documents can be used: no clusters"):
         build_identifyme([Document("empty", (("a",),))])
 
 
 def test_clusters_without_text_are_left_out():
-    assert _pool_of([*load("sample"), Document("bare", clusters=((Span(0, 0),),))]).rejected == {
-        "bare": "no text"
-    }
+    bare = Document("bare", clusters=((Span(0, 0),),))
+    assert build_identifyme([*load("sample"), bare]).rejected == {"bare": "no text"}
 
 
 def test_names_for_unknown_clusters():
     d = load("sample")[0]
-    with pytest.raises(DataError, match="there is a name for cluster 99, and 20 clusters"):
-        _named_as(d, {99: "Nobody"})
     with pytest.raises(ValueError, match="1 names for 20 clusters"):
         d.changed(names=("Ann",))
     with pytest.raises(DataError, match="names do not fit"):
         align_names(d, [Label(f"Name {i}", "Male") for i in range(15)])
     with pytest.raises(DataError, match="the names in their order are not those of the clusters"):
-        _page_of(story_of(d), ["Nobody"])
+        Story(d).prepare(["Nobody"])
 
 
 def test_one_entity_only():
@@ -665,7 +635,9 @@ def test_a_mention_equal_to_an_option():
     )
     assert all(
         likeness(e, w) <= 75
-        for e, w in zip(*(candidates(b.pool, "NOM")[c] for c in ("entity", "words")), strict=True)
+        for e, w in zip(
+            *(candidates(b.mentions, "NOM")[c] for c in ("entity", "words")), strict=True
+        )
     )
 
 
@@ -675,7 +647,7 @@ def test_a_text_that_holds_a_marker_is_left_out(mark):
     first = docs[0].changed(sentences=(*docs[0].sentences, tuple(mark.split(" "))))
     assert (
         "with which prompts mark the mention"
-        in build_identifyme([first, *docs[1:]]).pool.rejected[first.doc_key]
+        in build_identifyme([first, *docs[1:]]).rejected[first.doc_key]
     )
 
 
@@ -696,15 +668,15 @@ def test_the_same_document_twice():
 )
 def test_rules_that_cannot_be(rule, value, said):
     with pytest.raises(CallError, match=said):
-        _the_rules(**{rule: value})
+        the_rules(**{rule: value})
     with pytest.raises(ValueError, match=said):
         Rules(**{rule: value})
 
 
 def test_unknown_rules_modes_and_splits():
     for call, said in (
-        (lambda: _the_rules(windwo=3), "did you mean window"),
-        (lambda: _the_rules("releesed"), "did you mean released"),
+        (lambda: the_rules(windwo=3), "did you mean window"),
+        (lambda: the_rules("releesed"), "did you mean released"),
         (lambda: build("identifyme", "sample", split="tset"), "did you mean test"),
         (lambda: build("identifym", "sample"), "did you mean identifyme"),
     ):

@@ -11,7 +11,7 @@ from test_viewer import answered
 import tools
 import refnb.commands.listing as listing
 import refnb.commands.terminal as terminal
-from refnb.benchmarks.altentities.annotation_page import _annotation_page
+from refnb.benchmarks.altentities.annotation_page import annotation_page
 from refnb.benchmarks.altentities.builder import draft_of
 from refnb.benchmarks.altentities.questions import read_altentities
 from refnb.core.documents import Document
@@ -577,7 +577,7 @@ def test_f53_the_viewer_shows_texts_and_runs_none(tab, tmp_path):
 
 
 def test_f53_the_annotation_page_shows_texts_and_runs_none(tab, tmp_path, request):
-    made = _annotation_page(
+    made = annotation_page(
         asks := drafts(request.node.name),
         title="".join(HOSTILE),
         send="".join(HOSTILE),

@@ -9,9 +9,9 @@ from refnb.benchmarks.kitmus.files import (
     blob_ids,
     build_files,
     clusters_of,
-    _detokenise,
-    _files,
     scope_sentences,
+    split_files,
+    text_of,
 )
 from refnb.benchmarks.kitmus.tasks import the_resources
 from refnb.benchmarks.tasks import Task, find_task
@@ -90,7 +90,7 @@ def test_a_variant_alone_is_as_in_the_row(s):
         "Steed is a judge. Jarreau is a dentist. The work of a dentist is fixing and treating problems with teeth. The work of a judge is deciding cases in a law court. Steed and Jarreau encountered each other at the museum tour. "
         "The museum would be great to come back again and again! Ey pondered whether choosing deciding cases in a law court as a career was a wise decision."
     )
-    assert _detokenise(w for x in scope_sentences(one.build(0), "full-text") for w in x) == said
+    assert text_of(scope_sentences(one.build(0), "full-text")) == said
     assert clusters_of(scope_sentences(one.build(0), "full-text"), 2) == [[0, 36, 59], [5, 38]]
 
 
@@ -275,7 +275,7 @@ def test_formats_hold_the_same_texts(s):
     [*_, t] = Sampler(the_resources("released", s), sizes=(5, 5, 30), entities=[2]).subtasks(
         ["background-train"]
     )
-    made = dict(_files(t))
+    made = dict(split_files(t))
     for scope in ("full-text", "task-text-only"):
         stem = f"kitmus/background-train/subtask_2_ents/{scope}/test"
         conll, lines, rows = (
@@ -312,7 +312,7 @@ def test_a_build_appears_when_it_is_whole(s, tmp_path, monkeypatch):
     ).read_text().startswith("mine/background-train/")
     with pytest.raises(DataError, match="is there already"):
         build_files(sampler(), tmp_path / "mine", ["background-train"])
-    real, calls = kf._files, []
+    real, calls = kf.split_files, []
 
     def failing(t, root):
         calls.append(t)
@@ -320,22 +320,10 @@ def test_a_build_appears_when_it_is_whole(s, tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         yield from real(t, root)
 
-    monkeypatch.setattr(kf, "_files", failing)
+    monkeypatch.setattr(kf, "split_files", failing)
     with pytest.raises(DataError, match="free some space"):
         build_files(sampler(), tmp_path / "other", ["background-train"])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine"]
-
-
-def test_more_processes_give_the_same_bytes(s, tmp_path):
-    make = lambda: Sampler(the_resources("released", s), sizes=(3, 1, 2), entities=[2, 3])
-    for name, jobs in (("one", 1), ("two", 2)):
-        build_files(make(), tmp_path / name / "k", list(VARIANTS)[:3], jobs=jobs)
-    read = lambda name: {
-        p.relative_to(tmp_path / name): p.read_bytes()
-        for p in (tmp_path / name).rglob("*")
-        if p.is_file()
-    }
-    assert read("one") == read("two") and len(read("one")) == 3 * (33 + 27)
 
 
 def shared(splits: dict[str, dict[str, list]]) -> list[str]:
@@ -470,7 +458,7 @@ def folder(s, tmp_path):
             "locations.csv, line 2, field location: is not a list of (token, tag) pairs",
         ),
         ("locations.csv", b"noise/food.txt", b"../food.txt", "leaves the folder"),
-        ("locations.csv", b"noise/food.txt", b"noise/foot.txt", "cannot be read"),
+        ("locations.csv", b"noise/food.txt", b"noise/foot.txt", "foot.txt: no such file"),
         ("pronouns.json", b"0.4", b"0.5", "the probabilities sum to"),
         ("vocab.json", b'"DT"', b"1", "vocab.json, field a: is not [token, tag]"),
         (

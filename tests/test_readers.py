@@ -77,7 +77,7 @@ def resource(name: str, read: Callable[[Resources], object], good: bytes) -> Rea
 def asked(data: bytes, where: str) -> list[Question]:
     "The questions of a table of IdentifyMe's answers."
     with files.in_file(where):
-        return [released._question_of(row) for row in released._rows(data, released.COLUMNS, "")]
+        return [released.question_of_row(r) for r in released.read_rows(data, released.COLUMNS)]
 
 
 def said(path: Path) -> list:
@@ -103,7 +103,7 @@ def proofs(path: Path) -> list:
 ALT = questions.read_altentities(packaged("data/sample/altentities.json"), "sample")
 DRAFTS = [builder.draft_of(q, "sample", n) for n, q in enumerate(ALT[:2])]
 HANDED_IN = {
-    "page": annotation_page._page_id(DRAFTS),
+    "page": annotation_page.page_id(DRAFTS),
     "version": annotation_page.VERSION,
     "participant": "abcdefghij",
     "order": [d.id for d in DRAFTS],
@@ -120,7 +120,7 @@ TEXTS = (
     % KITMUS.encode()
 )
 TABLE = gap_text([ROW.changed(id=KITMUS)]).encode()
-GOLD, ROWS = reading._golds(TEXTS), reading._golds(TABLE)
+GOLD, ROWS = reading.gold_texts(TEXTS), reading.gold_texts(TABLE)
 INFO = runs.RunInfo(
     "sample/identifyme", "random", {"questions": "abc"}, settings={"seed": 1}, prompt="which?"
 )
@@ -203,7 +203,7 @@ READERS = {
     "any yaml": Reader(PAPER.encode(), yaml(dict)),
     "upstream": Reader(head("upstream/sets.yaml", 30), yaml(dict)),
     "systems": Reader(head("systems/language_models.yaml", 25), systems),
-    "benchmark": Reader(packaged("data/cards/altentities.yaml").read_bytes(), tasks._read_card),
+    "benchmark": Reader(packaged("data/cards/altentities.yaml").read_bytes(), tasks.read_card),
     "corpus": Reader(packaged("data/corpora/sample.yaml").read_bytes(), corpora.read_card_file),
     "printed": Reader(head("papers/kitmus.yaml", 37), tables.read_paper),
     "settings": Reader(
@@ -241,22 +241,30 @@ READERS = {
     "drafts": Reader(lines([files.CANARY, *DRAFTS]), builder.read_drafts),
     "handed in": Reader(
         json.dumps(HANDED_IN, indent=1).encode(),
-        lambda path: annotation_page._read_annotations(path, DRAFTS),
+        lambda path: annotation_page.read_annotations(path, DRAFTS),
     ),
     "judgements": Reader(SHEET, lambda path: statistics.read_sheet(path, "multi-modality")),
     "labels by hand": Reader(LABELS, lambda path: altentities_sheets.read_labels(path, "right")),
     "denylist": Reader(b"# words\nbad word\nworse\n", entities.read_denied),
     "identifyme": of_bytes(CSV, asked),
-    "kitmus gold": Reader(TEXTS, reading._read_gold),
-    "kitmus table": Reader(TABLE, reading._read_gold),
-    "kitmus predictions": Reader(TEXTS, lambda path: reading._read_predictions(path, GOLD)),
-    "kitmus predicted table": Reader(TABLE, lambda path: reading._read_predictions(path, ROWS)),
+    "kitmus gold": Reader(
+        TEXTS, lambda path: reading.gold_texts(files.read_bytes(path), path.name)
+    ),
+    "kitmus table": Reader(
+        TABLE, lambda path: reading.gold_texts(files.read_bytes(path), path.name)
+    ),
+    "kitmus predictions": Reader(
+        TEXTS, lambda path: reading.predictions(files.read_bytes(path), GOLD, path.name)
+    ),
+    "kitmus predicted table": Reader(
+        TABLE, lambda path: reading.predictions(files.read_bytes(path), ROWS, path.name)
+    ),
     "kitmus predicted characters": Reader(
         TEXTS.replace(
             b'["Ann", "met", "Bea", "."], ["She", "sang", "."]',
             json.dumps(ROW.text.split()).encode(),
         ),
-        lambda path: reading._read_predictions(path, ROWS),
+        lambda path: reading.predictions(files.read_bytes(path), ROWS, path.name),
     ),
     "names": resource("names.csv", lambda r: r.names, b"lastname\nReed\nMoss\n"),
     "places": resource("locations.csv", lambda r: r.locations, head("kitmus/locations.csv", 3)),

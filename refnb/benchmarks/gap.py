@@ -5,41 +5,29 @@
 # %% auto #0
 __all__ = ['FILES', 'gap_question', 'gap_questions']
 
-# %% ../../nbs/benchmarks/02_gap.ipynb #7e13b943
-from ..core.types import NONE, Option, Question
+# %% ../../nbs/benchmarks/02_gap.ipynb #a250c62c
+from ..core.types import NONE, Meta, Option, Question
 from ..core.settings import Settings, load_settings
 from ..core.gap import GapRow, parse_gap_rows
 from ..core.upstream import get
 
-# %% ../../nbs/benchmarks/02_gap.ipynb #dd5646fa
-_SHE = frozenset(("she", "her", "hers"))
+# %% ../../nbs/benchmarks/02_gap.ipynb #5f905c6d
+FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
 
 
-def _gender_of(pronoun: str) -> str:
-    "Return the gender of a pronoun of GAP, which has two."
-    return "feminine" if pronoun.lower() in _SHE else "masculine"
-
-# %% ../../nbs/benchmarks/02_gap.ipynb #15634447
 def gap_question(row: GapRow) -> Question:
     "Make a question of a row."
-    _, names, meant = zip(
-        *sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)])
-    )
-    right = (*meant, True).index(True)
-    place = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
-    options = (*map(Option, names), Option(NONE))
-    return Question(
-        row.id,
-        row.id,
-        row.text,
-        place,
-        options,
-        (right,),
-        {"gender": _gender_of(row.pronoun), "answer": ("first", "second", "neither")[right]},
-    )
-
-# %% ../../nbs/benchmarks/02_gap.ipynb #3e7bc95a
-FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
+    names = [(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)]
+    (_, first, is_first), (_, second, is_second) = sorted(names)
+    right = 0 if is_first else 1 if is_second else 2
+    feminine = row.pronoun.lower() in ("she", "her", "hers")
+    meta: Meta = {
+        "gender": "feminine" if feminine else "masculine",
+        "answer": ("first", "second", "neither")[right],
+    }
+    chars = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
+    options = (Option(first), Option(second), Option(NONE))
+    return Question(row.id, row.id, row.text, chars, options, (right,), meta)
 
 
 def gap_questions(s: Settings | None = None, split: str = "test") -> list[Question]:

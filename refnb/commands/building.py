@@ -71,7 +71,7 @@ def _by_document(b: Any) -> list[dict[str, Any]]:
 def _show_build(b: Any, questions: int, out: str):
     "Print what became of each document, and how many questions there are."
     print_table(_by_document(b))
-    for key, why in b.pool.rejected.items():
+    for key, why in b.rejected.items():
         echo(f"left out: {key}: {why}")
     echo(f"{questions} questions{_where(out)}")
 
@@ -81,8 +81,8 @@ def _build_json(b: Any, questions: int, out: str) -> dict[str, Any]:
     return {
         "questions": questions,
         "file": out,
-        "stories": len(b.pool.stories),
-        "rejected": b.pool.rejected,
+        "stories": len(b.stories),
+        "rejected": b.rejected,
         "pool": _by_document(b),
     }
 
@@ -181,7 +181,6 @@ def build_kitmus_(
     mode: str = "released",  # released: as the authors' code, random streams included;
     # paper: as the paper's text, where they differ
     seed: int = 42,  # random seed
-    jobs: int = 1,  # parallel processes
     json: bool = False,  # print one JSON object
 ):
     "Generate KITMUS' texts into a folder of files."
@@ -199,7 +198,7 @@ def build_kitmus_(
     )
     chosen = split_names(variants) or list(VARIANTS)
     with busy(json, "building") as say:
-        folder = build_files(sampler, out, chosen, say, jobs)
+        folder = build_files(sampler, out, chosen, say)
     result = _size_of(folder)
     if json:
         return print_json(result)

@@ -5,11 +5,9 @@
 # %% auto #0
 __all__ = ['FIELDS', 'texts_id', 'texts_of', 'write_link_summary', 'document_of', 'subtask_documents']
 
-# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #ccd102e8
+# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #bc95b8e3
 import hashlib
-from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from ...core.types import Span
 from ...core.documents import Document, map_members
@@ -18,74 +16,53 @@ from ...core.upstream import files_of
 from ...core.runs import Run
 from ...core.summaries import note_texts, write_summary
 from ...metrics.antecedents import by_field
-from ..tasks import Task, find_task
-from .sampler import Instance, Subtask
-from .files import _id_of, clusters_of
+from ..tasks import Task
+from .sampler import Instance
+from .files import clusters_of, id_of
 from .reading import Text
-from .tasks import released_subtask, task_pronouns
+from .tasks import released_subtask, task_texts
 
-# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #2d992e28
+# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #12eef6b4
+FIELDS = ("template pair", "pronoun", "position")
+
+
 def texts_id() -> str:
     "Hash the release's resources: all texts follow from them."
     files = "".join(f"{f.path} {f.blob}\n" for f in files_of("kitmus-resources"))
     return hashlib.sha256(files.encode()).hexdigest()[:16]
 
-# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #fad0f450
-FIELDS = ("template pair", "pronoun", "position")
 
-
-def _counts(
-    texts: Mapping[str, Text], joined: Mapping[str, Sequence[int]]
-) -> dict[str, dict[str, dict[str, list[float]]]]:
-    "Count links by field, for summaries."
-    counts: dict[str, dict[str, dict[str, list[float]]]] = {}
-    pronouns = list(map(attrgetter("gold"), texts.values()))
-    for field in FIELDS:
-        links = by_field(pronouns, joined, field)
-        counts[field] = {
-            label: {"links": list(map(float, c))} for label, c in sorted(links.items())
-        }
-    return counts
-
-# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #ae150b7e
-def _subtask_of(task: str, s: Settings) -> Subtask:
-    "Draw the release's texts of a task."
-    fields = find_task(task).fields
-    return released_subtask(fields["variant"], int(fields["entities"]), fields["split"], s)
-
-
-@lru_cache(maxsize=1)
-def _texts(task: str, upstream: str, cache: str) -> dict[str, Text]:
-    "Return the texts of a task, with which several runs are scored in turn."
+@lru_cache(maxsize=1)  # several runs are scored on a task in turn
+def _texts(variant: str, n: int, split: str, upstream: str, cache: str) -> dict[str, Text]:
     s = load_settings(upstream=upstream, cache=cache)
-    return task_pronouns(_subtask_of(task, s))
+    return task_texts(released_subtask(variant, n, split, s))
 
 
 def texts_of(task: Task) -> dict[str, Text]:
     "Return the texts of a task with their pronouns, by id."
-    return _texts(task.name, task.settings.upstream, task.settings.cache)
-
-# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #e03da851
-def _joined(run: Run) -> dict[str, Sequence[int]]:
-    "Return the candidates that a run joins with each pronoun, by the id of the text."
-    return {i: a.chosen for i, a in run.answers().items()}
+    f, s = task.fields, task.settings
+    return _texts(f["variant"], int(f["entities"]), f["split"], s.upstream, s.cache)
 
 
 def write_link_summary(run: Run, task: Task) -> Path:
     "Write the summary of a complete run: counts by field."
-    reports = task.settings.reports
-    joined = _joined(run)
-    note_texts(task.name, texts_id(), reports)
-    return write_summary(run, {}, reports, _counts(texts_of(task), joined))
+    pronouns = [t.gold for t in texts_of(task).values()]
+    joined = {id: a.chosen for id, a in run.answers().items()}
+    counts = {}
+    for field in FIELDS:
+        links = sorted(by_field(pronouns, joined, field).items())
+        counts[field] = {label: {"links": list(map(float, c))} for label, c in links}
+    note_texts(task.name, texts_id(), task.settings.reports)
+    return write_summary(run, {}, task.settings.reports, counts)
 
-# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #b3bf17b7
+# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #d7264431
 def document_of(i: Instance) -> Document:
     "Make a document of a generated text, with its entities as clusters."
     sentences = i.knowledge + i.task
     clusters = map_members(lambda j: Span(j, j), clusters_of(sentences, i.n))
-    return Document(_id_of(i), map_members(attrgetter("token"), sentences), clusters)
+    return Document(id_of(i), map_members(lambda w: w.token, sentences), clusters)
 
-# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #40a40d74
+
 def subtask_documents(
     variant: str, n: int, split: str, s: Settings | None = None
 ) -> list[Document]:
