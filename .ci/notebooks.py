@@ -56,7 +56,9 @@ ONE_THREAD = dict.fromkeys(
 def names(folder: Path) -> list[Path]:
     "The notebooks to be run; those of the package's end come first, for they take longest."
     found = [p.relative_to(folder) for p in (folder / "nbs").rglob("*.ipynb")]
-    only = [a for a in sys.argv[1:] if not a.startswith("--")]
+    only = {Path(a).stem for a in sys.argv[1:] if not a.startswith("--")}
+    if strange := only - {p.stem for p in found}:
+        sys.exit(f"notebooks: there is no notebook {min(strange)}")
     return sorted(
         (
             p
