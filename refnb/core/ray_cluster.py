@@ -35,7 +35,9 @@ def ray_cluster(address: str) -> Iterator[Any]:
         if token or any(map(os.environ.get, ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))):
             os.environ.setdefault("RAY_AUTH_MODE", "token")
     ray: Any = need("ray", "ray")
-    where: Any = {"include_dashboard": False} if address == "local" else {"address": address}
+    where: Any = {"address": address}
+    if address == "local":
+        where["include_dashboard"] = False
     try:
         ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as e:

@@ -215,7 +215,7 @@ def majority(samples: list[Answer]) -> Answer:
     sums = tuple(map(sum, zip(*scored, strict=True)))
     reasons = Counter(a.reason for a in samples if a.reason)
     votes = Counter(a.chosen for a in samples if a.chosen)
-    most = max(sums) if sums else max(votes.values(), default=0)
+    most = max(votes.values()) if votes else max(sums, default=0)
     if reasons and (votes or not sums) and reasons.total() > most:
         reason = reasons.most_common(1)[0][0]
         return Answer(first.id, reason=reason, raw=first.raw, usage=usage)
@@ -371,7 +371,9 @@ class Run:
         "Complete, with the journal that was sealed; it may hold failures."
         try:
             return self.sealed and bool(self.records())
-        except DataError:
+        except OtherVersion:
+            raise
+        except (DataError, FormatError):
             return False
 
     @contextmanager

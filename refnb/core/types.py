@@ -8,7 +8,7 @@ __all__ = ['Meta', 'NONE', 'Reason', 'RefnbError', 'CallError', 'FormatError', '
            'single_best', 'safe_name', 'safe_path']
 
 # %% ../../nbs/core/00_types.ipynb #a6310b9c
-import html, importlib, warnings
+import html, importlib, math, warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from types import ModuleType
@@ -241,8 +241,8 @@ class Answer(Record):
             return f"{at}, field chosen: an index appears twice"
         if self.chosen and min(self.chosen) < 0:
             return f"{at}, field chosen: {min(self.chosen)} is negative"
-        if self.scores and any(x != x for x in self.scores):
-            return f"{at}, field scores: not a number"
+        if self.scores and not all(map(math.isfinite, self.scores)):
+            return f"{at}, field scores: not a number, or infinite"
         if self.sample < 0:
             return f"{at}, field sample: {self.sample} is negative"
         return ""
