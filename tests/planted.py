@@ -427,8 +427,8 @@ PLANTED = [
     Planted(
         "markup in Markdown",
         WRITTEN,
-        '    return _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f"\\\\{m[0]}"), line)',
-        "    return line",
+        '    line = _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f"\\\\{m[0]}"), line)',
+        "    line = line",
         INERT,
         "f68_a_text_in_markdown",
     ),

@@ -1072,3 +1072,28 @@ def test_f76_the_store_of_replies_asks_for_the_safest_syncs(tmp_path):
 
     with Store(tmp_path) as store:
         assert store.rows("pragma synchronous") == [(3,)]
+
+
+def test_a_run_that_found_no_cluster_is_still_one_of_clusters(tmp_path):
+    info = r.RunInfo("made/up", "silent", {})
+    run = r.open_run(info, tmp_path, r.ClusterAnswer)
+    with run.writing() as w:
+        w.add(r.ClusterAnswer("d", unread=("cut",)))
+    run.seal(["d"])
+    assert r.load_run(run.folder).answers() == {"d": r.ClusterAnswer("d", unread=("cut",))}
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_no_journal_could_hold_is_refused(bad):
+    with pytest.raises(ValueError, match="field scores: not a number"):
+        r.Answer("a", scores=(0.0, bad))
+
+
+def test_f30_a_damaged_seal_is_mended_by_the_same_call(tmp_path):
+    run = made(tmp_path, 3)
+    run.seal([a.id for a in run.taken().values()])
+    (run.folder / "seal.json").write_bytes(b"{")
+    assert not run.whole
+    with run.writing():
+        pass
+    assert not run.sealed and len(run.answered()) == 3

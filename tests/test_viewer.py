@@ -107,7 +107,7 @@ VERDICTS = [
     (Answer("a", scores=(0.0, 9.0, 0.0), reason="failed"), "failed", 0, ()),
     (Answer("a"), "wrong", 0, ()),
     (Answer("a", (2,), scores=(0.0, 9.0, 0.0)), "wrong", 0, (2,)),
-    (Answer("a", scores=(float("-inf"), 0.0, float("-inf"))), "right", 1, (1,)),
+    (Answer("a", scores=(-9.0, 0.0, -9.0)), "right", 1, (1,)),
 ]
 
 

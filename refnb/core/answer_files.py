@@ -123,6 +123,7 @@ def read_answers(
     head = data[:4096].lstrip()
     if not head or head[:1] == b"{":
         return list(read_jsonl(path, Answer))
-    if is_gap_answers(data) or head.startswith(b"ID\tText\t"):
+    table = head.startswith(b"ID\t") and b"\tA-coref" in head.partition(b"\n")[0]
+    if table or is_gap_answers(data):
         return parse_gap_answers(data, str(path))
     return parse_csv_answers(data, questions, str(path))

@@ -25,7 +25,7 @@ class Mention(NamedTuple):
     "A mention and its annotation."
 
     span: Span
-    kind: str
+    type: str
     head: str = ""  # index of a token
     words: str = ""  # with gaps: its parts, 0-1,3-3
 
@@ -168,7 +168,7 @@ class Open:
             meta["conllu_parents"] = " ".join(map(str, self.parents))
         e = self.entities
         entities = ((mentions, e.names[id]) for id, mentions in e.found.items() if mentions)
-        labels = {"type": "kind", "head": "head", "words": "words"}
+        labels = {"type": "type", "head": "head", "words": "words"}
         return document_of(self.key, tuple(self.sentences), entities, labels, meta)
 
 

@@ -291,7 +291,9 @@ def load(
     """
     if str(name) not in corpora(s):
         if Path(name).exists():
-            return read_documents(name)
+            if split:
+                raise CallError("a file has no splits", str(name), "leave the split out")
+            return read_documents(name, **arguments)
         if any(c in str(name) for c in "./\\"):
             raise DataError("no such file", str(name))
     card = the_corpus(str(name), s)

@@ -89,6 +89,7 @@ def folder_atomic(out: str | Path) -> Iterator[Path]:
     if out.exists():
         raise DataError("is there already", str(out), "name a new folder, or move the old one away")
     aside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    shutil.rmtree(aside, ignore_errors=True)  # of a killed process with this number
     try:
         with disk_fault(out):
             yield aside

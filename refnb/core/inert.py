@@ -27,14 +27,15 @@ def inert(text: str, keep: str = "") -> str:
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "\\": "&#92;"}
 _MARKUP = re.compile(
     r"\\|<(?=[\w/!?])|&(?=#?\w+;)|[`*|$]|~(?=~)|\](?=[(\[:])|(?<!\w)_|_(?!\w)|"
-    r"^>|^[#+-](?=[#\s]|$)|(?<=\s)#(?=#*$)"
+    r"^>|^[#+-](?=[#\s]|$)|(?<=\s)#(?=#*$)|^-(?=-+$)|^=(?==*$)"
 )
 
 
 def to_md(text: str) -> str:
     "Write a text in one line of Markdown."
     line = inert(" ".join(text.split()))
-    return _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f"\\{m[0]}"), line)
+    line = _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f"\\{m[0]}"), line)
+    return re.sub(r"^(\d{1,9})([.)])(?=\s|$)", r"\1\\\2", line)  # no list
 
 # %% ../../nbs/core/17_inert.ipynb #a177000c
 _TEX = {

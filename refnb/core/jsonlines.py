@@ -272,7 +272,7 @@ def parse_jsonlines(
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a12ab7d2
 def jsonlines_text(docs: Iterable[Document]) -> str:
-    "Write documents, whose keys must differ, as JSON lines, in words: everything but labels."
+    "Write documents, whose keys must differ, as JSON lines, in words: everything but labels and most metadata."
     docs, out = list(docs), []
     check_keys(docs, "clusters are matched by it: give them different ones")
     for d in docs:

@@ -6,7 +6,7 @@
 __all__ = ['HASH_LINE', 'CONLLU', 'BEGINS', 'PARSERS', 'PAIRS', 'WRITERS', 'format_of', 'read_documents', 'write_documents']
 
 # %% ../../nbs/core/09_reading.ipynb #2e30416f
-import re
+import inspect, re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,10 @@ def read_documents(
         raise FormatError("does not look like any format of documents", str(path), do)
     if form not in known:
         raise CallError(f"unknown format {form!r}", do=nearest(form, known))
+    takes = [*inspect.signature(PARSERS[form]).parameters][2:] if form in PARSERS else []
+    if bad := how.keys() - set(takes):
+        do = f"it has {', '.join(takes)}" if takes else "it has none"
+        raise CallError(f"the format {form} has no option {min(bad)!r}", str(path), do)
     if form in PARSERS:
         return PARSERS[form](data, str(path), **how)
     name = path.name.removesuffix(".gz").rpartition(".")[0]
@@ -93,7 +97,7 @@ def read_documents(
             raise DataError(f"the file {file.name} that belongs to it is not there", str(path))
     parse: Any = parse_litbank if form == "litbank" else parse_booknlp
     words = read_bytes(second) if second.is_file() else None
-    return [parse(read_bytes(first), words, name, str(first), **how)]
+    return [parse(read_bytes(first), words, name, str(first))]
 
 # %% ../../nbs/core/09_reading.ipynb #660d0d6a
 WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {

@@ -9,7 +9,7 @@ __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'do
            'Run', 'load_run', 'open_run']
 
 # %% ../../nbs/core/15_runs.ipynb #52b4aecc
-import hashlib, os, zlib
+import hashlib, os, re, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -205,11 +205,13 @@ def total_usage(answers: Iterable[Answer]) -> Usage | None:
         None if None in costs else sum(filter(None, costs)),
         sum(u.seconds for u in used),
         used[0].model,
+        sum(u.tokens_reasoning for u in used),
     )
 
 
 def majority(samples: list[Answer]) -> Answer:
-    "Join the answers to one question: the option that most of them give, or equal scores for several."
+    """Join the answers to one question: the option that most of them give, or equal scores for several. Of several
+    options of answers without scores it is the first."""
     first, usage = samples[0], total_usage(samples)
     scored = [a.scores for a in samples if a.scores and not a.reason]
     sums = tuple(map(sum, zip(*scored, strict=True)))
@@ -449,12 +451,10 @@ def load_run(
     folder = Path(folder)
     if not (folder / "run.json").exists():
         raise DataError("is not a run: it has no run.json", str(folder))
-    if kind is None:  # a journal of clusters names that field in every line
-        kind = Answer
-        for path in folder.glob("answers*.jsonl"):
-            with path.open("rb") as f:
-                if any(b'"clusters":' in line for line in f):
-                    kind = ClusterAnswer
+    if kind is None:  # an answer to a question says what was chosen, or why nothing was
+        lines = [x for p in folder.glob("answers*.jsonl") for x in p.read_bytes().splitlines()]
+        said = re.compile(rb'"(?:chosen|scores|reason)":')
+        kind = ClusterAnswer if lines and not any(map(said.search, lines)) else Answer
     return Run(folder, read_record(folder / "run.json", RunInfo), kind)
 
 

@@ -98,7 +98,7 @@ def read_card(path: str | Path) -> Card:
     if not card.like:
         return card
     [(task, questions)] = card.like.items()
-    up = card.task.count("/") + 2
+    up = safe_path(card.task).count("/") + 2
     if up >= len(path.parents):
         raise FormatError(f"is of {card.task}, which has another place", str(path))
     other = summaries_folder(path.parents[up], task) / "part.json"
@@ -318,8 +318,8 @@ def the_summary(
     system: str,  # its name, or system@hash
     runs: str | Path,  # the folder of all runs
     places: Iterable[str | Path],  # folders of reports, in the order of preference
-    # whether a run has the settings that the system's name implies
-    fits: Callable[[RunInfo], bool] = lambda info: True,
+    fits: Callable[[RunInfo], bool] = lambda info: True,  # whether a run has the
+    # settings that the system's name implies
 ) -> tuple[Card, Summary] | None:  # the task and the run, or nothing
     "Find the card and the summary that a table should use: of the system itself, never of a variant of it."
 

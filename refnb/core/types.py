@@ -17,7 +17,7 @@ import msgspec
 
 # %% ../../nbs/core/00_types.ipynb #92e1582f
 class RefnbError(Exception):
-    "Something failed; `str(error)` is one line of at most some 300 characters: where, what, what to do."
+    "Something failed; `str(error)` is one line of at most 300 characters: where, what, what to do."
 
     status = 1
 
@@ -27,8 +27,9 @@ class RefnbError(Exception):
         def cut(text: str, room: int) -> str:  # it may quote a megabyte of a file
             return text if len(text) <= room else text[: room - 1] + "…"
 
-        if len(where) > 200:  # the line and the field are at its end
-            where = f"{where[:40]}…{where[-159:]}"
+        room = max(96, 296 - len(what) - len(do))
+        if len(where) > room:  # the line and the field are at its end
+            where = f"{where[:20]}…{where[21 - room :]}"
         do = cut(do, max(60, 296 - len(where) - min(len(what), 140)))
         what = cut(what, max(140, 296 - len(where) - len(do)))
         self.what, self.where, self.do = what, where, do

@@ -9,11 +9,11 @@ __all__ = ['run_sharded']
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
-from ..core.types import CallError, DataError, Question
+from ..core.types import Answer, CallError, DataError, Question
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings
 from ..core.ray_cluster import as_ended, ray_cluster
-from ..core.runs import Run, load_run
+from ..core.runs import ClusterAnswer, Run, load_run
 from ..benchmarks.tasks import Task, as_task
 from .systems import Failure, System
 from .registry import find_system
@@ -44,7 +44,8 @@ def _answer_shard(
     folder: str | Path, items: Sequence[Any], name: str, system: System, task: Task
 ) -> int:
     "Answer the items of a run's shard; return the number of new answers."
-    r, failed = load_run(folder), None
+    kind = Answer if task.shape == "choice" else ClusterAnswer
+    r, failed = load_run(folder, kind), None
     with r.writing(name, batch=8) as w:
         todo = [x for x in items if _key(x) not in w.done]
         for answer in system.answer(task, todo):
