@@ -120,7 +120,7 @@ def toy(home, monkeypatch):
 
 def test_requirements_are_exact_hashed_and_name_no_host():
     for p in made.environments().values():
-        for file in made._requirements(p):
+        for file in p.requirements:
             lines = file.read_text().splitlines()
             assert not any("//" in line or line.startswith("-") for line in lines), file
             names = [line for line in lines if line[:1].isalpha()]
@@ -137,7 +137,7 @@ def test_what_is_shared_is_not_installed_a_second_time():
     for p in made.environments().values():
         named = {
             line.partition("==")[0]
-            for file in made._requirements(p)
+            for file in p.requirements
             for line in file.read_text().splitlines()
             if "==" in line
         }
@@ -211,7 +211,7 @@ def test_it_is_out_of_date_where_anything_changed(toy, monkeypatch):
     p = made.the_environment("toy")
     assert made.environment_state(p) == "ready"
     with monkeypatch.context() as m:
-        m.setattr(made, "_python", lambda: "3.99")
+        m.setattr(made, "PYTHON", "3.99")
         assert made.environment_state(p) == "out of date"
     seal = p.folder / made.SEAL
     seal.write_text(seal.read_text().replace(str(toy), str(toy / "gone")))

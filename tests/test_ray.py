@@ -179,7 +179,7 @@ import os, signal, sys
 from pathlib import Path
 from refnb.core.settings import load_settings
 from refnb.benchmarks.tasks import task_questions
-from refnb.models.sharding import run_sharded
+from refnb.models.running import run_sharded
 s = load_settings("/", env={}, offline=True, runs=sys.argv[2], reports=sys.argv[2])
 died = Path(sys.argv[2])/"died"
 def system(q):

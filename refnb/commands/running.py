@@ -550,7 +550,7 @@ def _run_sharded(
     settings: dict,
 ):
     "Run in shards on a Ray cluster."
-    from refnb.models.sharding import run_sharded
+    from refnb.models.running import run_sharded
 
     _check_sharded(settings, other)
     with bar:
