@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Published', 'published', 'PublishedSystem', 'make_published']
 
-# %% ../../../nbs/models/published/00_choice.ipynb #450705d2
+# %% ../../../nbs/models/published/00_choice.ipynb #f1026204
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from ...core.types import Answer, DataError, Question, Record
@@ -16,7 +16,7 @@ from ..systems import BaseSystem, Identity, System
 from ..registry import Entry, entries_of, record_of, refuse_settings
 from ..language.reading import read
 
-# %% ../../../nbs/models/published/00_choice.ipynb #93fb515c
+# %% ../../../nbs/models/published/00_choice.ipynb #560dab14
 class Published(Record):
     "The entry of a system with released answers."
 
@@ -31,14 +31,9 @@ def published(s: Settings | None = None) -> dict[str, Published]:
     "List all published systems by name; the settings name the folder of your own."
     return {n: record_of(e, Published) for n, e in entries_of("published", s).items()}
 
-# %% ../../../nbs/models/published/00_choice.ipynb #b9136ed7
-def _replayed(q: Question, reply: str, drop: str = "") -> Answer:
-    "Read a published reply as the authors' script does: the first option of that name, or the reason for none."
-    return read(q, "identifyme/base", reply, reading="released", drop=drop)
-
-# %% ../../../nbs/models/published/00_choice.ipynb #add40257
+# %% ../../../nbs/models/published/00_choice.ipynb #dd7c3e11
 class PublishedSystem(BaseSystem):
-    "A system that replays released answers."
+    "A system that replays released answers to one task; what was not released stays open."
 
     partial = free = True
 
@@ -59,16 +54,16 @@ class PublishedSystem(BaseSystem):
         return f"{', '.join(task.card.inputs)} ({'here' if task.here else 'not here'})"
 
     def identity(self, task: Task) -> Identity:
-        return Identity(
-            {"form": self.record.form, "drop": self.record.drop, "file": self.record.file}
-        )
+        r = self.record
+        return Identity({"form": r.form, "drop": r.drop, "file": r.file})
 
     def lacks(self, task: Task) -> str:
-        return (
-            f"answered {self.record.task}, not {task.name}"
-            if task.name != self.record.task
-            else super().lacks(task)
-        )
+        other = "" if task.name == self.record.task else task.name
+        return f"answered {self.record.task}, not {other}" if other else super().lacks(task)
+
+    def read(self, q: Question, reply: str) -> Answer:
+        "Read a reply as the authors' script does: the first option of that name, or the reason for none."
+        return read(q, "identifyme/base", reply, reading="released", drop=self.record.drop)
 
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         questions, known = {q.id: q for q in items}, set(task.ids)
@@ -76,9 +71,9 @@ class PublishedSystem(BaseSystem):
             if (i := row_id(row)) not in known:
                 raise DataError(f"answers {i}, which {task.name} does not ask", self.record.file)
             if (q := questions.get(i)) is not None:
-                yield _replayed(q, row["output"], self.record.drop)
+                yield self.read(q, row["output"])
 
-# %% ../../../nbs/models/published/00_choice.ipynb #4dfe4b09
+# %% ../../../nbs/models/published/00_choice.ipynb #57bb593f
 def make_published(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)

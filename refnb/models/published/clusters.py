@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['ALONE', 'PublishedClusters', 'PublishedClusterSystem', 'make_published_clusters', 'lacks_file', 'replay_clusters']
 
-# %% ../../../nbs/models/published/01_clusters.ipynb #f3c966d9
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+# %% ../../../nbs/models/published/01_clusters.ipynb #5f185755
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from ...core.types import CallError, Record, nearest
@@ -23,36 +23,14 @@ from ..systems import CLUSTERS, BaseSystem, Identity, System
 from ..registry import Entry, entries_of, find_system, record_of, refuse_settings
 from ..running import run
 
-# %% ../../../nbs/models/published/01_clusters.ipynb #3c06fc96
+# %% ../../../nbs/models/published/01_clusters.ipynb #78da2ce7
 class PublishedClusters(Record):
     "The entry of a system with released clusters."
 
     title: str  # title in tables
     files: dict[str, str]  # task -> owner/repo/path of its clusters
 
-# %% ../../../nbs/models/published/01_clusters.ipynb #90baab8a
-def _set_of(file: str) -> str:
-    "Return the name of the set of upstream files, for `refnb fetch`."
-    return next(
-        n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n)
-    )
 
-
-def _sets_of(files: Iterable[str]) -> str:
-    "List the sets of upstream files that hold some files."
-    return ", ".join(dict.fromkeys(map(_set_of, files)))
-
-
-def _is_here(file: str, s: Settings) -> bool:
-    "Tell whether a file of clusters is downloaded."
-    return where(upstream_files()[file], s) in ("cache", "local")
-
-
-def _released(file: str, s: Settings) -> list[Document]:
-    "Read a file of released clusters."
-    return parse_jsonlines(get(file, s), Path(file).name)
-
-# %% ../../../nbs/models/published/01_clusters.ipynb #1a7b4e02
 class PublishedClusterSystem(BaseSystem):
     "A system that replays released clusters."
 
@@ -72,8 +50,13 @@ class PublishedClusterSystem(BaseSystem):
     @property
     def needs(self) -> str:
         away = any(self.lacks(find_task(name)) for name in self.record.files)
-        sets = _sets_of(self.record.files.values())
+        sets = ", ".join(dict.fromkeys(map(self.set_of, self.record.files)))
         return f"{sets} ({'not here' if away else 'here'})"
+
+    def set_of(self, task: str) -> str:
+        "Return the name of the set of upstream files, for `refnb fetch`, that holds its clusters on a task."
+        file, sets = upstream_files()[self.record.files[task]], ("bookcoref", "bookcoref-large")
+        return next(name for name in sets if file in files_of(name))
 
     def identity(self, task: Task) -> Identity:
         file = self.record.files[task.name]
@@ -81,71 +64,48 @@ class PublishedClusterSystem(BaseSystem):
 
     def lacks(self, task: Task) -> str:
         if task.name not in self.record.files:
-            return (
-                f"the released systems answered bookcoref/gold and bookcoref/split, not {task.name}"
-            )
-        file = self.record.files[task.name]
-        if _is_here(file, task.settings):
+            known = "bookcoref/gold and bookcoref/split"
+            return f"the released systems answered {known}, not {task.name}"
+        if where(upstream_files()[self.record.files[task.name]], task.settings) in (
+            "cache",
+            "local",
+        ):
             return ""
-        return f"its released predictions are not here: refnb fetch {_set_of(file)}"
+        return f"its released predictions are not here: refnb fetch {self.set_of(task.name)}"
 
     def answer(self, task: Task, items: Sequence[Document]) -> Iterator[ClusterAnswer]:
-        for _, p in pair(items, _released(self.record.files[task.name], task.settings)):
+        file = self.record.files[task.name]
+        for _, p in pair(items, parse_jsonlines(get(file, task.settings), Path(file).name)):
             yield ClusterAnswer(p.doc_key, p.clusters)
 
-# %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
+
 def make_published_clusters(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
     return PublishedClusterSystem(entry.name, record_of(entry, PublishedClusters))
 
 
-def _check_released(system: str, known: Mapping[str, Entry]):
-    "Raise an error for a released system that there is not."
-    if system.startswith("published/") and system not in known:
-        raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
-
-
 def lacks_file(system: str, task: str, s: Settings) -> str:
     """Return why a released system cannot be replayed on a task, or "". Other systems need no file."""
     known = entries_of("published-clusters", s)
-    _check_released(system, known)
+    if system.startswith("published/") and system not in known:
+        raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
     return find_system(system, s).lacks(find_task(task, s)) if system in known else ""
 
-# %% ../../../nbs/models/published/01_clusters.ipynb #df002e51
+# %% ../../../nbs/models/published/01_clusters.ipynb #6f91210f
 ALONE = "bookcoref/animal-farm"  # the only book whose characters' names need no hub
-
-
-# the test sets, each with the part of it that is here for everybody
-_PARTS = (("bookcoref/gold", ALONE), ("bookcoref/split", SPLIT[ALONE]))
-
-
-def _is_quick(system: str, task: str, s: Settings) -> bool:
-    "Tell whether a system answers a task in seconds."
-    return task.startswith("sample/") or getattr(find_system(system, s), "free", False)
-
-
-def _run_on_parts(names: Iterable[str], lacking: Container[str], s: Settings):
-    "Run your systems on the only book that is here, where the whole test set is not."
-    for system in names:
-        if system.startswith("published/"):
-            continue
-        for of_all, of_one in _PARTS:
-            if f"{system} on {of_all}" in lacking:
-                run(of_one, system, s=s)
-
-# %% ../../../nbs/models/published/01_clusters.ipynb #45adcc13
-def _quick(systems: list[str], task: str, s: Settings) -> list[str]:
-    "List the systems, without hashes, that answer a task in seconds: any system on the sample."
-    names = dict.fromkeys(split_hash(x)[0] for x in systems)
-    return [x for x in names if _is_quick(x, task, s)]
 
 
 def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str]:
     """Run a table's systems on the task of whole books and on the task of their windows; return the reasons for
-    missing runs by "system on task". Models with weights take minutes per novel, so they only run on the sample."""
+    missing runs by "system on task". Models with weights take minutes per novel, so they only run on the sample.
+    Where the test set is not here, your systems run on the only book that is."""
     lacking: dict[str, str] = {}
-    names = _quick(systems, task, s)
+    names = [
+        name
+        for name in dict.fromkeys(split_hash(x)[0] for x in systems)
+        if task.startswith("sample/") or getattr(find_system(name, s), "free", False)
+    ]
     for name in [task, *([SPLIT[task]] if task in SPLIT else [])]:
         books = find_task(name, s)
         for system in names:
@@ -153,5 +113,8 @@ def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str
                 lacking[f"{system} on {name}"] = why
             else:
                 run(books, system, s=s)
-    _run_on_parts(names, lacking, s)
+    for system in names:
+        for whole, one in (("bookcoref/gold", ALONE), ("bookcoref/split", SPLIT[ALONE])):
+            if f"{system} on {whole}" in lacking and not system.startswith("published/"):
+                run(one, system, s=s)
     return lacking

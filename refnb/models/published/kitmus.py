@@ -6,7 +6,7 @@
 __all__ = ['Predicted', 'predicted_files', 'runs_of', 'PublishedLinks', 'make_published_kitmus', 'Scored', 'counted_links',
            'kitmus_scores']
 
-# %% ../../../nbs/models/published/02_kitmus.ipynb #23a06c1e
+# %% ../../../nbs/models/published/02_kitmus.ipynb #cd4daf06
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
@@ -20,12 +20,12 @@ from ...core.summaries import find_summaries, places_of_summaries, read_summary
 from ...metrics.antecedents import Links
 from ...benchmarks.tasks import Task, find_task
 from ...benchmarks.kitmus.tasks import task_name
-from ...benchmarks.kitmus.reading import Predictions, predictions
+from ...benchmarks.kitmus.reading import predictions
 from ...benchmarks.kitmus.links import texts_id, texts_of, write_link_summary
 from ..systems import BaseSystem, Identity, System, info_of
 from ..registry import Entry, find_system, numbered, refuse_settings
 
-# %% ../../../nbs/models/published/02_kitmus.ipynb #72733a67
+# %% ../../../nbs/models/published/02_kitmus.ipynb #bc708462
 class Predicted(NamedTuple):
     "A file of predictions."
 
@@ -44,47 +44,27 @@ class Predicted(NamedTuple):
     def system(self) -> str:
         return f"published/{self.model}/run-{self.run}"
 
-# %% ../../../nbs/models/published/02_kitmus.ipynb #b77e08a9
+# %% ../../../nbs/models/published/02_kitmus.ipynb #44e7fd58
 _SHAPE = re.compile(
     r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)"
 )
 
 
-def _predicted(f: UpstreamFile) -> Predicted | None:
-    "Read what a file holds from its path; None for a file that is not of predictions."
-    if not (m := _SHAPE.fullmatch(f.path)):
-        return None
-    return Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f)
-
-# %% ../../../nbs/models/published/02_kitmus.ipynb #0c97aada
 @cache
 def predicted_files() -> list[Predicted]:
     "List all files of predictions of the release, downloaded or not."
-    return list(filter(None, map(_predicted, files_of("kitmus-predictions"))))
-
-# %% ../../../nbs/models/published/02_kitmus.ipynb #678ac25d
-def _check_model(model: str):
-    "Raise an error for a system that is not in the release."
-    known = {p.model for p in predicted_files()}
-    if model not in known:
-        raise CallError(f"unknown system {model!r}", do=nearest(model, known))
+    found = ((f, _SHAPE.fullmatch(f.path)) for f in files_of("kitmus-predictions"))
+    return [Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f) for f, m in found if m]
 
 
 def runs_of(model: str, task: str) -> list[Predicted]:
     "List the files of a system, by its name in the release's folders, on a task: one per run, downloaded or not."
-    _check_model(model)
+    known = {p.model for p in predicted_files()}
+    if model not in known:
+        raise CallError(f"unknown system {model!r}", do=nearest(model, known))
     return sorted(p for p in predicted_files() if (p.model, p.task) == (model, task))
 
-# %% ../../../nbs/models/published/02_kitmus.ipynb #64cff4c3
-def _said_in(file: UpstreamFile, task: Task) -> Predictions:
-    "Read the predictions in a file on the texts of a task."
-    return predictions(get(file, task.settings), texts_of(task), file.path)
-
-
-def _is_here(p: Predicted, s: Settings) -> bool:
-    return where(p.file, s) in ("cache", "local")
-
-# %% ../../../nbs/models/published/02_kitmus.ipynb #60078132
+# %% ../../../nbs/models/published/02_kitmus.ipynb #35b067fb
 class PublishedLinks(BaseSystem):
     "A system that replays released predictions of a run; in the list of systems it represents all runs."
 
@@ -113,7 +93,7 @@ class PublishedLinks(BaseSystem):
 
     @property
     def needs(self) -> str:
-        here = sum(_is_here(p, self.settings) for p in self.files)
+        here = sum(where(p.file, self.settings) in ("cache", "local") for p in self.files)
         return f"kitmus-predictions ({here} of {len(self.files)} files here)"
 
     def identity(self, task: Task) -> Identity:
@@ -128,25 +108,26 @@ class PublishedLinks(BaseSystem):
         found = [p for p in self.files if p.task == task.name]
         if not found:
             return f"the release has no predictions of {self.name} on {task.name}"
-        if _is_here(found[0], task.settings):
+        if where(found[0].file, task.settings) in ("cache", "local"):
             return ""
         return "its released predictions are not here: refnb fetch kitmus-predictions"
 
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
-        predicted = _said_in(self.file(task), task)
+        file = self.file(task)
+        predicted = predictions(get(file, task.settings), texts_of(task), file.path)
         for q in items:
             yield Answer(q.id, predicted.candidates[q.id])
 
     def write_summary(self, run: Run, task: Task) -> Path:
         return write_link_summary(run, task)
 
-# %% ../../../nbs/models/published/02_kitmus.ipynb #aa473c99
+# %% ../../../nbs/models/published/02_kitmus.ipynb #1164be4f
 def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
     return PublishedLinks(entry.name, entry.data.get("title", entry.name), s)
 
-# %% ../../../nbs/models/published/02_kitmus.ipynb #5c868b4f
+# %% ../../../nbs/models/published/02_kitmus.ipynb #57568391
 class Scored(NamedTuple):
     "The runs of a system on a task."
 
@@ -164,28 +145,17 @@ def counted_links(
         out[field] = {label: Links(*map(int, c["links"])) for label, c in of.items()}
     return out
 
-# %% ../../../nbs/models/published/02_kitmus.ipynb #50144d74
-def _summary_of(name: str, task: str, s: Settings) -> Path | None:
-    "Find the summary of a run, system@hash, on a task; None if there is none."
-    for place in places_of_summaries(s):
-        for path in find_summaries(place, task, name):
-            return path
-    return None
-
-# %% ../../../nbs/models/published/02_kitmus.ipynb #11ac0c9b
-def _run_name(p: Predicted, task: str, s: Settings) -> str:
-    "Name the run of a file's system on a task, with its hash."
-    return f"{p.system}@{info_of(find_system(p.system, s), find_task(task, s)).hash}"
-
-# %% ../../../nbs/models/published/02_kitmus.ipynb #3465aa52
+# %% ../../../nbs/models/published/02_kitmus.ipynb #a0ed99c2
 def kitmus_scores(model: str, task: str, s: Settings | None = None) -> Scored:
     "Read the scores of a system, by its name in the release's folders, on a task from committed summaries, run by run."
     s, files = s or load_settings(), runs_of(model, task)
     scored = Scored([], [], len(files))
     for p in files:
-        name = _run_name(p, task, s)
-        if not (path := _summary_of(name, task, s)):
-            continue
-        scored.runs.append(counted_links(read_summary(path).counts))
-        scored.names.append(name)
+        name = f"{p.system}@{info_of(find_system(p.system, s), find_task(task, s)).hash}"
+        paths = (
+            path for place in places_of_summaries(s) for path in find_summaries(place, task, name)
+        )
+        if path := next(paths, None):
+            scored.runs.append(counted_links(read_summary(path).counts))
+            scored.names.append(name)
     return scored

@@ -5,47 +5,34 @@
 # %% auto #0
 __all__ = ['most_frequent', 'nearest_mention', 'preceding_mention', 'preceding_same_class', 'random', 'always_none']
 
-# %% ../../../nbs/models/rules/00_choice.ipynb #f267e859
+# %% ../../../nbs/models/rules/00_choice.ipynb #b673671c
 from collections.abc import Callable
 from ...core.types import Answer, DataError, Question
 from ...benchmarks.identifyme.builder import NONE, RULES_OF_THUMB
 
-# %% ../../../nbs/models/rules/00_choice.ipynb #35270b6f
+# %% ../../../nbs/models/rules/00_choice.ipynb #097baf19
 def random(q: Question) -> Answer:
     "Give all options the same score: the expected value of choosing uniformly at random."
     return Answer(q.id, scores=(0.0,) * len(q.options))
 
-# %% ../../../nbs/models/rules/00_choice.ipynb #be4c3f17
-def _none_options(q: Question) -> list[int]:
-    "List the options that are None of the Above."
-    return [i for i, o in enumerate(q.options) if o.name == NONE]
-
-
+# %% ../../../nbs/models/rules/00_choice.ipynb #573a82d9
 def always_none(q: Question) -> Answer:
     "Choose None of the Above, which must be an option."
-    at = _none_options(q)
+    at = [i for i, o in enumerate(q.options) if o.name == NONE]
     if not at:
         raise DataError(f"has no option {NONE!r}", f"question {q.id}")
     return Answer(q.id, (at[-1],))
 
-# %% ../../../nbs/models/rules/00_choice.ipynb #a8ecf3da
-def _noted(q: Question, field: str) -> int:
-    "Return the option that a rule chooses, from a field of the question."
-    at = q.meta.get(field)
-    if at is None:
-        raise DataError(
-            f"has no field {field!r}, which the rule needs",
-            f"question {q.id}",
-            "questions of refnb.build have it, such as those of identifyme/litbank/test",
-        )
-    return int(at)
-
-# %% ../../../nbs/models/rules/00_choice.ipynb #19051d6a
+# %% ../../../nbs/models/rules/00_choice.ipynb #4d27d52c
 def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
-    "Make the system that follows a rule."
+    "Make the system that follows a rule, whose choice is a field of the question."
 
     def answer(q: Question) -> Answer:
-        return Answer(q.id, (_noted(q, field),))
+        if (at := q.meta.get(field)) is None:
+            do = "questions of refnb.build have it, such as those of identifyme/litbank/test"
+            what = f"has no field {field!r}, which the rule needs"
+            raise DataError(what, f"question {q.id}", do)
+        return Answer(q.id, (int(at),))
 
     return answer
 

@@ -5,38 +5,23 @@
 # %% auto #0
 __all__ = ['occurrences', 'pattern_matching']
 
-# %% ../../../nbs/models/rules/01_clusters.ipynb #5b53fba6
+# %% ../../../nbs/models/rules/01_clusters.ipynb #e35bf038
 from collections.abc import Iterable
-from itertools import accumulate, chain
+from itertools import accumulate
 from ...core.types import DataError, Span
 from ...core.documents import Document
 
-# %% ../../../nbs/models/rules/01_clusters.ipynb #c8c7c607
-def _plain(text: str, fold: bool) -> str:
-    "Return a name without its spaces, and without case if `fold`."
-    text = "".join(text.split())
-    return text.casefold() if fold else text
-
-# %% ../../../nbs/models/rules/01_clusters.ipynb #94329148
-def _keys(names: Iterable[str], fold: bool) -> dict[str, str]:
-    "Return the names by their text without spaces."
-    return {key: n for n in names if (key := _plain(n, fold))}
-
-# %% ../../../nbs/models/rules/01_clusters.ipynb #5075ab4f
-def _beginnings(keys: Iterable[str]) -> set[str]:
-    "Return all beginnings of some texts."
-    return set(chain.from_iterable(map(accumulate, keys)))
-
-# %% ../../../nbs/models/rules/01_clusters.ipynb #62039b47
+# %% ../../../nbs/models/rules/01_clusters.ipynb #534e710d
 def occurrences(
     tokens: list[str], names: Iterable[str], fold: bool = False
 ) -> dict[str, list[Span]]:
     "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
-    keys = _keys(names, fold)
+    out: dict[str, list[Span]] = {n: [] for n in names}
+    keys = {"".join(n.split()): n for n in out if n.strip()}  # the names without their blanks
     if fold:
         tokens = list(map(str.casefold, tokens))
-    beginnings = _beginnings(keys)
-    out: dict[str, list[Span]] = {n: [] for n in names}
+        keys = {key.casefold(): n for key, n in keys.items()}
+    beginnings = {text for key in keys for text in accumulate(key)}
     i = 0
     while i < len(tokens):
         # the longest name that begins here, and its last token
@@ -52,24 +37,14 @@ def occurrences(
         i = last + 1
     return out
 
-# %% ../../../nbs/models/rules/01_clusters.ipynb #913e9f7c
-def _check_searchable(d: Document) -> None:
-    "Refuse a document without text or without names."
+# %% ../../../nbs/models/rules/01_clusters.ipynb #fe6d4fdf
+def pattern_matching(d: Document, fold: bool = False) -> Document:
+    """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
+    possibly empty; `fold` ignores case."""
     if not d.sentences:
         raise DataError("has no text", f"document {d.doc_key!r}")
     if not d.names:
         raise DataError("has no names to look for", f"document {d.doc_key!r}")
-
-
-def _mentions_by_name(d: Document, fold: bool) -> tuple[tuple[Span, ...], ...]:
-    "Find the occurrences of each of a document's names."
     found = occurrences(d.tokens, d.names, fold)
-    return tuple(tuple(found[n]) for n in d.names)
-
-# %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7
-def pattern_matching(d: Document, fold: bool = False) -> Document:
-    """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
-    possibly empty; `fold` ignores case."""
-    _check_searchable(d)
-    clusters = _mentions_by_name(d, fold)
+    clusters = tuple(tuple(found[n]) for n in d.names)
     return Document(d.doc_key, d.sentences, clusters, d.names, meta=d.meta)

@@ -5,124 +5,64 @@
 # %% auto #0
 __all__ = ['first_mention', 'last_mention', 'most_recent', 'overlap', 'answer_key']
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #90e676a5
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #ceaccd28
 import re
-from collections.abc import Sequence
-from operator import neg
 from ...core.types import Answer, DataError, Question
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #ce347bd0
-def _sentences(q: Question) -> list[tuple[int, str]]:
-    "List the sentences of a text with their offsets."
-    out, start = [], 0
-    for m in re.finditer(r"[.!?](?= |$)", q.text):
-        out.append((start, q.text[start : m.end()]))
-        start = m.end() + 1
-    return out
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #a388f723
+def _found(name: str, text: str) -> list[int]:
+    "List the positions of a name in a text, as a word."
+    return [m.start() for m in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[^\W_]+", text.lower()))
-
-
-def _names(q: Question) -> list[str]:
-    return [o.name for o in q.options]
-
-
-def _chosen(q: Question, scores: Sequence[float]) -> Answer:
-    "Choose the best options; equal ones share the credit."
-    return Answer(q.id, scores=tuple(map(float, scores)))
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #9794e811
-def _pronoun(q: Question) -> tuple[int, int]:
-    "Return the place of the pronoun."
+def _places(q: Question, which: int = 0) -> list[float]:
+    "Return where each name stands before the pronoun, the first time (0) or the last (-1); -1.0 if it does not."
     if q.chars is None:
         raise DataError("marks no pronoun", f"question {q.id}")
-    return q.chars
+    found = [_found(o.name, q.text[: q.chars[0]]) for o in q.options]
+    return [float(at[which]) if at else -1.0 for at in found]
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #1d142b26
-def _pronoun_text(q: Question) -> str:
-    "Return the pronoun as the text has it."
-    start, end = _pronoun(q)
-    return q.text[start:end]
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #57939984
-def _starts(name: str, text: str) -> list[int]:
-    "List the positions of a name in a text, as a word."
-    return list(map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)))
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #52e0b155
-def _at(q: Question, name: str, last: bool = False) -> int:
-    "Return the position of a name in the text before the pronoun, first or last; -1 if missing."
-    found = _starts(name, q.text[: _pronoun(q)[0]])
-    return -1 if not found else found[-1] if last else found[0]
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #0e5d8a93
-def _places(q: Question, last: bool = False) -> list[int]:
-    return [_at(q, n, last) for n in _names(q)]
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #d9d23095
 def first_mention(q: Question) -> Answer:
-    return _chosen(q, list(map(neg, _places(q))))
+    return Answer(q.id, scores=tuple(-x for x in _places(q)))
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #ee93533d
+
 def last_mention(q: Question) -> Answer:
-    return _chosen(q, _places(q))
+    return Answer(q.id, scores=tuple(_places(q)))
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #48ea8245
+
 def most_recent(q: Question) -> Answer:
-    return _chosen(q, _places(q, last=True))
+    return Answer(q.id, scores=tuple(_places(q, -1)))
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #f77526c6
-def _own_words(q: Question, name: str) -> set[str]:
-    "Return the words of the first sentence with a name, without the name."
-    for _, text in _sentences(q):
-        if _starts(name, text):
-            return _words(text) - {name.lower()}
-    return set()
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #abdcb105
-def _names_one(q: Question, text: str) -> bool:
-    return any(_starts(name, text) for name in _names(q))
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #d87ffec3
-def _free_sentences(q: Question) -> list[set[str]]:
-    "List the words of each sentence without a name or the pronoun."
-    pronoun = _pronoun_text(q)
-    return [
-        _words(text)
-        for _, text in _sentences(q)
-        if pronoun not in text.split() and not _names_one(q, text)
-    ]
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #d3f88815
-def _pronoun_sentence(q: Question) -> set[str]:
-    "Return the words of the pronoun's sentence."
-    start, _ = _pronoun(q)
-    return _words([text for at, text in _sentences(q) if at <= start][-1])
-
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #a98566a5
-def _alone(sets: Sequence[set[str]]) -> list[set[str]]:
-    "Return the words of each set that are in no other."
-    return [words.difference(*sets[:i], *sets[i + 1 :]) for i, words in enumerate(sets)]
-
-
-def _telling_words(q: Question) -> list[set[str]]:
-    "Return the words of each name's first sentence that are in no other name's."
-    return _alone([_own_words(q, name) for name in _names(q)])
-
-
-def _about_names(q: Question) -> list[set[str]]:
-    "Return the words of the background of each name: of free sentences with a word that only this name's own has."
-    free = _free_sentences(q)
-    return [set[str]().union(*filter(own.intersection, free)) for own in _telling_words(q)]
-
-
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #3e8cb620
 def overlap(q: Question) -> Answer:
     "Choose the name whose occupation's sentence shares most words with the pronoun's sentence."
-    about, pronoun_words = _about_names(q), _pronoun_sentence(q)
-    return _chosen(q, [len(words & pronoun_words) for words in _alone(about)])
+    if q.chars is None:
+        raise DataError("marks no pronoun", f"question {q.id}")
+    sentences, start = [], 0  # with their offsets
+    for m in re.finditer(r"[.!?](?= |$)", q.text):
+        sentences.append((start, q.text[start : m.end()]))
+        start = m.end() + 1
+    names, pronoun = [o.name for o in q.options], q.text[slice(*q.chars)]
 
-# %% ../../../nbs/models/rules/02_kitmus.ipynb #01bf6f9b
+    def words(text: str) -> set[str]:
+        return set(re.findall(r"[^\W_]+", text.lower()))
+
+    def alone(sets: list[set[str]]) -> list[set[str]]:
+        "The words of each set that are in no other."
+        return [x.difference(*sets[:i], *sets[i + 1 :]) for i, x in enumerate(sets)]
+
+    first, free = [], []  # words of each name's first sentence; of sentences without a name
+    for name in names:
+        its = next((words(text) for _, text in sentences if _found(name, text)), set())
+        first.append(its - {name.lower()})
+    for _, text in sentences:
+        if pronoun not in text.split() and not any(_found(name, text) for name in names):
+            free.append(words(text))
+    about = [set[str]().union(*filter(own.intersection, free)) for own in alone(first)]
+    asked = words([text for at, text in sentences if at <= q.chars[0]][-1])
+    return Answer(q.id, scores=tuple(float(len(own & asked)) for own in alone(about)))
+
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #b01253cc
 def answer_key(q: Question) -> Answer:
     return Answer(q.id, q.right)
