@@ -30,7 +30,6 @@ _NAMES = {
     "score_coref": "metrics.coref_scores",
     "build": "benchmarks.identifyme.building",
     "run": "models.running",
-    "run_all": "results.all_benchmarks",
     "train": "models.coreference.systems",
     "resolve": "models.coreference.systems",
     "view": "results.pages.book_view:view_any",

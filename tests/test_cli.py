@@ -1,10 +1,9 @@
 "The command line: help, wrong calls, failing work, output for machines, closed pipes, and what is loaded at its start."
 
 import json, os, re, subprocess, sys
-import pandas, pytest
+import pandas, pytest, typer
 import refnb.commands.cli as cli
 import refnb.commands.listing as listing
-from refnb.core.extensions import parameter_comments
 from refnb.benchmarks.tasks import as_task
 from refnb.core.files import CANARY, read_jsonl, write_jsonl
 from refnb.core.types import Answer, Option, Question
@@ -42,19 +41,6 @@ COMMANDS = [
     ["score", "choice"],
     ["compare"],
 ]
-FUNCTIONS = {
-    "list": cli.list_,
-    "fetch": cli.fetch,
-    "build identifyme": cli.build_identifyme_,
-    "build kitmus": cli.build_kitmus_,
-    "build altentities": cli.build_altentities_,
-    "report": cli.report_,
-    "run": cli.run_,
-    "export": cli.export_,
-    "reproduce": cli.reproduce_,
-    "score choice": cli.score_choice,
-    "compare": cli.compare_,
-}
 
 
 def words(text: str) -> str:
@@ -71,13 +57,24 @@ def test_help(refnb, command, flag):
     assert said.status == 0 and said.err == "" and f"refnb {' '.join(command)}" in said.out
 
 
-@pytest.mark.parametrize("command", FUNCTIONS)
-def test_help_shows_each_parameters_comment(refnb, command):
-    f, said = FUNCTIONS[command], words(refnb(*command.split(), "--help").out)
-    assert words(f.__doc__) in said
-    assert len(parameter_comments(f)) == f.__code__.co_argcount
-    for comment in parameter_comments(f).values():
-        assert words(comment) in said
+def commands(group, *path):
+    for name, command in group.commands.items():
+        yield from (
+            commands(command, *path, name)
+            if hasattr(command, "commands")
+            else [((*path, name), command)]
+        )
+
+
+PROGRAM_COMMANDS = dict(commands(typer.main.get_command(cli.app)))
+
+
+@pytest.mark.parametrize("path", PROGRAM_COMMANDS, ids=" ".join)
+def test_help_describes_each_parameter(refnb, path):
+    command, said = PROGRAM_COMMANDS[path], words(refnb(*path, "--help").out)
+    assert words(command.help) in said
+    for p in command.params:
+        assert p.name == "help" or p.help and words(p.help) in said
 
 
 def test_without_arguments_it_helps(refnb):

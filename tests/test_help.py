@@ -14,7 +14,6 @@ MAIN = (
     "score_coref",
     "build",
     "run",
-    "run_all",
     "resolve",
     "view",
     "view_book",

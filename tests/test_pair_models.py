@@ -975,10 +975,12 @@ def test_commands(tmp_path, monkeypatch, capsys):
         assert tools.main(args) == 2 and text in capsys.readouterr().err
 
 
-def test_a_pair_model_answers_all_boards(settings):
-    from refnb.results.all_benchmarks import run_all
-
-    assert run_all("word-overlap+negation", s=settings(), sample=True).accuracy.notna().all()
+def test_a_pair_model_answers_all_boards(settings, monkeypatch, capsys):
+    s = settings()
+    monkeypatch.setenv("REFNB_RUNS", s.runs)
+    monkeypatch.setenv("REFNB_REPORTS", s.reports)
+    assert tools.main(["run", "all", "word-overlap+negation", "--sample"]) == 0
+    assert "4 of 4 done" in capsys.readouterr().out
 
 
 # What is committed

@@ -5,24 +5,25 @@
 # %% auto #0
 __all__ = ['view_', 'report_', 'compare_']
 
-# %% ../../nbs/commands/08_comparing.ipynb #f52eccb9
+# %% ../../nbs/commands/08_comparing.ipynb #7706adb4
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any
 from ..core.settings import load_settings
 from ..metrics.uncertainty import written_p
-from .terminal import busy, echo, print_json, print_table
+from .terminal import Gold, Json, Mode, arg, busy, echo, opt, print_json, print_table
 from .scoring import outcomes_of
 
-# %% ../../nbs/commands/08_comparing.ipynb #5f45cd49
+# %% ../../nbs/commands/08_comparing.ipynb #c7811858
+_RUN = "a run (folder, task:system or file:system), or a file of documents with clusters"
+_OTHER = "a second run or file on the same questions or documents, side by side"
+
+
 def view_(
-    run: str,  # a run (folder, task:system or file:system),
-    # or a file of documents with clusters
-    /,
-    other: str = "",  # a second run or file on the same questions or documents,
-    # side by side
-    out: str = "",  # output file; default: view.html
-    json: bool = False,  # print one JSON object
+    run: Annotated[str, arg("RUN", _RUN)],
+    other: Annotated[str, opt(_OTHER)] = "",
+    out: Annotated[str, opt("output file; default: view.html")] = "",
+    json: Json = False,
 ):
     "Browse answers and errors, or a book with its clusters, on one page that needs no network. It contains the task's text: do not publish it."
     from refnb.results.pages.book_view import view_any
@@ -31,33 +32,20 @@ def view_(
     with busy(json, "making the page"):
         page = view_any(run, other or None, path)
     ((what, n),) = page.counts.items()
-    result: dict[str, Any] = {"file": path, what: n, "bytes": Path(path).stat().st_size}
+    size = Path(path).stat().st_size
     if json:
-        return print_json(result)
-    echo(f"{n:,} {what}, {result['bytes'] / 1e6:.1f} MB, in {path}")
+        return print_json({"file": path, what: n, "bytes": size})
+    echo(f"{n:,} {what}, {size / 1e6:.1f} MB, in {path}")
 
-# %% ../../nbs/commands/08_comparing.ipynb #80e30c6f
-def _show_board(b: Any):
-    "Print the ranking of a task, below its name and metric."
-    echo("", f"{b.task}: {b.metric} (%)")
-    print_table([r.row() for r in b.ranked])
+# %% ../../nbs/commands/08_comparing.ipynb #187cfd48
+_TASK = "a task, a prefix, or a pattern such as 'altentities/*'; default: all"
 
 
-def _show_boards(made: Any):
-    "Print the ranking of each task, and the systems that are not ranked."
-    for b in made.boards:
-        _show_board(b)
-    for x in made.left:
-        echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
-
-# %% ../../nbs/commands/08_comparing.ipynb #8865bd0d
 def report_(
-    runs: str = "",  # a folder of runs; default: the configured one
-    /,
-    out: str = "",  # output file; default: report.html
-    task: str = "",  # a task, a prefix, or a pattern such as 'altentities/*'; default:
-    # all
-    json: bool = False,  # print one JSON object
+    runs: Annotated[str, arg("RUNS", "a folder of runs; default: the configured one")] = "",
+    out: Annotated[str, opt("output file; default: report.html")] = "",
+    task: Annotated[str, opt(_TASK)] = "",
+    json: Json = False,
 ):
     "Rank systems by their runs, on one page with intervals, tie groups, costs, and any two side by side. It contains no text but the sample's."
     from refnb.results.pages.report import report
@@ -67,72 +55,47 @@ def report_(
         made = report(runs, task, path, load_settings())
     if json:
         return print_json({"file": path, "unit": "fraction"} | made.summary())
-    _show_boards(made)
+    for b in made.boards:
+        echo("", f"{b.task}: {b.metric} (%)")
+        print_table([r.row() for r in b.ranked])
+    for x in made.left:
+        echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
     echo("", f"{made} in {path}")
 
-# %% ../../nbs/commands/08_comparing.ipynb #9fbc6fbd
-def _points(value: float | None) -> str:
-    "Write a difference in percentage points, with its sign; nothing where there is none."
-    return "" if value is None else f"{100 * value:+.1f}"
-
-
-def _p(p: float | None) -> str:
-    "Write the p of a test; nothing where there is no test."
-    return "" if p is None else written_p(p).removeprefix("= ")
-
-# %% ../../nbs/commands/08_comparing.ipynb #a6a9ebb2
-def _compared(c: Any) -> dict[str, Any]:
-    "Make the row of a comparison: the difference with its interval, tests, and numbers of questions."
-    d, m = c.difference, c.mcnemar
-    return {
-        "difference (points)": _points(d.value),
-        "low": _points(d.low),
-        "high": _points(d.high),
-        "detectable": "" if d.detectable is None else f"{100 * d.detectable:.1f}",
-        "p": _p(d.p),
-        "p (permutation)": _p(c.permutation),
-        "p (McNemar)": _p(m and m.p),
-        "only first right": "" if m is None else m.only_a,
-        "only second right": "" if m is None else m.only_b,
-        "questions": d.n,
-        "documents": d.clusters,
-    }
-
-# %% ../../nbs/commands/08_comparing.ipynb #85b9c2f4
+# %% ../../nbs/commands/08_comparing.ipynb #bac742a8
 def compare_(
-    first: str,  # a run (folder, task:system or file:system), or a file of answers
-    second: str,  # another run on the same task
-    /,
-    gold: str = "",  # the questions (a file or a task) of files of answers
-    mode: str = "strict",  # strict: a missing answer is wrong; released:
-    # missing answers are excluded, as in the authors' code
-    seed: int = 0,  # random seed of the permutation test
-    json: bool = False,  # print one JSON object
+    first: Annotated[
+        str, arg("FIRST", "a run (folder, task:system or file:system), or a file of answers")
+    ],
+    second: Annotated[str, arg("SECOND", "another run on the same task")],
+    gold: Gold = "",
+    mode: Mode = "strict",
+    seed: Annotated[int, opt("random seed of the permutation test", default=True)] = 0,
+    json: Json = False,
 ):
     "Test whether the first system answers better than the second: paired, over documents."
     from refnb.results.scores import compare
 
-    s = load_settings()
-    c = compare(
-        outcomes_of(first, gold, s), outcomes_of(second, gold, s), cast(Any, mode), seed=seed
-    )
-    m = c.mcnemar
+    s, how = load_settings(), dict[str, Any](mode=mode, seed=seed)
+    c = compare(outcomes_of(first, gold, s), outcomes_of(second, gold, s), **how)
+    d, m = c.difference, c.mcnemar
     if json:
-        difference = {k: v for k, v in c.difference._asdict().items() if k != "detectable"}
-        return print_json(
-            {
-                "unit": "fraction",
-                "mode": mode,
-                "first": first,
-                "second": second,
-                "difference": difference,
-                "permutation": c.permutation,
-                "mcnemar": m and m._asdict(),
-                "detectable": c.difference.detectable,
-                "only_first": c.only_a,
-                "only_second": c.only_b,
-            }
-        )
-    print_table([_compared(c)])
+        result: dict[str, Any] = {
+            "unit": "fraction",
+            "mode": mode,
+            "first": first,
+            "second": second,
+        }
+        result["difference"] = {k: v for k, v in d._asdict().items() if k != "detectable"}
+        result |= {"permutation": c.permutation, "mcnemar": m and m._asdict()}
+        result |= {"detectable": d.detectable, "only_first": c.only_a, "only_second": c.only_b}
+        return print_json(result)
+    points = {"difference (points)": d.value, "low": d.low, "high": d.high}
+    row: dict[str, Any] = {k: "" if v is None else f"{100 * v:+.1f}" for k, v in points.items()}
+    row["detectable"] = "" if d.detectable is None else f"{100 * d.detectable:.1f}"
+    tests = {"p": d.p, "p (permutation)": c.permutation, "p (McNemar)": m and m.p}
+    row |= {k: "" if p is None else written_p(p).removeprefix("= ") for k, p in tests.items()}
+    row |= {"only first right": m.only_a if m else "", "only second right": m.only_b if m else ""}
+    print_table([row | {"questions": d.n, "documents": d.clusters}])
     if c.warning:
         echo(c.warning)

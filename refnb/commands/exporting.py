@@ -5,99 +5,81 @@
 # %% auto #0
 __all__ = ['export_']
 
-# %% ../../nbs/commands/10_exporting.ipynb #8b3775db
+# %% ../../nbs/commands/10_exporting.ipynb #3580cc0c
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any
 from ..core.types import CallError, DataError
 from ..core.settings import load_settings
-from .terminal import busy, echo, given_settings, print_json
-from .scoring import print_all_notes, questions_asked, run_of
+from .terminal import Json, arg, busy, echo, given_settings, opt, print_json
+from .scoring import answered, print_notes
 
-# %% ../../nbs/commands/10_exporting.ipynb #e37ebd35
+# %% ../../nbs/commands/10_exporting.ipynb #4778fcff
+_WHAT = (
+    "a task (`refnb list benchmarks`) or a file of questions (JSONL); for documents a corpus or any readable "
+    "file; for gap a run (folder or task:system)"
+)
+_TO = (
+    "inspect (a task of inspect_ai), documents (clusters in another format), or gap (a run's answers for "
+    "GAP's scorer)"
+)
+_OUT = "output folder; for documents a file: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; for gap: .tsv"
+_SYSTEM = "for a task: the language model whose prompts are exported; default: smollm2-135m"
+_SET = "for a task: change a setting of the model, such as decoding.max_tokens=100; repeatable"
+
+
 def export_(
-    task: str,  # a task (`refnb list benchmarks`) or a file of questions (JSONL);
-    # for documents a corpus or any readable file; for gap a run (folder or task:system)
-    /,
-    to: str = "",  # inspect (a task of inspect_ai), documents (clusters in another
-    # format), or gap (a run's answers for GAP's scorer)
-    out: str = "",  # output folder; for documents a file: .conllu (CorefUD),
-    # .conll (CoNLL-2012) or .jsonl; for gap: .tsv
-    system: str = "",  # for a task: the language model whose prompts are exported;
-    # default: smollm2-135m
-    form: str = "",  # for a task: prompt form; default:
-    # the model's form for the benchmark
-    order: str = "given",  # for a task: option order, given or reversed
-    limit: int = 0,  # for a task: number of questions, from the first; default: all
-    set_: list[str] = [],  # for a task: change a setting of the model, such as
-    # decoding.max_tokens=100; repeatable
-    json: bool = False,  # print one JSON object
+    task: Annotated[str, arg("TASK", _WHAT)],
+    to: Annotated[str, opt(_TO)] = "",
+    out: Annotated[str, opt(_OUT)] = "",
+    system: Annotated[str, opt(_SYSTEM)] = "",
+    form: Annotated[
+        str, opt("for a task: prompt form; default: the model's form for the benchmark")
+    ] = "",
+    order: Annotated[
+        str, opt("for a task: option order, given or reversed", default=True)
+    ] = "given",
+    limit: Annotated[int, opt("for a task: number of questions, from the first; default: all")] = 0,
+    set_: Annotated[list[str], opt(_SET, "--set", "-p", metavar="NAME=VALUE")] = [],
+    json: Json = False,
 ):
     "Export a task to inspect_ai, documents in another format, or a run's answers. The folder of a task contains its text: do not publish it."
+    from refnb.core.answer_files import gap_answers_text
+    from refnb.core.corpora import load
+    from refnb.core.files import write_atomic
+    from refnb.core.reading import read_documents, write_documents
+    from refnb.models.language.inspect_task import export_inspect
+
     if to not in ("inspect", "documents", "gap"):
         what = f"unknown tool {to!r}" if to else "no tool is named"
         raise CallError(what, "--to", "say inspect, documents or gap")
     if not out:
         raise CallError("no folder is named", "--out", "say --out FOLDER")
-    if to == "inspect":
-        return _export_task(task, out, system, form, order, limit, given_settings(set_), json)
-    if system or form or order != "given" or limit or set_:
-        raise CallError(
-            "results are exported as they are",
-            f"--to {to}",
-            "leave out --system, --form, --order, --limit and -p",
-        )
+    if to != "inspect" and (system or form or order != "given" or limit or set_):
+        do = "leave out --system, --form, --order, --limit and -p"
+        raise CallError("results are exported as they are", f"--to {to}", do)
+    given, how, result = given_settings(set_), dict[str, Any](), dict[str, Any]()
+    for k in {"system", "form", "order", "limit"} & {*given}:
+        raise CallError(f"{k} has an option of its own", f"-p {k}", f"say --{k}")
     with busy(json, "writing the files"):
-        result = (_export_documents if to == "documents" else _export_gap)(task, out)
+        if to == "inspect":
+            how |= given
+            made = export_inspect(task, out, system or "smollm2-135m", form, order, limit, **how)  # type: ignore[arg-type]
+            n = len((made / "questions.jsonl").read_bytes().splitlines())
+            result = {"folder": str(made), "questions": n}
+        elif to == "documents":
+            docs = read_documents(task) if Path(task).exists() else load(task)
+            print_notes(task, docs)
+            result = {"file": str(write_documents(out, docs)), "documents": len(docs)}
+        else:
+            s = load_settings()
+            found = None if Path(task).is_file() else answered(task, "", s)
+            if not found:
+                raise DataError("the run's answers are not here", task, "run the system again")
+            questions, answers = found
+            text = gap_answers_text(questions, {a.id: a for a in answers})
+            result = {"file": str(write_atomic(out, text)), "answers": len(questions)}
     if json:
         return print_json(result | {"to": to})
+    if to == "inspect":
+        return echo(f"{n:,} questions in {made}; its README.md says how to run them")
     echo(", ".join(f"{k} {v}" for k, v in result.items()))
-
-# %% ../../nbs/commands/10_exporting.ipynb #24632068
-def _export_task(
-    task: str,
-    out: str,
-    system: str,
-    form: str,
-    order: str,
-    limit: int,
-    changed: dict[str, str],
-    json: bool,
-):
-    "Export a task to inspect_ai."
-    from refnb.models.language.inspect_task import export_inspect
-
-    own = sorted({"system", "form", "order", "limit"} & set(changed))
-    if own:
-        raise CallError(f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}")
-    with busy(json, "writing the folder"):
-        folder = export_inspect(
-            task, out, system or "smollm2-135m", form, cast(Any, order), limit, **cast(Any, changed)
-        )
-    questions = len((folder / "questions.jsonl").read_bytes().splitlines())
-    if json:
-        return print_json({"folder": str(folder), "to": "inspect", "questions": questions})
-    echo(f"{questions:,} questions in {folder}; its README.md says how to run them")
-
-# %% ../../nbs/commands/10_exporting.ipynb #55f6d630
-def _export_gap(run: str, out: str) -> dict[str, Any]:
-    "Write a run's answers as GAP's predictions."
-    from refnb.core.answer_files import gap_answers_text
-    from refnb.core.files import write_atomic
-
-    s = load_settings()
-    found = run_of(run, s)
-    if not found:
-        raise DataError("the run's answers are not here", run, "run the system again")
-    questions = questions_asked(found, s)
-    path = write_atomic(out, gap_answers_text(questions, found.answers()))
-    return {"file": str(path), "answers": len(questions)}
-
-# %% ../../nbs/commands/10_exporting.ipynb #f03d0686
-def _export_documents(name: str, out: str) -> dict[str, Any]:
-    "Write a corpus, or a file of documents, in another format; print what the reader left out or changed."
-    from refnb.core.corpora import load
-    from refnb.core.reading import read_documents, write_documents
-
-    docs = read_documents(name) if Path(name).exists() else load(name)
-    print_all_notes(name, docs)
-    return {"file": str(write_documents(out, docs)), "documents": len(docs)}

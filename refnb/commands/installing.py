@@ -5,173 +5,100 @@
 # %% auto #0
 __all__ = ['doctor_', 'fetch', 'setup']
 
-# %% ../../nbs/commands/02_installing.ipynb #6fdb0973
-import contextlib, sys
-from collections.abc import Callable, Sequence
-from itertools import chain
-from operator import attrgetter
-from typing import Any
+# %% ../../nbs/commands/02_installing.ipynb #576dad86
+import sys
+from contextlib import nullcontext
+from typing import Annotated, Any
 from ..core.types import DataError
-from ..core.settings import Settings, load_settings
-from .terminal import busy, echo, messages, new_bar, print_json, print_table
+from ..core.settings import load_settings
+from refnb.commands.terminal import (
+    Json,
+    arg,
+    busy,
+    echo,
+    messages,
+    new_bar,
+    opt,
+    print_json,
+    print_table,
+)
 
-# %% ../../nbs/commands/02_installing.ipynb #d0c90003
-def _refuse_faults(faults: Sequence[Any]):
-    "Fail where refnb cannot work on this machine."
-    if faults:
-        raise DataError(
-            f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}: refnb cannot work here",
-            do="see above",
-        )
-
-# %% ../../nbs/commands/02_installing.ipynb #2d393d4d
-def _show_findings(found: Sequence[Any], json: bool):
-    "Print what the checks found; it works where nothing is a fault."
-    if json:
-        print_json(
-            {
-                "works": not any(map(attrgetter("fault"), found)),
-                "findings": [f._asdict() for f in found],
-            }
-        )
-    else:
-        print_table([f.row() for f in found])
-
-# %% ../../nbs/commands/02_installing.ipynb #66d26b95
-def doctor_(
-    json: bool = False,  # print one JSON object
-):
+# %% ../../nbs/commands/02_installing.ipynb #a26da2c7
+def doctor_(json: Json = False):
     "Check this installation: packages, settings, keys, files and servers."
     from refnb.results.doctor import examine
 
     with busy(json, "looking at this machine"):
         found = examine()
-    _show_findings(found, json)
-    _refuse_faults(list(filter(attrgetter("fault"), found)))
-
-# %% ../../nbs/commands/02_installing.ipynb #a33ee816
-def _moves(bar: Any, task: Any) -> Callable[[Any, int], None]:
-    "Make the function that moves a bar: it gets a file, and how much of it is here."
-    done: dict[str, int] = {}
-
-    def moved(f: Any, size: int):
-        done[f.key] = size
-        bar.update(task, completed=sum(done.values()))
-
-    return moved
-
-# %% ../../nbs/commands/02_installing.ipynb #db75d13e
-def _to_come(got: Sequence[Any]) -> int:
-    "Sum how many bytes of some sets of files are to be downloaded."
-    return sum(map(attrgetter("to_come"), got))
-
-
-def _bar(got: Sequence[Any]):
-    "Make a progress bar over sets of files on a terminal, and the function that moves it."
-    if not sys.stderr.isatty():
-        return contextlib.nullcontext(), None
-    bar = new_bar(of_bytes=True)
-    return bar, _moves(bar, bar.add_task("fetching", total=_to_come(got) or None))
-
-# %% ../../nbs/commands/02_installing.ipynb #dd94ef88
-def _check(files, s) -> list:
-    "Verify local files, and download nothing."
-    from refnb.core.upstream import fetch_files, where
-
-    return fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
-
-# %% ../../nbs/commands/02_installing.ipynb #a30d80bc
-def _file_of_hub(name: str, s, check: bool):
-    "Find a file of a hub, or download it; a check refuses a missing one."
-    from refnb.core.hub import fetch_hub, hub_path, lacks
-
-    path = hub_path(name, s)
-    if check and not path:
-        raise DataError(lacks(name), name)
-    return path or fetch_hub(name, s)
-
-
-def _fetch_hub(name: str, s, check: bool, say):
-    "Download a file of a hub; it has no known checksum, so a check reads it."
-    from refnb.core.corpora import gold_clusters
-    from refnb.core.hub import the_hub_file
-
-    f = the_hub_file(name)
-    books = len(gold_clusters(_file_of_hub(name, s, check)))
-    say(f"{name}: {books} books, counted as published ({f.licence})")
-
-# %% ../../nbs/commands/02_installing.ipynb #aec56825
-def _surveyed(names: list[str], s: Settings) -> list[Any]:
-    "Look which files of some sets are here; of all sets that are not fetched by name only, if none is named."
-    from refnb.core.upstream import set_names, survey
-
-    found = [survey(n, s) for n in names or set_names()]
-    return found if names else [g for g in found if not g.opt_in]
-
-# %% ../../nbs/commands/02_installing.ipynb #45a447d6
-def _fetched(got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool) -> list:
-    "Download files with a bar of progress, or only verify those that are here; return what failed."
-    from refnb.core.upstream import fetch_files
-
-    if check:
-        return _check(files, s)
-    bar, moved = _bar(got)
-    with bar:
-        return fetch_files(files, s, moved)
-
-# %% ../../nbs/commands/02_installing.ipynb #9077177d
-def _print_faults(faults: Sequence[Exception], most: int = 20):
-    "Print the first faults, a line each."
-    for e in faults[:most]:
-        echo(f"refnb: {e}", to=sys.stderr)
-
-
-def _report_faults(faults: Sequence[Exception], files: int, check: bool):
-    "Print the first faults, and fail if there are any."
-    _print_faults(faults)
+    faults = [f for f in found if f.fault]
+    if json:
+        print_json({"works": not faults, "findings": [f._asdict() for f in found]})
+    else:
+        print_table([f.row() for f in found])
     if faults:
-        not_done = "verified" if check else "downloaded"
-        raise DataError(f"{len(faults)} of {files} files could not be {not_done}", do="see above")
+        many = f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}"
+        raise DataError(f"{many}: refnb cannot work here", do="see above")
 
-# %% ../../nbs/commands/02_installing.ipynb #c2490eb6
-def _set_line(g: Any) -> str:
-    "Word a set of files: how many are here, and how much is to be downloaded."
-    return f"{g.name}: {g.files} files, {g.here} here, {g.to_come / 1e6:.1f} MB to download ({g.licence})"
+# %% ../../nbs/commands/02_installing.ipynb #fdee0ef7
+_NAMES = 'sets, repositories or files (`refnb list upstream`); default: all that are not marked "by name only"'
+_CHECK = "only verify local files; download nothing"
 
-# %% ../../nbs/commands/02_installing.ipynb #f6e8bed8
+
 def fetch(
-    names: list[str] = [],  # sets, repositories or files (`refnb list upstream`);
-    # default: all that are not marked "by name only"
-    /,
-    check: bool = False,  # only verify local files; download nothing
-    json: bool = False,  # print one JSON object
+    names: Annotated[list[str], arg("NAMES", _NAMES)] = [],
+    check: Annotated[bool, opt(_CHECK, "--check")] = False,
+    json: Json = False,
 ):
     "Download upstream files and verify their checksums."
-    from refnb.core.upstream import files_of
-    from refnb.core.hub import hub_files
+    from refnb.core.corpora import gold_clusters
+    from refnb.core.hub import fetch_hub, hub_files, hub_path, lacks
+    from refnb.core.upstream import fetch_files, files_of, set_names, survey, where
 
     s, say, known = load_settings(), messages(json), hub_files()
-    hub = list(filter(known.__contains__, names))
+    hub = [n for n in names if n in known]
     for n in hub:
-        _fetch_hub(n, s, check, say)
+        path = hub_path(n, s)
+        if check and not path:
+            raise DataError(lacks(n), n)
+        books = len(gold_clusters(path or fetch_hub(n, s)))
+        say(f"{n}: {books} books, counted as published ({known[n].licence})")
     if hub and len(hub) == len(names):
         return print_json({"files": len(hub), "failed": []}) if json else None
-    got = _surveyed([n for n in names if n not in known], s)
-    files = list(dict.fromkeys(chain.from_iterable(files_of(g.name) for g in got)))
+    got = [survey(n, s) for n in ([n for n in names if n not in known] or set_names())]
+    got = got if names else [g for g in got if not g.opt_in]
     for g in got:
-        say(_set_line(g))
-    faults = _fetched(got, files, s, check)
+        mb = f"{g.to_come / 1e6:.1f} MB to download ({g.licence})"
+        say(f"{g.name}: {g.files} files, {g.here} here, {mb}")
+    files = list(dict.fromkeys(f for g in got for f in files_of(g.name)))
+    if check:
+        faults = fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
+    else:
+        bar: Any = new_bar(of_bytes=True) if sys.stderr.isatty() else None
+        task = bar.add_task("fetching", total=sum(g.to_come for g in got) or None) if bar else None
+        done: dict[str, int] = {}
+
+        def moved(f: Any, size: int):
+            done[f.key] = size
+            bar.update(task, completed=sum(done.values()))
+
+        with bar or nullcontext():
+            faults = fetch_files(files, s, moved if bar else None)
     if json:
         print_json({"files": len(files), "failed": list(map(str, faults))})
-    _report_faults(faults, len(files), check)
+    for e in faults[:20]:
+        echo(f"refnb: {e}", to=sys.stderr)
+    if faults:
+        what = f"{len(faults)} of {len(files)} files could not be"
+        raise DataError(f"{what} {'verified' if check else 'downloaded'}", do="see above")
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
-# %% ../../nbs/commands/02_installing.ipynb #72aa446d
+# %% ../../nbs/commands/02_installing.ipynb #1c811eb1
 def setup(
-    names: list[str] = [],  # environments, or systems that need one; default: list them
-    /,
-    wheels: str = "",  # install from this folder of wheels instead of an index
-    json: bool = False,  # print one JSON object
+    names: Annotated[
+        list[str], arg("NAMES", "environments, or systems that need one; default: list them")
+    ] = [],
+    wheels: Annotated[str, opt("install from this folder of wheels instead of an index")] = "",
+    json: Json = False,
 ):
     "Create environments for other coreference packages, from pinned and hashed requirements."
     from refnb.models.live.environments import listed_environments, set_up

@@ -5,162 +5,90 @@
 # %% auto #0
 __all__ = ['reproduce_']
 
-# %% ../../nbs/commands/09_reproducing.ipynb #1301d409
-from collections.abc import Callable, Iterable, Sequence
-from operator import methodcaller
-from typing import Any
+# %% ../../nbs/commands/09_reproducing.ipynb #ccc1e923
+from typing import Annotated, Any
 from ..core.types import DataError
-from .terminal import busy, echo, given_settings, messages, print_json, print_table
+from refnb.commands.terminal import (
+    Json,
+    arg,
+    busy,
+    echo,
+    given_settings,
+    messages,
+    opt,
+    print_json,
+    print_table,
+)
 
-# %% ../../nbs/commands/09_reproducing.ipynb #7408d541
-def _refuse_failed(steps: Sequence[Any], failed: Sequence[Any]):
-    "Fail where tables failed, and name the first."
-    if failed:
-        raise DataError(
-            f"{len(failed)} of {len(steps)} tables failed, the first is {failed[0].name}: {failed[0].said}"
-        )
+# %% ../../nbs/commands/09_reproducing.ipynb #11040dee
+_TABLES = "papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours; default: all"
+_SAMPLE = "use refnb's own sample; reports go to reports/sample"
+_PLAN = "only list what would fill the missing numbers: commands, downloads, hours"
+_EVERYTHING = "first run all commands of that list that this machine can run"
+_SET = "set a parameter of a notebook; repeatable"
 
-# %% ../../nbs/commands/09_reproducing.ipynb #b1954a6d
-def _batch_json(done: Any) -> dict[str, Any]:
-    "Describe a batch as JSON: its steps, the board in a line, and what to do next."
-    return {
-        "steps": [x._asdict() for x in done.steps],
-        "summary": done.board.summary(),
-        "hints": done.hints,
-    }
 
-# %% ../../nbs/commands/09_reproducing.ipynb #d8e89840
 def reproduce_(
-    tables: list[str] = [],  # papers or tables, such as identifyme or
-    # identifyme/table_3, or a notebook of yours; default: all
-    /,
-    jobs: int = 0,  # parallel notebooks; default: as configured
-    ray: str = "",  # address of a Ray cluster, or `local`
-    sample: bool = False,  # use refnb's own sample; reports go to reports/sample
-    set_: list[str] = [],  # set a parameter of a notebook; repeatable
-    out: str = "",  # output folder; default: as configured
-    force: bool = False,  # regenerate unchanged tables and pictures, too
-    plan: bool = False,  # only list what would fill the missing numbers: commands,
-    # downloads, hours
-    everything: bool = False,  # first run all commands of that list that
-    # this machine can run
-    json: bool = False,  # print one JSON object
+    tables: Annotated[list[str], arg("TABLES", _TABLES)] = [],
+    jobs: Annotated[int, opt("parallel notebooks; default: as configured")] = 0,
+    ray: Annotated[str, opt("address of a Ray cluster, or `local`")] = "",
+    sample: Annotated[bool, opt(_SAMPLE, "--sample")] = False,
+    set_: Annotated[list[str], opt(_SET, "--set", "-p", metavar="NAME=VALUE")] = [],
+    out: Annotated[str, opt("output folder; default: as configured")] = "",
+    force: Annotated[bool, opt("regenerate unchanged tables and pictures, too", "--force")] = False,
+    plan: Annotated[bool, opt(_PLAN, "--plan")] = False,
+    everything: Annotated[bool, opt(_EVERYTHING, "--everything")] = False,
+    json: Json = False,
 ):
     "Regenerate tables into reports/, and print the status board."
+    from refnb.results.plan import everything as run_plan
     from refnb.results.reproduce import choose, reproduce
 
     if plan:
         return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
     if everything:
-        _fill(tables and choose(tables), ray, json)
+        with busy(json, "running the plan") as say:
+            lost: Any = run_plan(tables and choose(tables), ray, say)
+        if lost:
+            raise DataError(f"{len(lost)} ways failed, the first is {lost[0].way.title}")
     with busy(json, "regenerating tables") as say:
-        done = reproduce(
-            tables, jobs, ray, sample, given_settings(set_), out, force, text=True, say=say
-        )
+        given = given_settings(set_)
+        done = reproduce(tables, jobs, ray, sample, given, out, force, text=True, say=say)
     if json:
-        print_json(_batch_json(done))
+        steps = [x._asdict() for x in done.steps]
+        print_json({"steps": steps, "summary": done.board.summary(), "hints": done.hints})
     else:
-        _report(done, messages(json))
-    _refuse_failed(done.steps, done.failed)
+        say = messages(json)
+        if idle := sum(not x.seconds and x.state in ("unchanged", "kept") for x in done.steps):
+            say(f"{idle} tables: nothing changed")
+        say("")
+        fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
+        lines = [x for x in done.board.lines if x.report != "not built yet"]
+        print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
+        for paragraph in (done.board.summary(), *done.hints):
+            say("")
+            say(paragraph)
+    if done.failed:
+        first, n = done.failed[0], len(done.failed)
+        what = f"{n} of {len(done.steps)} tables failed, the first is {first.name}: {first.said}"
+        raise DataError(what)
 
-# %% ../../nbs/commands/09_reproducing.ipynb #39885c40
-def _way_lines(x: Any) -> list[str]:
-    "Word a way to fill missing numbers: its title and tables, what is done by hand, commands and hours."
-    lines = [f"{x.way.title} ({', '.join(f'{t}: {n}' for t, n in x.cells.items())})"]
-    if x.way.by_hand:
-        lines.append(f"  by hand: {x.way.by_hand}")
-    for command in x.way.commands:
-        lines.append(f"  {command}")
-    if x.way.hours:
-        lines.append(f"  about {x.way.hours:g} hours: {x.way.basis}")
-    return lines
 
-# %% ../../nbs/commands/09_reproducing.ipynb #de5db21b
-def _print_ways(found: Any):
-    "Print a table of the ways to fill missing numbers, and below it the lines of each."
-    print_table(list(map(methodcaller("row"), found)))
-    for x in found:
-        echo("", *_way_lines(x))
-
-# %% ../../nbs/commands/09_reproducing.ipynb #9cf71828
-def _plan_json(found: Any) -> dict[str, Any]:
-    "Describe as JSON what would fill the missing numbers."
-    return {
-        "ways": list(map(methodcaller("json"), found)),
-        "summary": found.summary(),
-        "missing": found.total,
-    }
-
-# %% ../../nbs/commands/09_reproducing.ipynb #98b2ce22
 def _show_plan(tables: list[str], json: bool):
     "Print what would fill the missing numbers."
     from refnb.results.plan import plan
 
     found = plan(tables)
     if json:
-        return print_json(_plan_json(found))
-    _print_ways(found)
+        ways = [x.json() for x in found]
+        return print_json({"ways": ways, "summary": found.summary(), "missing": found.total})
+    print_table([x.row() for x in found])
+    for x in found:
+        echo("", f"{x.way.title} ({', '.join(f'{t}: {n}' for t, n in x.cells.items())})")
+        if x.way.by_hand:
+            echo(f"  by hand: {x.way.by_hand}")
+        for command in x.way.commands:
+            echo(f"  {command}")
+        if x.way.hours:
+            echo(f"  about {x.way.hours:g} hours: {x.way.basis}")
     echo("", found.summary())
-
-# %% ../../nbs/commands/09_reproducing.ipynb #18f292e4
-def _refuse_failed_ways(failed: Sequence[Any]):
-    "Fail where ways to fill numbers failed, and name the first."
-    if failed:
-        raise DataError(
-            f"{len(failed)} ways failed, the first is {failed[0].way.title}",
-            do="rerun the command to resume",
-        )
-
-
-def _fill(tables: list[str], ray: str, json: bool):
-    "Run what this machine can run of the plan."
-    from refnb.results.plan import everything
-
-    with busy(json, "running the plan") as say:
-        failed = everything(tables, ray, say)
-    _refuse_failed_ways(failed)
-
-# %% ../../nbs/commands/09_reproducing.ipynb #116305d7
-def _board_row(line: Any) -> dict[str, Any]:
-    "Make the row of a table of the status board."
-    return {
-        "table": line.name,
-        "report": line.report,
-        "state": line.state,
-        "match": line.match,
-        "differ": line.differ,
-        "unexplained": line.unexplained,
-        "missing": line.missing,
-        "beyond": line.beyond,
-    }
-
-# %% ../../nbs/commands/09_reproducing.ipynb #28850a6b
-def _unchanged(steps: Iterable[Any]) -> int:
-    "Count the tables that had nothing to do."
-    return sum(not x.seconds and x.state in ("unchanged", "kept") for x in steps)
-
-# %% ../../nbs/commands/09_reproducing.ipynb #b8fb0caa
-def _print_board(lines: Iterable[Any]):
-    "Print the tables that have a report."
-    print_table([_board_row(l) for l in lines if l.report != "not built yet"])
-
-# %% ../../nbs/commands/09_reproducing.ipynb #d6975d37
-def _say_unchanged(steps: Iterable[Any], say: Callable[[str], None]):
-    "Print how many tables had nothing to do, if there are any."
-    if idle := _unchanged(steps):
-        say(f"{idle} tables: nothing changed")
-
-# %% ../../nbs/commands/09_reproducing.ipynb #c1c0d369
-def _say_apart(paragraphs: Iterable[str], say: Callable[[str], None]):
-    "Print paragraphs, each below an empty line."
-    for paragraph in paragraphs:
-        say("")
-        say(paragraph)
-
-# %% ../../nbs/commands/09_reproducing.ipynb #3b6e6363
-def _report(done: Any, say: Callable[[str], None]):
-    "Print the end of a batch."
-    _say_unchanged(done.steps, say)
-    say("")
-    _print_board(done.board.lines)
-    _say_apart([done.board.summary(), *done.hints], say)

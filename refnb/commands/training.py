@@ -5,162 +5,109 @@
 # %% auto #0
 __all__ = ['train_']
 
-# %% ../../nbs/commands/06_training.ipynb #6734187f
-from typing import Any
+# %% ../../nbs/commands/06_training.ipynb #c7576c61
+from typing import Annotated, Any
 import msgspec
-from ..core.types import CallError, nearest
+from ..core.types import CallError
 from ..core.settings import load_settings
 from refnb.commands.terminal import (
-    converted,
+    Json,
+    arg,
+    as_fields,
+    complete_task,
     echo,
-    field_types,
     given_settings,
     messages,
+    opt,
     print_json,
 )
 
-# %% ../../nbs/commands/06_training.ipynb #83ddf3b0
-def _check_one_fold(fold: str, ray: str):
-    "Refuse a fold that is no number from 0 to 9, and a cluster for one fold."
-    if not (fold.isdecimal() and len(fold) == 1):
-        raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
-    if ray:
-        raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
-
-# %% ../../nbs/commands/06_training.ipynb #7297be3d
-def _folds(fold: str, ray: str) -> dict[str, Any]:
-    "Check which folds are trained, and where; return it as `train` takes it."
-    if fold == "all":
-        return {"fold": "all", "ray": ray}
-    _check_one_fold(fold, ray)
-    return {"fold": int(fold)}
-
-# %% ../../nbs/commands/06_training.ipynb #b34c40be
-def _place_and_cost(x: Any) -> dict[str, Any]:
-    "Describe as JSON where a trained coreference system is, and what it cost."
-    return {
-        "folder": str(x.folder),
-        "unit": "fraction",
-        "cpu_seconds": x.cpu_seconds,
-        "peak_mb": x.peak_mb,
-    }
+# %% ../../nbs/commands/06_training.ipynb #7138af61
+_SYSTEM = "a trainable system (`refnb list systems`), such as bi-encoder or coref-minilm"
+_TASK = (
+    "training data: a task such as altentities/books/oracle/train, or a corpus such as litbank; several "
+    "joined by +"
+)
+_RAY = "with --fold all: train the folds in parallel on this Ray cluster; `local` starts one"
+_GRID = (
+    "recipes to try: full, selected (the paper's choice), or for example 'lr=1e-5,1e-4 batch=8,16'"
+)
+_SET = "change a setting of the recipe or the model, such as together=false; repeatable"
 
 
-def _as_trained(x: Any) -> dict[str, Any]:
-    "Describe a trained coreference system as JSON."
-    seal = msgspec.to_builtins(x.seal)
-    return _place_and_cost(x) | seal | {"documents": len(x.seal.documents)}
+def train_(
+    system: Annotated[str, arg("SYSTEM", _SYSTEM)],
+    task: Annotated[str, arg("TASK", _TASK, autocompletion=complete_task)],
+    fold: Annotated[
+        str, opt("fold of LitBank for a coreference system, 0 to 9, or all", default=True)
+    ] = "0",
+    out: Annotated[
+        str, opt("output folder of a coreference system; default: a new one in runs/trained")
+    ] = "",
+    ray: Annotated[str, opt(_RAY)] = "",
+    folds: Annotated[
+        int, opt("folds of cross-validation if there is no development set; 0: none", default=True)
+    ] = 5,
+    epochs: Annotated[int, opt("number of epochs; default: the system's")] = 0,
+    seed: Annotated[int | None, opt("random seed; default: the system's")] = None,
+    grid: Annotated[str, opt(_GRID)] = "",
+    limit: Annotated[int, opt("number of expressions, the first of each task; default: all")] = 0,
+    set_: Annotated[list[str], opt(_SET, "--set", "-p", metavar="NAME=VALUE")] = [],
+    json: Json = False,
+):
+    "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
+    from refnb.models.coreference.recipes import coref_systems
 
-# %% ../../nbs/commands/06_training.ipynb #291c2eb6
-def _on_development(score: float | None) -> str:
-    "Word the score on the development documents; nothing where there is none."
-    return "" if score is None else f"; on the development documents {100 * score:.1f} %"
+    given: dict[str, Any] = ({"epochs": epochs} if epochs else {}) | (
+        {} if seed is None else {"seed": seed}
+    )
+    if system in coref_systems():
+        changed = given_settings(set_) | given
+        return _train_coref(system, task, fold, out, ray, changed, json)
+    if out or ray or fold != "0":
+        what, do = f"{system} is not a coreference system", "leave them out"
+        raise CallError(what, "--out, --ray and --fold", do)
+    from refnb.models.pairs.encoders import PairModel
+    from refnb.models.pairs.heads import Recipe
+    from refnb.models.pairs.trained import train_system
 
-
-def _trained_line(x: Any, system: str) -> str:
-    "Word what was trained, where it is, and what it cost."
-    held = _on_development(x.seal.held_out)
-    return f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB"
-
-# %% ../../nbs/commands/06_training.ipynb #9a549e25
-def _show_trained(done: Any, system: str, several: bool, json: bool):
-    "Print the scores and costs of a training: of one fold, or of several."
+    changed = as_fields(given_settings(set_), "setting", PairModel, Recipe) | given
+    s, say = load_settings(), messages(json)
+    done = train_system(system, task, folds, grid, limit, s, say, **changed)
+    seal = done.seal
     if json:
-        return print_json({"folds": list(map(_as_trained, done))} if several else _as_trained(done))
-    for x in done if several else [done]:
-        echo(_trained_line(x, system))
+        about = {"folder": str(done.folder), "unit": "fraction"}
+        return print_json(about | msgspec.to_builtins(seal))
+    held = ""
+    if seal.held_out is not None:
+        held = f"; accuracy on {seal.held_out_on}: {100 * seal.held_out:.1f} %"
+    echo(f"{system}, {seal.told}: complete: {done.folder}{held}")
 
 
-def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool):
+def _train_coref(
+    system: str, what: str, fold: str, out: str, ray: str, changed: dict[str, Any], json: bool
+):
     "Train a coreference system on one fold or all, and print scores and costs."
     from refnb.models.coreference.systems import train
 
-    of = _folds(fold, ray)
-    done = train(system, what, out=out, say=messages(json), **of, **changed)
-    _show_trained(done, system, fold == "all", json)
-
-# %% ../../nbs/commands/06_training.ipynb #11587377
-def _kind_of_setting(name: str, kinds: dict[str, Any]) -> Any:
-    "Look up the type of a setting; refuse one that no trained system has."
-    if name not in kinds:
-        raise CallError(f"a trained system has no setting {name!r}", "--set", nearest(name, kinds))
-    return kinds[name]
-
-
-def _as_setting(name: str, value: str, kind: Any) -> Any:
-    "Convert a setting to its type."
-    try:
-        return converted(value, kind)
-    except (msgspec.ValidationError, TypeError):
-        raise CallError(f"{name} cannot be {value!r}", "--set") from None
-
-# %% ../../nbs/commands/06_training.ipynb #b9bd9e47
-def _training_settings(set_: list[str]) -> dict:
-    "Read settings of a recipe or a pair model from NAME=VALUE pairs."
-    from refnb.models.pairs.encoders import PairModel
-    from refnb.models.pairs.heads import Recipe
-
-    kinds = field_types(PairModel, Recipe)
-    given = given_settings(set_).items()
-    return {k: _as_setting(k, v, _kind_of_setting(k, kinds)) for k, v in given}
-
-# %% ../../nbs/commands/06_training.ipynb #7dfffed0
-def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
-    "Refuse options of coreference systems for another one."
-    if out or ray or fold != "0":
-        raise CallError(
-            f"{system} is not a coreference system", "--out, --ray and --fold", "leave them out"
-        )
-
-
-def _on_held_out(seal: Any) -> str:
-    "Word the accuracy on questions that a pair model did not learn from; nothing where there are none."
-    if seal.held_out is None:
-        return ""
-    return f"; accuracy on {seal.held_out_on}: {100 * seal.held_out:.1f} %"
-
-
-def _pair_model_line(system: str, done: Any) -> str:
-    "Word what a pair model was trained on, where it is, and how accurate it is."
-    held = _on_held_out(done.seal)
-    return f"{system}, {done.seal.told}: complete: {done.folder}{held}"
-
-# %% ../../nbs/commands/06_training.ipynb #6d906e14
-def train_(
-    system: str,  # a trainable system (`refnb list systems`),
-    # such as bi-encoder or coref-minilm
-    task: str,  # training data: a task such as altentities/books/oracle/train,
-    # or a corpus such as litbank; several joined by +
-    /,
-    fold: str = "0",  # fold of LitBank for a coreference system, 0 to 9, or all
-    out: str = "",  # output folder of a coreference system; default:
-    # a new one in runs/trained
-    ray: str = "",  # with --fold all: train the folds in parallel on this Ray cluster;
-    # `local` starts one
-    folds: int = 5,  # folds of cross-validation if there is no development set; 0: none
-    epochs: int = 0,  # number of epochs; default: the system's
-    seed: int | None = None,  # random seed; default: the system's
-    grid: str = "",  # recipes to try: full, selected (the paper's choice),
-    # or for example "lr=1e-5,1e-4 batch=8,16"
-    limit: int = 0,  # number of expressions, the first of each task; default: all
-    set_: list[str] = [],  # change a setting of the recipe or the model,
-    # such as together=false; repeatable
-    json: bool = False,  # print one JSON object
-):
-    "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
-    from refnb.models.pairs.trained import train_system
-    from refnb.models.coreference.recipes import coref_systems
-
-    given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
-    if system in coref_systems():
-        return _train_coref(system, task, fold, out, ray, {**given_settings(set_), **given}, json)
-    _refuse_coref_options(system, fold, out, ray)
-    changed = _training_settings(set_) | given
-    done = train_system(
-        system, task, folds, grid, limit, load_settings(), messages(json), **changed
-    )
+    if fold != "all":
+        if not (fold.isdecimal() and len(fold) == 1):
+            raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
+        if ray:
+            do = "say --fold all, or leave it out"
+            raise CallError("one fold is trained here", "--ray", do)
+    of: dict[str, Any] = {"fold": "all", "ray": ray} if fold == "all" else {"fold": int(fold)}
+    made: Any = train(system, what, out=out, say=messages(json), **of, **changed)
+    several = made if fold == "all" else [made]
     if json:
-        return print_json(
-            {"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal)
-        )
-    echo(_pair_model_line(system, done))
+        found = []
+        for x in several:
+            cost = {"cpu_seconds": x.cpu_seconds, "peak_mb": x.peak_mb}
+            seal = msgspec.to_builtins(x.seal) | {"documents": len(x.seal.documents)}
+            found.append({"folder": str(x.folder), "unit": "fraction"} | cost | seal)
+        return print_json({"folds": found} if fold == "all" else found[0])
+    for x in several:
+        score = x.seal.held_out
+        held = "" if score is None else f"; on the development documents {100 * score:.1f} %"
+        took = f"{x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB"
+        echo(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {took}")
