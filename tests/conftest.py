@@ -5,7 +5,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from refnb.core.settings import load_settings
-from refnb.results.board import notebook_of
+from refnb.results.notebooks import notebook_of
 from refnb.results.reproduce import job_of, replay
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 

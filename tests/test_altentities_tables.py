@@ -40,8 +40,8 @@ from refnb.results.papers.altentities_sheets import (
     _the_labelling,
     write_labellings,
 )
-from refnb.results.board import notebook_of
-from refnb.results.tables import printed, table_names
+from refnb.results.notebooks import notebook_of
+from refnb.results.printed import printed, table_names
 
 REPORTS = tools.ROOT / "reports"
 TABLES = [n for n in table_names() if n.startswith("altentities/")]

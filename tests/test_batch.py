@@ -8,7 +8,8 @@ import refnb.results.board as board
 import refnb.results.reproduce as reproduce
 from refnb.core.types import CallError
 from refnb.results.execution import Executed
-from refnb.results.tables import Report, table_names
+from refnb.results.printed import table_names
+from refnb.results.tables import Report
 import tools
 from tools import A, B, C, D, cell, install, notebook, table
 
@@ -352,7 +353,10 @@ def test_f33_kills_at_random_instants(home):
 
     def batch(value):
         return tools.start(
-            home, "reproduce", "--jobs", 2, "-p", f"value={value}", tables=home / "tables"
+            home,
+            "reproduce",
+            *("--jobs", 2, "-p", f"value={value}", "--out", home / "reports"),
+            tables=home / "tables",
         )
 
     good = {name: {"0.5"} for name in (A, B) if old_report(reports, name)}
@@ -370,7 +374,7 @@ def test_f33_kills_at_random_instants(home):
                 "value"
             ] and number(reports, name) in good[name] | {str(i - 1), str(i)}
             good[name] = {number(reports, name)}
-    assert run(parameters={"value": 100.0}) == {A: "changed", B: "changed"}
+    assert run(parameters={"value": 100.0}, out=str(reports)) == {A: "changed", B: "changed"}
     assert (number(reports, A), number(reports, B), litter(reports)) == ("100", "100", [])
 
 
@@ -445,7 +449,7 @@ def test_only_what_is_asked_for_is_made(quick, home):
 
 def test_a_changed_cell_makes_its_table_anew(quick, home):
     install(home / "tables", A, table(A, "1 + 1"))
-    assert quick.again() == {A: "same", B: "unchanged"}
+    assert quick.again() == {A: "changed", B: "unchanged"}
     assert quick.again() == {A: "unchanged", B: "unchanged"}
 
 
@@ -457,13 +461,19 @@ def test_changed_outputs_and_metadata_of_a_notebook_change_nothing(quick, home):
     assert quick.again() == {A: "unchanged", B: "unchanged"}
 
 
-def test_a_changed_parameter_makes_tables_anew(quick, home):
+def test_a_parameter_of_ones_own_leaves_the_reports_as_they_are(quick, home):
+    before, board_ = content(home / "reports", A), (home / "reports/README.md").read_bytes()
+    done = reproduce.reproduce([A], parameters={"value": 2.0}, say=lambda line: None)
+    assert done.place.parent == home / "reports/own" and number(done.place, A) == "2"
     assert (
-        quick.again(parameters={"value": 2.0}) == {A: "changed", B: "changed"}
-        and number(home / "reports", A) == "2"
+        "Made with other parameters than the usual ones: value=2.0."
+        in (done.place / f"{A}.md").read_text()
+        or json.loads((done.place / f"{A}.json").read_bytes())["sample"]
     )
-    assert quick.again(parameters={"value": 2.0}) == {A: "unchanged", B: "unchanged"}
-    assert quick.again() == {A: "changed", B: "changed"}
+    assert content(home / "reports", A) == before
+    assert (home / "reports/README.md").read_bytes() == board_
+    assert quick.again(A, parameters={"value": 2.0}) == {A: "unchanged"}
+    assert quick.again() == {A: "unchanged", B: "unchanged"}
 
 
 def test_changed_code_makes_tables_anew(quick):
@@ -483,7 +493,7 @@ def test_a_changed_summary_of_a_run_makes_tables_anew(quick, home):
 
 def test_an_input_that_came_makes_its_table_anew(quick, home, monkeypatch):
     from refnb.core.upstream import files_of
-    from refnb.results.tables import printed
+    from refnb.results.printed import printed
 
     name, f = "identifyme/table_6_nested_mentions", files_of("identifyme-answers")[0]
     assert printed(name).inputs == ["identifyme-answers"]
@@ -516,7 +526,7 @@ def test_a_failure_is_tried_again(quick, home, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(reproduce, "execute", fail)
         assert run(A) == {A: "failed"} and run(A) == {A: "failed"}
-    assert quick.again() == {A: "same", B: "unchanged"}
+    assert quick.again() == {A: "changed", B: "unchanged"}
 
 
 def test_a_success_takes_the_failed_notebook_away(quick, home):
@@ -671,10 +681,10 @@ def test_f33_a_kill_while_files_are_moved_into_place_is_noticed(quick, home, mov
 
 @pytest.mark.parametrize("moves", [1, 2, 3])
 def test_f33_the_next_batch_moves_the_rest(quick, home, moves):
-    from refnb.results.reproduce import _alone
+    from refnb.results.reproduce import only_batch
 
     tools.ended(tools.start(home, home / "reports", A, moves, code=KILLED))
-    with _alone(home / "reports"):
+    with only_batch(home / "reports"):
         pass
     assert (
         whole(home / "reports", A)
@@ -873,7 +883,8 @@ def test_f07_values_arrive_as_they_are(home, text):
     else:
         assert run(A, parameters=given) == {A: "new"}
     assert (home / "got").read_text() == repr(meant)
-    assert json.loads((home / f"reports/{A}.json").read_bytes())["parameters"] == meant
+    [made] = (home / "reports/own").glob(f"*/{A}.json")
+    assert json.loads(made.read_bytes())["parameters"] == meant
 
 
 def cli_with(home: Path, given: dict[str, str]) -> int:

@@ -301,7 +301,7 @@ def test_list_tables(refnb):
 
 def test_lists_are_tab_separated_elsewhere_than_on_a_terminal(refnb):
     lines = refnb("list", "tables").out.splitlines()
-    from refnb.results.tables import own_names, table_names
+    from refnb.results.printed import own_names, table_names
 
     assert len(lines) == 1 + len(table_names()) + len(own_names()) and {
         l.count("\t") for l in lines

@@ -59,7 +59,7 @@ from refnb.results.papers.altentities import (
     mean_of_cells,
     right_behind,
 )
-from refnb.results.tables import printed
+from refnb.results.printed import printed
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")
 CELLS = [(d, t) for d in DOMAINS for t in settings_of(d)]

@@ -35,7 +35,8 @@ from refnb.core.settings import load_settings, packaged
 from refnb.core.types import Answer, CallError, FormatError, Question, RefnbError
 from refnb.models import command, registry
 from refnb.models.language.models import LanguageModel
-from refnb.results import board, execution, tables
+from refnb.results import board, notebooks
+from refnb.results.printed import read_paper
 from refnb.results.papers import altentities_sheets
 
 
@@ -83,7 +84,7 @@ def asked(data: bytes, where: str) -> list[Question]:
 def said(path: Path) -> list:
     "What a command wrote, a line per question."
     return [
-        command._read_output(line, {q.id: q for q in QUESTIONS}, set(), path.name)
+        command.read_answer(line, {q.id: q for q in QUESTIONS}, set(), path.name)
         for line in path.read_bytes().splitlines()
     ]
 
@@ -92,9 +93,9 @@ def proofs(path: Path) -> list:
     "What a command wrote to canaries, a line each."
 
     def proof(line: bytes):
-        answer = command._canary_answer(line, STORY, path.name)
-        if isinstance(answer, str):
-            raise FormatError(answer, path.name)
+        answer = command.read_proof(line, STORY, path.name)
+        if answer.error:
+            raise FormatError(answer.error, path.name)
         return answer
 
     return [proof(line) for line in path.read_bytes().splitlines()]
@@ -157,6 +158,7 @@ PROVENANCE = {
     "parameters": {"seed": 0},
     "inputs": {"a/b/c": "0" * 40},
     "runs": {"sample/identifyme:random": "0" * 12},
+    "made_with": {"its notebook": "0" * 16},
     "files": {"table_1_composition.csv": "0" * 64},
     "counts": {"match": 1, "differs": 0, "beyond": 2, "missing": 3},
     "cost": {"cpu_seconds": 1.5, "peak_mb": 90},
@@ -205,7 +207,7 @@ READERS = {
     "systems": Reader(head("systems/language_models.yaml", 25), systems),
     "benchmark": Reader(packaged("data/cards/altentities.yaml").read_bytes(), tasks.read_card),
     "corpus": Reader(packaged("data/corpora/sample.yaml").read_bytes(), corpora.read_card_file),
-    "printed": Reader(head("papers/kitmus.yaml", 37), tables.read_paper),
+    "printed": Reader(head("papers/kitmus.yaml", 37), read_paper),
     "settings": Reader(
         packaged("settings.ini").read_bytes(),
         lambda path: load_settings(path.parent, env={}),
@@ -213,7 +215,7 @@ READERS = {
     ),
     "notebook": Reader(
         json.dumps(NOTEBOOK).encode(),
-        lambda path: execution.parameters_of(execution.read_notebook(path), path.name),
+        lambda path: notebooks.parameters_of(notebooks.read_notebook(path), path.name),
     ),
     "provenance": of_bytes(encoded(PROVENANCE), board.as_provenance),
     "journal": Reader(b"".join(map(runs.journal_line, ANSWERS)), runs.read_journal),

@@ -15,8 +15,9 @@ from refnb.models.pairs.systems import the_pair_system
 from refnb.models.pairs.heads import Recipe, TrainedSeal, Tried, trained_systems
 from refnb.results.board import LACKS, board
 from refnb.results.papers.altentities import columns_of
-from refnb.results.plan import Plan, Planned, arguments, everything, expanded, plan, way_of, ways
-from refnb.results.tables import table_names
+from refnb.results.plan import Plan, Planned, arguments, everything, expanded, plan
+from refnb.results.board import way_of, ways
+from refnb.results.printed import table_names
 
 REPORTS = tools.ROOT / "reports"
 MODEL = trained_systems()["t5"].pair.model
@@ -245,7 +246,7 @@ def test_a_way_that_fails_is_told_and_the_others_go_on(monkeypatch):
     monkeypatch.setattr(module, "plan", lambda names, s: some)
     monkeypatch.setattr(module, "machine", lambda s: ["network"])
     monkeypatch.setattr(
-        module, "_run", lambda c: ran.append(c) or ("no network" if "kitmus" in c else "")
+        module, "run_command", lambda c: ran.append(c) or ("no network" if "kitmus" in c else "")
     )
     failed = everything(say=said.append)
     assert [x.name for x in failed] == ["kitmus-predictions"] and ran == [

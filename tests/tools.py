@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 import hypothesis
 import psutil
-import refnb.results.board as board
+import refnb.results.notebooks as notebooks
 from refnb.commands.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -90,8 +90,10 @@ def install(folder: Path, name: str, nb: dict | str) -> Path:
 
 def look_in(monkeypatch, folder: Path):
     "Have refnb look for tables' notebooks in this folder, in this process."
-    real = board.packaged
-    monkeypatch.setattr(board, "packaged", lambda name: folder if name == "tables" else real(name))
+    real = notebooks.packaged
+    monkeypatch.setattr(
+        notebooks, "packaged", lambda name: folder if name == "tables" else real(name)
+    )
 
 
 def live_in(monkeypatch, home: Path):
@@ -152,9 +154,9 @@ def load_script(path: Path):
 ELSEWHERE = """\
 import sys
 from pathlib import Path
-import refnb.results.board as board
-real, tables = board.packaged, Path(sys.argv.pop(1))
-board.packaged = lambda name: tables if name == "tables" else real(name)
+import refnb.results.notebooks as notebooks
+real, tables = notebooks.packaged, Path(sys.argv.pop(1))
+notebooks.packaged = lambda name: tables if name == "tables" else real(name)
 from refnb.commands.cli import run
 run()"""
 

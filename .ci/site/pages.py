@@ -2,7 +2,7 @@
 
 import ast, base64, json, re
 from pathlib import Path
-from refnb.results.tables import papers
+from refnb.results.printed import papers
 from markup import FORMULAS, PLAIN, Page, code_block, escape, plain, table
 
 ROOT = Path(__file__).parents[2]

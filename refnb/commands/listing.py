@@ -11,7 +11,7 @@ from ..core.types import CallError, DataError, nearest
 from ..core.settings import Settings, load_settings, packaged
 from .terminal import Json, arg, echo, print_json, print_table
 
-# %% ../../nbs/commands/01_listing.ipynb #5974af05
+# %% ../../nbs/commands/01_listing.ipynb #d2dd2ee8
 def list_tables(s: Settings) -> list[dict]:
     "List the tables, with the state of their reports."
     from refnb.results.board import board
@@ -50,7 +50,7 @@ def list_systems(s: Settings) -> list[dict]:
 def list_benchmarks(s: Settings) -> list[dict]:
     "List the benchmarks, with their tasks and tables."
     from refnb.benchmarks.tasks import benchmarks, task_is_here
-    from refnb.results.board import notebook_of
+    from refnb.results.notebooks import notebook_of
     from refnb.results.tables import papers
 
     cards, known, rows = benchmarks(s), papers(), []

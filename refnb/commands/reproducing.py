@@ -20,7 +20,7 @@ from refnb.commands.terminal import (
     print_table,
 )
 
-# %% ../../nbs/commands/09_reproducing.ipynb #11040dee
+# %% ../../nbs/commands/09_reproducing.ipynb #8d65cab3
 _TABLES = "papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours; default: all"
 _SAMPLE = "use refnb's own sample; reports go to reports/sample"
 _PLAN = "only list what would fill the missing numbers: commands, downloads, hours"
@@ -48,7 +48,7 @@ def reproduce_(
         return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
     if everything:
         with busy(json, "running the plan") as say:
-            lost: Any = run_plan(tables and choose(tables), ray, say)
+            lost: Any = run_plan(tables and choose(tables), say)
         if lost:
             raise DataError(f"{len(lost)} ways failed, the first is {lost[0].way.title}")
     with busy(json, "regenerating tables") as say:
@@ -62,10 +62,17 @@ def reproduce_(
         if idle := sum(not x.seconds and x.state in ("unchanged", "kept") for x in done.steps):
             say(f"{idle} tables: nothing changed")
         say("")
-        fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
-        lines = [x for x in done.board.lines if x.report != "not built yet"]
-        print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
-        for paragraph in (done.board.summary(), *done.hints):
+        if len(done.steps) == 1 and not done.failed:  # the table itself
+            page = (done.place / f"{done.steps[0].name}.md").read_text()
+            echo(*(line for line in page.splitlines() if line.startswith("|")), "")
+        if set_:
+            say(f"with parameters of yours: the reports are in {done.place}")
+        else:
+            names = {x.name for x in done.steps}
+            fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
+            lines = [x for x in done.board.lines if x.name in names]
+            print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
+        for paragraph in ([] if tables else [done.board.summary()]) + done.hints:
             say("")
             say(paragraph)
     if done.failed:

@@ -39,7 +39,8 @@ from ...models.pairs.heads import SEAL, TrainedSeal, read_seal_at, trained_syste
 from ...models.pairs.systems import trained_for
 from ...models.registry import system_title
 from ..plots import INK, dots, lines
-from ..tables import Report, as_printed
+from ..printed import as_printed
+from ..tables import Report
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #408aec8b
 SAMPLE_TASK = "sample/altentities"
