@@ -23,7 +23,7 @@ from ...core.pages import data_page, page_data
 from ...core.runs import Run, load_run, questions_id
 from ...metrics.choice import credit, outcomes
 from ...metrics.uncertainty import Difference, Interval
-from ..scores import _beside, compare, score, split_name
+from ..scores import questions_beside, compare, score, split_name
 from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #19459e9e
@@ -93,7 +93,7 @@ def _check_fetched(task: str, s: Settings):
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
-    if (found := _beside(run)) is not None:
+    if (found := questions_beside(run)) is not None:
         return found
     if not is_task(task):
         raise _no_questions(run)
