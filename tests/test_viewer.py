@@ -20,16 +20,15 @@ from refnb.results.pages.viewer import (
     ROWS,
     Said,
     View,
-    _exact,
-    _named_run,
-    _page,
-    _picked,
-    _run_questions,
-    _said,
-    _table,
+    exact,
+    named_run,
+    page_of,
+    run_questions,
+    said,
+    small_table,
     view,
-    _view_data,
-    _worth_reading,
+    view_data,
+    worth_reading,
 )
 
 DECENT = [t for t in NASTY if t and "\ud800" not in t]  # questions and answers are UTF-8
@@ -113,36 +112,31 @@ VERDICTS = [
 
 @pytest.mark.parametrize("answer, verdict, credit, chosen", VERDICTS)
 def test_the_verdict_is_one_word(answer, verdict, credit, chosen):
-    got = _said(q(0), answer, True)
-    assert (got.verdict, got.credit, got.picked, _picked(answer)) == (
-        verdict,
-        credit,
-        chosen,
-        chosen,
-    )
+    got = said(q(0), answer, True)
+    assert (got.verdict, got.credit, got.picked) == (verdict, credit, chosen)
 
 
 @pytest.mark.parametrize(
     "reason", ["refused", "filtered", "cut", "unparsable", "outside", "failed"]
 )
 def test_a_reason_is_a_verdict(reason):
-    assert _said(q(0), Answer("a", reason=reason, raw="x"), True) == Said(reason, 0.0, raw="x")
+    assert said(q(0), Answer("a", reason=reason, raw="x"), True) == Said(reason, 0.0, raw="x")
 
 
 def test_what_is_not_there_is_told_apart():
-    assert _said(q(0), None, True) == Said("missing", 0.0) and _said(q(0), None, False) == Said(
+    assert said(q(0), None, True) == Said("missing", 0.0) and said(q(0), None, False) == Said(
         "open"
     )
     both, neither = q(0, right=(0, 1)), q(0, right=())
-    assert [_said(both, Answer("a", c), True).verdict for c in ((1, 0), (1,))] == ["right", "wrong"]
+    assert [said(both, Answer("a", c), True).verdict for c in ((1, 0), (1,))] == ["right", "wrong"]
     assert [
-        _said(neither, a, True).verdict
+        said(neither, a, True).verdict
         for a in (Answer("a"), Answer("a", (1,)), Answer("a", reason="cut"), None)
     ] == ["right", "wrong", "cut", "missing"]
 
 
 def test_a_sealed_run(six):
-    got = _view_data(six)
+    got = view_data(six)
     assert [x.said[0].verdict for x in got.questions] == [
         "right",
         "wrong",
@@ -183,7 +177,7 @@ def test_missing_answers_of_a_sealed_run_are_wrong_and_those_of_an_open_one_are_
         answered(tmp_path, answers=some),
         answered(tmp_path, answers=some, system="other", sealed=False),
     )
-    a, b = _view_data(sealed), _view_data(going_on)
+    a, b = view_data(sealed), view_data(going_on)
     assert (
         [x.said[0].verdict for x in a.questions[3:]] == ["missing"] * 3
         and a.runs[0].accuracy.value == 1.5 / 6
@@ -196,9 +190,9 @@ def test_missing_answers_of_a_sealed_run_are_wrong_and_those_of_an_open_one_are_
     )
     nothing = answered(tmp_path, answers=[], system="third", sealed=False)
     assert (
-        _view_data(nothing).runs[0].accuracy.value is None
-        and _page(_view_data(nothing))
-        and "nothing to score yet" in _table(_view_data(nothing))
+        view_data(nothing).runs[0].accuracy.value is None
+        and page_of(view_data(nothing))
+        and "nothing to score yet" in small_table(view_data(nothing))
     )
 
 
@@ -211,7 +205,7 @@ def test_the_cost_is_known_in_part_or_not_at_all(tmp_path):
         (of((0.1,), (0.2,)), (0.1 + 0.2, 0)),
     ]
     for k, (answers, want) in enumerate(costs):
-        r = _view_data(answered(tmp_path, answers=answers, system=f"s{k}")).runs[0]
+        r = view_data(answered(tmp_path, answers=answers, system=f"s{k}")).runs[0]
         assert (r.usd, r.unpriced) == pytest.approx(want)
 
 
@@ -221,18 +215,18 @@ def test_the_cost_is_known_in_part_or_not_at_all(tmp_path):
     st.text(st.characters(exclude_categories=["Cs"])),
 )
 def test_places_are_those_of_a_browser(before, mention, after):
-    from refnb.results.pages.viewer import _Texts
+    from refnb.results.pages.viewer import Texts
 
-    texts, text = _Texts(), before + mention + after
+    texts, text = Texts(), before + mention + after
     assert texts.add(text) == texts.add("".join([before, mention, after])) == 0
     start, end = (texts.place(text, k) for k in (len(before), len(before + mention)))
     assert text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le") == mention
 
 
 def test_a_text_stands_in_the_page_once(six):
-    got = _view_data(six)
+    got = view_data(six)
     assert sorted(got.texts) == sorted({x.text for x in SIX}) and len(got.texts) == 2
-    made = _page(got)
+    made = page_of(got)
     assert [made.count(json.dumps(t)) for t in got.texts] == [1, 1]
 
 
@@ -251,13 +245,13 @@ def test_a_text_stands_in_the_page_once(six):
     ],
 )
 def test_what_javascript_cannot_hold_is_text(value, kept):
-    got = _exact(value)
+    got = exact(value)
     assert got == kept and type(got) is type(kept)
 
 
 def test_fields_that_numbers_and_words_share_are_ticked(tmp_path):
     mixed = [q(k, meta={"a": v}) for k, v in enumerate([1, "1", True, None, 2.5, 2**60])]
-    got = _view_data(answered(tmp_path, mixed, []))
+    got = view_data(answered(tmp_path, mixed, []))
     assert got.fields[2].kind == "value" and [x.values[2] for x in got.questions] == [
         1,
         "1",
@@ -267,7 +261,7 @@ def test_fields_that_numbers_and_words_share_are_ticked(tmp_path):
         str(2**60),
     ]
     assert (
-        _view_data(
+        view_data(
             answered(tmp_path, [q(k, meta={"a": None}) for k in range(2)], [], part="toy/none")
         )
         .fields[2]
@@ -287,7 +281,7 @@ def test_two_runs_are_matched_by_id(tmp_path, six):
         [Answer("d0:0", (0,)), Answer("d1:1", (1,)), Answer("d1:3", (1,)), Answer("d0:4", (0,))],
         part="toy/other",
     )
-    got = _view_data(six, other=second)
+    got = view_data(six, other=second)
     assert (got.only, got.unlike) == ((2, 1), 1)
     assert [[a.verdict for a in x.said] for x in got.questions] == [
         ["right", "wrong"],
@@ -305,17 +299,17 @@ def test_two_runs_are_matched_by_id(tmp_path, six):
     assert got.difference == pytest.approx(
         compare(a, b).difference, abs=1e-6
     ) and got.difference.value == round(1 / 3 - 2 / 3, 6)
-    assert [x.id for x in _worth_reading(got)] == ["d0:0", "d1:1", "d1:3"]
+    assert [x.id for x in worth_reading(got)] == ["d0:0", "d1:1", "d1:3"]
 
 
 def test_a_run_that_goes_on_is_compared_on_what_both_answered(tmp_path, six):
     second = answered(
         tmp_path, answers=[Answer("d0:0", (0,)), Answer("d1:1", (0,))], system="slow", sealed=False
     )
-    got = _view_data(six, other=second)
+    got = view_data(six, other=second)
     assert got.difference.n == 2 and got.difference.value == 1 / 2
     assert (
-        _view_data(
+        view_data(
             six, other=answered(tmp_path, answers=[], system="slower", sealed=False)
         ).difference
         is None
@@ -326,12 +320,12 @@ def test_runs_that_share_nothing_are_refused(tmp_path, six):
     with pytest.raises(
         DataError, match="toy/test and toy/other: the two runs have no question in common"
     ):
-        _view_data(six, other=answered(tmp_path, [q(8), q(0, right=(2,))], [], part="toy/other"))
+        view_data(six, other=answered(tmp_path, [q(8), q(0, right=(2,))], [], part="toy/other"))
 
 
 def test_two_runs_of_one_system_have_two_names(tmp_path, six):
     again = answered(tmp_path, answers=[], settings={"temperature": 1}, sealed=False)
-    got = _view_data(six, other=again)
+    got = view_data(six, other=again)
     assert got.runs[0].hash != got.runs[1].hash and got.runs[0].system == got.runs[1].system
     assert "temperature" in dict(got.runs[1].about)["settings"]
 
@@ -349,10 +343,10 @@ def test_a_run_is_named_by_its_folder_or_its_part_and_system(tmp_path, six, sett
         "toy/test:reader",
         f"toy/test:reader@{six.folder.name[:5]}",
     ):
-        assert _named_run(x, s).folder == six.folder.resolve()
-    assert _named_run(f"toy/test:reader@{later.folder.name}", s).folder == later.folder.resolve()
+        assert named_run(x, s).folder == six.folder.resolve()
+    assert named_run(f"toy/test:reader@{later.folder.name}", s).folder == later.folder.resolve()
     monkeypatch.chdir(six.folder)
-    assert _view_data(".").runs == _view_data(six).runs, "from inside its folder too"
+    assert view_data(".").runs == view_data(six).runs, "from inside its folder too"
     for x, what in [
         ("toy/test:nobody", "there is no run of nobody on toy/test"),
         ("toy/test:reader@zz", "no run of reader@zz"),
@@ -363,7 +357,7 @@ def test_a_run_is_named_by_its_folder_or_its_part_and_system(tmp_path, six, sett
         ("../..:..", "there is no run"),
     ]:
         with pytest.raises(DataError, match=re.escape(what)) as e:
-            _named_run(x, s)
+            named_run(x, s)
         assert "\n" not in str(e.value)
 
 
@@ -374,19 +368,17 @@ def test_questions_that_are_not_here(tmp_path, six, settings):
         DataError,
         match=r"toy/lost/questions.jsonl: the run's questions are not here; give them as questions=",
     ):
-        _view_data(lost, s=s)
-    assert _view_data(lost, SIX, s=s).questions == _view_data(lost, iter(SIX), s=s).questions
-    assert [x.id for x in _view_data(lost, six.questions_path, s=s).questions] == [
-        x.id for x in SIX
-    ]
+        view_data(lost, s=s)
+    assert view_data(lost, SIX, s=s).questions == view_data(lost, iter(SIX), s=s).questions
+    assert [x.id for x in view_data(lost, six.questions_path, s=s).questions] == [x.id for x in SIX]
     gone = answered(tmp_path, part="identifyme/fantasycoref/test", answers=[], keep=False)
     with pytest.raises(
         DataError, match="identifyme/fantasycoref/test: its files are not here; refnb fetch"
     ):
-        _view_data(gone, s=s)
+        view_data(gone, s=s)
     clusters = answered(tmp_path, part="sample/bookcoref", answers=[], keep=False)
     with pytest.raises(CallError, match="has documents, not questions"):
-        _view_data(clusters, s=s)
+        view_data(clusters, s=s)
 
 
 def test_questions_that_are_others_are_refused(tmp_path, six):
@@ -394,23 +386,23 @@ def test_questions_that_are_others_are_refused(tmp_path, six):
         with pytest.raises(
             DataError, match="the run was made of questions .*; give the questions of this run"
         ):
-            _view_data(six, others)
+            view_data(six, others)
     free = open_run(RunInfo("toy/free", "x", {}), tmp_path / "runs")
     with free.writing() as w:
         w.add(Answer("zz", (1,)))
     with pytest.raises(
         DataError, match="run x on toy/free: 1 answers belong to no question, one is zz"
     ):
-        _view_data(free, SIX)
+        view_data(free, SIX)
     with pytest.raises(DataError, match="there are no questions"):
-        _view_data(free, [])
-    assert _run_questions(six) == SIX
+        view_data(free, [])
+    assert run_questions(six) == SIX
 
 
 def test_a_damaged_journal_is_told(six):
     six.journal.write_bytes(six.journal.read_bytes().replace(b'"chosen":[1]', b'"chosen":[2]'))
     with pytest.raises(DataError, match="has changed since the run was completed"):
-        _view_data(six)
+        view_data(six)
 
 
 def test_a_known_part_needs_no_file(settings):
@@ -480,11 +472,11 @@ def test_the_file_begins_with_the_canary_and_the_wish(six, tmp_path):
         Parsed(text).comments == [f" {CANARY['canary']} {CANARY['wish']} "]
         and text.index("charset") < 1024
     )
-    assert _page(_view_data(six)) == text, "the same on every run"
+    assert page_of(view_data(six)) == text, "the same on every run"
 
 
 def test_nothing_is_loaded_from_anywhere(six):
-    got = Parsed(_page(_view_data(six, other=six)))
+    got = Parsed(page_of(view_data(six, other=six)))
     assert (
         set(got.tags) & {"img", "iframe", "object", "embed", "base", "audio", "video", "form"}
         == set()
@@ -502,7 +494,7 @@ def test_nothing_is_loaded_from_anywhere(six):
 
 
 def test_the_policy_knows_the_style_and_the_script(six):
-    text = _page(_view_data(six))
+    text = page_of(view_data(six))
     policy = re.search('Content-Security-Policy" content="([^"]+)"', text)[1]
     for tag in ("style", "script"):
         inside = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.S)[1]
@@ -515,9 +507,9 @@ def test_the_policy_knows_the_style_and_the_script(six):
 
 @pytest.mark.parametrize("text", DECENT)
 def test_f53_nothing_of_the_data_becomes_markup(tmp_path, text):
-    plain = Parsed(_page(_view_data(hostile(tmp_path, "plain"))))
+    plain = Parsed(page_of(view_data(hostile(tmp_path, "plain"))))
     run = hostile(tmp_path, text, text)
-    made = _page(_view_data(run))
+    made = page_of(view_data(run))
     got = Parsed(made)
     assert (
         got.tags == plain.tags
@@ -547,10 +539,7 @@ def test_f53_nothing_of_the_data_becomes_markup(tmp_path, text):
 @pytest.mark.parametrize("text", DECENT)
 def test_f53_the_table_of_a_notebook(tmp_path, text):
     run = hostile(tmp_path, text, text)
-    for v in (
-        view(run),
-        view(run, answered(tmp_path, list(_run_questions(run)), [], system="two")),
-    ):
+    for v in (view(run), view(run, answered(tmp_path, list(run_questions(run)), [], system="two"))):
         shown = v._repr_html_()
         got = Parsed(shown)
         assert (
@@ -767,14 +756,14 @@ def shelf(tmp_path_factory):
 def test_a_large_page_is_quickly_made_and_of_a_few_megabytes(shelf):
     questions, (early, late) = shelf
     texts = sum(len(t) for t in {x.text for x in questions})
-    text, both = _page(_view_data(early, questions)), _page(_view_data(early, questions, late))
+    text, both = page_of(view_data(early, questions)), page_of(view_data(early, questions, late))
     assert texts < len(text) < texts + 2_000_000 < 5_000_000 and len(both) < len(text) + 1_000_000
 
 
 def test_the_work_of_a_page_grows_no_faster_than_its_questions(tmp_path):
     small, large = (library(tmp_path / str(n), n, n // 8, 200) for n in (80, 320))
-    alone = lambda part: _page(_view_data(part[1][0], part[0]))
-    beside = lambda part: _page(_view_data(part[1][0], part[0], part[1][1]))
+    alone = lambda part: page_of(view_data(part[1][0], part[0]))
+    beside = lambda part: page_of(view_data(part[1][0], part[0], part[1][1]))
     assert growth(alone, small, large) < 5 and growth(beside, small, large) < 5
 
 
@@ -793,9 +782,9 @@ def test_f44_a_book_is_one_text_of_many_questions(tmp_path):
         return book, run, questions
 
     chapter, novel = asked(500), asked(50_000)
-    got = _view_data(novel[1], novel[2])
-    assert len(got.texts) == 1 and len(_page(got)) < len(novel[0]) + 300_000
-    assert growth(lambda part: _page(_view_data(*part[1:])), chapter, novel) < 1.5
+    got = view_data(novel[1], novel[2])
+    assert len(got.texts) == 1 and len(page_of(got)) < len(novel[0]) + 300_000
+    assert growth(lambda part: page_of(view_data(*part[1:])), chapter, novel) < 1.5
 
 
 # In a browser

@@ -25,7 +25,7 @@ from ...metrics.differences import Matched, matched
 from ...metrics.windows import pair
 from ...benchmarks.tasks import find_task, is_task, the_card
 from ...models.running import predicted_documents
-from .viewer import Frame, View, _named_run, _without_secrets, view
+from .viewer import Frame, View, named_run, without_secrets, view
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #fe032884
 def shared_mentions(m: Matched) -> Counter[tuple[int, int]]:
@@ -329,7 +329,7 @@ def book_data(
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a55cb86d
 def _script(id: str, data: Mapping[str, Any]) -> str:
     "Write data for the page's script, which reads it when it is needed."
-    return f'<script type="application/json" id="{id}">{_without_secrets(page_data(data), os.environ)}</script>'
+    return f'<script type="application/json" id="{id}">{without_secrets(page_data(data), os.environ)}</script>'
 
 
 def _title(books: Sequence[Mapping[str, Any]]) -> str:
@@ -445,7 +445,7 @@ def _view_of_run(r: Run, other: Run | str | Path | None, s: Settings) -> BookVie
     if not mine:
         raise DataError("no document is answered yet", repr(r))
     if other:
-        second = _named_run(other, s)
+        second = named_run(other, s)
         systems = r.info.system, second.info.system
         return view_book(mine, _run_documents(second, s), systems)
     gold = _gold_of(r, s)
@@ -477,7 +477,7 @@ def _view_of(
     "Find out what is to be shown."
     if not isinstance(what, Run) and Path(what).is_file():
         return _view_of_file(Path(what), other.folder if isinstance(other, Run) else other)
-    run = _named_run(what, s)
+    run = named_run(what, s)
     if _is_of_documents(run):
         return _view_of_run(run, other, s)
     return view(run, other, questions=questions, s=s)

@@ -29,7 +29,7 @@ from ...benchmarks.tasks import find_task
 from ..scores import as_outcomes, questions_of
 from ..cluster_scores import pooled, run_counts
 from ..run_list import listed_runs
-from .viewer import Frame, _without_secrets
+from .viewer import Frame, without_secrets
 
 # %% ../../../nbs/results/pages/03_report.ipynb #77eb188e
 class Entry(NamedTuple):
@@ -382,12 +382,12 @@ class Report:
         return main_part(self.boards, self.left, self.taus)
 
     def _repr_html_(self) -> str:
-        return _without_secrets(self.main(), os.environ)
+        return without_secrets(self.main(), os.environ)
 
     def page(self, title: str = "Systems ranked") -> str:
         "Write the page as one HTML file."
         data = page_data([board_data(b) for b in self.boards])
-        return _without_secrets(data_page("report", title, data, main=self.main()), os.environ)
+        return without_secrets(data_page("report", title, data, main=self.main()), os.environ)
 
     def write(self, path: str | Path) -> Path:
         return write_atomic(path, self.page())
