@@ -205,24 +205,12 @@ def build_kitmus_(
     echo(f"{result['files']} files, {result['bytes'] / 1e6:.1f} MB, in {folder}")
 
 # %% ../../nbs/commands/03_building.ipynb #6bde8281
-def _rows_of(e: Any, texts: list[str]):
-    "Embed texts with a loaded encoder, a row each."
-    import numpy as np
-
-    e.embed(texts)
-    return np.stack(list(map(e.known.__getitem__, texts)))
-
-
 def _encoder(name: str):
     "Load an encoder with weights as a function from texts to rows."
     from refnb.models.pairs.encoders import load_encoder, the_pair_model
 
-    e = load_encoder(m := the_pair_model(name))
-
-    def rows(texts):
-        return _rows_of(e, [m.text_prefix + t for t in texts])
-
-    return rows
+    e = load_encoder(the_pair_model(name))
+    return lambda texts: e.vectors([e.m.text_prefix + t for t in texts])
 
 # %% ../../nbs/commands/03_building.ipynb #fb3ef539
 def _alt_rules(given: dict[str, str], seed: int):

@@ -8,16 +8,9 @@ __all__ = ['train_']
 # %% ../../nbs/commands/06_training.ipynb #6734187f
 from typing import Any
 import msgspec
-from ..core.types import CallError, nearest
+from ..core.types import CallError
 from ..core.settings import load_settings
-from refnb.commands.terminal import (
-    converted,
-    echo,
-    field_types,
-    given_settings,
-    messages,
-    print_json,
-)
+from .terminal import echo, given_settings, messages, print_json
 
 # %% ../../nbs/commands/06_training.ipynb #83ddf3b0
 def _check_one_fold(fold: str, ray: str):
@@ -79,31 +72,6 @@ def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed:
     done = train(system, what, out=out, say=messages(json), **of, **changed)
     _show_trained(done, system, fold == "all", json)
 
-# %% ../../nbs/commands/06_training.ipynb #11587377
-def _kind_of_setting(name: str, kinds: dict[str, Any]) -> Any:
-    "Look up the type of a setting; refuse one that no trained system has."
-    if name not in kinds:
-        raise CallError(f"a trained system has no setting {name!r}", "--set", nearest(name, kinds))
-    return kinds[name]
-
-
-def _as_setting(name: str, value: str, kind: Any) -> Any:
-    "Convert a setting to its type."
-    try:
-        return converted(value, kind)
-    except (msgspec.ValidationError, TypeError):
-        raise CallError(f"{name} cannot be {value!r}", "--set") from None
-
-# %% ../../nbs/commands/06_training.ipynb #b9bd9e47
-def _training_settings(set_: list[str]) -> dict:
-    "Read settings of a recipe or a pair model from NAME=VALUE pairs."
-    from refnb.models.pairs.encoders import PairModel
-    from refnb.models.pairs.heads import Recipe
-
-    kinds = field_types(PairModel, Recipe)
-    given = given_settings(set_).items()
-    return {k: _as_setting(k, v, _kind_of_setting(k, kinds)) for k, v in given}
-
 # %% ../../nbs/commands/06_training.ipynb #7dfffed0
 def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
     "Refuse options of coreference systems for another one."
@@ -128,7 +96,7 @@ def _pair_model_line(system: str, done: Any) -> str:
 # %% ../../nbs/commands/06_training.ipynb #6d906e14
 def train_(
     system: str,  # a trainable system (`refnb list systems`),
-    # such as bi-encoder or coref-minilm
+    # such as cross-encoder or coref-minilm
     task: str,  # training data: a task such as altentities/books/oracle/train,
     # or a corpus such as litbank; several joined by +
     /,
@@ -141,23 +109,32 @@ def train_(
     epochs: int = 0,  # number of epochs; default: the system's
     seed: int | None = None,  # random seed; default: the system's
     grid: str = "",  # recipes to try: full, selected (the paper's choice),
-    # or for example "lr=1e-5,1e-4 batch=8,16"
+    # or for example "learning_rate=1e-5,1e-4"
     limit: int = 0,  # number of expressions, the first of each task; default: all
     set_: list[str] = [],  # change a setting of the recipe or the model,
-    # such as together=false; repeatable
+    # such as learning_rate=3e-5; repeatable
     json: bool = False,  # print one JSON object
 ):
     "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
     from refnb.models.pairs.trained import train_system
     from refnb.models.coreference.recipes import coref_systems
 
-    given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
+    given = {} if seed is None else {"seed": seed}
     if system in coref_systems():
+        given |= {"epochs": epochs} if epochs else {}
         return _train_coref(system, task, fold, out, ray, {**given_settings(set_), **given}, json)
     _refuse_coref_options(system, fold, out, ray)
-    changed = _training_settings(set_) | given
+    given |= {"num_train_epochs": epochs} if epochs else {}
     done = train_system(
-        system, task, folds, grid, limit, load_settings(), messages(json), **changed
+        system,
+        task,
+        folds,
+        grid,
+        limit,
+        load_settings(),
+        messages(json),
+        **given_settings(set_),
+        **given,
     )
     if json:
         return print_json(
