@@ -113,7 +113,14 @@ class CorefModel(Record):
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
         return (
-            next((f"field {f}: {getattr(self, f)} is less than {n}" for f, n in _LEAST_OF_MODEL.items() if getattr(self, f) < n), "")
+            next(
+                (
+                    f"field {f}: {getattr(self, f)} is less than {n}"
+                    for f, n in _LEAST_OF_MODEL.items()
+                    if getattr(self, f) < n
+                ),
+                "",
+            )
             or _too_much_context(self.segment, self.context)
             or _not_a_share(self.share)
             or _not_finite(self, ("threshold", "bias"))

@@ -189,8 +189,7 @@ PAPER_MODELS = {
         "version of its encoder, and MiniLM and mpnet below are of its kind",
     ),
     "Entailment": PaperModel(
-        "bert-mnli",
-        "needs weights of a model trained on MNLI from a hub: refnb run TASK bert-mnli",
+        "bert-mnli", "needs weights of a model trained on MNLI from a hub: refnb run TASK bert-mnli"
     ),
     "BERT": PaperModel("bert", _TRAIN.format("BERT-large")),
     "BERT Joint": PaperModel("bert-joint", _TRAIN.format("BERT-large")),
