@@ -133,8 +133,7 @@ def train_(
         limit,
         load_settings(),
         messages(json),
-        **given_settings(set_),
-        **given,
+        **(given_settings(set_) | given),
     )
     if json:
         return print_json(

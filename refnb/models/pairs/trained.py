@@ -6,7 +6,7 @@
 __all__ = ['SEAL', 'WEIGHTS', 'HELD_OUT', 'Source', 'source_of', 'folds_of', 'Tried', 'TrainedSeal', 'read_seal', 'read_held_out',
            'Learnt', 'held_out_answers', 'train_system']
 
-# %% ../../../nbs/models/pairs/03_trained.ipynb #7f862f71
+# %% ../../../nbs/models/pairs/03_trained.ipynb #c7d677b3
 import hashlib, re, shutil
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -30,7 +30,7 @@ from ...core.runs import questions_id
 from ...core.summaries import reports_for
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS
-from ...benchmarks.tasks import find_task, is_task, sample_of, task_is_here, task_questions
+from ...benchmarks.tasks import Task, as_task, find_task, is_task, sample_of, task_is_here
 from ..language.local import Weights, quietly, weights_id
 from .encoders import PairModel, check_pair_model, pair_settings
 from .heads import TrainedSystem, as_scorer, fit, grid_of, text_for, the_trained
@@ -129,7 +129,7 @@ def read_held_out(folder: str | Path) -> dict[str, Answer]:
     "Read the answers of a cross-validation by their ids."
     return {a.id: a for a in read_seal(folder, list[Answer], HELD_OUT)}
 
-# %% ../../../nbs/models/pairs/03_trained.ipynb #4c6e61cd
+# %% ../../../nbs/models/pairs/03_trained.ipynb #7ec46695
 class Learnt(NamedTuple):
     "A trained system."
 
@@ -156,7 +156,7 @@ def held_out_answers(
 
 def train_system(
     system: str,  # a name of trained.yaml
-    what: str,  # a task, or several joined by +
+    what: str,  # a task, several joined by +, or a file of questions
     folds: int = 5,  # of the cross-validation if no development questions judge; 0: none
     grid: str = "",  # recipes to try: full, selected, or such as "learning_rate=1e-5,1e-4"
     limit: int = 0,  # first questions of each task only; 0: all
@@ -166,10 +166,15 @@ def train_system(
 ) -> Learnt:
     "Train a system, or resume its training."
     s, x = s or load_settings(), the_trained(system, **changed)
-    source = source_of(what, s)
+    if Path(what).is_file():  # of your own
+        tasks, judging = [as_task(what, s)], list[Task]()
+        name, told = tasks[0].name, f"trained on {Path(what).name}"
+        source = Source(name, [name], [], told)
+    else:
+        source = source_of(what, s)
+        tasks, judging = ([find_task(t, s) for t in ts] for ts in source[1:3])
     questions, judges = (
-        [q for task in tasks for q in task_questions(task, s)[: limit or None]]
-        for tasks in (source.tasks, source.judges)
+        [q for task in some for q in task.questions[: limit or None]] for some in (tasks, judging)
     )
     for q in questions:
         if not q.right or len(q.options) < 2:
@@ -185,7 +190,7 @@ def train_system(
         do = "say --folds 2 or more, or name one recipe"
         raise CallError("nothing judges which recipe is best", "--grid", do)
     base = weights_id(check_pair_model(x.pair, s.offline))
-    files = chain.from_iterable(find_task(t, s).files for t in (*source.tasks, *source.judges))
+    files = chain.from_iterable(t.files for t in (*tasks, *judging))
     data = {f.key: f.blob for f in files} | {"questions": questions_id([*questions, *judges])}
     inputs = system, pair_settings(x.pair), [t.training for t in tries], source, data, base, folds
     key = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
