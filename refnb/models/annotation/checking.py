@@ -22,7 +22,7 @@ from ...core.documents import Clusters, Document, named, plain
 from ...core.pages import page_data, page_policy, read_handed_in
 from ...metrics.windows import LENGTH, split
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #1b4c0a69
+# %% ../../../nbs/models/annotation/04_checking.ipynb #549a0908
 LONGEST = 80  # characters of a name
 
 
@@ -35,7 +35,8 @@ def window_to_check(
     if not d.size:
         raise DataError("has no text", d.doc_key, "give a file with sentences")
     windows = split(d.changed(clusters=(), names=(), labels={}), length)
-    if not 1 <= number <= (n := len(windows)):
+    n = len(windows)
+    if not 1 <= number <= n:
         raise CallError(f"there is no window {number}", d.doc_key, f"it has {n}: say 1 to {n}")
     window = windows[number - 1]
     a = sum(w.size for w in windows[: number - 1])

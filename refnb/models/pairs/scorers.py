@@ -107,7 +107,7 @@ def ratio(name: str) -> Scorer:
 
     return scores
 
-# %% ../../../nbs/models/pairs/00_scorers.ipynb #d9be01d9
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #189832dc
 @lru_cache(maxsize=2)  # a task's systems, with and without negation, have the same texts
 def tfidf(texts: tuple[str, ...], characters: bool = False) -> Scorer:
     "Fit a TF-IDF scorer on texts of options; `characters`: on n-grams inside words, not on words."
@@ -121,7 +121,8 @@ def tfidf(texts: tuple[str, ...], characters: bool = False) -> Scorer:
 
     def scores(p: Pairs) -> np.ndarray:
         left, right = (fitted.transform(ts) for ts in p[:2])
-        return np.asarray(left[p.at[:, 0]].multiply(right[p.at[:, 1]]).sum(axis=1)).ravel()
+        cosines = left[p.at[:, 0]].multiply(right[p.at[:, 1]]).sum(axis=1)
+        return np.asarray(cosines).ravel().round(12)  # so that equal texts are equal
 
     return scores
 
