@@ -12,7 +12,7 @@ from ..core.types import CallError, DataError
 from ..core.settings import load_settings
 from .terminal import echo, messages, print_json, print_table
 
-# %% ../../nbs/commands/07_annotating.ipynb #111c98d2
+# %% ../../nbs/commands/07_annotating.ipynb #78735ee7
 def one_document(name: str, do: str) -> Any:
     "Read the one document of a file or a corpus, with its clusters."
     from refnb.core.corpora import corpora, load
@@ -56,32 +56,33 @@ def annotate_(
     if not out:
         raise CallError("no folder for the files", "annotate", "name one with --out DIR")
     if not characters and not d.names:
-        found = propose_characters(d, 40, system, s)
-        make_folder(out)
-        path = write_atomic(Path(out) / "proposed.yaml", found.yaml)
+        proposed = propose_characters(d, 40, system, s)
+        make_folder(Path(out))
+        path = write_atomic(Path(out) / "proposed.yaml", proposed.yaml)
         if json:
             rows = [
                 {"name": c.name, "variants": c.variants, "mentions": n}
-                for c, n in zip(found.characters, found.mentions)
+                for c, n in zip(proposed.characters, proposed.mentions)
             ]
             return print_json({"proposed": str(path), "characters": rows})
-        lines = found.yaml.rstrip().split("\n")
+        lines = proposed.yaml.rstrip().split("\n")
         return echo(*lines, f"edit {path}, then annotate with --characters {path}")
 
     who = named_characters(characters, s) if characters else list(d.names)
-    how = dict(linker=linker, filter=filter, system=system)
+    how: dict[str, Any] = dict(linker=linker, filter=filter, system=system)
     how |= dict(window=window, group=group, seeding=seeding)
     done = annotate(d, who, out, s, messages(json), **how)
     clusters = [c for c in done.document.clusters if c]
     found, mentions, file = len(clusters), sum(map(len, clusters)), Path(out) / "annotation.jsonl"
     if json:
-        stages = {name: {"counts": stage.counts} for name, stage in done.stages.items()}
-        for name, scores in done.scores.items():
-            stages[name]["scores"] = scores
+        stages = {}
+        for name, stage in done.stages.items():
+            scores = {"scores": done.scores[name]} if name in done.scores else {}
+            stages[name] = {"counts": stage.counts, **scores}
         counts = {"characters": len(who), "found": found, "mentions": mentions}
         return print_json({"folder": out, **counts, "unit": "percent", "stages": stages})
-    rows = done.scores.items()
-    print_table([{"F1 (%)": n} | {m: f"{v:.2f}" for m, v in x.items()} for n, x in rows])
+    scored = done.scores.items()
+    print_table([{"F1 (%)": n} | {m: f"{v:.2f}" for m, v in x.items()} for n, x in scored])
     echo(f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #7f091f58

@@ -58,7 +58,7 @@ def completed(
         clusters[c].add(new)
     return [sorted(c) for c in clusters[: len(seeds)]]
 
-# %% ../../../nbs/models/annotation/02_expansion.ipynb #7fe226e2
+# %% ../../../nbs/models/annotation/02_expansion.ipynb #eca48ba9
 class Expanded(NamedTuple):
     "The result of an expansion."
 
@@ -89,9 +89,9 @@ def expand(
     first, known_of = [s.start for s in mentions], [set(c) for c in linked]
     found = [set(c) for c in linked]
     for a, b in windows:
-        at = np.arange(bisect_left(first, a), bisect_left(first, b))
-        at = at[[mentions[k].end < b for k in at]]
-        inside = [mentions[k] for k in at]
+        places = range(bisect_left(first, a), bisect_left(first, b))
+        at = np.array([k for k in places if mentions[k].end < b], int)
+        inside = [mentions[k] for k in at.tolist()]
         seeds = [[j for j, s in enumerate(inside) if s in c] for c in known_of]
         if known := [c for c, own in enumerate(seeds) if own]:
 
@@ -103,7 +103,7 @@ def expand(
                 found[c].update(inside[j] for j in members)
     return expanded(linked, found, seeding)
 
-# %% ../../../nbs/models/annotation/02_expansion.ipynb #13658d8d
+# %% ../../../nbs/models/annotation/02_expansion.ipynb #d5431386
 # documents with seeds -> their completed clusters
 Complete = Callable[[Sequence[Document]], Iterable[Sequence[Iterable[Span]]]]
 
@@ -126,8 +126,8 @@ def expand_documents(
             found[number[name]].update(moved(spans, start))
     if seeding == "constrained":
         keeper: dict[Span, list[int]] = {}
-        for k, c in enumerate(linked):
-            for s in c:
+        for k, seeds in enumerate(linked):
+            for s in seeds:
                 keeper.setdefault(s, []).append(k)
         for k, c in enumerate(found):
             for s in c:

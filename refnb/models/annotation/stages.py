@@ -114,7 +114,7 @@ class Reading:
             raise DataError("no mention was found", self.document.doc_key, do)
         return self._bank
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #6d7967a2
+# %% ../../../nbs/models/annotation/03_stages.ipynb #57d304f4
 def with_names(d: Document, characters: Sequence[Character]) -> Document:
     "Make a document of the book's words and the names of its characters."
     names = tuple(name for c in characters for name in c.names)
@@ -132,9 +132,14 @@ def link_by_system(
     return [sorted({x for name in c.names for x in by_name.get(name, ())}) for c in characters]
 
 
-def linked_mentions(reading: Reading, who: Sequence[Character], linker: str, s: Settings) -> Linked:
+def linked_mentions(
+    d: Document,
+    who: Sequence[Character],
+    linker: str,
+    s: Settings,
+    reading: Any = None,  # the book as read, for rules
+) -> Linked:
     "Link the explicit mentions of a book to its characters by a linker."
-    d = reading.document
     if linker == PATTERN:
         return link_by_pattern(d, who)
     if linker == RULES:
@@ -162,7 +167,7 @@ def confirmed(
         for k, spans in enumerate(linked)
     ]
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #8883bcf8
+# %% ../../../nbs/models/annotation/03_stages.ipynb #92673fce
 def by_package(system: Any, s: Settings) -> Any:
     "Make what completes windows by a system that gets their clusters, in a run."
 
@@ -188,7 +193,7 @@ def as_document(d: Document, who: Sequence[Character], linked: Linked) -> Docume
 
 
 def grown(
-    reading: Reading | Any,  # the book as read, or a system that completes windows
+    reading: Any,  # the book as read, or a system that completes windows
     book: Document,  # with the known mentions of each character
     how: Annotating,
     group: int,  # windows that are read together
@@ -236,7 +241,7 @@ def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     out |= {m: coref[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
     return {name: 100 * x for name, x in out.items()}
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #d826ff4a
+# %% ../../../nbs/models/annotation/03_stages.ipynb #fba92d8f
 STAGES, VERSION = "stages.json", 3  # raised when the same settings give other mentions
 
 
@@ -302,7 +307,7 @@ def annotate(
 
     # all systems must be able to answer before a file is written
     named = with_names(d, who)
-    package = seeded(find_system(how.system, s))
+    package: Any = seeded(find_system(how.system, s))
     system = package or coref_system(how.system, s)
     ids = system_id(system, how.system, named, s)
     linker: Any = how.linker
@@ -317,7 +322,7 @@ def annotate(
     reading = package or Reading(d, system.net(), by_name, known.get("mentions"))
 
     def link(linked: Linked) -> tuple[Linked, dict[str, int]]:
-        linked = linked_mentions(reading, who, how.linker, s)
+        linked = linked_mentions(d, who, how.linker, s, reading)
         lacking = sum(not c for c in linked)
         return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
 

@@ -121,7 +121,7 @@ def examples(questions: Sequence[Question], kind: str) -> list[Example]:
             out += [(expression_of(q), [t], int(i in q.right)) for i, t in enumerate(texts)]
     return out
 
-# %% ../../../nbs/models/pairs/02_heads.ipynb #0968bf9c
+# %% ../../../nbs/models/pairs/02_heads.ipynb #48a52c74
 def collator(tokenizer: Any, m: PairModel) -> Any:
     "Make the function that converts a list of examples to the tensors of a batch."
     torch = need("torch", "models")
@@ -145,7 +145,7 @@ def collator(tokenizer: Any, m: PairModel) -> Any:
 
 def entailment_at(labels: Sequence[str], m: PairModel) -> int:
     "Find the output that means entailment; labels come in any order."
-    wanted = m.entailment.casefold() or "entail(s|ed|ment)?"
+    wanted = m.entailment.casefold() or "entails?|entailed|entailment"
     at = [i for i, label in enumerate(labels) if re.fullmatch(wanted, label.casefold())]
     if len(at) != 1 or len(labels) < 2:
         what = f"does not say which output is entailment: its labels are {', '.join(labels)}"

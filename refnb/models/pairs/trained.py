@@ -129,7 +129,7 @@ def read_held_out(folder: str | Path) -> dict[str, Answer]:
     "Read the answers of a cross-validation by their ids."
     return {a.id: a for a in read_seal(folder, list[Answer], HELD_OUT)}
 
-# %% ../../../nbs/models/pairs/03_trained.ipynb #7ec46695
+# %% ../../../nbs/models/pairs/03_trained.ipynb #6595d99c
 class Learnt(NamedTuple):
     "A trained system."
 
@@ -172,7 +172,8 @@ def train_system(
         source = Source(name, [name], [], told)
     else:
         source = source_of(what, s)
-        tasks, judging = ([find_task(t, s) for t in ts] for ts in source[1:3])
+        tasks = [find_task(t, s) for t in source.tasks]
+        judging = [find_task(t, s) for t in source.judges]
     questions, judges = (
         [q for task in some for q in task.questions[: limit or None]] for some in (tasks, judging)
     )
@@ -217,8 +218,8 @@ def train_system(
                     answers += held_out_answers(one, learnt, part, place, s.offline)
                     say(f"recipe {k + 1} of {len(tries)}: {i} of {len(parts)} models")
                 said = {a.id: a for a in answers}
-                judging = [q for part in parts for q in part]
-                score = float(np.mean([credit(q, said[q.id]) for q in judging])) if parts else None
+                credits = [credit(q, said[q.id]) for part in parts for q in part]
+                score = float(np.mean(credits)) if parts else None
             except NoScore as e:
                 if len(tries) == 1:
                     raise
