@@ -1,6 +1,6 @@
-"""AltEntities against its budgets: what the builder does with many entities; all pair models without weights on the eleven test cells, MiniLM on the texts of a test file, and the training loop beside a bare one. Called by bench.py, or alone."""
+"""AltEntities against its budgets: what the builder does with many entities; all pair models without weights on the eleven test cells, MiniLM on the texts of a test file. Called by bench.py, or alone."""
 
-import os, subprocess, sys
+import sys
 from collections.abc import Callable, Iterator
 from measure import LONG, Row, absent, peak, show, upstream_is_here, with_memory
 
@@ -12,7 +12,7 @@ from refnb.models.pairs.scorers import WEIGHTLESS
 from refnb.models.running import run
 cells = [altentities_task(d, t, 'test') for d in DOMAINS for t in settings_of(d)]
 s = load_settings(offline=True, runs=tempfile.mkdtemp(), reports=tempfile.mkdtemp())
-names = ['random', 'comparing', *WEIGHTLESS, *(f'{n}+negation' for n in WEIGHTLESS if n != 'always-first')]
+names = ['random', *WEIGHTLESS, *(f'{n}+negation' for n in WEIGHTLESS if n != 'always-first')]
 def answer(some):
     for cell in some:
         for name in names: assert run(cell, name, s=s).sealed
@@ -51,7 +51,7 @@ def embedding() -> Row:
         return absent(name)
     if not pair_model_is_here(the_pair_model("minilm")):
         return absent(name, "needs the weights of minilm: refnb list systems says how to get them")
-    return Row(name, peak(EMBED, "e.embed(texts)")[0], 12.0)
+    return Row(name, peak(EMBED, "e.vectors(texts)")[0], 12.0)
 
 
 # The builder
@@ -105,73 +105,7 @@ def splits() -> Row:
     )
 
 
-# Training
-
-TRAINING = """
-import tempfile, time, torch, transformers as tf
-from refnb.benchmarks.altentities.questions import sample_altentities
-from refnb.models.pairs.encoders import tiny_encoder
-from refnb.models.pairs.heads import new_model, the_trained
-from refnb.models.pairs.scorers import pairs_of
-from refnb.models.pairs.trained import _batches_of, _loss_of
-from refnb.models.training import train
-torch.set_num_threads(1); tf.utils.logging.disable_progress_bar()
-qs = sample_altentities()
-folder = tiny_encoder(tempfile.mkdtemp(), pairs_of(qs).texts)
-torch.manual_seed(0)
-tf.BertModel(tf.BertConfig(vocab_size=500, hidden_size=128, intermediate_size=512, num_hidden_layers=2, num_attention_heads=4)).save_pretrained(folder)
-x = the_trained("bi-encoder", model=str(folder), package="", bf16=False, epochs=1)
-plan = _batches_of(qs, x.training, "cosine")(0)
-def fresh():
-    head = new_model(x.pair)
-    return head, _loss_of(head, x.training)
-def ours():
-    head, loss = fresh()
-    start = time.process_time()
-    train(head.net, lambda e: plan, loss, x.training, tempfile.mkdtemp(), keep=False)
-    return time.process_time() - start
-def bare():
-    (head, loss), r = fresh(), x.training
-    start = time.process_time()
-    plain, decayed = ([p for p in head.net.parameters() if (p.dim() > 1) == d] for d in (False, True))
-    o = torch.optim.AdamW([{"params": decayed, "weight_decay": r.weight_decay}, {"params": plain, "weight_decay": 0.}], lr=r.lr)
-    schedule = tf.get_linear_schedule_with_warmup(o, 3, len(plan))
-    head.net.train()
-    for b in plan:
-        l = loss(b); l.backward()
-        torch.nn.utils.clip_grad_norm_(head.net.parameters(), 1.); o.step(); schedule.step(); o.zero_grad(); l.item()
-    return time.process_time() - start
-ours(); got = [(ours(), bare()) for _ in range(3)]
-print(min(a for a, _ in got)/min(b for _, b in got), len(plan), sum(map(sum, got)))
-"""
-
-
-def training() -> Row:
-    "The best of three of each in turn; a throughput of 0.95 is a ratio of 1.053."
-    got = subprocess.run(
-        [sys.executable, "-c", TRAINING],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    if got.returncode:
-        raise RuntimeError(" ".join(got.stderr.splitlines()[-1:]))
-    return Row(
-        "training loop, CPU time as a multiple of a bare loop of torch and transformers",
-        float(got.stdout.split()[0]),
-        1 / 0.95,
-        "times",
-    )
-
-
-BENCHES: list[Callable] = [
-    weightless,
-    embedding,
-    similar_titles,
-    nearest_descriptions,
-    splits,
-    training,
-]
+BENCHES: list[Callable] = [weightless, embedding, similar_titles, nearest_descriptions, splits]
 
 if __name__ == "__main__":
     sys.exit(show(BENCHES))

@@ -18,7 +18,7 @@ except PackageNotFoundError:
         allow_module_level=True,
     )
 from refnb.models.annotation.books import as_characters, characters_yaml, read_book, read_characters  # noqa: E402
-from refnb.models.annotation.stages import Annotating, _Reading, annotate  # noqa: E402
+from refnb.models.annotation.stages import annotate  # noqa: E402
 
 
 @pytest.fixture
@@ -433,17 +433,3 @@ def test_line_breaks_and_crossing_mentions_are_written(story, s, tmp_path):
     assert crossing.document.clusters[0] == (Span(1, 3), Span(2, 4)) and read_documents(
         tmp_path / "annotation.conll"
     )[0].clusters == ((Span(1, 3),),)
-
-
-def test_a_reading_has_mentions_that_are_asked_for_later(story, s):
-    reading = _Reading(story, [], Annotating(), s)
-    odd = next(
-        Span(i, i + 1)
-        for i in range(story.size - 1)
-        if Span(i, i + 1) not in set(reading.bank.spans)
-    )
-    reading.require([odd])
-    assert odd in reading.bank.spans
-    again = reading.bank
-    reading.require([odd])
-    assert reading.bank is again, "what is there is not read again"

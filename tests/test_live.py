@@ -581,7 +581,7 @@ def test_what_cannot_complete_clusters(seeding, home):
         ({"system": "toy[least=0]"}, "toy.least=0., ann_split4_S0: lost 1 of 2 seeds of Ann"),
         ({"system": "fcoref"}, "fcoref is not a coreference system of refnb"),
         ({"system": "toy[window=9]"}, "its clusters are completed in whole documents; omit window"),
-        ({"linker": "rules"}, "linker rules: toy finds no mentions"),
+        ({"linker": "rules"}, "toy finds the mentions of each window itself"),
     ):
         with pytest.raises(RefnbError, match=why):
             annotated(**changed)

@@ -10,9 +10,10 @@ from refnb.core.runs import RunInfo, open_run, questions_id
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, DataError
 from refnb.models.running import write_run_summary
-from refnb.models.pairs.encoders import UNHASHED
+from refnb.models.pairs.encoders import pair_settings
 from refnb.models.pairs.systems import the_pair_system
-from refnb.models.pairs.heads import Recipe, TrainedSeal, Tried, trained_systems
+from refnb.models.pairs.heads import trained_systems
+from refnb.models.pairs.trained import TrainedSeal, Tried
 from refnb.results.board import LACKS, board
 from refnb.results.papers.altentities import columns_of
 from refnb.results.plan import Plan, Planned, arguments, everything, expanded, plan
@@ -27,11 +28,11 @@ def answer(s, name: str, system: str, right: float, trained: str = "", model: st
     "A complete run that has about so many right answers."
     task, rng = find_task(name, s), random.Random(name)
     questions = task.questions
-    m = the_pair_system(system).model if system in ("roberta-mnli", "use") else None
+    m = the_pair_system(system).model if system in ("bert-mnli", "use") else None
     told = (
         {"trained": f"trained on {trained}", "model": model}
         if trained
-        else {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
+        else pair_settings(m)
         if m
         else {}
     )
@@ -68,23 +69,24 @@ def home(upstream, tmp_path_factory):
     unshown = [f"altentities/{d}/unshown/train" for d in ("books", "recipes", "songs")]
     answer(s, "altentities/recipes/unshown/test", "t5", 0.7, unshown[0])
     answer(s, "altentities/recipes/unshown/test", "t5", 0.9, "+".join(unshown), "tiny")
-    for system in ("roberta-mnli", "use"):
+    for system in ("bert-mnli", "use"):
         answer(s, "altentities/books/oracle/test", system, 0.6)
     answer(s, "altentities/songs/unshown/dev", "t5", 0.8, "altentities/songs/unshown/train")
+    task, recipe = (
+        "altentities/books/oracle/train",
+        dict(learning_rate=5e-6, per_device_train_batch_size=32),
+    )
     seal = TrainedSeal(
         "t5",
-        "altentities/books/oracle/train",
-        ["altentities/books/oracle/train"],
-        "trained on altentities/books/oracle/train",
+        task,
+        [task],
+        f"trained on {task}",
         9,
-        {"model": MODEL},
-        Recipe(lr=5e-6, batch=32),
-        1,
+        trained_systems()["t5"].pair,
+        recipe,
         0.8,
         "",
-        None,
-        [Tried({"lr": 5e-6}, [0.8]), Tried({"lr": 1e-6}, [0.7])],
-        [],
+        [Tried({"learning_rate": 5e-6}, 0.8), Tried({"learning_rate": 1e-6}, 0.7)],
         {},
         "a",
         "b",

@@ -12,7 +12,7 @@ from ..core.types import CallError, DataError
 from ..core.settings import load_settings
 from .terminal import Json, arg, echo, messages, opt, print_json, print_table
 
-# %% ../../nbs/commands/07_annotating.ipynb #3a7bb4d8
+# %% ../../nbs/commands/07_annotating.ipynb #85864415
 _BOOK = ".txt, .html, .epub, a file with one document, or animal-farm"
 _CHARACTERS = (
     "a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default: propose a list "
@@ -47,19 +47,19 @@ def annotate_(
     "Annotate a book: find every mention of its characters. Interrupted work resumes."
     from refnb.core.corpora import corpora
     from refnb.core.files import make_folder, write_atomic
-    from refnb.models.annotation.books import Book, read_book
+    from refnb.models.annotation.books import read_book
     from refnb.models.annotation.character_lists import named_characters
     from refnb.models.annotation.stages import annotate, propose_characters
 
     s = load_settings()
     if Path(book).exists() or book not in corpora():
-        read = read_book(book)
+        d = read_book(book).document
     else:
-        read = Book(the_document(book, "annotate one book at a time"), [], "")
+        d = the_document(book, "annotate one book at a time")
     if not out:
         raise CallError("no folder for the files", "annotate", "name one with --out DIR")
-    if not characters and not read.document.names:
-        found = propose_characters(read.document, 40, system, s)
+    if not characters and not d.names:
+        found = propose_characters(d, 40, system, s)
         make_folder(Path(out))
         path = write_atomic(Path(out) / "proposed.yaml", found.yaml)
         if json:
@@ -68,10 +68,10 @@ def annotate_(
             return print_json({"proposed": str(path), "characters": cast})
         do = f"edit {path}, then annotate with --characters {path}"
         return echo(*found.yaml.rstrip().split("\n"), do)
-    who = named_characters(characters, s) if characters else list(read.document.names)
+    who = named_characters(characters, s) if characters else list(d.names)
     how: dict[str, Any] = dict(linker=linker, filter=filter, group=group, window=window)
     how |= dict(seeding=seeding, system=system)
-    done = annotate(read, who, out, s, messages(json), **how)
+    done = annotate(d, who, out, s, messages(json), **how)
     clusters, file = [c for c in done.document.clusters if c], Path(out) / "annotation.jsonl"
     result: dict[str, Any] = {"folder": out, "characters": len(who), "found": len(clusters)}
     result |= {"mentions": sum(map(len, clusters)), "unit": "percent"}
@@ -96,7 +96,7 @@ def the_document(name: str, do: str) -> Any:
         raise DataError(f"holds {len(docs)} documents", name, do)
     return docs[0]
 
-# %% ../../nbs/commands/07_annotating.ipynb #7956c79d
+# %% ../../nbs/commands/07_annotating.ipynb #9615aa47
 _DOCUMENT = "one document with clusters: annotation.jsonl of `refnb annotate`, or any readable file"
 _OUT = "the page to make (.html); with FILES: output file of the corrected windows (.jsonl, .conll)"
 
@@ -116,7 +116,7 @@ def correct_(
     ] = "",
     json: Json = False,
 ):
-    "Correct clusters by hand: make a page for one window, or read corrections and their agreement."
+    "Correct clusters by hand: make a page for one window, or read what people made of them."
     from refnb.core.files import write_atomic
     from refnb.core.reading import write_documents
     from refnb.models.annotation.checking import correction_page, read_corrections
@@ -137,24 +137,9 @@ def correct_(
     docs = got.documents(by) if out else []
     if docs:
         write_documents(out, docs)
-    agreement, differing, rows = list[dict[str, Any]](), list[dict[str, Any]](), []
-    for a in got.agreements:
-        pair = {"window": a.window, "first": a.first, "second": a.second}
-        percent = {"mentions": 100 * a.mentions.f1} | {m: 100 * v for m, v in a.scores.items()}
-        apart: list[dict[str, Any]] = []
-        for x in a.differences:
-            at = {"start": x.at.start, "end": x.at.end, "words": x.words}
-            apart.append(at | {"first says": x.first, "second says": x.second})
-        agreement.append(pair | percent | {"differences": apart})
-        differ = {"differ": len(apart)}
-        rows.append(pair | {m: f"{v:.2f}" for m, v in percent.items()} | differ)
-        if a.first != "given":  # what was given is no person
-            differing += [pair | x | {"words": x["words"][:60]} for x in apart]
+    rows = [{"window": n, "by": who, "edits": k} for (n, who), k in sorted(got.edits.items())]
     if json:
-        return print_json({"unit": "percent", "written": len(docs), "agreement": agreement})
+        return print_json({"written": len(docs), "corrections": rows})
     print_table(rows)
-    if differing:
-        echo("", "what people see differently")
-        print_table(differing)
     if docs:
         echo(f"{len(docs)} corrected window{'s' * (len(docs) > 1)} in {out}")

@@ -156,7 +156,7 @@ def build_kitmus_(
         return print_json({"folder": str(folder), "files": len(files), "bytes": size})
     echo(f"{len(files)} files, {size / 1e6:.1f} MB, in {folder}")
 
-# %% ../../nbs/commands/03_building.ipynb #68bb5fef
+# %% ../../nbs/commands/03_building.ipynb #7a44d256
 def build_altentities_(
     table: Annotated[str, arg("TABLE", "a table of entities (JSONL or CSV)")],
     out: Annotated[str, opt("output folder (new) for questions and annotation pages")] = "",
@@ -198,18 +198,10 @@ def build_altentities_(
 
 def _encoder(name: str) -> Any:
     "Load an encoder with weights as a function from texts to rows."
-    import numpy as np
     from refnb.models.pairs.encoders import load_encoder, the_pair_model
 
-    m = the_pair_model(name)
-    e = load_encoder(m)
-
-    def rows(texts):
-        prefixed = [m.text_prefix + t for t in texts]
-        e.embed(prefixed)
-        return np.stack([e.known[t] for t in prefixed])
-
-    return rows
+    e = load_encoder(the_pair_model(name))
+    return lambda texts: e.vectors([e.m.text_prefix + t for t in texts])
 
 # %% ../../nbs/commands/03_building.ipynb #26395a9b
 _KEEP = (

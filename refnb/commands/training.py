@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['train_']
 
-# %% ../../nbs/commands/06_training.ipynb #c7576c61
+# %% ../../nbs/commands/06_training.ipynb #563b0b01
 from typing import Annotated, Any
 import msgspec
 from ..core.types import CallError
@@ -13,7 +13,6 @@ from ..core.settings import load_settings
 from refnb.commands.terminal import (
     Json,
     arg,
-    as_fields,
     complete_task,
     echo,
     given_settings,
@@ -22,17 +21,17 @@ from refnb.commands.terminal import (
     print_json,
 )
 
-# %% ../../nbs/commands/06_training.ipynb #7138af61
-_SYSTEM = "a trainable system (`refnb list systems`), such as bi-encoder or coref-minilm"
+# %% ../../nbs/commands/06_training.ipynb #f00b3f9d
+_SYSTEM = "a trainable system (`refnb list systems`), such as cross-encoder or coref-minilm"
 _TASK = (
     "training data: a task such as altentities/books/oracle/train, or a corpus such as litbank; several "
     "joined by +"
 )
 _RAY = "with --fold all: train the folds in parallel on this Ray cluster; `local` starts one"
 _GRID = (
-    "recipes to try: full, selected (the paper's choice), or for example 'lr=1e-5,1e-4 batch=8,16'"
+    "recipes to try: full, selected (the paper's choice), or for example 'learning_rate=1e-5,1e-4'"
 )
-_SET = "change a setting of the recipe or the model, such as together=false; repeatable"
+_SET = "change a setting of the recipe or the model, such as learning_rate=3e-5; repeatable"
 
 
 def train_(
@@ -62,17 +61,16 @@ def train_(
         {} if seed is None else {"seed": seed}
     )
     if system in coref_systems():
-        changed = given_settings(set_) | given
-        return _train_coref(system, task, fold, out, ray, changed, json)
+        mine = given_settings(set_) | given
+        return _train_coref(system, task, fold, out, ray, mine, json)
     if out or ray or fold != "0":
         what, do = f"{system} is not a coreference system", "leave them out"
         raise CallError(what, "--out, --ray and --fold", do)
-    from refnb.models.pairs.encoders import PairModel
-    from refnb.models.pairs.heads import Recipe
     from refnb.models.pairs.trained import train_system
 
-    changed = as_fields(given_settings(set_), "setting", PairModel, Recipe) | given
-    s, say = load_settings(), messages(json)
+    if "epochs" in given:
+        given["num_train_epochs"] = given.pop("epochs")
+    changed, s, say = given_settings(set_) | given, load_settings(), messages(json)
     done = train_system(system, task, folds, grid, limit, s, say, **changed)
     seal = done.seal
     if json:

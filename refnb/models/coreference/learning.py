@@ -32,7 +32,6 @@ from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
 from ..training import Entry, Fitted, load_tensors, save_tensors, set_weights, train
-from ..pairs.encoders import _newest_first
 from .texts import cast_lesson, cast_of, text_of
 from refnb.models.coreference.recipes import (
     SEAL,
@@ -347,7 +346,7 @@ class LearntCoref(NamedTuple):
 def _trainings_of(system: str, what: str, s: Settings) -> list[Path]:
     "List the folders of a system's trainings on some documents, the newest first."
     here = Path(s.runs, "trained", safe_path(system), safe_path(what))
-    return [p.parent for p in _newest_first(here.glob(f"*/{SEAL}"))]
+    return [p.parent for p in sorted(here.glob(f"*/{SEAL}"), key=lambda p: -p.stat().st_mtime_ns)]
 
 
 def _newest_usual(usual: TrainedCoref, folders: Iterable[Path]) -> Path | None:

@@ -17,14 +17,14 @@ from ...core.settings import packaged
 from ...core.files import read_bytes
 from ...core.runs import OtherVersion
 from ..registry import changed_record, differing, entries_of, record_of
-from ..pairs.encoders import PairModel, _pair_models, _too_small, the_pair_model
+from ..pairs.encoders import PairModel, pair_models, the_pair_model
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #384018ef
 def encoder_of(name: str, length: int) -> PairModel:
     "Describe an encoder by a name of encoders.yaml, a folder, or a hub repository; `length` is the segment length."
     known = (
         the_pair_model(name)
-        if name in _pair_models()
+        if name in pair_models()
         else PairModel(name.rstrip("/").rpartition("/")[2], name, "unknown")
     )
     return known.changed(kind="cosine", tokens=length, dtype="float32")
@@ -113,7 +113,14 @@ class CorefModel(Record):
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
         return (
-            _too_small(self, _LEAST_OF_MODEL)
+            next(
+                (
+                    f"field {f}: {getattr(self, f)} is less than {n}"
+                    for f, n in _LEAST_OF_MODEL.items()
+                    if getattr(self, f) < n
+                ),
+                "",
+            )
             or _too_much_context(self.segment, self.context)
             or _not_a_share(self.share)
             or _not_finite(self, ("threshold", "bias"))

@@ -34,7 +34,7 @@ from refnb.models.systems import (
 )
 from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
 from ..running import write_run_summary
-from ..pairs.encoders import _newest_first, check_pair_model, pair_model_is_here
+from ..pairs.encoders import check_pair_model, pair_model_is_here
 from .choices import choices
 from refnb.models.coreference.recipes import (
     CLUSTERING,
@@ -271,7 +271,7 @@ class CorefSystem(BaseSystem):
 
     def _newest(self, task: Task | None) -> Path | None:
         "Return the newest training with these settings, or None."
-        for p in _newest_first(self._made(task)):
+        for p in sorted(self._made(task), key=lambda p: -p.stat().st_mtime_ns):
             if self._is_mine(p.parent):
                 return p.parent
         return None

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from ...core.types import DataError
-from ..pairs.encoders import _has_bfloat16, load_with
+from ..pairs.encoders import has_bfloat16, load_with
 from .recipes import encoder_of
 from .texts import SHAPES, Cut, Segment, Text, segments
 
@@ -172,7 +172,7 @@ class Words(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
         self.width = model.config.hidden_size + 2 * self.extra
-        self.single = str(model.device) == "cpu" and not _has_bfloat16()
+        self.single = str(model.device) == "cpu" and not has_bfloat16()
         # cache frozen layers also without gradients, as segments recur
         self.learning = False
         # pieces of a segment -> input of the first trained layer

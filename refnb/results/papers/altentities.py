@@ -35,7 +35,8 @@ from refnb.benchmarks.altentities.questions import (
 )
 from ...benchmarks.tasks import find_task, task_is_here
 from ..scores import run_outcomes
-from ...models.pairs.heads import SEAL, TrainedSeal, read_seal_at, trained_systems
+from ...models.pairs.heads import trained_systems
+from ...models.pairs.trained import SEAL, TrainedSeal, read_seal
 from ...models.pairs.systems import trained_for
 from ...models.registry import system_title
 from ..plots import INK, dots, lines
@@ -189,8 +190,7 @@ PAPER_MODELS = {
         "version of its encoder, and MiniLM and mpnet below are of its kind",
     ),
     "Entailment": PaperModel(
-        "roberta-mnli",
-        "needs weights of a model trained on MNLI from a hub: refnb run TASK roberta-mnli",
+        "bert-mnli", "needs weights of a model trained on MNLI from a hub: refnb run TASK bert-mnli"
     ),
     "BERT": PaperModel("bert", _TRAIN.format("BERT-large")),
     "BERT Joint": PaperModel("bert-joint", _TRAIN.format("BERT-large")),
@@ -228,8 +228,8 @@ def _seals(system: str, task: str, s: Settings) -> list[Path]:
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e16
 def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal | None:
     "Find the newest training of a system on a task that chose among recipes; None: there is none here."
-    for seal in map(read_seal_at, _seals(system, task, s)):
-        if len(seal.tried) > 1:
+    for path in _seals(system, task, s):
+        if len((seal := read_seal(path.parent, file=path.name)).tried) > 1:
             return seal
     return None
 
