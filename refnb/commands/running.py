@@ -333,8 +333,6 @@ def run_(
     # questions (below 1: share); they count as wrong
     gold_mentions: bool = False,  # give a coreference system the gold mentions,
     # to link only
-    policy: str = "",  # earlier mentions that a coreference system compares with:
-    # local, all or windows
     device: str = "",  # device of a local model: cpu, cuda, cuda:1 or mps; default:
     # a GPU if there is one
     dry_run: bool = False,  # make no API calls: show a prompt, count tokens,
@@ -352,7 +350,6 @@ def run_(
         budget=budget,
         batches=batch,
         given="gold" if gold_mentions else "",
-        policy=policy,
         device=device,
     )
 

@@ -19,21 +19,14 @@ from refnb.commands.terminal import (
     print_json,
 )
 
-# %% ../../nbs/commands/06_training.ipynb #83ddf3b0
-def _check_one_fold(fold: str, ray: str):
-    "Refuse a fold that is no number from 0 to 9, and a cluster for one fold."
+# %% ../../nbs/commands/06_training.ipynb #7297be3d
+def _folds(fold: str) -> int | str:
+    "Check which folds are trained, and return them as `train` takes them."
+    if fold == "all":
+        return fold
     if not (fold.isdecimal() and len(fold) == 1):
         raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
-    if ray:
-        raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
-
-# %% ../../nbs/commands/06_training.ipynb #7297be3d
-def _folds(fold: str, ray: str) -> dict[str, Any]:
-    "Check which folds are trained, and where; return it as `train` takes it."
-    if fold == "all":
-        return {"fold": "all", "ray": ray}
-    _check_one_fold(fold, ray)
-    return {"fold": int(fold)}
+    return int(fold)
 
 # %% ../../nbs/commands/06_training.ipynb #b34c40be
 def _place_and_cost(x: Any) -> dict[str, Any]:
@@ -71,12 +64,11 @@ def _show_trained(done: Any, system: str, several: bool, json: bool):
         echo(_trained_line(x, system))
 
 
-def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool):
+def _train_coref(system: str, what: str, fold: str, out: str, changed: dict, json: bool):
     "Train a coreference system on one fold or all, and print scores and costs."
     from refnb.models.coreference.systems import train
 
-    of = _folds(fold, ray)
-    done = train(system, what, out=out, say=messages(json), **of, **changed)
+    done = train(system, what, fold=_folds(fold), out=out, say=messages(json), **changed)
     _show_trained(done, system, fold == "all", json)
 
 # %% ../../nbs/commands/06_training.ipynb #11587377
@@ -105,12 +97,10 @@ def _training_settings(set_: list[str]) -> dict:
     return {k: _as_setting(k, v, _kind_of_setting(k, kinds)) for k, v in given}
 
 # %% ../../nbs/commands/06_training.ipynb #7dfffed0
-def _refuse_coref_options(system: str, fold: str, out: str, ray: str):
+def _refuse_coref_options(system: str, fold: str, out: str):
     "Refuse options of coreference systems for another one."
-    if out or ray or fold != "0":
-        raise CallError(
-            f"{system} is not a coreference system", "--out, --ray and --fold", "leave them out"
-        )
+    if out or fold != "0":
+        raise CallError(f"{system} is not a coreference system", "--out and --fold", "leave them out")
 
 
 def _on_held_out(seal: Any) -> str:
@@ -135,8 +125,6 @@ def train_(
     fold: str = "0",  # fold of LitBank for a coreference system, 0 to 9, or all
     out: str = "",  # output folder of a coreference system; default:
     # a new one in runs/trained
-    ray: str = "",  # with --fold all: train the folds in parallel on this Ray cluster;
-    # `local` starts one
     folds: int = 5,  # folds of cross-validation if there is no development set; 0: none
     epochs: int = 0,  # number of epochs; default: the system's
     seed: int | None = None,  # random seed; default: the system's
@@ -153,8 +141,8 @@ def train_(
 
     given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
     if system in coref_systems():
-        return _train_coref(system, task, fold, out, ray, {**given_settings(set_), **given}, json)
-    _refuse_coref_options(system, fold, out, ray)
+        return _train_coref(system, task, fold, out, {**given_settings(set_), **given}, json)
+    _refuse_coref_options(system, fold, out)
     changed = _training_settings(set_) | given
     done = train_system(
         system, task, folds, grid, limit, load_settings(), messages(json), **changed

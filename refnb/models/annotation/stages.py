@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['RULES', 'PATTERN', 'SEEDINGS', 'STAGES', 'VERSION', 'Annotating', 'Stage', 'Annotation', 'with_names',
-           'link_by_system', 'by_package', 'by_net', 'yes_no_id', 'stage_scores', 'annotate', 'Proposed',
-           'proper_names', 'propose_characters']
+           'link_by_system', 'by_package', 'yes_no_id', 'stage_scores', 'annotate', 'Proposed', 'proper_names',
+           'propose_characters']
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e88c3d15
 import hashlib
@@ -140,12 +140,7 @@ def _linker(name: str, s: Settings) -> Any:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #fa00257b
 def _reader(name: str, s: Settings) -> Any:
     "Load the net of a coreference system."
-    net = _coref_system(name, s).net()
-    if net.m.antecedents != "experts":
-        raise CallError(
-            f"{name} does not score pairs of mentions", do="name a system with antecedents=experts"
-        )
-    return net
+    return _coref_system(name, s).net()
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #97da2168
 @contextmanager
@@ -166,7 +161,7 @@ def _expander(name: str, s: Settings) -> Any:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e6077f8a
 def _reads_windows(system: Any) -> bool:
     "Tell whether a system reads each window as a document: a foreign package, or one that does not score pairs."
-    return not hasattr(system, "net") or system.trained.model.antecedents != "experts"
+    return not hasattr(system, "net")
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #aab9e4ce
 class _Reading:
@@ -256,31 +251,6 @@ def by_package(system: Any, s: Settings) -> Complete:
 
     return complete
 
-# %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0013
-def _net_completed(net: Any, w: Document, seeding: Seeding) -> list[list[Span]]:
-    "Complete the clusters of a window by a net."
-    from refnb.models.coreference.texts import text_of
-
-    spans, best = net.best(text_of(w), more=w.mentions)
-    number = {s: i for i, s in enumerate(spans)}
-    seeds: list[list[int]] = []
-    for c in w.clusters:
-        seeds.append([number[s] for s in c if s in number])
-    completed: list[list[Span]] = []
-    for members in WAYS[seeding](best, seeds, net.m.bias):
-        completed.append([spans[i] for i in members])
-    return completed
-
-# %% ../../../nbs/models/annotation/03_stages.ipynb #623ddb2a
-def by_net(net: Any, how: Annotating) -> Complete:
-    "Complete windows by a net that reads each as a document."
-
-    def complete(windows: Sequence[Document]) -> list[list[list[Span]]]:
-        with _precision(net, how.single):
-            return [_net_completed(net, w, how.seeding) for w in windows]
-
-    return complete
-
 # %% ../../../nbs/models/annotation/03_stages.ipynb #ca83858c
 _Made = tuple[Linked, dict[str, int]]
 _Makers = dict[str, tuple[Callable[[_Reading, Linked], _Made], Any]]
@@ -339,7 +309,7 @@ def _counted(x: Expanded) -> _Made:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #99edf3ad
 def _completer(system: Any, how: Annotating, s: Settings) -> Complete:
     "Return what completes windows that are documents: a net, or a package."
-    return by_net(system.net(), how) if hasattr(system, "net") else by_package(system, s)
+    return by_package(system, s)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #830d65c4
 def _grow(
