@@ -76,9 +76,7 @@ def books() -> Iterator[Row]:
     if not LONG:
         return
     large = peak(LOAD, RESOLVED.format(ALL_BOOKS))
-    yield from with_memory(
-        "coref-minilm: three books as one, 225,506 words", large, 60.0, 1400.0
-    )
+    yield from with_memory("coref-minilm: three books as one, 225,506 words", large, 60.0, 1400.0)
     yield Row("  memory that 190,000 words more take", large[1] - small[1], 450.0, "MB")
     yield Row(
         "  seconds for each word, over those of Animal Farm",
@@ -86,10 +84,8 @@ def books() -> Iterator[Row]:
         1.3,
         "×",
     )
-    local = peak(LOAD + SAY_LOCAL, 'link(local(bank.scores, bank.mentions.words))')
-    yield from with_memory(
-        "links of Pride and Prejudice, 142,742 words", local, 30.0, 1400.0
-    )
+    local = peak(LOAD + SAY_LOCAL, "link(local(bank.scores, bank.mentions.words))")
+    yield from with_memory("links of Pride and Prejudice, 142,742 words", local, 30.0, 1400.0)
 
 
 NAMES = {

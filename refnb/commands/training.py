@@ -100,7 +100,9 @@ def _training_settings(set_: list[str]) -> dict:
 def _refuse_coref_options(system: str, fold: str, out: str):
     "Refuse options of coreference systems for another one."
     if out or fold != "0":
-        raise CallError(f"{system} is not a coreference system", "--out and --fold", "leave them out")
+        raise CallError(
+            f"{system} is not a coreference system", "--out and --fold", "leave them out"
+        )
 
 
 def _on_held_out(seal: Any) -> str:

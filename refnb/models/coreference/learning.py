@@ -186,7 +186,7 @@ def set_weights(net: torch.nn.Module, tensors: dict[str, torch.Tensor], where: s
     for n, t in tensors.items():
         own[n].copy_(t)
 
-# %% ../../../nbs/models/coreference/06_learning.ipynb #9d7945e9
+# %% ../../../nbs/models/coreference/06_learning.ipynb #e19d94fe
 class State(Record, omit_defaults=False):
     "How far a training is."
 
@@ -237,20 +237,24 @@ def fit(
             if reached.best_epoch:
                 load_tensors(best)
             set_weights(net, {n: tensors[n] for n in own}, path)
-            for i, p in enumerate(params):
-                adam.state[p] = {k: tensors[f"{k} {i}"] for k in ("step", "exp_avg", "exp_avg_sq")}
+            for name, t in tensors.items():
+                key, _, at = name.partition(" ")  # what has had no gradient has no averages
+                if at:
+                    adam.state[params[int(at)]][key] = t
             state = reached
         except (FormatError, msgspec.MsgspecError, KeyError):
             pass  # damaged: training starts over
     saved = time.monotonic()
     weights = torch.tensor([1.0, r.links, r.types], device=net.words.encoder.device)
     while state.step < total:
-        epoch, at = divmod(state.step, steps)
+        epoch, place = divmod(state.step, steps)
         order = random.Random(f"lessons {r.seed} {epoch}").sample(lessons, len(lessons))
         with torch.random.fork_rng():
             torch.manual_seed(r.seed * 1_000_003 + state.step)
             net.train()
-            x = (net.losses(order[at * r.batch : (at + 1) * r.batch], r.extra) * weights).sum()
+            x = (
+                net.losses(order[place * r.batch : (place + 1) * r.batch], r.extra) * weights
+            ).sum()
             x.backward()
         length = torch.nn.utils.clip_grad_norm_(params, r.clip)
         loss = x.item()
@@ -264,11 +268,11 @@ def fit(
         adam.step()
         adam.zero_grad()
         state = state.changed(step=state.step + 1, loss=state.loss + loss)
-        if at == steps - 1:
+        if place == steps - 1:
             net.eval()
             score = judge() if judge else None
             curve = [*state.curve, score]
-            better = score is None or not state.best_epoch or score > state.held_out
+            better = score is None or not state.best_epoch or score > (state.held_out or 0.0)
             if better:
                 save_tensors(best, own)
             state = state.changed(
@@ -279,7 +283,7 @@ def fit(
             )
             judged = "" if score is None else f", development {100 * score:.1f} %"
             say(f"epoch {epoch + 1}: loss {state.losses[-1]:.3f}{judged}")
-        if at == steps - 1 or time.monotonic() - saved >= every:
+        if place == steps - 1 or time.monotonic() - saved >= every:
             tensors = dict(own)
             for i, p in enumerate(params):
                 tensors |= {f"{k} {i}": t for k, t in adam.state[p].items()}

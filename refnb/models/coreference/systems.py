@@ -58,7 +58,7 @@ from refnb.models.systems import (
     variant_name,
 )
 
-# %% ../../../nbs/models/coreference/08_systems.ipynb #6fca90e8
+# %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
 _READING = ("encoder", "segment", "context", "threshold", "bias", *CLUSTERING)
 
 
@@ -255,22 +255,22 @@ class CorefSystem(BaseSystem):
             for folder, some in by_folder.items():
                 yield from self._answer(self.net(folder, task), task, some)
         finally:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            peak /= 1 << 20 if sys.platform == "darwin" else 1 << 10
-            self.summary = Spent(round(time.process_time() - since, 2), round(peak))
+            unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+            peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+            self.summary = Spent(round(time.process_time() - since, 2), peak)
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         "Answer with one net: pronouns of KITMUS, questions about mentions, or documents."
         from refnb.models.coreference.resolvers import clusters_of_many, predicted, text_of
 
         if _is_kitmus(task):
-            ids, gold = {q.id for q in items}, texts_of(task)
+            ids, texts = {q.id for q in items}, texts_of(task)
             about = task.fields
             variant, n, split = about["variant"], int(about["entities"]), about["split"]
             docs = subtask_documents(variant, n, split, task.settings)
             docs = [d for d in docs if d.doc_key in ids]
             for d, clusters in zip(docs, clusters_of_many(net, docs)):
-                yield Answer(d.doc_key, linked(gold[d.doc_key].gold, clusters))
+                yield Answer(d.doc_key, linked(texts[d.doc_key].gold, clusters))
         elif task.shape == "choice":
             yield from choices(items, lambda d, more: net.resolve(text_of(d), more=more))
         else:
