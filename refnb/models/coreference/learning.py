@@ -350,7 +350,7 @@ def tuned(net: Resolver, docs: Sequence[Document]) -> tuple[float, float, float]
     at = max(tried, key=tried.__getitem__)
     return *at, tried[at]
 
-# %% ../../../nbs/models/coreference/06_learning.ipynb #dc80e047
+# %% ../../../nbs/models/coreference/06_learning.ipynb #d81fd8f3
 class LearntCoref(NamedTuple):
     "A trained coreference system."
 
@@ -401,9 +401,10 @@ def train_coref(
     s, began = s or load_settings(), time.process_time()
     x, taught = the_coref(system, **changed), taught_by(what, fold, s)
     m, r = x.model, x.training
+    start = start_folder(x, taught.name, s)
     net = new_resolver(m, r.dropout, r.seed, s.offline)
     begins = started = ""
-    if start := start_folder(x, taught.name, s):
+    if start:
         theirs, own = coref_seal(start), trained_weights(net)
         tensors = load_tensors(start / WEIGHTS)[0]
         unlike = [n for n, t in tensors.items() if n not in own or own[n].shape != t.shape]
