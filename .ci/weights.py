@@ -46,10 +46,10 @@ def links(folder) -> str:
     return f"F1 of links on test {100 * linking(casts, linked).pooled.f1:.2f}"
 
 
-MADE = {"coref-minilm": ({"epochs": 10}, coreference), "linker-minilm": ({}, links)}
+MADE = {"coref-minilm": coreference, "linker-minilm": links}
 for name in sys.argv[1:] or MADE:
-    settings, scores = MADE[name]
-    done = train(name, "litbank", **settings, say=lambda line: print(line, flush=True))
+    scores = MADE[name]
+    done = train(name, "litbank", say=lambda line: print(line, flush=True))
     print(
         f"{name}: trained in {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB: {scores(done.folder)}",
         flush=True,

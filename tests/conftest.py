@@ -23,7 +23,6 @@ hypothesis.settings.load_profile("refnb")
 # begun first, lest one core wait for them at the end
 LONG = [
     "test_batch",
-    "test_training",
     "test_ray",
     "test_site",
     "test_extending",

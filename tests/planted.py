@@ -593,23 +593,23 @@ PLANTED = [
     Planted(
         "any score is a link",
         "models/coreference/antecedents.py",
-        "    if not np.isfinite(scores).all():",
-        "    if False:",
+        "        if not bool(torch.isfinite(coarse).all()):",
+        "        if False:",
         COREFERENCE,
         "no_numbers",
     ),
     Planted(
         "any score is a mention",
         "models/coreference/mentions.py",
-        "    if bool(torch.isfinite(scores).all()):\n",
-        "    if True:\n",
+        "        if not bool(torch.isfinite(scores).all()):\n",
+        "        if False:\n",
         COREFERENCE,
         "no_numbers",
     ),
     Planted(
         "any encoder reads for any weights",
         "models/coreference/learning.py",
-        "    if own != trained:\n",
+        "    if encoder_id(net) != seal.encoder:\n",
         "    if False:\n",
         COREFERENCE,
         "another_encoder",
@@ -617,7 +617,7 @@ PLANTED = [
     Planted(
         "half a training is a system",
         "models/coreference/recipes.py",
-        "    if not (Path(folder) / SEAL).exists():\n",
+        "    if not path.exists():\n",
         "    if False:\n",
         COREFERENCE,
         "half_a_checkpoint",
@@ -625,8 +625,8 @@ PLANTED = [
     Planted(
         "any schema of a seal is read",
         "models/coreference/recipes.py",
-        "    if schema != 1:\n",
-        "    if False:\n",
+        "        if schema != 2:\n",
+        "        if False:\n",
         COREFERENCE,
         "half_a_checkpoint",
     ),
@@ -637,6 +637,14 @@ PLANTED = [
         "        if seen := 0*_seen(task, folder):",
         COREFERENCE,
         "learnt_from_is_refused",
+    ),
+    Planted(
+        "training goes on from a damaged state",
+        "models/coreference/learning.py",
+        "    if digest != _digest(tensors):\n",
+        "    if False:\n",
+        COREFERENCE,
+        "f30_a_damaged_state",
     ),
     # batches
     Planted(

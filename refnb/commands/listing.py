@@ -51,7 +51,7 @@ def list_benchmarks(s: Settings) -> list[dict]:
     "List the benchmarks, with their tasks and tables."
     from refnb.benchmarks.tasks import benchmarks, task_is_here
     from refnb.results.notebooks import notebook_of
-    from refnb.results.tables import papers
+    from refnb.results.printed import papers
 
     cards, known, rows = benchmarks(s), papers(), []
     for name in known | cards:

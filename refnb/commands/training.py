@@ -21,13 +21,12 @@ from refnb.commands.terminal import (
     print_json,
 )
 
-# %% ../../nbs/commands/06_training.ipynb #f00b3f9d
+# %% ../../nbs/commands/06_training.ipynb #2359c531
 _SYSTEM = "a trainable system (`refnb list systems`), such as cross-encoder or coref-minilm"
 _TASK = (
     "training data: a task such as altentities/books/oracle/train, or a corpus such as litbank; several "
     "joined by +"
 )
-_RAY = "with --fold all: train the folds in parallel on this Ray cluster; `local` starts one"
 _GRID = (
     "recipes to try: full, selected (the paper's choice), or for example 'learning_rate=1e-5,1e-4'"
 )
@@ -43,7 +42,6 @@ def train_(
     out: Annotated[
         str, opt("output folder of a coreference system; default: a new one in runs/trained")
     ] = "",
-    ray: Annotated[str, opt(_RAY)] = "",
     folds: Annotated[
         int, opt("folds of cross-validation if there is no development set; 0: none", default=True)
     ] = 5,
@@ -62,10 +60,10 @@ def train_(
     )
     if system in coref_systems():
         mine = given_settings(set_) | given
-        return _train_coref(system, task, fold, out, ray, mine, json)
-    if out or ray or fold != "0":
+        return _train_coref(system, task, fold, out, mine, json)
+    if out or fold != "0":
         what, do = f"{system} is not a coreference system", "leave them out"
-        raise CallError(what, "--out, --ray and --fold", do)
+        raise CallError(what, "--out and --fold", do)
     from refnb.models.pairs.trained import train_system
 
     if "epochs" in given:
@@ -82,20 +80,14 @@ def train_(
     echo(f"{system}, {seal.told}: complete: {done.folder}{held}")
 
 
-def _train_coref(
-    system: str, what: str, fold: str, out: str, ray: str, changed: dict[str, Any], json: bool
-):
+def _train_coref(system: str, what: str, fold: str, out: str, changed: dict[str, Any], json: bool):
     "Train a coreference system on one fold or all, and print scores and costs."
     from refnb.models.coreference.systems import train
 
-    if fold != "all":
-        if not (fold.isdecimal() and len(fold) == 1):
-            raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
-        if ray:
-            do = "say --fold all, or leave it out"
-            raise CallError("one fold is trained here", "--ray", do)
-    of: dict[str, Any] = {"fold": "all", "ray": ray} if fold == "all" else {"fold": int(fold)}
-    made: Any = train(system, what, out=out, say=messages(json), **of, **changed)
+    if fold != "all" and not (fold.isdecimal() and len(fold) == 1):
+        raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
+    of: Any = fold if fold == "all" else int(fold)
+    made: Any = train(system, what, fold=of, out=out, say=messages(json), **changed)
     several = made if fold == "all" else [made]
     if json:
         found = []

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['INK', 'GREY', 'RED', 'COLORS', 'mark', 'fill', 'name_rows', 'figure', 'dots', 'lines', 'slopes', 'spread', 'stacked',
-           'differences', 'curves']
+           'differences']
 
 # %% ../../nbs/results/07_plots.ipynb #b44ad056
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from ..core.inert import inert
 from ..metrics.uncertainty import Difference, Interval
-from ..models.training import Entry
 
 # %% ../../nbs/results/07_plots.ipynb #6410b99b
 INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
@@ -68,41 +67,7 @@ def _text(name: str) -> str:
     "Write a name that may be of others; lines are its own. No font has what steers a terminal."
     return inert(name, keep="\n")
 
-# %% ../../nbs/results/07_plots.ipynb #f4b43da4
-def _labelled(fig: Figure) -> dict[str, Any]:
-    "Find the series of all panels that have a name, each once."
-    found: dict[str, Any] = {}
-    for ax in fig.axes:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    return found
 
-# %% ../../nbs/results/07_plots.ipynb #ebb14646
-def _is_published(name: str) -> bool:
-    "Tell whether a series has published values, which a legend names last."
-    return name.startswith("published")
-
-# %% ../../nbs/results/07_plots.ipynb #37f9bdc6
-def _columns(names: Sequence[str], width: float) -> int:
-    "Count the columns of a legend that there is room for, in inches."
-    room = int(12 * width / (max(map(len, names)) + 5))
-    return max(1, min(len(names), room))
-
-# %% ../../nbs/results/07_plots.ipynb #cbf71901
-def _legend(fig: Figure, width: float):
-    "Put one legend for all panels below them, in as many columns as there is room for."
-    found = _labelled(fig)
-    if len(found) < 2:
-        return
-    names = sorted(found, key=_is_published)
-    fig.legend(
-        [found[n] for n in names],
-        map(_text, names),
-        loc="outside lower center",
-        ncols=_columns(names, width),
-    )
-
-# %% ../../nbs/results/07_plots.ipynb #49ebf653
 def name_rows(ax: Axes, names: Sequence[str]):
     "Name the rows of a panel from top to bottom, and put every second one on a light band."
     for y in range(0, len(names), 2):
@@ -110,24 +75,7 @@ def name_rows(ax: Axes, names: Sequence[str]):
     ax.set_yticks(range(len(names)), map(_text, names))
     ax.set_ylim(len(names) - 0.5, -0.5)
 
-# %% ../../nbs/results/07_plots.ipynb #a5e8e2d4
-def _dress(
-    ax: Axes, title: str, xlabel: str, grid: Literal["x", "y", "both"], rows: Sequence[str] | None
-):
-    "Give a panel its title, labels and grid."
-    ax.set(title=_text(title), xlabel=xlabel)
-    ax.grid(axis=grid, color="#dddddd", linewidth=0.7)
-    ax.set_axisbelow(True)
-    ax.tick_params(length=0, which="both", labelsize=8.5)
-    if rows is not None:
-        name_rows(ax, rows)
 
-# %% ../../nbs/results/07_plots.ipynb #6410b9a0
-def _room_for(rows: Sequence[str]) -> float:
-    "Return the inches that a figure is wider for long names of rows."
-    return 0.075 * max(0, max(map(len, rows), default=0) - 20)
-
-# %% ../../nbs/results/07_plots.ipynb #534db6eb
 @contextmanager
 def figure(
     width: float = 7.2,  # inches, without room for long names of rows
@@ -145,67 +93,44 @@ def figure(
     import matplotlib.pyplot as plt, seaborn as sns
 
     if rows is not None:
-        width += _room_for(rows)
+        width += 0.075 * max(0, max(map(len, rows), default=0) - 20)  # for long names
         height = height * len(rows) + 1.6
     with plt.rc_context(sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE):
-        usual: dict[str, Any] = {
-            "ncols": len(panels),
-            "figsize": (width, height),
-            "sharey": True,
-            "squeeze": False,
-            "layout": "constrained",
-        }
+        usual: dict[str, Any] = {"ncols": len(panels), "figsize": (width, height), "sharey": True}
+        usual |= {"squeeze": False, "layout": "constrained"}
         fig, cells = plt.subplots(**usual | share)
         for ax, name in zip(cells.flat, panels, strict=False):
-            _dress(ax, name, xlabel, grid, rows)
+            ax.set(title=_text(name), xlabel=xlabel)
+            ax.grid(axis=grid, color="#dddddd", linewidth=0.7)
+            ax.set_axisbelow(True)
+            ax.tick_params(length=0, which="both", labelsize=8.5)
+            if rows is not None:
+                name_rows(ax, rows)
         cells[0, 0].set_ylabel(ylabel)
         sns.despine(fig, left=grid == "x")
         fig.suptitle(_text(title), x=0.01, ha="left")
         try:
             yield fig, list(cells.flat)
-            if legend:
-                _legend(fig, width)
+            named: dict[str, Any] = {}  # the series of all panels, each once
+            for ax in fig.axes:
+                for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+                    named.setdefault(label, handle)
+            if legend and len(named) > 1:
+                names = sorted(named, key=lambda n: n.startswith("published"))  # those last
+                columns = min(len(names), int(12 * width / (max(map(len, names)) + 5)))
+                handles = [named[n] for n in names]
+                where: Any = {"loc": "outside lower center", "ncols": max(1, columns)}
+                fig.legend(handles, map(_text, names), **where)
         finally:
             plt.close(fig)
 
-# %% ../../nbs/results/07_plots.ipynb #b005649d
+# %% ../../nbs/results/07_plots.ipynb #0f5b7ce3
 def _whisker(ax: Axes, y: float, x: Interval | Difference):
     "Draw the interval of a score or a difference as a line, if it has one."
     if x.low is not None and x.high is not None:
         ax.plot([100 * x.low, 100 * x.high], [y, y], color=GREY, zorder=2)
 
 
-def _series(
-    ax: Axes, at: Sequence[float], intervals: Sequence[Interval | None], k: int, label: str
-):
-    "Draw one series in one panel."
-    values: dict[float, float] = {}
-    for y, iv in zip(at, intervals, strict=True):
-        if iv is None or iv.value is None:
-            continue
-        values[y] = 100 * iv.value
-        _whisker(ax, y, iv)
-    ax.plot(list(values.values()), list(values), linestyle="", zorder=3, label=label, **mark(k))
-
-# %% ../../nbs/results/07_plots.ipynb #f94d98e9
-def _published(ax: Axes, printed: Mapping[str, float], rows: Sequence[str]):
-    "Draw published values as strokes on their rows."
-    if not printed:
-        return
-    at = list(map(list(rows).index, printed))
-    ax.plot(
-        list(printed.values()),
-        at,
-        linestyle="",
-        marker="|",
-        markersize=15,
-        color=RED,
-        markeredgewidth=1.6,
-        zorder=4,
-        label="published",
-    )
-
-# %% ../../nbs/results/07_plots.ipynb #0f5b7ce3
 def dots(
     panels: Mapping[str, Mapping[str, Sequence[Interval | None]]],  # panel -> series ->
     # an interval of fractions per row
@@ -218,19 +143,31 @@ def dots(
     xlim: tuple[float, float] = (-2, 102),  # marks at 0 and 100 are not cut
 ) -> Figure:
     "Draw scores of several systems as dots with intervals, a panel per subset."
-    series = list(dict.fromkeys(chain.from_iterable(panels.values())))
-    with figure(
-        3.1 * len(panels) + 1.2, height, title, list(panels), rows, xlabel, grid="x", sharex=True
-    ) as (fig, axes):
+    order, width = (
+        list(dict.fromkeys(chain.from_iterable(panels.values()))),
+        3.1 * len(panels) + 1.2,
+    )
+    with figure(width, height, title, list(panels), rows, xlabel, grid="x", sharex=True) as (
+        fig,
+        axes,
+    ):
         for ax, panel in zip(axes, panels.values(), strict=True):
             ax.set_xlim(xlim)
             step = min(0.26, 0.8 / max(1, len(panel)))
             for k, (label, intervals) in enumerate(panel.items()):
                 lift = step * (k - (len(panel) - 1) / 2)
-                _series(
-                    ax, [i + lift for i in range(len(rows))], intervals, series.index(label), label
-                )
-        _published(axes[0], printed or {}, rows)
+                at: list[tuple[float, float]] = []
+                for y, x in enumerate(intervals):
+                    if x is not None and x.value is not None:
+                        at.append((100 * x.value, y + lift))
+                        _whisker(ax, y + lift, x)
+                look = mark(order.index(label)) | {"linestyle": "", "zorder": 3, "label": label}
+                ax.plot([x for x, _ in at], [y for _, y in at], **look)
+        if printed:
+            places = [list(rows).index(r) for r in printed]
+            stroke: dict[str, Any] = {"marker": "|", "markersize": 15, "markeredgewidth": 1.6}
+            stroke |= {"linestyle": "", "color": RED, "zorder": 4, "label": "published"}
+            axes[0].plot(list(printed.values()), places, **stroke)
     return fig
 
 # %% ../../nbs/results/07_plots.ipynb #5fc8d6d6
@@ -311,65 +248,20 @@ def stacked(
         ax.xaxis.set_major_formatter("{x:,.0f}")
     return fig
 
-# %% ../../nbs/results/07_plots.ipynb #1be51edc
-def _is_sure(d: Difference) -> bool:
-    "Tell whether zero lies outside of a difference's interval."
-    if d.low is None or d.high is None:
-        return False
-    return d.low > 0 or d.high < 0
-
 # %% ../../nbs/results/07_plots.ipynb #9e0559b2
 def differences(
     rows: Mapping[str, Difference],  # row -> a difference of fractions
     title: str = "",  # of the figure
 ) -> Figure:
     "Draw paired differences with intervals beside the line of no difference; filled where zero lies outside."
-    with figure(
-        7.2, 0.36, title, rows=list(rows), xlabel="difference of accuracy (points)", grid="x"
-    ) as (fig, (ax,)):
+    xlabel = "difference of accuracy (points)"
+    with figure(7.2, 0.36, title, rows=list(rows), xlabel=xlabel, grid="x") as (fig, (ax,)):
         ax.axvline(0, color=INK, linewidth=1)
         for y, d in enumerate(rows.values()):
             if d.value is None:
                 continue
             _whisker(ax, y, d)
-            look = mark(0) | ({} if _is_sure(d) else {"markerfacecolor": "white"})
+            sure = d.low is not None and d.high is not None and (d.low > 0 or d.high < 0)
+            look = mark(0) | ({} if sure else {"markerfacecolor": "white"})
             ax.plot([100 * d.value], [y], zorder=3, **look)
-    return fig
-
-# %% ../../nbs/results/07_plots.ipynb #7c0e5a11
-def _smoothed(values: Sequence[float], width: int) -> list[float]:
-    "Return running means: of each value and up to `width` - 1 before it."
-    windows = [values[max(0, i - width + 1) : i + 1] for i in range(len(values))]
-    return [sum(w) / len(w) for w in windows]
-
-# %% ../../nbs/results/07_plots.ipynb #210be5ca
-def _losses(entries: Sequence[Entry]) -> dict[int, float]:
-    "Return the loss of each step of a training."
-    return {e.step: e.loss for e in entries if not e.is_epoch and e.loss is not None}
-
-# %% ../../nbs/results/07_plots.ipynb #7cc35a30
-def _held_out(entries: Sequence[Entry]) -> dict[int, float]:
-    "Return the held-out accuracy after each epoch of a training, in percent."
-    return {e.epoch: 100 * e.held_out for e in entries if e.is_epoch and e.held_out is not None}
-
-# %% ../../nbs/results/07_plots.ipynb #53ed6ef1
-def _stroke(k: int) -> dict[str, Any]:
-    "Return the color and dashes of the line number `k`, which has no marks."
-    return {"color": COLORS[k % 8], "linestyle": ("-", "--", ":", "-.")[k % 4]}
-
-
-def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
-    "Draw the loss by step, averaged over `width` steps, and the held-out accuracy, by name of training."
-    with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (
-        fig,
-        (left, right),
-    ):
-        for k, (name, entries) in enumerate(trainings.items()):
-            losses, judged = _losses(entries), _held_out(entries)
-            means = _smoothed(list(losses.values()), width)
-            left.plot(list(losses), means, label=name, **_stroke(k))
-            right.plot(list(judged), list(judged.values()), **mark(k, 5))
-        left.set_xlabel("step")
-        right.set(xlabel="epoch", ylim=(0, 103))
-        right.locator_params(axis="x", integer=True)
     return fig

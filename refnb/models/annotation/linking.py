@@ -15,9 +15,8 @@ from ...core.documents import Document
 from ...core.plain_text import words_of_text
 from ...metrics.windows import LENGTH, split
 from ..rules.clusters import occurrences
-from ..coreference.features import PRONOUN, content
 from ..coreference.memory import all_pairs, link
-from ..coreference.texts import text_of, with_cast
+from ..coreference.texts import PRONOUN, content, text_of, with_cast
 from .books import Character
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #95c6ca9a
