@@ -393,7 +393,7 @@ PLANTED = [
     # claims
     Planted(
         "a note explains any number",
-        "results/tables.py",
+        "results/printed.py",
         '        return self.note if known else ""',
         "        return self.note",
         "test_tables.py",
@@ -401,7 +401,7 @@ PLANTED = [
     ),
     Planted(
         "another reading explains what it does not give",
-        "results/tables.py",
+        "results/printed.py",
         "            if self.as_in_paper(x) == printed:\n",
         "            if True:\n",
         "test_tables.py",
@@ -409,7 +409,7 @@ PLANTED = [
     ),
     Planted(
         "chance counts as a match",
-        "results/tables.py",
+        "results/printed.py",
         "        if basis(self.run, self.place):\n",
         "        if False:\n",
         "test_tables.py",
@@ -584,8 +584,8 @@ PLANTED = [
     Planted(
         "a damaged report hides the others",
         "results/board.py",
-        "    except FormatError as e:\n        return [], e.what",
-        "    except ZeroDivisionError as e:\n        return [], str(e)",
+        "    except FormatError as e:\n        cells, fault = [], e.what",
+        "    except ZeroDivisionError as e:\n        cells, fault = [], str(e)",
         READERS,
         "f72_a_damaged_report",
     ),
