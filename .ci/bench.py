@@ -56,9 +56,9 @@ import sys
 from refnb.core.files import write_atomic
 from refnb.core.settings import load_settings
 from refnb.results.execution import code_hash
-from refnb.results.reproduce import _mark, _state, choose, job_of
+from refnb.results.reproduce import choose, job_of, mark_of, state_file
 s, code = load_settings(reports=sys.argv[1]), code_hash()
-for job in (job_of(name, {}) for name in choose([])): write_atomic(_state(job.name, s), _mark(job, s, code))
+for job in (job_of(name, {}) for name in choose([])): write_atomic(state_file(job.name, s.reports), mark_of(job, s, s.reports, code))
 """
 
 
@@ -128,7 +128,7 @@ def intervals() -> Row:
 
 def replay(n: int, budget: float | None = None) -> Row:
     "Reading a journal anew, as a resumed run does."
-    from refnb.core.runs import _line, read_journal
+    from refnb.core.runs import journal_line, read_journal
     from refnb.core.types import Answer
 
     with tempfile.TemporaryDirectory() as tmp:
@@ -136,7 +136,7 @@ def replay(n: int, budget: float | None = None) -> Row:
         answer = lambda i: Answer(
             f"d:{i}", (i % 5,), raw="- Mention: she\n- The mention refers to: Bea"
         )
-        path.write_bytes(b"".join(_line(answer(i)) for i in range(n)))
+        path.write_bytes(b"".join(journal_line(answer(i)) for i in range(n)))
         return Row(f"replay of a journal of {n:,} answers", cpu(lambda: read_journal(path)), budget)
 
 

@@ -21,8 +21,8 @@ from refnb.commands.terminal import (
     print_json,
 )
 
-# %% ../../nbs/commands/06_training.ipynb #2359c531
-_SYSTEM = "a trainable system (`refnb list systems`), such as cross-encoder or coref-minilm"
+# %% ../../nbs/commands/06_training.ipynb #373ba68e
+_SYSTEM = "a trainable system, such as cross-encoder or coref-minilm (`refnb list systems`)"
 _TASK = (
     "training data: a task such as altentities/books/oracle/train, or a corpus such as litbank; several "
     "joined by +"
