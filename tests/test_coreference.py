@@ -509,7 +509,7 @@ def test_the_carried_system_finds_who_is_meant(carried):
     docs = sample()
     scores = score_coref(docs, [predicted(carried, d) for d in docs]).pooled()
     assert (
-        scores["mentions"].f1 > 0.78 and scores["muc"].f1 > 0.67 and scores["conll"].f1 > 0.37
+        scores["mentions"].f1 > 0.78 and scores["muc"].f1 > 0.72 and scores["conll"].f1 > 0.4
     )  # stories with many nameless things
     d = resolve("Anna told Peter that she had lost her ring. He laughed.")
     words = lambda c: {" ".join(d.tokens[s.start : s.end + 1]) for s in c}
@@ -520,7 +520,7 @@ def test_a_task_of_characters_is_answered_with_characters(carried, tmp_path):
     "Persons with several mentions, as the card asks; other settings make another system, and name it."
     said = tools.refnb(tmp_path, *"run sample/bookcoref coref-minilm --json".split())
     told = json.loads(said.out)
-    assert round(told["scores"]["full"]["conll"]["f1"]) == 46  # fewer for everything it finds
+    assert round(told["scores"]["full"]["conll"]["f1"]) == 51  # fewer for everything it finds
     s = load_settings(runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports"))
     named = {"kinds": "persons", "singletons": False}
     alike, every = (run("sample/bookcoref", "coref-minilm", s=s, **x) for x in (named, ALL))

@@ -85,7 +85,7 @@ class MentionVectors(nn.Module):
         mean = (sums[last + 1] - sums[first]) / (last - first + 1)[:, None]
         return self.layer(torch.cat([x[first], x[last], mean], -1))
 
-# %% ../../../nbs/models/coreference/03_antecedents.ipynb #e8f845f6
+# %% ../../../nbs/models/coreference/03_antecedents.ipynb #188b9f31
 LEAST = -1e9  # the score of a pair that is not scored in full
 
 
@@ -120,7 +120,9 @@ class CoarseToFine(nn.Module):
             raise DataError("the scores of links are not numbers", do=do)
         is_earlier = torch.from_numpy(columns < rows[:, None]).to(v.device)
         coarse = coarse.masked_fill(~is_earlier, LEAST)
-        best, at = coarse.topk(min(self.candidates, len(columns)), 1)
+        # of a whole book, 50 would be too few
+        most = self.candidates * (1 if self.training else 8)
+        best, at = coarse.topk(min(most, len(columns)), 1)
         row, place = (best > LEAST / 2).nonzero(as_tuple=True)
         column = at[row, place]
         hidden = self.later(later)[row] + self.earlier(earlier)[column]

@@ -28,7 +28,7 @@ def encoder_of(name: str, length: int) -> PairModel:
         found = the_pair_model(name)
     return found.changed(kind="cosine", tokens=length, dtype="float32")
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #61d7ee36
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #e0fca132
 def _too_small(x: Record, least: Mapping[str, float]) -> str:
     'Describe the first field below its least value, or that is no number; return "" if there is none.'
     for f, n in least.items():
@@ -50,7 +50,9 @@ class CorefModel(Record):
     widest: int = 30  # maximum words of a mention
     size: int = 384  # numbers of a mention's vector
     ffn: int = 150  # width of the net for pairs
-    candidates: int = 50  # antecedents of a mention that are scored in full
+    candidates: int = (
+        50  # antecedents of a mention that training scores in full; reading: 8 times as many
+    )
     threshold: float = 0.0  # minimum score of a mention
     bias: float = 0.0  # added to each link's score
     weights: str = ""  # folder of trained weights in the package
