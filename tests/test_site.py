@@ -24,7 +24,7 @@ SAMPLE = [
     "reports/identifyme/index",
     CHOICE,
     "notebooks/core/00_types",
-    "notebooks/results/04_plots",
+    "notebooks/results/07_plots",
     "notebooks/tables/identifyme/table_3_main_results",
     "notebooks/metrics/index",
     "api/index",
@@ -446,7 +446,7 @@ def test_a_report_shows_its_plot_and_its_table(tab):
 
 
 def test_a_notebook_shows_its_plot(tab):
-    tab.open("notebooks/results/04_plots")
+    tab.open("notebooks/results/07_plots")
     assert tab.wait("document.querySelector('article .output img').naturalWidth") > 100
 
 
