@@ -96,8 +96,10 @@ def test_the_board_adds_up():
             and set(l.lacks) <= set(LACKS)
         ), l.name
         assert l.state == (
-            "complete"
-            if not l.printed or not l.missing
+            "nothing printed"
+            if not l.printed
+            else "complete"
+            if not l.missing
             else "partial"
             if l.match + l.differ
             else "empty"
