@@ -11,8 +11,6 @@ from typing import NamedTuple
 import pandas as pd
 from ...core.settings import Settings
 from ..scores import outcomes_on
-from ...benchmarks.tasks import is_task, task_is_here, the_card
-from ...models.published.choice import published
 from ...models.registry import system_title
 from ..tables import Report
 
@@ -52,15 +50,7 @@ def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> 
     return out
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #916fe126
-def _needs_stories(piece: str) -> str:
-    "Name the command that fetches the upstream sets of a piece of a task."
-    sets = [n for n in the_card(piece).inputs if "/" not in n]
-    return f"it needs the stories: refnb fetch {' '.join(sets)}"
-
-
-def why_not(system: str, task: str, s: Settings) -> str:
+def why_not(system: str, task: str) -> str:
     "Say, for a cell without a number, why a system has no row: it did not answer a task."
-    pieces = the_card(task).pieces if is_task(task) else []
-    if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published():
-        return _needs_stories(pieces[0])
-    return f"there is no complete run on {task} here, nor a summary of one"
+    what = f"there is no complete run on {task} here, nor a summary of one"
+    return f"{what}: refnb run {task} {system}"
