@@ -25,11 +25,8 @@ from refnb.results.pages.book_view import (
     aligned,
     book_data,
     cast_of,
-    largest_pieces,
     layout,
     meetings,
-    shared_mentions,
-    state_of,
     timeline,
     view_any,
     view_book,
@@ -42,13 +39,7 @@ STORY = sample(characters=True)[0]
 
 
 def states(gold, predicted) -> Counter:
-    m = matched(gold, predicted)
-    shared = shared_mentions(m)
-    character = aligned(shared)
-    largest = largest_pieces(shared, character)
-    return Counter(
-        STATES[state_of(s, m, character, largest)] for s in m.gold.keys() | m.predicted.keys()
-    )
+    return Counter(STATES[x] for x in aligned(matched(gold, predicted)).states.values())
 
 
 @given(once, once)
@@ -64,7 +55,8 @@ def test_every_mention_has_one_state(gold, predicted):
 @given(once, once, st.randoms())
 def test_the_order_of_predicted_clusters_means_nothing_where_no_two_are_equal(gold, predicted, rng):
     g, p = document(gold), document(predicted)
-    shared = shared_mentions(matched(g, p))
+    m = matched(g, p)
+    shared = Counter((m.predicted[s], m.gold[s]) for s in m.gold.keys() & m.predicted.keys())
     if len(set(shared.values())) < len(shared):
         return
     order = rng.sample(range(len(predicted)), len(predicted))
@@ -85,7 +77,7 @@ def test_a_cluster_is_whose_most_it_holds():
 @given(free, free)
 def test_the_cast_counts_every_mention(gold, predicted):
     g, p = (document(c, ["w"] * SIZE) for c in (gold, predicted))
-    character = aligned(shared_mentions(matched(g, p)))
+    character = aligned(matched(g, p)).character
     cast = cast_of([g, p], character)
     assert [sum(s) for s in cast.sizes] == [len(g.mentions), len(p.mentions)]
     assert cast.sizes[0] == sorted(cast.sizes[0], reverse=True) and all(map(sum, zip(*cast.sizes)))
