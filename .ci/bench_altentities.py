@@ -44,12 +44,13 @@ texts = [*p.expressions, *p.texts]
 
 def embedding() -> Row:
     "MiniLM on the first books' questions."
-    from refnb.models.pairs.encoders import pair_model_is_here, the_pair_model
+    from refnb.models.pairs.encoders import the_pair_model
+    from refnb.models.weights import is_here
 
     name = "AltEntities: the texts of the first 800 questions about books with MiniLM, 256 tokens at most, each once"
     if not upstream_is_here():
         return absent(name)
-    if not pair_model_is_here(the_pair_model("minilm")):
+    if not is_here(the_pair_model("minilm")):
         return absent(name, "needs the weights of minilm: refnb list systems says how to get them")
     return Row(name, peak(EMBED, "e.vectors(texts)")[0], 12.0)
 

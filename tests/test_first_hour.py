@@ -8,7 +8,7 @@ import refnb.results.doctor as doctor
 import tools
 from refnb.core.settings import load_settings
 from refnb.models.language.models import fault_of_device
-from refnb.models.language.local import device_for
+from refnb.models.weights import device_for
 from refnb.core.types import DataError
 
 TASK = "sample/ferryman"  # 29 questions

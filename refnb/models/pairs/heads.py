@@ -21,7 +21,7 @@ from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.altentities.questions import choice_text, paper_domain
 from ..registry import changed_record
-from ..language.local import device_for, quietly
+from ..weights import device_for, quietly
 from .encoders import PairModel, load_with
 from .scorers import Pairs, Scorer, Text, expression_of
 

@@ -26,15 +26,13 @@ from refnb.models.registry import (
     refuse_asking,
     refuse_settings,
 )
-from ..language.local import Weights, weights_id
+from ..weights import Weights, check_here, is_here, weights_id
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
 from refnb.models.pairs.encoders import (
     UNHASHED,
     PairModel,
-    check_pair_model,
     load_encoder,
     load_use,
-    pair_model_is_here,
     pair_settings,
     use_lacks,
 )
@@ -123,7 +121,7 @@ class PairSystem(BaseSystem):
     def needs(self) -> str:
         if not (m := self.model):
             return "nothing"
-        here = not use_lacks(m) if m.kind == "use" else pair_model_is_here(m)
+        here = not use_lacks(m) if m.kind == "use" else is_here(m)
         what = "TensorFlow Hub" if m.kind == "use" else m.package or m.model
         return f"{'training, from ' * self.trained}{what} ({'here' if here else 'not here'})"
 
@@ -156,7 +154,7 @@ class PairSystem(BaseSystem):
             if not (why := super().lacks(task)) and self.model and not self.training(task):
                 if self.model.kind == "use":
                     return use_lacks(self.model)
-                check_pair_model(self.model, task.settings.offline)
+                check_here(self.model, task.settings.offline)
             return why
         except CallError:
             raise
@@ -178,7 +176,7 @@ class PairSystem(BaseSystem):
             return Identity(
                 settings | {"recipe": learnt.seal.recipe}, data={"weights": learnt.seal.weights}
             )
-        id = m.model if m.kind == "use" else weights_id(check_pair_model(m, task.settings.offline))
+        id = m.model if m.kind == "use" else weights_id(check_here(m, task.settings.offline))
         return Identity(pair_settings(m), data={"weights": id})
 
     def is_it(self, info: RunInfo) -> bool:

@@ -31,8 +31,8 @@ from ...core.summaries import reports_for
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS
 from ...benchmarks.tasks import Task, as_task, find_task, is_task, sample_of, task_is_here
-from ..language.local import Weights, quietly, weights_id
-from .encoders import PairModel, check_pair_model, pair_settings
+from ..weights import Weights, check_here, quietly, weights_id
+from .encoders import PairModel, pair_settings
 from .heads import TrainedSystem, as_scorer, fit, grid_of, text_for, the_trained
 from .scorers import NoScore, compared
 
@@ -190,7 +190,7 @@ def train_system(
     if not parts and len(tries) > 1:
         do = "say --folds 2 or more, or name one recipe"
         raise CallError("nothing judges which recipe is best", "--grid", do)
-    base = weights_id(check_pair_model(x.pair, s.offline))
+    base = weights_id(check_here(x.pair, s.offline))
     files = chain.from_iterable(t.files for t in (*tasks, *judging))
     data = {f.key: f.blob for f in files} | {"questions": questions_id([*questions, *judges])}
     inputs = system, pair_settings(x.pair), [t.training for t in tries], source, data, base, folds
