@@ -58,7 +58,7 @@ test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow te
 
 site: $(VENV)/.$(EXTRAS)     ## the site, in _site: tables first, then static pages that load nothing from another host
 	@$(BIN)/refnb reproduce
-	@$(BIN)/python .ci/site/build.py
+	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d _site/.doctrees . _site && echo 'the site is in _site: open _site/index.html'
 lab: $(VENV)/.$(EXTRAS)      ## JupyterLab on the notebooks
 	@$(BIN)/jupyter lab nbs
 bench: $(VENV)/.$(EXTRAS)    ## CPU seconds against their budgets

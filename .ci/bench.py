@@ -106,13 +106,6 @@ def tables() -> Iterator[Row]:
         yield Row(f"all IdentifyMe tables{where}, seconds by the clock", clock, 30.0, "s")
 
 
-def site() -> Row:
-    with tempfile.TemporaryDirectory() as tmp:
-        return Row(
-            "the site", child(sys.executable, HERE / "site/build.py", "--out", f"{tmp}/site"), 10.0
-        )
-
-
 # Journals and intervals
 
 
@@ -141,7 +134,7 @@ def replay(n: int, budget: float | None = None) -> Row:
 
 
 BENCHES: dict[str, list[Callable]] = {
-    "commands": [beginnings, a_notebook, again, tables, site],
+    "commands": [beginnings, a_notebook, again, tables],
     "journals": [intervals, partial(replay, 10_000), partial(replay, 100_000, 1.0)],
     "identifyme": bench_identifyme.BENCHES,
     "altentities": bench_altentities.BENCHES,

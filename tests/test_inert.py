@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 from browser import Tab, port  # noqa: F401 (a fixture)
-from payloads import HOSTILE, RUN, SCORE, STEERING, asked, write_files
+from payloads import HOSTILE, SCORE, STEERING, asked, write_files
 from test_viewer import answered
 import tools
 import refnb.commands.listing as listing
@@ -467,41 +467,6 @@ def notebook() -> dict:
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    "A site of a hostile notebook, reports, board and card, with its search."
-    builder = tools.load_script(ROOT / ".ci/site/build.py")
-    root, table = tmp_path / "root", Path("reports") / f"{TABLE}.md"
-    for name, text in {
-        "nbs/index.ipynb": json.dumps(notebook()),
-        "nbs/core/00_hostile.ipynb": json.dumps(notebook()),
-        f"nbs/tables/{TABLE}.ipynb": json.dumps(notebook()),
-        **board(),
-        str(table): report(*HOSTILE).markdown(),
-        str(table.with_suffix(".csv")): "",
-        str(table.with_suffix(".tex")): "",
-        str(table.with_suffix(".json")): json.dumps(
-            {k: {t: t for t in HOSTILE} for k in ("parameters", "inputs", "runs", "versions")}
-        ),
-    }.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
-    for module in (builder, builder.pages):
-        monkeypatch.setattr(module, "ROOT", root)
-
-    def all_pages(site):
-        made = {
-            "Reports": builder.report_pages(site),
-            "Notebooks": builder.notebook_pages(site, {}),
-        }
-        site.add(builder.pages.search(site))
-        return made
-
-    monkeypatch.setattr(builder, "all_pages", all_pages)
-    builder.build(tmp_path / "site")
-    return tmp_path / "site"
-
-
-@pytest.fixture
 def tab(port, tmp_path):  # noqa: F811
     "A page; when the test is over nothing of others ran, asked anybody, or said an error."
     tab = Tab(port, "file://")
@@ -521,33 +486,6 @@ def tab(port, tmp_path):  # noqa: F811
 
 HARMLESS = """window.pwned === undefined && document.querySelectorAll('iframe').length == 0
     && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value) || a.name == 'title'))"""
-
-
-@each
-def test_f53_markdown_on_the_site_lets_no_markup_through(text, tmp_path):
-    "Not even where nobody made it inert; a picture of another host stops the building."
-    builder = tools.load_script(ROOT / ".ci/site/build.py")
-    page = builder.Page(builder.Site(tmp_path), "x.html")
-    page.markdown(text)
-    got = Markup(page.body[0])
-    assert got.tags <= {
-        "p",
-        "strong",
-        "em",
-        "s",
-        "code",
-        "br",
-        "a",
-        "img",
-        "h1",
-        "h2",
-        "pre",
-        "span",
-    }
-    assert {k for k, _ in got.attrs} <= {"href", "src", "alt", "class"} and not [
-        v for _, v in got.attrs if "javascript:" in v
-    ]
-    assert ("img" in got.tags) <= bool(builder.foreign(page.body[0], ".html"))
 
 
 def open_page(tab: Tab, path: Path, query: str = ""):
@@ -616,24 +554,3 @@ def test_f53_reports_show_texts_and_run_none(tab, tmp_path):
         )
         open_page(tab, path)
         assert all(seen(t) in texts_of(tab) for t in HOSTILE), name
-
-
-def test_f53_the_site_shows_texts_and_runs_none(tab, site):
-    table = f"reports/{TABLE}.html"
-    for page in (
-        "notebooks/core/00_hostile.html",
-        table,
-        "reports/index.html",
-        "reports/identifyme/index.html",
-        "notebooks/core/index.html",
-    ):
-        open_page(tab, site / page)
-    open_page(tab, site / table)
-    assert all(seen(t) in texts_of(tab, "document.querySelector('article')") for t in HOSTILE)
-    assert seen("".join(HOSTILE)) in texts_of(tab, "document.querySelector('#navigation')"), (
-        "a report's title in the navigation"
-    )
-    open_page(tab, site / "search.html", "?q=pwned")
-    tab.wait("document.querySelectorAll('#results li').length")
-    assert tab.js(HARMLESS) is True and RUN in texts_of(tab, "document.querySelector('#results')")
-    assert tab.js("[...document.querySelectorAll('#results a')].every(a => a.protocol == 'file:')")

@@ -1,0 +1,251 @@
+"""The site: notebooks with their committed outputs, reports, the Python interface, the command line.
+
+`make site` runs `sphinx-build -c docs . _site`. Pages load nothing from another host; a link that leads nowhere fails the build."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+os.environ["IN_TEST"] = ""
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+import refnb  # noqa: E402
+from fastcore.docments import docments  # noqa: E402
+from latex2mathml.converter import convert  # noqa: E402
+
+PAGES = ROOT / "docs/pages"  # written below, from notebooks, reports and cards
+project, author, release = "refnb", "the refnb authors", refnb.__version__
+html_title = "refnb"
+
+extensions = ["myst_nb", "sphinx_external_toc", "sphinx.ext.autodoc", "sphinx_copybutton"]
+external_toc_path = "docs/_toc.yml"
+include_patterns = ["nbs/**", "reports/**", "docs/**", "CONTRIBUTING.md", "SECURITY.md"]
+exclude_patterns = ["**/.*", "nbs/data/**", "reports/sample/**", "reports/own/**"]
+nb_execution_mode = "off"
+nb_merge_streams = True
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 4
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the signature shows them as they are written
+autodoc_preserve_defaults = True
+suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "misc.highlighting_failure"]
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_depth": 3,
+    "navbar_align": "left",
+    "collapse_navigation": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": [],
+    "footer_end": [],
+}
+html_context = {"default_mode": "auto"}
+html_show_sourcelink = False
+html_extra_path = ["extra"]
+
+
+# Pages that are made from others
+
+
+def notebook(path: Path) -> dict:
+    return json.loads(path.read_text())
+
+
+def title_and_lede(path: Path) -> tuple[str, str]:
+    "Read a notebook's title, and the line that says what it gives."
+    first = "".join(notebook(path)["cells"][0]["source"])
+    lede = re.search(r"^> (.+)$", first, re.M)
+    return first.splitlines()[0].lstrip("# "), lede[1] if lede else ""
+
+
+ROOMS = {
+    "explore": "Explore: questions that a researcher would ask, answered on the released data.",
+    "core": "Documents, files and their formats, upstream data, settings, and runs that survive a kill.",
+    "metrics": "Scores of choices and of clusters, with intervals and paired tests.",
+    "benchmarks": "The four benchmarks, built from their sources as their papers say.",
+    "models": "Whoever answers: language models, coreference systems, pair models, rules, programs.",
+    "results": "Tables with printed numbers beside computed ones, the board, and pages to look at.",
+    "commands": "The command line.",
+    "tables": "One notebook for each table of the four papers.",
+}
+
+
+def write_room(room: str, about: str) -> None:
+    "Write a page that lists the notebooks of a room."
+    rows = []
+    for path in sorted((ROOT / "nbs" / room).rglob("[!.]*.ipynb")):
+        title, lede = title_and_lede(path)
+        rows.append(f"| [{title}](../../{path.relative_to(ROOT).as_posix()}) | {lede} |")
+    head = f"# {room.capitalize()}\n\n> {about}\n\n| notebook | what it gives |\n|---|---|\n"
+    (PAGES / f"{room}.md").write_text(head + "\n".join(rows) + "\n")
+
+
+def write_figures() -> None:
+    "Write a page with the picture of every report."
+    text = (
+        "# Figures\n\n> The pictures of all reports: dots are our numbers, lines 95 % intervals, "
+    )
+    text += "red ticks what a paper prints. Each belongs to the table that its link names.\n"
+    for picture in sorted((ROOT / "reports").glob("*/*.png")):
+        report = picture.with_suffix(".md")
+        name = report.relative_to(ROOT).as_posix()
+        title = report.read_text().splitlines()[0].lstrip("# ")
+        text += f"\n[{title}](../../{name})\n\n![{title}](../../{name[:-3]}.png)\n"
+    (PAGES / "figures.md").write_text(text)
+
+
+def write_examples() -> None:
+    "Write pages as `refnb view` and `refnb report` make them, and one that leads to them."
+    from refnb.core.corpora import sample
+    from refnb.models.rules.clusters import pattern_matching
+    from refnb.results.pages.book_view import view_book
+    from refnb.results.pages.report import Report, make_boards, read_summaries
+
+    extra = ROOT / "docs/extra"
+    extra.mkdir(exist_ok=True)
+    gold = sorted(sample(characters=True), key=lambda d: -d.size)
+    book = view_book(gold, [pattern_matching(d) for d in gold], ("gold", "pattern matching"))
+    (extra / "book.html").write_text(book.page())
+    tasks = ["identifyme/test", "bookcoref/gold", "bookcoref/split"]
+    tasks += [f"altentities/{domain}/unshown/test" for domain in ("books", "recipes", "songs")]
+    ranking = Report(make_boards(read_summaries(tasks, ROOT / "reports")))
+    (extra / "ranking.html").write_text(ranking.page())
+    (extra / "index.html").write_text(
+        '<!doctype html><meta charset="utf-8"><title>refnb</title>'
+        '<meta http-equiv="refresh" content="0; url=nbs/index.html"><a href="nbs/index.html">refnb</a>'
+    )
+    frame = '<iframe src="../../{}.html" style="width: 100%; height: 860px; border: 0"></iframe>\n'
+    text = "# Pages that refnb makes\n\n"
+    text += "> What `refnb view` and `refnb report` make of your own runs and books.\n\n"
+    text += "## A book\n\nSix stories that were written for this project, and beside their gold "
+    text += "clusters what *pattern matching* finds: each occurrence of a character's full name. "
+    text += (
+        "Step through the differences with `d`. <a href='../../book.html'>Alone in a window</a>\n\n"
+    )
+    text += frame.format("book") + "\n## Rankings\n\nThe systems whose runs are committed, task by "
+    text += "task: intervals, tie groups, any two side by side. "
+    text += "<a href='../../ranking.html'>Alone in a window</a>\n\n" + frame.format("ranking")
+    (PAGES / "examples.md").write_text(text)
+
+
+def write_data() -> None:
+    "Write a page of upstream sets, their licences, and what is known to be wrong in them."
+    from refnb.benchmarks.tasks import benchmarks
+    from refnb.core.settings import load_settings
+    from refnb.core.upstream import set_names, survey
+
+    settings = load_settings("/", env={}, offline=True)
+    text = "# Data\n\n> Other people's files that refnb reads, under their own licences; it ships "
+    text += (
+        "none of them. `refnb fetch NAME` gets a set, and checks each file against its git blob "
+    )
+    text += "id.\n\n| name | what | files | MB | licence |\n|---|---|--:|--:|---|\n"
+    for x in (survey(name, settings) for name in set_names()):
+        asked = " (only if asked for by name)" if x.opt_in else ""
+        text += (
+            f"| `{x.name}` | {x.about}{asked} | {x.files} | {x.size / 1e6:.1f} | {x.licence} |\n"
+        )
+    for b in benchmarks().values():
+        text += f"\n## {b.benchmark}\n\n{b.about}\n\nLicence: {b.licence}.\n\n{b.wish or ''}\n\n"
+        text += "| task | what |\n|---|---|\n"
+        text += "".join(f"| `{name}` | {task.about} |\n" for name, task in b.tasks.items())
+        if b.defects:
+            text += "\nKnown defects:\n\n" + "".join(f"* {defect}\n" for defect in b.defects)
+    (PAGES / "data.md").write_text(text)
+
+
+def write_reference() -> None:
+    "Write the pages of the command line, by typer, and of the Python interface."
+    typer = [str(Path(sys.executable).with_name("typer")), "refnb.commands.cli"]
+    how = [*typer, "utils", "docs", "--name", "refnb", "--title", "Command line"]
+    said = subprocess.run(how, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    (PAGES / "command_line.md").write_text(said)
+    for path in (ROOT / "refnb").rglob("*.py"):
+        if not path.stem.startswith("_"):
+            name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+            text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n"
+            (PAGES / "modules" / f"{name}.rst").write_text(text + "   :undoc-members:\n")
+    text = "Python interface\n================\n\nWhat ``import refnb`` gives; on the pages below, "
+    text += "every module with its functions and classes.\n\n"
+    for name, at in refnb._NAMES.items():
+        home, _, real = at.partition(":")
+        text += f"* :py:obj:`refnb.{name} <refnb.{home}.{real or name}>`\n"
+    (PAGES / "api.rst").write_text(text)
+
+
+(PAGES / "modules").mkdir(parents=True, exist_ok=True)
+for room, about in ROOMS.items():
+    write_room(room, about)
+write_figures()
+write_examples()
+write_data()
+write_reference()
+
+
+# Notebooks and docstrings as they are shown
+
+
+def shown(app, docname: str, source: list[str]) -> None:
+    "Take nbdev's directives out of a notebook, with what they hide; say where its code and its numbers are."
+    path = Path(app.env.doc2path(docname))
+    if path.suffix != ".ipynb":
+        source[0] = source[0].replace("](README.md", "](nbs/index.ipynb")  # made from it
+        return
+    nb = json.loads(source[0])
+    nb["metadata"].setdefault("language_info", {"name": "python", "pygments_lexer": "ipython3"})
+    cells, up = [], "../" * docname.count("/")
+    report = ROOT / "reports" / path.parent.name / f"{path.stem}.md"
+    for cell in nb["cells"]:
+        text = "".join(cell["source"])
+        given = set(re.findall(r"^#\|\s*(\S+)", text, re.M))
+        if module := re.search(r"^#\| default_exp ([a-z]\S+)", text, re.M):
+            to = f"{up}docs/pages/modules/refnb.{module[1]}.rst"
+            said = f"\n\nExported as [`refnb.{module[1]}`]({to})."
+            cells[0]["source"] = "".join(cells[0]["source"]) + said
+        if given & {"default_exp", "hide", "include:"}:
+            continue
+        cell["source"] = re.sub(r"^#\|.*\n?", "", text, flags=re.M)
+        if given & {"echo:", "hide_input"}:
+            cell["metadata"]["tags"] = ["remove-input"]
+        cells.append(cell)
+    if "tables" in path.parts and report.exists():
+        said = f"\n\nIts numbers: [the report]({up}{report.relative_to(ROOT).as_posix()})."
+        cells[0]["source"] = "".join(cells[0]["source"]) + said
+    source[0] = json.dumps(nb | {"cells": cells})
+
+
+def with_comments(app, what: str, name: str, obj, options, lines: list[str]) -> None:
+    "Add the comments beside a function's parameters to its docstring; show its code marks as code."
+    lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`|_)", r"``\1``", line) for line in lines]
+    if what in ("function", "method"):
+        try:
+            found = docments(obj)
+        except Exception:
+            return
+        lines += ["", *(f":param {k}: {v}" for k, v in found.items() if v and k != "return")]
+        if found.get("return"):
+            lines.append(f":returns: {found['return']}")
+
+
+def formula(block: bool):
+    "Draw a formula as MathML, which every current browser shows without a script."
+
+    def visit(self, node):
+        from docutils.nodes import SkipNode
+
+        self.body.append(convert(node.astext(), display="block" if block else "inline"))
+        raise SkipNode
+
+    return visit
+
+
+def setup(app):
+    app.connect("source-read", shown)
+    app.connect("autodoc-process-docstring", with_comments)
+    app.add_html_math_renderer("mathml", (formula(False), None), (formula(True), None))
+
+
+html_math_renderer = "mathml"
