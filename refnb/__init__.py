@@ -23,6 +23,7 @@ _NAMES = {
     "accuracy": "metrics.choice",
     "score": "results.scores",
     "compare": "results.scores",
+    "leaderboard": "results.leaderboard",
     "cluster_interval": "metrics.uncertainty",
     "load": "core.corpora",
     "read_documents": "core.reading",

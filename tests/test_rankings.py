@@ -180,6 +180,52 @@ def test_the_printed_multiple():
     assert paired_difference([1, 1], [0, 0], "ab").detectable is None  # no noise
 
 
+def test_a_leaderboard_has_the_difference_from_the_first(tmp_path, monkeypatch, capsys):
+    tools.live_in(monkeypatch, tmp_path)
+    for system in ("random", "nearest-mention", "most-frequent"):
+        assert tools.here(capsys, "run", "sample/identifyme", system).status == 0
+    names = ("sample/identifyme", "random", "nearest-mention", "most-frequent")
+    got = tools.here(capsys, "compare", *names, "--by", "type", "--out", tmp_path / "t", "--json")
+    found = json.loads(got.out)["systems"]
+    assert list(found) == sorted(found, key=lambda n: -found[n]["accuracy"]["value"])
+    pair = tools.here(capsys, "compare", f"{names[0]}:{names[2]}", f"{names[0]}:random", "--json")
+    two, row = json.loads(pair.out)["difference"], found["Nearest mention"]
+    assert row["difference"]["value"] == pytest.approx(100 * two["value"])
+    assert row["difference"]["low"] == pytest.approx(100 * two["low"])
+    assert two["p"] <= row["p"] <= 2 * two["p"] + 1e-12 and found["Random"]["p"] is None
+    assert {"nominal", "pronominal"} <= row.keys()
+    for ending in ("csv", "md", "tex", "json", "png"):
+        assert (tmp_path / f"t/own/leaderboard.{ending}").stat().st_size > 100
+    assert "Nearest mention" in (tmp_path / "t/own/leaderboard.tex").read_text()
+    tools.one_line(
+        tools.here(capsys, "compare", "sample/identifyme", "random"), 2, "nobody beside it"
+    )
+    tools.one_line(
+        tools.here(capsys, "compare", "sample/identifyme", "random", "nearst-mention"),
+        2,
+        "did you mean nearest-mention",
+    )
+
+
+def test_two_logs_are_compared_by_their_own_scores(tmp_path, monkeypatch, capsys):
+    tools.live_in(monkeypatch, tmp_path)
+    values = {"a.json": "CCCCIC", "b.json": "CIIICC"}
+    for name, letters in values.items():
+        samples = [{"id": k, "scores": {"match": {"value": x}}} for k, x in enumerate(letters)]
+        (tmp_path / name).write_text(json.dumps({"eval": {"model": name}, "samples": samples}))
+    lines = [{"doc_id": k, "doc": {}, "acc": float(x == "C")} for k, x in enumerate("CCIICC")]
+    (tmp_path / "samples_x.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    got = json.loads(tools.here(capsys, "compare", *(tmp_path / n for n in values), "--json").out)
+    assert got["difference"]["value"] == pytest.approx(2 / 6) and got["mcnemar"]["only_a"] == 3
+    paths = [*(tmp_path / n for n in values), tmp_path / "samples_x.jsonl"]
+    table = json.loads(tools.here(capsys, "compare", *paths, "--json").out)["systems"]
+    assert [round(x["accuracy"]["value"], 1) for x in table.values()] == [83.3, 66.7, 50.0]
+    (tmp_path / "b.json").write_text("[]")
+    tools.one_line(
+        tools.here(capsys, "compare", *(tmp_path / n for n in values)), 1, "a log of inspect_ai"
+    )
+
+
 def test_compare_says_what_it_could_have_found_and_what_to_doubt(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     refnb = lambda *args: tools.here(capsys, *args)

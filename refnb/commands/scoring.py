@@ -74,9 +74,14 @@ def outcomes_of(what: str, gold: str, s: Settings) -> Any:
     from refnb.benchmarks.tasks import the_card
     from refnb.core.summaries import split_hash
     from refnb.metrics.choice import outcomes
+    from refnb.models.published.logs import log_outcomes
     from refnb.models.registry import is_system, system_names
     from refnb.results.scores import as_outcomes, split_name
 
+    name = Path(what).name
+    is_log = name.endswith((".eval", ".json", ".json.gz")) or name.startswith("samples_")
+    if Path(what).is_file() and is_log and not gold:
+        return log_outcomes(Path(what))
     if Path(what).exists():
         found = answered(what, gold, s)
         assert found

@@ -7,7 +7,7 @@ __all__ = ['NOTE', 'Entry', 'LeftOut', 'entry_of_outcomes', 'entry_of_counts', '
            'make_boards', 'split_items', 'by_benchmark', 'rank_alike', 'percent', 'cost_picture', 'in_percent', 'ends',
            'main_part', 'signs_of', 'excerpt', 'board_data', 'Report', 'report']
 
-# %% ../../../nbs/results/pages/03_report.ipynb #74b9e09b
+# %% ../../../nbs/results/pages/03_report.ipynb #a5382d85
 import math, os, re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ from ...metrics.comparisons import Credits, Ranked, Tau, compare_rankings, rank_
 from ...metrics.uncertainty import written_p
 from ...benchmarks.tasks import find_task
 from ..scores import as_outcomes, questions_of
-from ..cluster_scores import pooled, run_counts
+from ..cluster_scores import document_scores, run_counts
 from ..run_list import listed_runs
 from .viewer import Frame, without_secrets
 
-# %% ../../../nbs/results/pages/03_report.ipynb #77eb188e
+# %% ../../../nbs/results/pages/03_report.ipynb #71a2eabd
 class Entry(NamedTuple):
     "A complete run, as a report needs it."
 
@@ -69,12 +69,7 @@ def entry_of_outcomes(
 
 def entry_of_counts(summary: Summary) -> Entry | None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
-    counts = summary.counts
-    setting = next((x for settings in counts.values() for x in settings), "")
-    credit: dict[str, float] = {}
-    for d in counts:
-        if setting in counts[d] and (f1 := pooled(counts, setting, [d]).get("conll")):
-            credit[d] = f1.f1
+    setting, credit = document_scores(summary)
     if not credit:
         return None
     info, seconds = summary.info, float(summary.cost.get("cpu_seconds", 0.0))
@@ -134,7 +129,7 @@ def read_summaries(tasks: Iterable[str], reports: str | Path) -> list[Entry]:
                 found.append(entry)
     return found
 
-# %% ../../../nbs/results/pages/03_report.ipynb #1401fc96
+# %% ../../../nbs/results/pages/03_report.ipynb #22b226f0
 class Board(NamedTuple):
     "Systems that answered the same questions of a task."
 
@@ -194,7 +189,7 @@ def by_benchmark(boards: Iterable[Board]) -> dict[str, list[Board]]:
         found.setdefault(b.benchmark, []).append(b)
     return found
 
-# %% ../../../nbs/results/pages/03_report.ipynb #efa27062
+# %% ../../../nbs/results/pages/03_report.ipynb #986cb994
 def rank_alike(boards: Iterable[Board]) -> dict[tuple[str, str], Tau]:
     "Compare the rankings of every pair of benchmarks."
 
@@ -211,7 +206,7 @@ def rank_alike(boards: Iterable[Board]) -> dict[tuple[str, str], Tau]:
         out[a, b] = compare_rankings(answered(found[a], both), answered(found[b], both))
     return out
 
-# %% ../../../nbs/results/pages/03_report.ipynb #5c375c1a
+# %% ../../../nbs/results/pages/03_report.ipynb #d4698ddc
 NOTE = (
     "Scores are in percent, with 95 % intervals over documents; a missing answer is wrong. Two systems share a letter where a paired "
     "test over documents, corrected by Holm over all pairs of the table, does not tell them apart at 0.05. USD and seconds are of the whole run."
@@ -306,7 +301,7 @@ def main_part(
         left=left,
     )
 
-# %% ../../../nbs/results/pages/03_report.ipynb #b4becdb9
+# %% ../../../nbs/results/pages/03_report.ipynb #7db09225
 _OF_REASON = {v: k for k, v in SIGNS.items() if isinstance(v, str)} | {"missing": "m"}
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -350,7 +345,7 @@ def board_data(b: Board) -> dict[str, Any]:
         "chosen": chosen,
     }
 
-# %% ../../../nbs/results/pages/03_report.ipynb #efb76c8c
+# %% ../../../nbs/results/pages/03_report.ipynb #52b0c525
 class Report:
     "Rankings of a folder of runs: `.boards`, `.taus`, `.left`, `.write(path)`, `.frame()`."
 
