@@ -8,21 +8,10 @@ __all__ = ['view_', 'report_', 'compare_', 'compare_two']
 # %% ../../nbs/commands/08_comparing.ipynb #bfa2c061
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from ..core.settings import load_settings
 from ..metrics.uncertainty import written_p
-from refnb.commands.terminal import (
-    By,
-    Gold,
-    Json,
-    Mode,
-    arg,
-    busy,
-    echo,
-    opt,
-    print_json,
-    print_table,
-)
+from .terminal import Gold, Json, Mode, arg, busy, echo, opt, print_json, print_table
 from .scoring import outcomes_of
 
 # %% ../../nbs/commands/08_comparing.ipynb #2c33c2bc
@@ -75,13 +64,14 @@ def report_(
 
 # %% ../../nbs/commands/08_comparing.ipynb #3dd6fcfc
 _WHAT = "a task and the systems that answered it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
+_VALUES = "a field of the questions: a column for each of its values"
 _FOLDER = "write the table there, as CSV, Markdown, LaTeX and a picture"
 
 
 def compare_(
-    what: Annotated[list[str], arg("TASK SYSTEM SYSTEM… | RUN RUN…", _WHAT)],
+    what: Annotated[list[str], arg("WHAT", _WHAT)],
     gold: Gold = "",
-    by: By = "",
+    by: Annotated[str, opt(_VALUES)] = "",
     mode: Mode = "strict",
     out: Annotated[str, opt(_FOLDER)] = "",
     json: Json = False,
@@ -91,28 +81,28 @@ def compare_(
     from refnb.results.leaderboard import leaderboard, leaderboard_figure, side_by_side
     from refnb.results.writers import cell_text
 
-    s = load_settings()
+    s, choice = load_settings(), cast(Any, mode)
     if is_task(what[0], s):
-        r = leaderboard(what[0], what[1:], by, mode, s)
+        r = leaderboard(what[0], what[1:], by, choice, s)
     elif len(what) == 2 and not (by or out):
-        return compare_two(*what, gold, mode, json)
+        return compare_two(what[0], what[1], gold, mode, json)
     else:
-        r = side_by_side({name: outcomes_of(name, gold, s) for name in what}, "", by, mode)
+        r = side_by_side({name: outcomes_of(name, gold, s) for name in what}, "", by, choice)
     rows = list(dict.fromkeys(row for row, _ in r.cells))
     columns = list(dict.fromkeys(column for _, column in r.cells))
     if out:
         r.write(out, leaderboard_figure(r))
     if json:
-        cells = {}
+        cells = dict[str, Any]()
         for (row, column), c in r.cells.items():
             cell = {"value": c.ours, "low": c.low, "high": c.high, "n": c.n}
             cells.setdefault(row, {})[column] = cell if column != "p" else c.ours
         return print_json({"unit": "percent", "title": r.title, "mode": mode, "systems": cells})
     echo(r.title)
     shown = {row: {c: cell_text(r.cells[row, c], []) for c in columns} for row in rows}
-    for cells in shown.values():
-        cells |= {c: "" for c in ("difference", "p") if cells[c].startswith("—")}
-    print_table([{"system": row} | cells for row, cells in shown.items()])
+    for texts in shown.values():
+        texts |= {c: "" for c in ("difference", "p") if texts[c].startswith("—")}
+    print_table([{"system": row} | texts for row, texts in shown.items()])
     if out:
         echo(f"{r.name}.csv, .md, .tex, .png and .json in {out}")
 

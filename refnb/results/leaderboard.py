@@ -85,19 +85,19 @@ def leaderboard(
 
     >>> refnb.leaderboard("identifyme/test", ["published/gpt-4o", "published/gemini-1.5-flash"], by="type")
     """
-    s, found, infos, metrics = s or load_settings(), dict[str, Any](), [], {"accuracy"}
+    s, found, infos, metric = s or load_settings(), dict[str, Any](), [], "accuracy"
     titles = [system_title(name) for name in systems]
     shape = find_task(task, s).shape
     for name, title in zip(systems, titles, strict=True):
         shown = title if titles.count(title) == 1 else name
         if shape == "clusters":
             summary = run_counts(name, task, s)
-            metric, scores = document_scores(summary) if summary else ("", {})
-            if scores:
+            if summary and (scored := document_scores(summary))[1]:
+                setting, scores = scored
                 rows = {"id": list(scores), "doc_key": list(scores), "credit": scores.values()}
                 found[shown] = pd.DataFrame(rows).assign(reason=None)
                 infos.append(summary.info)
-                metrics = {f"CoNLL F1, {metric}"}
+                metric = f"CoNLL F1, {setting}"
         elif given := outcomes_on(name, task, s):
             found[shown], more = given
             infos += more
@@ -108,7 +108,7 @@ def leaderboard(
             raise DataError(f"there is no complete run of {name} on {task}", do=do)
     parts = {info.task for info in infos}
     names = task if parts == {task} else f"{task} ({', '.join(sorted(parts - {task}))})"
-    r = side_by_side(found, names, by, mode, metrics.pop())
+    r = side_by_side(found, names, by, mode, metric)
     for info in infos:
         r.use(info)
     return r
@@ -123,8 +123,8 @@ def leaderboard_figure(r: Report) -> Any:  # a matplotlib figure
 
     def interval(row: str, column: str) -> Interval:
         c = r.cells[row, column]
-        ends = (None if x is None else x / 100 for x in (c.ours, c.low, c.high))
-        return Interval(*ends, c.n or 0, 0)
+        value, low, high = (None if x is None else x / 100 for x in (c.ours, c.low, c.high))
+        return Interval(value, low, high, c.n or 0, 0)
 
     panels = {column: {"": [interval(row, column) for row in rows]} for column in columns[:4]}
     return dots(panels, rows, r.title, xlabel="percent")
