@@ -6,10 +6,10 @@
 __all__ = ['INK', 'GREY', 'RED', 'COLORS', 'mark', 'fill', 'name_rows', 'figure', 'dots', 'lines', 'slopes', 'spread', 'stacked',
            'differences']
 
-# %% ../../nbs/results/07_plots.ipynb #b44ad056
+# %% ../../nbs/results/07_plots.ipynb #635796fa
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from ..core.inert import inert
 from ..metrics.uncertainty import Difference, Interval
 
-# %% ../../nbs/results/07_plots.ipynb #6410b99b
+# %% ../../nbs/results/07_plots.ipynb #d66db4eb
 INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
 COLORS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#56b4e9", "#ca9161", "#949494", "#ece133")
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<")
@@ -52,7 +52,7 @@ def mark(k: int, size: float = 7) -> dict[str, Any]:
         "markeredgewidth": 0.9,
     }
 
-# %% ../../nbs/results/07_plots.ipynb #be3f4d1c
+# %% ../../nbs/results/07_plots.ipynb #611104c1
 def fill(k: int) -> dict[str, Any]:
     "Return the color and hatching of a series of bars, number `k`, for `ax.bar`."
     return {
@@ -62,7 +62,7 @@ def fill(k: int) -> dict[str, Any]:
         "linewidth": 0.8,
     }
 
-# %% ../../nbs/results/07_plots.ipynb #6410b99d
+# %% ../../nbs/results/07_plots.ipynb #92e06e99
 def _text(name: str) -> str:
     "Write a name that may be of others; lines are its own. No font has what steers a terminal."
     return inert(name, keep="\n")
@@ -124,7 +124,7 @@ def figure(
         finally:
             plt.close(fig)
 
-# %% ../../nbs/results/07_plots.ipynb #0f5b7ce3
+# %% ../../nbs/results/07_plots.ipynb #1d886076
 def _whisker(ax: Axes, y: float, x: Interval | Difference):
     "Draw the interval of a score or a difference as a line, if it has one."
     if x.low is not None and x.high is not None:
@@ -142,7 +142,13 @@ def dots(
     height: float = 0.52,  # inches of a row
     xlim: tuple[float, float] = (-2, 102),  # marks at 0 and 100 are not cut
 ) -> Figure:
-    "Draw scores of several systems as dots with intervals, a panel per subset."
+    "Draw scores of several systems as dots with intervals, a panel per subset; a row without any is left out."
+    series = [x for panel in panels.values() for x in panel.values()]
+    full = [
+        row in (printed or ()) or any((v := x[y]) and v.value is not None for x in series)
+        for y, row in enumerate(rows)
+    ]
+    rows = list(compress(rows, full))
     order, width = (
         list(dict.fromkeys(chain.from_iterable(panels.values()))),
         3.1 * len(panels) + 1.2,
@@ -157,7 +163,7 @@ def dots(
             for k, (label, intervals) in enumerate(panel.items()):
                 lift = step * (k - (len(panel) - 1) / 2)
                 at: list[tuple[float, float]] = []
-                for y, x in enumerate(intervals):
+                for y, x in enumerate(compress(intervals, full)):
                     if x is not None and x.value is not None:
                         at.append((100 * x.value, y + lift))
                         _whisker(ax, y + lift, x)
@@ -170,7 +176,7 @@ def dots(
             axes[0].plot(list(printed.values()), places, **stroke)
     return fig
 
-# %% ../../nbs/results/07_plots.ipynb #5fc8d6d6
+# %% ../../nbs/results/07_plots.ipynb #ff4f7e8e
 def lines(
     panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float | None]]]],
     title: str = "",
@@ -190,7 +196,7 @@ def lines(
                 ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
     return fig
 
-# %% ../../nbs/results/07_plots.ipynb #918d07d6
+# %% ../../nbs/results/07_plots.ipynb #2cbfd85c
 def slopes(
     series: Mapping[str, Sequence[float | None]],  # system -> a percentage per form
     forms: Sequence[str],  # from left to right
@@ -208,7 +214,7 @@ def slopes(
         ax.set_xlim(-0.3, len(forms) - 0.1)
     return fig
 
-# %% ../../nbs/results/07_plots.ipynb #ed8598a3
+# %% ../../nbs/results/07_plots.ipynb #2fb2bd1a
 def spread(
     draws: Mapping[str, Sequence[float]],  # row -> a percentage per draw
     marks: Mapping[str, float],  # row -> the number to compare with
@@ -230,7 +236,7 @@ def spread(
             )
     return fig
 
-# %% ../../nbs/results/07_plots.ipynb #4a3084de
+# %% ../../nbs/results/07_plots.ipynb #52584e90
 def stacked(
     counts: Mapping[str, Sequence[float]],  # kind -> a count per row
     rows: Sequence[str],  # from top to bottom
@@ -248,7 +254,7 @@ def stacked(
         ax.xaxis.set_major_formatter("{x:,.0f}")
     return fig
 
-# %% ../../nbs/results/07_plots.ipynb #9e0559b2
+# %% ../../nbs/results/07_plots.ipynb #f5f7b4fe
 def differences(
     rows: Mapping[str, Difference],  # row -> a difference of fractions
     title: str = "",  # of the figure

@@ -58,6 +58,11 @@ from refnb.models.systems import (
 )
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
+_IN_WORDS = {
+    ("kinds", "persons"): "persons",
+    ("singletons", False): "no singletons",
+    ("given", "gold"): "gold mentions",
+}
 _READING = ("encoder", "segment", "context", "threshold", "bias", *CLUSTERING)
 
 
@@ -120,7 +125,8 @@ class CorefSystem(BaseSystem):
         if self.model.given:
             shown["given"] = self.model.given
         self.name = variant_name(self.base, shown)
-        self.title = self.model.title + variant_name("", shown)
+        told = [_IN_WORDS.get((k, v), f"{k}={v}") for k, v in sorted(shown.items())]
+        self.title = self.model.title + (f" ({', '.join(told)})" if told else "")
 
     def _trained_as(self, folder: Path) -> TrainedCoref:
         return trained_of(coref_seal(folder), self.usual)
