@@ -19,10 +19,10 @@ from refnb.results.papers.altentities_rules import (
     beginning,
     broken,
     categories_by_rule,
-    _category_patterns,
+    category_patterns,
     corpus_here,
     filters,
-    _in_common,
+    words_in_common,
     measured,
 )
 from refnb.results.papers.altentities_sheets import (
@@ -31,13 +31,13 @@ from refnb.results.papers.altentities_sheets import (
     Drawn,
     answers_that_earned,
     count_labels,
-    _drawn_answers,
+    drawn_answers,
     examples_behind,
     label_agreement,
     labelling_path,
-    _labelling_text,
+    labelling_text,
     read_labels,
-    _the_labelling,
+    the_labelling,
     write_labellings,
 )
 from refnb.results.notebooks import notebook_of
@@ -212,7 +212,7 @@ def test_every_measure_is_some_advice():
 
 
 def test_categories_have_rules():
-    assert set(LABELLINGS["right"].labels) <= set(_category_patterns())
+    assert set(LABELLINGS["right"].labels) <= set(category_patterns())
     assert categories_by_rule("from the sixties, with a R&B beat, and not about love") == {
         "date",
         "genre",
@@ -233,8 +233,8 @@ def test_rules_take_any_text(text):
     q = SAMPLE.of("books")[0].changed(expressions=(f"x{text}",))
     for name in MEASURES:
         assert len(MEASURES[name][1](q)) == 1
-    assert beginning(text) in BEGINNINGS and categories_by_rule(text) <= set(_category_patterns())
-    assert len(_in_common(q, text)) == 2 and all(
+    assert beginning(text) in BEGINNINGS and categories_by_rule(text) <= set(category_patterns())
+    assert len(words_in_common(q, text)) == 2 and all(
         isinstance(holds(q, text), bool) for holds in ERROR_RULES.values()
     )
 
@@ -257,13 +257,13 @@ def filled(path, said, key="label"):
 @pytest.mark.parametrize("kind", LABELLINGS)
 def test_a_sheet_comes_back(tmp_path, kind):
     [path] = write_labellings(tmp_path, kind, {"songs": drawn() * 3}, seed=1)
-    n = min(_the_labelling(kind).n, 3 * 63)
+    n = min(the_labelling(kind).n, 3 * 63)
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert tuple(rows[0]) == HEADS and len(rows) == n and not any(r["label"] for r in rows)
     assert (
         path.read_text()
-        == _labelling_text(kind, _drawn_answers(drawn() * 3, kind, 1))
-        != _labelling_text(kind, _drawn_answers(drawn() * 3, kind, 2))
+        == labelling_text(kind, drawn_answers(drawn() * 3, kind, 1))
+        != labelling_text(kind, drawn_answers(drawn() * 3, kind, 2))
     )
 
 
@@ -327,7 +327,7 @@ def test_a_sheet_is_no_formula_and_is_not_written_over(tmp_path):
     q = SAMPLE.of("songs")[0].changed(expressions=("=1+1", "@x"))
     assert [
         r["expression"]
-        for r in csv.DictReader(_labelling_text("right", [Drawn(q, 0), Drawn(q, 1)]).splitlines())
+        for r in csv.DictReader(labelling_text("right", [Drawn(q, 0), Drawn(q, 1)]).splitlines())
     ] == ["'=1+1", "'@x"]
     write_labellings(tmp_path, "right", {"songs": drawn()})
     with pytest.raises(CallError, match="is there already; it may hold labels"):
@@ -400,8 +400,8 @@ def test_a_table_takes_filled_sheets(tmp_path, make_table, table, kind):
     one, sample = tmp_path / "one", dict(task="sample/altentities")
     make_table(tmp_path, f"altentities/{table}", **sample, write=str(one))
     paths = sorted(one.glob(f"{kind}-*.csv"))
-    assert len(paths) == len(_the_labelling(kind).domains)
-    label = list(_the_labelling(kind).labels)
+    assert len(paths) == len(the_labelling(kind).domains)
+    label = list(the_labelling(kind).labels)
     for p in paths:
         filled(p, [label[i % 2] for i in range(len(p.read_text().splitlines()) - 1)])
     rows = make_table(tmp_path, f"altentities/{table}", **sample, sheets=str(one), second=str(one))

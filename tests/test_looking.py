@@ -38,7 +38,7 @@ from refnb.results.papers.bookcoref_plots import (
     along_the_book,
     by_position,
     pieces_plot,
-    _who_went_where,
+    who_went_where,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -309,7 +309,7 @@ JOINED = {
     "differences": differences,
     "states": mention_states,
     "positions": by_position,
-    "who went where": _who_went_where,
+    "who went where": who_went_where,
 }
 
 
@@ -546,7 +546,7 @@ def test_a_perfect_prediction_is_right_in_any_order(gold, random):
 def test_positions_and_pieces_add_up(gold, predicted, width):
     g, p = document(gold), document(predicted)
     n = mention_states(g, p).state.value_counts().reindex(STATES, fill_value=0)
-    along, grid = by_position(g, p, width), _who_went_where(g, p, entities=9, columns=2)
+    along, grid = by_position(g, p, width), who_went_where(g, p, entities=9, columns=2)
     assert (
         along[list(STATES)].sum().tolist() == n.tolist()
         and along.recall.dropna().between(0, 1).all()
