@@ -289,7 +289,7 @@ PLANTED = [
     Planted(
         "no cap on a reply",
         SERVERS,
-        "                    if left < 0:",
+        "                    if left < 0 or time.monotonic() > end:",
         "                    if False:",
         ASK,
         "f63",

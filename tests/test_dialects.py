@@ -329,7 +329,11 @@ def test_what_a_server_does_not_take_is_refused_before_it_is_asked(stub, setting
         ("gpt-5", {"dialect": "openai"}, "unknown dialect"),
         ("gpt-4o-mini", {"way": "likelihood"}, "does not return the likelihood"),
         ("claude-opus-5-5", {"message": "raw"}, "takes no raw prompt"),
-        ("gpt-4o-mini", {"way": "logprobs", "constraint": "choice"}, "only replies of a chat"),
+        (
+            "gpt-4o-mini",
+            {"way": "logprobs", "constraint": "choice"},
+            "holds no scores to a constraint",
+        ),
         (
             "gpt-5",
             {"constraint": "regex"},

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 import msgspec
 from ...core.files import alone, read_bytes, write_atomic
@@ -107,15 +108,16 @@ def write_batches(
         what = f"these questions could cost {total:.4g} USD, and the budget is {budget:g}"
         do = "raise it, or ask fewer questions: a batch that is sent is billed"
         raise CallError(what, m.model, do)
-    for number, part in enumerate(parts):
-        name, lines = f"{len(before) + number + 1:04d}", []
+    last = int(before[-1].name) if before else 0
+    for number, (part, most_usd) in enumerate(zip(parts, usd, strict=True), last + 1):
+        name, lines = f"{number:04d}", []
         for key, ask in part.items():
             path, body = request(ask)
             lines.append({"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body})
         write_atomic(folder / name / "input.jsonl", ENCODER.encode_lines(lines))
         write_atomic(folder / name / "asks.jsonl", ENCODER.encode_lines(part.values()))
-        most_usd = usd[number] if m.price else None
-        save_job(folder, Job(name, os.urandom(8).hex(), len(part), most_usd))
+        label = os.urandom(8).hex()
+        save_job(folder, Job(name, label, len(part), most_usd if m.price else None))
 
 # %% ../../../nbs/models/language/04_batches.ipynb #cb3b9f14
 async def create_batch(client: Any, folder: Path, job: Job) -> Job:
@@ -172,11 +174,8 @@ async def store_replies(client: Any, m: LanguageModel, store: Store, folder: Pat
             write_atomic(place / name, covered(content.content, m))
         if id:
             lines += filter(bytes.strip, (place / name).read_bytes().splitlines())
-    asks = {
-        ask.key: ask
-        for line in (place / "asks.jsonl").read_bytes().splitlines()
-        for ask in [msgspec.json.decode(line, type=Ask)]
-    }
+    decoded = msgspec.json.Decoder(Ask).decode_lines((place / "asks.jsonl").read_bytes())
+    asks = {ask.key: ask for ask in decoded}
     count = dict.fromkeys(("answered", "failed", "doubled", "strange"), 0)
     new, seen = list[Kept](), set[str]()
     for line in lines:
@@ -184,7 +183,7 @@ async def store_replies(client: Any, m: LanguageModel, store: Store, folder: Pat
             x = json_of(line)
         except ValueError:
             x = {}
-        key: Any = x.get("custom_id")
+        key = str(x.get("custom_id"))
         if key not in asks:
             count["strange"] += 1
             continue
@@ -209,7 +208,12 @@ async def store_replies(client: Any, m: LanguageModel, store: Store, folder: Pat
 
 
 async def step(
-    asks: Iterable[Ask], m: LanguageModel, store: Store, folder: Path, **how: Any
+    asks: Iterable[Ask],
+    m: LanguageModel,
+    store: Store,
+    folder: Path,
+    stop: Event,  # set: create no batch any more
+    **how: Any,
 ) -> None:
     "Do all that can be done now."
     waiting = max([j.asks for j in jobs(folder)], default=0)
@@ -229,7 +233,7 @@ async def step(
                 save_job(folder, job, state="done", trouble="the server has it no more")
         write_batches(asks, m, store, folder, **how)
         for job in jobs(folder):
-            if job.state == "written":
+            if job.state == "written" and not stop.is_set():
                 await create_batch(client, folder, job)
     except openai.NotFoundError:
         do = "it supports no batches, or has deleted this one; run without --batch"
@@ -255,8 +259,15 @@ def advance(
     **how: Any,  # budget, and the most requests of a batch
 ) -> list[Job]:
     "Store what has come, write what is new, send what is written; return all batches."
-    folder = Path(folder)
-    with alone(folder / "lock", "another process uses these batches", str(folder)):
-        with ThreadPoolExecutor(1) as thread:  # as a notebook has a loop already
-            thread.submit(asyncio.run, step(asks, m, store, folder, **how)).result()
+    folder, stop = Path(folder), Event()
+    with (
+        alone(folder / "lock", "another process uses these batches", str(folder)),
+        ThreadPoolExecutor(1) as thread,  # as a notebook has a loop already
+    ):
+        todo = thread.submit(asyncio.run, step(asks, m, store, folder, stop, **how))
+        try:
+            todo.result()
+        except KeyboardInterrupt:  # a step that has begun comes to its end
+            stop.set()
+            raise
     return jobs(folder)

@@ -100,10 +100,6 @@ class Dialect(Record):
             return f"models: {self.models!r} is no regular expression ({e})"
         return ""
 
-    def is_plain(self, constraint: Constraint) -> bool:
-        "Tell whether a raw prompt's reply can be held to a constraint, too: it needs no schema."
-        return {"pattern", "list", "grammar"} >= set(self.constraints[constraint].values())
-
 # %% ../../../nbs/models/language/00_models.ipynb #e22f5c07
 def fault_of_device(device: str) -> str:
     'Describe what is wrong with the name of a device; "" if nothing is.'
@@ -294,7 +290,6 @@ def check_taken(m: LanguageModel) -> None:
         raise CallError("its server computes elsewhere", m.model, "leave the device out")
     d, what, do = m.speaks, "", ""
     unknown = [name for name in sent_settings(m) if name not in d.fields]
-    held = m.constraint != "none"
     if unknown:
         what, do = f"takes no {unknown[0]}", omit_line(unknown[0])
     elif m.effort and d.efforts and m.effort not in d.efforts:
@@ -308,15 +303,15 @@ def check_taken(m: LanguageModel) -> None:
         do = "say way: logprobs, or run the model locally"
     elif m.way == "logprobs" and not d.logprobs:
         what, do = "returns no log-probabilities", "use -p way=reply"
-    elif held and m.constraint not in d.constraints:
+    elif m.constraint not in ("none", *d.constraints):
         kinds = {"regex": "a regular expression", "json": "a JSON schema", "choice": "a choice"}
         what = f"cannot be held to {kinds[m.constraint]}"
         do = (
             f"say constraint: {', '.join([*d.constraints, 'none'])}, name the server's dialect, "
             "or run the model locally"
         )
-    elif held and (m.way == "logprobs" or m.message == "raw" and not d.is_plain(m.constraint)):
-        what, do = f"holds only replies of a chat to a {m.constraint}", omit_line("constraint")
+    elif m.constraint != "none" and m.way == "logprobs":
+        what, do = "holds no scores to a constraint", omit_line("constraint")
     if what:
         raise CallError(f"its dialect, {d.title}, {what}", m.model, do)
 

@@ -44,8 +44,8 @@ def key_of(m: LanguageModel) -> str:
     return key
 
 
-def capped(most: int) -> Callable:
-    "Make a hook that limits the bytes of a reply, and refuses one that would have to be unpacked."
+def capped(most: int, seconds: float) -> Callable:
+    "Make a hook that limits a reply's bytes and time, and refuses one that has to be unpacked."
     openai: Any = need("openai", "models")
     http: Any = need("httpx2", "models")
 
@@ -54,14 +54,16 @@ def capped(most: int) -> Callable:
         if packed != "identity":
             what = f"the reply is packed as {packed[:20]}, which was not asked for"
             raise openai.OpenAIError(what)
+        end = time.monotonic() + seconds
 
         class Capped(http.AsyncByteStream):
             async def __aiter__(self):
                 left = most
                 async for chunk in stream:
                     left -= len(chunk)
-                    if left < 0:
-                        raise openai.OpenAIError(f"the reply is longer than {most:,} bytes")
+                    if left < 0 or time.monotonic() > end:
+                        what = f"the reply is longer than {most:,} bytes or {seconds:g} seconds"
+                        raise openai.OpenAIError(what)
                     yield chunk
 
             async def aclose(self):
@@ -86,7 +88,7 @@ def client_of(
     headers |= {k: v.replace("{key}", key) for k, v in m.speaks.headers.items()}
     if urlsplit(url).hostname != "api.openai.com":  # the client takes these from the environment
         headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), openai.Omit())
-    cap = capped(most or ROOM + 100 * m.decoding.max_tokens)
+    cap = capped(most or ROOM + 100 * m.decoding.max_tokens, m.timeout)
     carrier = openai.DefaultAioHttpClient(
         limits=http.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         follow_redirects=False,  # a key goes to the address that was named
@@ -166,7 +168,7 @@ NOT_TAKEN = re.compile(
 NO_CREDIT = ("insufficient_quota", "billing_hard_limit_reached")
 UNREACHED = "the server cannot be reached"
 LOOK = "start the server, or look at base_url in the model's settings; then rerun the command"
-SET_UP = {UNREACHED: LOOK, "it is not JSON": LOOK, NO_LOGPROBS: "say way: reply"}
+SET_UP = {"it is not JSON": LOOK, NO_LOGPROBS: "say way: reply"}  # of a first reply
 
 
 def error_of(data: bytes) -> tuple[str, str, str]:
@@ -203,10 +205,11 @@ def refused(
 ) -> Reply:  # filtered or failed
     "Read a refusal as a reply to its question; raise if all questions would meet it."
     what, code, param = error_of(data)
-    said = hidden(f"the server says {status}" + (f": {what}" if what else ""), m)
     about, url, key = f"{code} {what}", m.base_url or DEFAULT_URL, m.key or "no variable"
-    texts = param.split(".")[0] in ("messages", "prompt", "input")
-    field, name = ("", "") if texts or status not in (400, 422) else refused_field(what, param, m)
+    said = hidden(f"the server says {status}" + (f": {what}" if what else ""), m)
+    field = name = ""
+    if status in (400, 422) and param.split(".")[0] not in ("messages", "prompt", "input"):
+        field, name = refused_field(what, param, m)
     if code in NO_CREDIT or status == 402:
         fault, do = "there is no credit left", "answers so far are saved; pay, and rerun"
     elif status == 413 or status in (400, 422, 429) and TOO_LONG.search(about):
@@ -481,28 +484,31 @@ class Asking:
         return reply
 
     async def send(self, ask: Ask) -> tuple[bytes, Reply]:
-        "Send a question; the first one says whether this is a server at all, before any retry."
-        if not self.met:
-            raw, reply = await send_question(self.client.with_options(max_retries=0), self.m, ask)
-            if UNREACHED in reply.error:
-                self.unanswered.discard(ask.key)  # it was not sent
-            for words, do in SET_UP.items():
-                if words in reply.error:
-                    raise DataError(reply.error, self.m.model, do)
-            self.met = True
-            moment = "the server says", "the connection broke", "no reply within"
-            if not reply.error.startswith(moment):
-                return raw, reply
-        return await send_question(self.client, self.m, ask)
+        "Send a question; the first one finds out, before any retry, whether there is a server."
+        if self.met:
+            return await send_question(self.client, self.m, ask)
+        raw, reply = await send_question(self.client.with_options(max_retries=0), self.m, ask)
+        if UNREACHED in reply.error:
+            self.unanswered.discard(ask.key)  # it was not sent
+            raise DataError(reply.error, self.m.model, LOOK)
+        moment = "the server says", "the connection broke", "no reply within"
+        if reply.error.startswith(moment):
+            return await send_question(self.client, self.m, ask)
+        return raw, reply
 
     def count_reply(self, reply: Reply) -> None:
-        "Count a new reply; raise after too many failures in a row."
+        "Count a new reply; raise if the first is no model's, or after many failures in a row."
         failed = reply.finish == "failed"
         self.count.update(asked=1, failed=int(failed))
         if reply.model:
             self.models[reply.model] += 1
         for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning"):
             self.count[name] += getattr(reply, name)
+        if not self.met:
+            for words, do in SET_UP.items():
+                if words in reply.error:
+                    raise DataError(reply.error, self.m.model, do)
+        self.met = True
         if "prompt is too long" not in reply.error:  # which says nothing of the server
             self.failures = self.failures + 1 if failed else 0
         if self.failures == GIVE_UP:
@@ -561,9 +567,10 @@ class Asking:
             raise
         finally:
             thread.join(GRACE)  # for what is under way
-            for task in tasks if thread.is_alive() else ():
-                task.get_loop().call_soon_threadsafe(task.cancel)
-            thread.join(GRACE)
+            if thread.is_alive():
+                for task in tasks:
+                    task.get_loop().call_soon_threadsafe(task.cancel)
+                thread.join(GRACE)
 
     def summary(self) -> Summary:
         "Sum up what was asked so far, and what it cost."
