@@ -345,8 +345,8 @@ PLANTED = [
     Planted(
         "a wrong address is asked for every question",
         SERVERS,
-        "                tasks.append(asyncio.create_task(work(alone=True)))\n"
-        "                await tasks[0]\n",
+        "                    tasks.append(asyncio.create_task(work(alone=True)))\n"
+        "                    await tasks[0]\n",
         "",
         ASK,
         "f58",

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'QUOTED', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NOT_TAKEN', 'NO_CREDIT', 'UNREACHED', 'LOOK',
-           'SET_UP', 'GIVE_UP', 'GRACE', 'UNSENT', 'key_of', 'capped', 'client_of', 'spelled', 'hider', 'hidden',
-           'covered', 'error_of', 'refused_field', 'refused', 'send_question', 'read_safely', 'Budget', 'Summary',
-           'check_budget', 'Asking']
+           'SET_UP', 'GIVE_UP', 'GRACE', 'MOMENT', 'UNSENT', 'key_of', 'capped', 'client_of', 'spelled', 'hider',
+           'hidden', 'covered', 'error_of', 'refused_field', 'refused', 'send_question', 'read_safely', 'Budget',
+           'Summary', 'check_budget', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from ...core.types import CallError, DataError, Record, need
 from .models import Ask, LanguageModel, Reply, at_most, check_taken, cost
 from .models import dearest, omit_line
-from .store import SETTLED, Store
+from .store import SETTLED, Kept, Store
 from .wire import NO_LOGPROBS, error_words, json_of, read_reply, request
 
 # %% ../../../nbs/models/language/03_servers.ipynb #76c64c5b
@@ -325,6 +325,7 @@ class Budget:
 # %% ../../../nbs/models/language/03_servers.ipynb #55496fc7
 GIVE_UP = 20  # failures in a row
 GRACE = 10.0  # seconds for what is under way when the run is left
+MOMENT = 0.01  # seconds that a reply waits for others, to be stored with them
 UNSENT = "not sent, as the run has stopped"
 
 
@@ -389,6 +390,8 @@ class Asking:
         self.models: Counter[str] = Counter()
         self.dearest: dict[str, Reply] = {}  # the most that requests under way can use
         self.unanswered: set[str] = set()  # keys of requests that are on their way
+        self.rows: list[Kept] = []  # replies that wait to be stored together
+        self.storing: asyncio.Task | None = None
         self.met = False  # the server has answered once
         self.failures = 0  # in a row
         self.stopped = ""
@@ -475,7 +478,7 @@ class Asking:
             usd = cost(self.m, reply) or 0.0
             reply = reply.changed(seconds=time.monotonic() - start)
             self._lose(key)
-            self.store.put(key, reply, raw)
+            await self.store_reply(Kept(key, reply, raw))
         finally:
             self._lose(key)
             del self.dearest[key]
@@ -495,6 +498,18 @@ class Asking:
         if reply.error.startswith(moment):
             return await send_question(self.client, self.m, ask)
         return raw, reply
+
+    async def store_reply(self, kept: Kept) -> None:
+        "Store a reply; when this returns it is on disk. Those of one moment share a sync."
+        self.rows.append(kept)
+        if self.storing is None:
+            self.storing = asyncio.create_task(self._store())
+        await asyncio.shield(self.storing)
+
+    async def _store(self) -> None:
+        await asyncio.sleep(MOMENT if len(self.dearest) > 1 else 0)
+        rows, self.rows, self.storing = self.rows, [], None
+        await asyncio.to_thread(self.store.put_many, rows)
 
     def count_reply(self, reply: Reply) -> None:
         "Count a new reply; raise if the first is no model's, or after many failures in a row."
@@ -541,13 +556,17 @@ class Asking:
                 raise
 
         async def everyone() -> None:
-            async with self.client:
-                tasks.append(asyncio.create_task(work(alone=True)))
-                await tasks[0]
-                tasks.extend(asyncio.create_task(work()) for _ in range(self.concurrency))
-                ends = await asyncio.gather(*tasks, return_exceptions=True)
-            if error := next(filter(None, ends), None):
-                raise error
+            try:
+                async with self.client:
+                    tasks.append(asyncio.create_task(work(alone=True)))
+                    await tasks[0]
+                    tasks.extend(asyncio.create_task(work()) for _ in range(self.concurrency))
+                    ends = await asyncio.gather(*tasks, return_exceptions=True)
+                if error := next(filter(None, ends), None):
+                    raise error
+            finally:
+                if self.storing:  # for somebody who has left
+                    await self.storing
 
         def run() -> None:
             try:
