@@ -166,7 +166,7 @@ PLANTED = [
     Planted(
         "the key is not taken out of replies",
         SERVERS,
-        '    return data if clean is text else clean.encode("latin-1")',
+        '    return hider(key_of(m))(data.decode("latin-1")).encode("latin-1")',
         "    return data",
         ASK,
         "f60",
@@ -182,8 +182,8 @@ PLANTED = [
     Planted(
         "no look for base64",
         SERVERS,
-        "data.hex().upper(), *coded]",
-        "data.hex().upper()]",
+        '        plain += [coded, coded.replace("+", "-").replace("/", "_")]\n',
+        "",
         ASK,
         "f60",
     ),
@@ -214,8 +214,8 @@ PLANTED = [
     Planted(
         "a refused field is sent again",
         SERVERS,
-        "        if fields:\n",
-        "        if False:\n",
+        "    elif field:\n",
+        "    elif False:\n",
         DIALECTS,
         "refused_field",
     ),
@@ -230,7 +230,7 @@ PLANTED = [
     Planted(
         "an address may hold a password",
         MODELS,
-        '    if parts.username or parts.password or parts.query or "@" in parts.netloc:',
+        '    if "@" in parts.netloc or parts.query:',
         "    if False:",
         ASK,
         "f60",
@@ -238,7 +238,7 @@ PLANTED = [
     Planted(
         "a key in place of its variable's name",
         MODELS,
-        "    if not name or name in os.environ or variable:",
+        '    if not name or name in os.environ or re.fullmatch(r"[A-Z_][A-Z0-9_]{0,63}", name):',
         "    if True:",
         ASK,
         "f60",
@@ -252,7 +252,7 @@ PLANTED = [
         "redirection",
     ),
     # replies and money
-    Planted("any number counts as tokens", WIRE, " and 0 <= x <= 10**8", "", ASK, "f61"),
+    Planted("any number counts as tokens", WIRE, " if 0 <= x <= 10**8]", " if x == x]", ASK, "f61"),
     Planted("any number is a log-probability", WIRE, " if p < 1e-3]", "] ", ASK, "f61"),
     Planted(
         "invalid UTF-8 is refused",
@@ -273,15 +273,15 @@ PLANTED = [
     Planted(
         "a flipped bit is a reply",
         STORE,
-        "checksum(row) == crc and key in",
-        "key in",
+        "checksum(row) != crc or key not in",
+        "key not in",
         "test_store.py",
         "f30",
     ),
     Planted(
         "kept bytes are not read again",
         SERVERS,
-        "self.store.get(key) or await self.read_again(ask, key)",
+        "self.store.get(key) or self.read_again(ask, key)",
         "self.store.get(key)",
         ASK,
         "f62",
@@ -289,7 +289,7 @@ PLANTED = [
     Planted(
         "no cap on a reply",
         SERVERS,
-        "                    if left < 0:",
+        "                    if left < 0 or time.monotonic() > end:",
         "                    if False:",
         ASK,
         "f63",
@@ -345,7 +345,8 @@ PLANTED = [
     Planted(
         "a wrong address is asked for every question",
         SERVERS,
-        "                    await work(alone=True)\n",
+        "                    tasks.append(asyncio.create_task(work(alone=True)))\n"
+        "                    await tasks[0]\n",
         "",
         ASK,
         "f58",

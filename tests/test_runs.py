@@ -1071,7 +1071,7 @@ def test_f76_the_store_of_replies_asks_for_the_safest_syncs(tmp_path):
     from refnb.models.language.store import Store
 
     with Store(tmp_path) as store:
-        assert store.rows("pragma synchronous") == [(3,)]
+        assert store.db.execute("pragma synchronous").fetchall() == [(3,)]
 
 
 def test_a_run_that_found_no_cluster_is_still_one_of_clusters(tmp_path):

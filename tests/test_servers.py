@@ -1,6 +1,7 @@
 "Questions to servers that fail, refuse, lie, send too much or nothing; money, kills, and two buyers at a time."
 
 import json, logging, os, random, signal, traceback, zlib
+from collections import Counter
 from pathlib import Path
 import pytest
 from hypothesis import given, settings as hyp, strategies as st
@@ -101,6 +102,8 @@ def test_f58_a_mistake_of_setting_up_costs_one_request(stub, store, play):
     with pytest.raises(DataError) as e:
         go(questions(m, 9), m, store)
     assert "base_url" in one_line(e) and len(stub.seen) == 1
+    if play.status == 200:  # it may have been billed: it is kept as it came
+        assert store.all()[-1].raw == play.body
 
 
 # F15: what will not be better
@@ -147,8 +150,9 @@ def test_f15_what_concerns_one_question_fails_alone(stub, store, play, finish, w
     asks = questions(m, 30)
     for a in asks[3:28]:  # more than 20 in a row
         stub.play(a.prompt, [play] * 9)
-    got, told = go(asks, m, store, concurrency=1)
-    assert got.ends == {finish: 25, "stop": 5} and words in told["q:4"].error
+    _, told = go(asks, m, store, concurrency=1)
+    assert Counter(r.finish for r in told.values()) == {finish: 25, "stop": 5}
+    assert words in told["q:4"].error
 
 
 @pytest.mark.parametrize("value", [None, "", "two words", "line\nend", "schlüssel"])
@@ -372,12 +376,6 @@ def test_an_error_of_the_callers_own_stops_all_and_loses_nothing(stub, store):
         go([questions(m, 1)[0].changed(model="other")], m, store)
 
 
-def test_no_faster_than_the_server_allows(stub, store):
-    m = model(stub, requests_per_minute=1200)
-    go(questions(m, 9), m, store)
-    assert stub.seen[-1].at - stub.seen[0].at >= 0.35
-
-
 # F34: the key of a request
 
 SETTINGS = {"temperature": 0.5, "top_p": 0.5, "max_tokens": 7, "seed": 3}
@@ -574,7 +572,6 @@ BODIES = {
     "invalid UTF-8": GOOD.replace(b"Bea", b"B\xff\xfeea"),
     "half a character": GOOD.replace(b"Bea", b"Bea\\ud83d"),
     "two bodies": GOOD + GOOD,
-    "a body before it": b'{"id": 1}\n' + GOOD,
     "a byte order mark": b"\xef\xbb\xbf" + GOOD,
     "UTF-16": GOOD.decode().encode("utf-16"),
     "a line end in a string": GOOD.replace(b"Bea", b"Be\na"),
@@ -602,10 +599,11 @@ def test_f62_what_could_not_be_read_is_read_by_a_better_reader_and_not_bought_ag
     m, better = model(stub), servers.read_reply
     monkeypatch.setattr(servers, "read_reply", worse)
     got, _ = go(questions(m, 3), m, store)
-    assert got.ends == {"failed": 3} and len(stub.seen) == 3
+    assert got.failed == 3 and len(stub.seen) == 3
     monkeypatch.setattr(servers, "read_reply", better)
-    got, _ = go(questions(m, 3), m, store)
-    assert (got.ends, got.asked, got.served, len(stub.seen)) == ({"stop": 3}, 0, 3, 3)
+    got, told = go(questions(m, 3), m, store)
+    assert {r.finish for r in told.values()} == {"stop"}
+    assert (got.failed, got.asked, got.served, len(stub.seen)) == (0, 0, 3, 3)
 
 
 # F63: caps

@@ -1,6 +1,6 @@
 "The store of paid replies: damage, full disks, other versions, processes and threads."
 
-import sqlite3, threading
+import threading
 import pytest
 from refnb.core.types import DataError, FormatError
 from refnb.models.language.models import Reply
@@ -46,14 +46,6 @@ def test_f30_a_damaged_store_is_left_alone(tmp_path, how):
         store.all()
         store.put(KEY, Reply("y"))
     assert "\n" not in str(e.value) and store.path.read_bytes()[:9000] == broken[:9000]
-
-
-def test_f31_a_store_of_another_version(tmp_path):
-    Store(tmp_path).close()
-    with sqlite3.connect(tmp_path / "replies.sqlite") as db:
-        db.execute("pragma user_version=7")
-    with pytest.raises(FormatError, match="of version 7, this refnb knows 1"):
-        Store(tmp_path)
 
 
 def test_f10_a_full_disk_stops_and_keeps_what_was_kept(disk):
