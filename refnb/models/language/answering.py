@@ -108,7 +108,7 @@ def position_of(q: Question, order: Order = "given", sample: int = 0) -> int | N
 
 # %% ../../../nbs/models/language/08_answering.ipynb #26c4e418
 UNHASHED = {
-    *("title", "price", "reasons", "cache", "licence", "note", "key", "requests_per_minute"),
+    *("title", "price", "reasons", "cache", "licence", "note", "key"),
     *("retries", "timeout", "package", "batch", "device", "forms", "system"),
 }
 
