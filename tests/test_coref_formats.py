@@ -168,12 +168,6 @@ def lossy(word: str) -> list[str]:
     return [p.lower() for p in bert(word)] if word.isascii() else []
 
 
-def byte_level(word: str) -> list[str]:
-    characters = {b: c for c, b in jsonlines.BYTES.items()}
-    text = "".join(characters[b] for b in word.encode())
-    return [("" if i else "Ġ") + text[i : i + 3] for i in range(0, len(text), 3)]
-
-
 def in_pieces(
     docs: list[Document], tokenize, segment: int = 512, specials=("[CLS]", "[SEP]")
 ) -> str:
@@ -220,7 +214,7 @@ PAIRS = [("[CLS]", "[SEP]"), ("<s>", "</s>"), ("", "</s>"), ("", "")]
 @many
 @given(
     documents(),
-    st.sampled_from([bert, sentencepiece, byte_level, lossy]),
+    st.sampled_from([bert, sentencepiece, lossy]),
     st.sampled_from(PAIRS),
     st.integers(2, 20),
 )
@@ -239,13 +233,11 @@ def test_word_pieces_are_read_as_words(d, tokenize, specials, segment):
 
 
 @many
-@given(
-    documents(empty=False), st.sampled_from([bert, sentencepiece, byte_level]), st.integers(8, 20)
-)
-def test_words_are_put_together_from_their_pieces(d, tokenize, segment):
-    "Without the words in the file, with a vocabulary whose mark can be told."
-    assume(all(len(tokenize(t)) < 7 and t[0] not in "#▁Ġ" for t in d.tokens))
-    fields = json.loads(in_pieces([d], tokenize, segment))
+@given(documents(empty=False), st.integers(8, 20))
+def test_words_are_put_together_from_their_pieces(d, segment):
+    "Without the words in the file."
+    assume(all(len(bert(t)) < 7 and t[0] != "#" for t in d.tokens))
+    fields = json.loads(in_pieces([d], bert, segment))
     del fields["orig_tokens"]
     assert jsonlines.parse_jsonlines(json.dumps(fields).encode()) == [bare(d)]
 
