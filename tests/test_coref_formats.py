@@ -7,7 +7,7 @@ from hypothesis import assume, given, strategies as st
 from refnb.core import conllu, gap, jsonlines, standoff
 from refnb.core.conll import conll_text, parse_conll
 from refnb.core.documents import Document, sentence_of, sentence_starts
-from refnb.core.types import CallError, DataError, FormatError, RefnbError, Span
+from refnb.core.types import DataError, FormatError, RefnbError, Span
 from tools import FULL, examples, growth
 
 many = examples(300)
@@ -484,10 +484,6 @@ def rows(*entities: str, head: str = "# global.Entity = eid-etype-head-other") -
         (["e1"], "line 2, field Entity: 'e1' is not made of brackets"),
         (["(e1-x)("], "is not made of brackets"),
         (["(-x)"], "has no id"),
-        (
-            ["(e1[1/2]-x)", "(e1[2/2]-x)"],
-            "line 2, field Entity: a mention of e1 has gaps (part 1 of 2); say gaps=",
-        ),
     ],
 )
 def test_f37_brackets_that_are_wrong(values, said):
@@ -504,20 +500,15 @@ def test_f37_brackets_that_are_wrong(values, said):
     ],
 )
 def test_f37_gaps_that_are_wrong(values, said):
-    for gaps in ("hull", "drop"):
-        with pytest.raises(FormatError, match="f.conllu, line .*" + said):
-            conllu.parse_conllu(rows(*values), "f.conllu", gaps)
+    with pytest.raises(FormatError, match="f.conllu, line .*" + said):
+        conllu.parse_conllu(rows(*values), "f.conllu")
 
 
-def test_f37_gaps_are_closed_or_left_out_when_asked():
+def test_f37_a_mention_with_gaps_keeps_its_words():
     data = rows("(e1[1/2]-x-1)(e2-y)", "", "(e1[2/2]-x-1-", "e1[2/2])(e2-y)")
-    assert conllu.parse_conllu(data, gaps="hull")[0].clusters == (
-        (Span(0, 0), Span(3, 3)),
-        (Span(0, 3),),
-    )
-    assert conllu.parse_conllu(data, gaps="drop")[0].clusters == ((Span(0, 0), Span(3, 3)),)
-    with pytest.raises(CallError):
-        conllu.parse_conllu(data, gaps="close")
+    [d] = conllu.parse_conllu(data)
+    assert d.clusters == ((Span(0, 0), Span(3, 3)), (Span(0, 3),))
+    assert d.labels["words"] == (("", ""), ("0-0,2-3",))
 
 
 @pytest.mark.parametrize(
