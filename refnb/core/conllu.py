@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['BRACKET', 'PART', 'EMPTY', 'SEVERAL', 'Mention', 'Opened', 'unescaped', 'Entities', 'Open', 'parse_conllu', 'misfit',
-           'entity_cells', 'conllu_text']
+           'conllu_text']
 
 # %% ../../nbs/core/06_conllu.ipynb #e16e5e00
 import re
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from .types import DataError, FormatError, Meta, Span
 from .documents import Document, check_keys, document_of, sentence_of, sentence_starts
 from .files import at_line, utf8
+from .conll import brackets
 
 # %% ../../nbs/core/06_conllu.ipynb #7c55c561
 BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
@@ -264,46 +265,12 @@ def misfit(d: Document) -> str:
     return ""
 
 
-def entity_cells(d: Document, ids: list[str], named: bool) -> dict[int, str]:
-    "Write the value of Entity at each token that has one; `ids` are those of the clusters."
+def conllu_text(docs: Iterable[Document]) -> str:
+    "Write documents, whose keys must differ, as CoNLL-U; of the labels `type` and `head` are kept."
 
     def escaped(text: str) -> str:
         return re.sub(r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text)
 
-    starts: dict[int, list[tuple[Span, int, str]]] = {}
-    ends: dict[int, list[tuple[Span, int, str]]] = {}
-    for e, cluster in enumerate(d.clusters):
-        for i, s in enumerate(cluster):
-            kind = escaped(d.labels["type"][e][i]) if "type" in d.labels else ""
-            head = d.labels["head"][e][i] if "head" in d.labels else ""
-            nth = int(head) - s.start + 1 if head else 1
-            text = f"({ids[e]}-{kind}-{nth}"
-            if named:
-                text += f"-{escaped(d.names[e]) if d.names else ''}"
-            starts.setdefault(s.start, []).append((s, e, text))
-            if s.end > s.start:
-                ends.setdefault(s.end, []).append((s, e, f"{ids[e]})"))
-    opened: list[list[int]] = [[] for _ in d.clusters]
-    out = {}
-    for token in sorted(starts.keys() | ends.keys()):
-        here = starts.get(token, ())
-        opening = sorted((m for m in here if m[0].end > token), key=lambda m: (-m[0].end, m[1]))
-        for s, e, _ in opening:
-            opened[e].append(s.start)
-        closing = sorted(ends.get(token, ()), key=lambda m: (-m[0].start, -m[1]))
-        for s, e, _ in closing:
-            if (start := opened[e].pop()) != s.start:
-                what = f"span {list(s)} crosses one that starts at {start}, both of cluster {e}"
-                do = "CoNLL-U cannot hold it: write JSON lines"
-                raise DataError(what, f"document {d.doc_key!r}", do)
-        alone = "".join(text + ")" for s, _, text in here if s.end == token)
-        opens, closes = ("".join(text for _, _, text in some) for some in (opening, closing))
-        out[token] = closes + opens + alone if opening else alone + closes
-    return out
-
-
-def conllu_text(docs: Iterable[Document]) -> str:
-    "Write documents, whose keys must differ, as CoNLL-U; of the labels `type` and `head` are kept."
     docs, out, first = list(docs), list[str](), 1
     check_keys(docs, "give them different ones")
     named = any(d.names for d in docs)
@@ -311,17 +278,29 @@ def conllu_text(docs: Iterable[Document]) -> str:
         if what := misfit(d):
             do = "CoNLL-U cannot hold it: write JSON lines"
             raise DataError(what, f"document {d.doc_key!r}", do)
-        ids = [f"e{first + i}" for i in range(len(d.clusters))]
-        first += len(ids)
-        cells, token = entity_cells(d, ids, named), 0
-        name = "_".join(d.doc_key.split()) or "document"
+
+        def opens(e: int, i: int, d: Document = d, first: int = first) -> str:
+            head = d.labels["head"][e][i] if "head" in d.labels else ""
+            nth = int(head) - d.clusters[e][i].start + 1 if head else 1
+            kind = escaped(d.labels["type"][e][i]) if "type" in d.labels else ""
+            name = escaped(d.names[e]) if d.names else ""
+            return f"(e{first + e}-{kind}-{nth}" + f"-{name}" * named
+
+        cells, token, name = brackets(d), 0, "_".join(d.doc_key.split()) or "document"
         out.append(f"# newdoc id = {d.doc_key}" if d.doc_key else "# newdoc")
         out.append("# global.Entity = eid-etype-head" + "-identity" * named)
         for k, sentence in enumerate(d.sentences, 1):
             out += [f"# sent_id = {name}-{k}", f"# text = {' '.join(sentence)}"]
             for i, word in enumerate(sentence, 1):
-                entity = f"Entity={cells[token]}" if token in cells else "_"
+                entity = "_"
+                if here := cells.get(token):
+                    closing = "".join(f"e{first + e})" for e, _ in here.ends)
+                    alone = "".join(opens(*at) + ")" for at in here.alone)
+                    opening = "".join(opens(*at) for at in here.begins)
+                    entity = closing + opening + alone if opening else alone + closing
+                    entity = f"Entity={entity}"
                 out.append("\t".join((str(i), word, *"_______", entity)))
                 token += 1
             out.append("")
+        first += len(d.clusters)
     return "\n".join([*out, ""])
