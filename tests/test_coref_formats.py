@@ -608,9 +608,6 @@ def test_booknlp_files_are_read_as_the_document(d):
     assert canon(standoff.parse_booknlp(entities.encode(), tokens.encode(), "d")) == canon(
         d.changed(names=())
     )
-    assert canon(standoff.parse_booknlp(entities.encode(), None, "d")) == canon(
-        d.changed(names=(), sentences=())
-    )
 
 
 @given(documents(empty=False))

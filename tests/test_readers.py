@@ -188,9 +188,6 @@ READERS = {
     "entities": of_bytes(
         ENTITIES, lambda data, where: standoff.parse_booknlp(data, TOKENS, "d", where)
     ),
-    "entities alone": of_bytes(
-        ENTITIES, lambda data, where: standoff.parse_booknlp(data, None, "d", where)
-    ),
     "tokens": of_bytes(
         TOKENS, lambda data, where: standoff.parse_booknlp(ENTITIES, data, "d", where)
     ),

@@ -57,6 +57,8 @@ PARSERS: dict[str, Callable] = {
     "jsonl": parse_jsonlines,
     "conllu": parse_conllu,
     "gap": parse_gap,
+    "litbank": parse_litbank,
+    "booknlp": parse_booknlp,
 }
 PAIRS = {"litbank": ("ann", "txt"), "booknlp": ("entities", "tokens")}  # the files of a document
 
@@ -70,41 +72,37 @@ def read_documents(
 
     >>> refnb.read_documents("GOLD.conll")
     """
-    data, known, path = read_bytes(path), [*PARSERS, *PAIRS], Path(path)
+    data, path = read_bytes(path), Path(path)
     form = form or format_of(data)
     if not data.strip():
         raise FormatError("the file is empty", str(path))
     if not form:
-        do = f"readable are {', '.join(known)}; name one if it is one of them"
+        do = f"readable are {', '.join(PARSERS)}; name one if it is one of them"
         raise FormatError("does not look like any format of documents", str(path), do)
-    if form not in known:
-        raise CallError(f"unknown format {form!r}", do=nearest(form, known))
-    takes = [*inspect.signature(PARSERS[form]).parameters][2:] if form in PARSERS else []
+    if form not in PARSERS:
+        raise CallError(f"unknown format {form!r}", do=nearest(form, PARSERS))
+    parse, pair = PARSERS[form], PAIRS.get(form, ())
+    takes = [] if pair else [*inspect.signature(parse).parameters][2:]
     if bad := how.keys() - set(takes):
         do = f"it has {', '.join(takes)}" if takes else "it has none"
         raise CallError(f"the format {form} has no option {min(bad)!r}", str(path), do)
-    if form in PARSERS:
-        return PARSERS[form](data, str(path), **how)
+    if not pair:
+        return parse(data, str(path), **how)
     name = path.name.removesuffix(".gz").rpartition(".")[0]
     files = []
-    for end in PAIRS[form]:  # beside each other, packed or not
-        file = path.with_name(f"{name}.{end}")
-        packed = path.with_name(f"{name}.{end}.gz")
-        files.append(packed if packed.is_file() and not file.is_file() else file)
-    first, second = files
-    for file, needed in ((first, True), (second, form == "litbank")):
-        if needed and not file.is_file():
-            raise DataError(f"the file {file.name} that belongs to it is not there", str(path))
-    parse: Any = parse_litbank if form == "litbank" else parse_booknlp
-    words = read_bytes(second) if second.is_file() else None
-    return [parse(read_bytes(first), words, name, str(first))]
+    for end in pair:  # beside each other, packed or not
+        here = [
+            p for packed in ("", ".gz") if (p := path.with_name(f"{name}.{end}{packed}")).is_file()
+        ]
+        if not here:
+            raise DataError(f"the file {name}.{end} that belongs to it is not there", str(path))
+        files.append(here[0])
+    return [parse(*map(read_bytes, files), name, str(files[0]))]
 
 # %% ../../nbs/core/09_reading.ipynb #660d0d6a
 WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {
     "conll": conll_text,
-    "v4_gold_conll": conll_text,
     "jsonl": jsonlines_text,
-    "jsonlines": jsonlines_text,
     "conllu": conllu_text,
 }
 
