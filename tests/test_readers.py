@@ -398,7 +398,7 @@ LINEAR = {
         lambda n: "\t".join([*gap.COLUMNS, *map(str, range(n)), "0"]).encode(),
     ),
     "brackets of conllu": (
-        lambda value: conllu.Entities(False).read(value, ["eid"], 0, 1, ""),
+        lambda value: conllu.Open("", False).entity(value, ["eid"], ""),
         lambda n: "(a)" * n,
     ),
     "a begin line": (

@@ -12,7 +12,7 @@ __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'DEEPEST', 'MOST', 'STRONG', 'P
 import html, unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
 from itertools import accumulate, chain
 from operator import attrgetter, index
@@ -196,14 +196,14 @@ def document_of(
     doc_key: str,
     sentences: tuple[tuple[str, ...], ...],
     entities: Iterable[tuple[Iterable, str]],  # mentions, which have a `span`, and a name or ""
-    fields: Mapping[str, str],  # label -> the field of a mention that it comes from
+    fields: Iterable[str],  # of the mentions: they become labels
     meta: Meta = {},
 ) -> Document:
     "Make a document, in the order of the text, of entities."
     found = sorted((sorted(mentions), name) for mentions, name in entities)
     groups = [mentions for mentions, _ in found]
     names = tuple(name for _, name in found)
-    labels = {label: map_members(attrgetter(field), groups) for label, field in fields.items()}
+    labels = {field: map_members(attrgetter(field), groups) for field in fields}
     labels = {label: values for label, values in labels.items() if any(map(any, values))}
     spans = map_members(attrgetter("span"), groups)
     return Document(doc_key, sentences, spans, names if any(names) else (), labels, meta)
@@ -274,84 +274,80 @@ class Piece(NamedTuple):
     box: Box  # the whole
     start: int  # first token
     end: int  # last token, inclusive
-    around: int  # index of the piece that it lies in; -1: of none
+    inside: int  # levels of pieces that lie in it
 
 
 def pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
-    "Divide the boxes of a window into pieces that nest."
+    "Divide the boxes of a window into pieces that nest; a piece comes after those that lie in it."
     todo = sorted(
         (b for b in boxes if b.end >= start and b.start < stop),
         key=lambda b: (-max(start, b.start), b.end),
     )
-    made: list[Piece] = []
-    stack: list[int] = []
-
-    def begin(box: Box, at: int):
-        made.append(Piece(box, at, min(box.end, stop - 1), stack[-1] if stack else -1))
-        stack.append(len(made) - 1)
-
+    done: list[Piece] = []
+    stack: list[Piece] = []
+    begun = 0
     for t in range(start, stop):
         while todo and todo[-1].start <= t:
             box = todo.pop()
-            if len(stack) < DEEPEST and len(made) < MOST:
-                begin(box, t)
+            if len(stack) < DEEPEST and begun < MOST:
+                stack.append(Piece(box, t, t, 0))
+                begun += 1
         # what ends here ends with all that is inside it; a box that goes on begins again
-        low = next((i for i, k in enumerate(stack) if made[k].box.end <= t), len(stack))
-        for k in stack[low:]:
-            made[k] = made[k]._replace(end=t)
-        again = [made[k].box for k in stack[low:] if made[k].box.end > t]
-        del stack[low:]
-        if t + 1 < stop:
-            for box in sorted(again, key=lambda b: -b.end):
-                begin(box, t + 1)
-    return made
+        ends = [t + 1 == stop or p.box.end <= t for p in stack]
+        low = ends.index(True) if True in ends else len(stack)
+        again = [p.box for p in stack[low:] if p.box.end > t and t + 1 < stop]
+        while len(stack) > low:
+            p = stack.pop()._replace(end=t)
+            done.append(p)
+            if stack:
+                stack[-1] = stack[-1]._replace(inside=max(stack[-1].inside, p.inside + 1))
+        stack += [Piece(box, t + 1, t + 1, 0) for box in sorted(again, key=lambda b: -b.end)]
+        begun += len(again)
+    return done
 
 
 def woven(
     tokens: list[str],
     start: int,  # index of the first token
     made: list[Piece],
-    before: Callable[[int], str],  # what stands before a piece, given by its index
+    before: Callable[[Piece], str],  # what stands before a piece
     after: Callable[[str], str],  # and after it, given the label, which the last piece of a box has
     show: Callable[[str], str],  # how a token is written
 ) -> str:
     "Join tokens, with text before and after each piece."
     opens, closes, stop = [""] * len(tokens), [""] * len(tokens), start + len(tokens)
-    for k, p in enumerate(made):
+    for p in made:
         label = plain(p.box.label, 18) if p.box.label and p.end == min(p.box.end, stop - 1) else ""
-        opens[p.start - start] += before(k)
-        closes[p.end - start] = after(label) + closes[p.end - start]
+        opens[p.start - start] = before(p) + opens[p.start - start]
+        closes[p.end - start] += after(label)
     return " ".join(a + show(t) + b for a, t, b in zip(opens, tokens, closes, strict=True))
 
 
 def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     """Write a window's tokens with coloured boxes, as HTML where everything is escaped.
     `start` is the index of the first token; boxes outside the window are left out."""
-    made = pieces(boxes, start, start + len(tokens))
-    inside = [0] * len(made)  # levels of pieces inside each piece
-    for k in reversed(range(len(made))):
-        if (a := made[k].around) >= 0:
-            inside[a] = max(inside[a], inside[k] + 1)
 
-    def before(k: int) -> str:  # an edge is open where the box continues
-        p, b = made[k], made[k].box
+    def before(p: Piece) -> str:  # an edge is open where the box continues
+        b = p.box
         title = f' title="{html.escape(plain(b.title, 60))}"' if b.title else ""
         style = f"background:{b.color};color:{INK};border:{b.border} {INK};"
         style += "border-left:0;" * (p.start > b.start) + "border-right:0;" * (p.end < b.end)
-        return f'<span{title} style="{style}border-radius:3px;padding:{1 + 3 * inside[k]}px 2px">'
+        return f'<span{title} style="{style}border-radius:3px;padding:{1 + 3 * p.inside}px 2px">'
 
     def after(label: str) -> str:
         style = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
         return f'<small style="{style}">{html.escape(label)}</small></span>' if label else "</span>"
 
+    made = pieces(boxes, start, start + len(tokens))
     text = woven(tokens, start, made, before, after, lambda t: html.escape(plain(t)))
-    return f'<span style="line-height:{2 + 0.4 * max(inside, default=0):.1f}">{text}</span>'
+    height = 2 + 0.4 * max((p.inside for p in made), default=0)
+    return f'<span style="line-height:{height:.1f}">{text}</span>'
 
 
 def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
     made = pieces(boxes, start, start + len(tokens))
-    return woven(tokens, start, made, lambda k: "[", lambda label: f"]{label}", plain)
+    return woven(tokens, start, made, lambda p: "[", lambda label: f"]{label}", plain)
 
 # %% ../../nbs/core/01_documents.ipynb #dbfe9547
 # Paul Tol's "light" scheme: the colour-blind tell them apart; his "pale" one for those that follow
@@ -515,11 +511,11 @@ def named(d: Document) -> Document:
             continue
         spelt = Counter(v.phrase(s).removesuffix(" 's").removesuffix(" ’s") for s in sorted(c))
         count: Counter[str] = Counter()
-        best: dict[str, str] = {}
+        best: dict[str, str] = {}  # how a phrase is spelt most often
         for phrase, n in spelt.items():
             count[phrase.casefold()] += n
-        for phrase, _ in reversed(spelt.most_common()):
-            best[phrase.casefold()] = phrase
+        for phrase, _ in spelt.most_common():
+            best.setdefault(phrase.casefold(), phrase)
         phrases = [best[p] for p, _ in count.most_common()]
         proper = [p for p in phrases if is_proper(p)]
         others = [p for p in phrases if p.lower() not in PRONOUNS]

@@ -384,13 +384,8 @@ class Run:
         "Write to the run: mends the journal, holds the lock, flushes at the end whatever happens."
         path = self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
-            if not shard and self.sealed:
-                try:
-                    self.records()
-                except OtherVersion:
-                    raise
-                except (DataError, FormatError):
-                    (self.folder / "seal.json").unlink()
+            if not shard and self.sealed and not self.whole:
+                (self.folder / "seal.json").unlink()
             found = read_journal(path, self.kind)
             if found.damaged:
                 aside = path.with_name("damaged.jsonl")

@@ -23,7 +23,7 @@ class Mention(NamedTuple):
     kind: str
 
 
-LABELS = {"type": "type", "kind": "kind"}
+LABELS = ("type", "kind")
 FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}  # of lines of an .ann file: their columns
 
 
