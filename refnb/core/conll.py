@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from .types import DataError, FormatError, Span
 from .documents import Document, check_keys, told_apart
-from .files import at_line, utf8
+from .files import at_line, lines_of
 
 # %% ../../nbs/core/04_conll.ipynb #578a730f
 EMPTY = frozenset(("-", "_", "", "*"))
@@ -39,6 +39,9 @@ def key_of(line: str, where: str) -> str:
 def parse_conll(data: bytes, where: str = "") -> list[Document]:
     "Read the documents of a CoNLL-2012 file, in its order; `where` is its name, for errors."
 
+    def wrong(what: str, do: str = "") -> FormatError:
+        return FormatError(what, at_line(where, n), do)
+
     def number_first(entity: str) -> tuple[int, int, str]:
         digits = entity.lstrip("0")  # by size, whatever zeros they begin with
         return (0, len(digits), digits) if entity.isascii() and entity.isdigit() else (1, 0, "")
@@ -54,25 +57,23 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
     clusters: dict[str, list[Span]] = {}
     token = 0
     n = 0
-    for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
+    for n, line in enumerate(lines_of(data, where), 1):
         if not line or line.isspace():
             if key is not None and words:
                 sentences.append(tuple(words))
                 words = []
-        elif line[0] == "#" and line.startswith("#begin document"):
-            at = at_line(where, n)
+        elif line.startswith("#begin document"):
             if key is not None:
-                what = f"document {key!r} has no `#end document` before the next begins"
-                raise FormatError(what, at)
-            key = key_of(line, at)
+                raise wrong(f"document {key!r} has no `#end document` before the next begins")
+            key = key_of(line, at_line(where, n))
             if key in begun:
                 what = f"document {key!r} is in this file for the second time"
-                raise FormatError(f"{what}, first in line {begun[key]}", at)
+                raise wrong(f"{what}, first in line {begun[key]}")
             begun[key], token = n, 0
             sentences, speakers, words, opened, clusters = [], [], [], {}, {}
-        elif line[0] == "#" and line.startswith("#end document"):
+        elif line.startswith("#end document"):
             if key is None:
-                raise FormatError("`#end document` without a beginning", at_line(where, n))
+                raise wrong("`#end document` without a beginning")
             if words:
                 sentences.append(tuple(words))
             if left := [(stack[0][1], entity) for entity, stack in opened.items() if stack]:
@@ -85,17 +86,17 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
         elif key is None:
             if line[0] != "#":  # comments may be there
                 do = "begin the document with `#begin document (name); part 000`"
-                raise FormatError("a token outside of any document", at_line(where, n), do)
+                raise wrong("a token outside of any document", do)
         else:
             # tabs, or any number of spaces
             fields = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]
             columns = len(fields)
             if columns < 2:
                 do = "the last column holds the brackets of coreference, or -"
-                raise FormatError("a line of one column", at_line(where, n), do)
+                raise wrong("a line of one column", do)
             word = fields[3].strip(" ") if columns > 4 else "_" if columns == 2 else fields[-2]
             if not word:
-                raise FormatError("the word is empty", at_line(where, n))
+                raise wrong("the word is empty")
             if not words:
                 speaker = fields[9] if columns >= 12 else ""
                 speakers.append("" if speaker in EMPTY else speaker)
@@ -104,23 +105,22 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
             while cell not in EMPTY and i < len(cell):
                 if not (m := BRACKET.match(cell, i)):
                     what = f"column of coreference {cell!r}"
-                    what += " is not made of brackets such as (3, 3) and (3)"
-                    raise FormatError(what, at_line(where, n))
+                    raise wrong(f"{what} is not made of brackets such as (3, 3) and (3)")
                 i = m.end()
-                if m[1] and m[2]:
-                    clusters.setdefault(m[1], []).append(Span(token, token))
-                elif m[1]:
+                start = token
+                if m[1] and not m[2]:
                     opened.setdefault(m[1], []).append((token, n))
-                elif m[3]:
+                    continue
+                if m[3]:
                     if not opened.get(m[3]):
-                        what = f"{m[3]}) closes a mention that was not opened"
-                        raise FormatError(what, at_line(where, n))
+                        raise wrong(f"{m[3]}) closes a mention that was not opened")
                     start = opened[m[3]].pop()[0]
-                    clusters.setdefault(m[3], []).append(Span(start, token))
+                if entity := m[1] or m[3]:
+                    clusters.setdefault(entity, []).append(Span(start, token))
             token += 1
     if key is not None:
         do = "the file may be cut off: get it again, or add the line"
-        raise FormatError(f"document {key!r} has no `#end document`", at_line(where, n), do)
+        raise wrong(f"document {key!r} has no `#end document`", do)
     return docs
 
 # %% ../../nbs/core/04_conll.ipynb #53b725d7

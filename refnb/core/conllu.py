@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 from .types import DataError, FormatError, Meta, Span
 from .documents import Document, check_keys, document_of, sentence_of, sentence_starts
-from .files import at_line, utf8
+from .files import at_line, lines_of
 from .conll import brackets
 
 # %% ../../nbs/core/06_conllu.ipynb #7c55c561
@@ -176,7 +176,7 @@ def parse_conllu(
         begun[key] = n
         return Open(key, heads)
 
-    for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
+    for n, line in enumerate(lines_of(data, where), 1):
         if not line or line.isspace():
             if d and d.words:
                 d.end_sentence(where)

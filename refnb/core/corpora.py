@@ -178,17 +178,14 @@ def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") ->
         raise DataError(lacks("bookcoref-gold"), "bookcoref", do)
     gold, where, out = gold_clusters(path), str(path), []
     texts = {} if all(d.sentences for d in gold.values()) else book_texts(s)
-    for d in gold.values():
-        sentences = d.sentences
-        if sentences:
-            check_counts({"tokens": d.size}, d.doc_key, where)
-        elif d.doc_key not in texts:
-            what = f"no text is known for the book {d.doc_key!r}"
-            raise DataError(what, where, nearest(d.doc_key, texts))
-        else:
-            sentences = texts[d.doc_key].sentences
+    for key, d in gold.items():
+        text = d if d.sentences else texts.get(key)
+        if not text:
+            what = f"no text is known for the book {key!r}"
+            raise DataError(what, where, nearest(key, texts))
+        check_counts({"tokens": text.size}, key, where)
         try:
-            out.append(d.changed(sentences=sentences, meta=d.meta | book_title(d.doc_key)))
+            out.append(d.changed(sentences=text.sentences, meta=d.meta | book_title(key)))
         except ValueError as e:
             do = "clusters and text are of different versions"
             raise DataError(str(e), where, do) from None

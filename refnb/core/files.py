@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line',
-           'in_file', 'utf8', 'unpacked', 'read_bytes', 'table_rows', 'python_list', 'once', 'decoded', 'read_jsonl',
-           'write_jsonl', 'strict_loader', 'read_yaml']
+           'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'python_list', 'once', 'decoded',
+           'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #e6ce90db
 import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
@@ -128,9 +128,10 @@ CANARY = {
 }
 
 # %% ../../nbs/core/03_files.ipynb #34cbdb07
-def at_line(where: str, line: int, field: str = "") -> str:
+def at_line(where: str, line: int = 0, field: str = "") -> str:
     "Write file, line (from 1) and field for an error, as far as they are known."
-    return ", ".join(filter(None, (where, f"line {line}", field and f"field {field}")))
+    known = (where, f"line {line}" if line else "", f"field {field}" if field else "")
+    return ", ".join(filter(None, known))
 
 
 @contextmanager
@@ -150,6 +151,12 @@ def utf8(data: bytes, where: str = "") -> str:
         at = at_line(where, data[: e.start].count(b"\n") + 1)
         do = "save it as UTF-8; if it is Windows-1252, iconv -f cp1252 -t utf-8 does that"
         raise FormatError(f"not UTF-8 (byte 0x{data[e.start]:02X})", at, do) from None
+
+
+def lines_of(data: bytes, where: str) -> list[str]:
+    "List the lines of a file of text; the line feed at its end begins no further one."
+    text = utf8(data, where).replace("\r\n", "\n")
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def unpacked(path: str | Path, size: int | None = None) -> bytes:
@@ -240,9 +247,8 @@ def decoded(data: bytes, kind: type[T], where: str) -> T:
     except (msgspec.MsgspecError, ValueError) as e:
         what = str(e)
     what, _, path = what.partition(" - at `$")
-    field = path.strip(".`")
     do = "the file may be cut off: get it again" if "truncated" in what else ""
-    raise FormatError(what, ", ".join(filter(None, (where, field and f"field {field}"))), do)
+    raise FormatError(what, at_line(where, field=path.strip(".`")), do)
 
 
 def read_jsonl(path: str | Path, kind: type[T]) -> Iterator[T]:

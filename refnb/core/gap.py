@@ -155,7 +155,6 @@ def parse_gap(data: bytes, where: str = "") -> list[Document]:
     rows = parse_gap_rows(data, where)
     for row in rows:
         if not row.text:
-            at = ", ".join(filter(None, (where, f"row {row.id!r}, field Text")))
             do = "documents need it: take it from the gold table, by ID"
-            raise FormatError("is empty", at, do)
+            raise FormatError(f"row {row.id!r} has no text", at_line(where, field="Text"), do)
     return list(map(gap_document, rows))

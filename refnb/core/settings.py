@@ -72,8 +72,8 @@ def typed(values: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
                 continue
             out[key] = msgspec.convert(given, kinds[key], strict=False)
         except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
-            names = {bool: "true or false", int: "a whole number", str: "a text"}
-            kind = "a folder" if key in FOLDERS else "a file" if key in paths else names[kinds[key]]
+            names = {bool: "true or false", int: "a whole number"}
+            kind = names.get(kinds[key], "a path" if key in paths else "a text")
             raise CallError(f"{given!r} is not {kind}", at) from None
         if key in LEAST and out[key] < LEAST[key]:
             raise CallError(f"{given!r} is not {LEAST[key]} or more", at)
