@@ -381,11 +381,6 @@ def test_f40_f41_an_error_has_its_line_and_field(line, field):
     )
 
 
-def test_a_half_surrogate_is_refused_when_written():
-    with pytest.raises(DataError, match="half of a surrogate pair"):
-        jsonlines.jsonlines_text([Document("d", (("\ud800",),))])
-
-
 # CoNLL-U
 
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line',
-           'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'python_list', 'once', 'decoded',
-           'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
+           'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'table_records', 'python_list',
+           'once', 'decoded', 'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #e6ce90db
 import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
@@ -195,10 +195,13 @@ def table_rows(
     where: str = "",  # the file's name, for errors
     delimiter: str = ",",
     strict: bool = True,  # refuse quotes inside of a field
+    quoted: bool = True,  # quotes hold a field together; else they are characters like others
 ) -> Iterator[tuple[int, list[str]]]:
     "Read the rows of a table that are not empty, each with the line on which it begins."
     text, last = utf8(data, where), 0
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    lines = io.StringIO(text, newline="")
+    rows = csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
     try:
         for cells in rows:
             if cells:
@@ -210,6 +213,28 @@ def table_rows(
             do = "a field is too long (give long texts as JSONL), or a quote is not closed"
         fault = str(e).replace("\t", "tab")
         raise FormatError(f"not a row ({fault})", at_line(where, last + 1), do) from None
+
+
+def table_records(
+    data: bytes,
+    needed: Iterable[str],  # columns that it must have
+    where: str = "",  # the file's name, for errors
+    quoted: bool = True,
+) -> Iterator[tuple[int, dict[str, str]]]:
+    "Read a table of tabs whose first line names the columns: each row by column, with its line."
+    rows = table_rows(data, where, "\t", quoted=quoted)
+    _, names = next(rows, (1, list[str]()))
+    if missing := [name for name in needed if name not in names]:
+        do = "the first line names the columns"
+        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), do)
+    if twice := repeated(names):
+        raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
+    for n, cells in rows:
+        if len(cells) != len(names):
+            what = f"{len(cells)} columns instead of {len(names)}"
+            do = "a text that holds a tab or a line feed is in quotes" if quoted else ""
+            raise FormatError(what, at_line(where, n), do)
+        yield n, dict(zip(names, cells, strict=True))
 
 
 def python_list(text: str, where: str = "") -> list:

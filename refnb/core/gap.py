@@ -6,13 +6,13 @@
 __all__ = ['COLUMNS', 'GapRow', 'parse_gap_rows', 'token_chars', 'gap_document', 'parse_gap']
 
 # %% ../../nbs/core/07_gap.ipynb #c0ae1d4e
-import re, unicodedata
+import re
 from collections.abc import Iterable
 from itertools import chain, pairwise
 import msgspec
-from .types import FormatError, Meta, Record, Span, repeated
+from .types import FormatError, Meta, Record, Span
 from .documents import Document
-from .files import at_line, table_rows
+from .files import at_line, table_records
 
 # %% ../../nbs/core/07_gap.ipynb #5844418f
 COLUMNS = {
@@ -75,28 +75,17 @@ class GapRow(Record, rename={field: column for column, field in COLUMNS.items()}
 
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     "Read the rows of a table of GAP, in its order; `where` is its name, for errors."
-    rows = table_rows(data, where, "\t")
-    _, names = next(rows, (1, list[str]()))
-    # a system may leave out texts and addresses
-    if missing := [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]:
-        do = "the first line names the columns: " + " ".join(COLUMNS)
-        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), do)
-    if twice := repeated(names):
-        raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
     out: list[GapRow] = []
     lines: dict[str, int] = {}
-    for n, cells in rows:
-        if len(cells) != len(names):
-            what = f"{len(cells)} columns instead of {len(names)}"
-            do = "a text that holds a tab or a line feed is in quotes"
-            raise FormatError(what, at_line(where, n), do)
-        values = {c: x for c, x in zip(names, cells, strict=True) if c in COLUMNS}
-        try:  # offsets and flags are text
-            row = msgspec.convert({"Text": ""} | values, GapRow, strict=False)
+    # a system may leave out texts and addresses
+    for n, cells in table_records(data, [c for c in COLUMNS if c not in ("Text", "URL")], where):
+        values = {"Text": ""} | {c: x for c, x in cells.items() if c in COLUMNS}
+        try:
+            row = msgspec.convert(values, GapRow, strict=False)  # offsets and flags are text
         except msgspec.ValidationError as e:
             what, _, path = str(e).partition(" - at `$.")
             column = path.strip("`")
-            what = f"{values[column]!r}: {what}" if column else what
+            what = f"{cells[column]!r}: {what}" if column else what
             raise FormatError(what, at_line(where, n, column)) from None
         if row.id in lines:
             raise FormatError(f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID"))
@@ -107,21 +96,11 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
 # %% ../../nbs/core/07_gap.ipynb #2b6ce601
 def token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
     """Find the tokens of a text, by their first and last characters; cuts divide the tokens that they are inside of.
-    Accents and zero-width characters join what is beside them."""
-    found: list[tuple[int, int]] = []
-    joined = False  # the one before joins what follows
-    for m in re.finditer(r"\w+|\S", text):
-        c = m[0]
-        joins = len(c) == 1 and not c.isascii()
-        joins = joins and unicodedata.category(c) in ("Mn", "Mc", "Me", "Cf")
-        if found and found[-1][1] == m.start() and (joins or joined):
-            found[-1] = (found[-1][0], m.end())
-        else:
-            found.append(m.span())
-        joined = joins
+    Accents and zero-width characters belong to the word that they stand in."""
     places = sorted(set(cuts))
     out: list[tuple[int, int]] = []
-    for start, end in found:
+    for m in re.finditer(r"[\w\u0300-\u036f\u200b-\u200f\u2060\ufeff\xad]+|\S", text):
+        start, end = m.span()
         out += pairwise([start, *(c for c in places if start < c < end), end])
     return out
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Any, Literal
 import msgspec
-from .types import CallError, DataError, FormatError, Meta, Span, nearest
+from .types import CallError, FormatError, Meta, Span, nearest
 from .documents import LONGEST, Clusters, Document, check_keys, map_members, told_apart
 from .files import at_line, decoded
 
@@ -201,11 +201,6 @@ def jsonlines_text(docs: Iterable[Document]) -> str:
     docs, out = list(docs), []
     check_keys(docs, "clusters are matched by it: give them different ones")
     for d in docs:
-        try:
-            " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
-        except UnicodeEncodeError:
-            what = "its text holds half of a surrogate pair, which no file can hold"
-            raise DataError(what, f"document {d.doc_key!r}") from None
         line: dict[str, Any] = {"doc_key": d.doc_key}
         if "gutenberg_key" in d.meta:
             line["gutenberg_key"] = d.meta["gutenberg_key"]
