@@ -267,15 +267,15 @@ def subtokens(**fields) -> bytes:
         (dict(orig_tokens=["a"]), "field orig_tokens: 1 words, but subtoken_map has 4"),
         (
             dict(clusters=[[], [[0, 2]]]),
-            "field clusters[1]: [0, 2] begins or ends on a special piece; say indices=",
+            "field clusters[1]: [0, 2] does not begin and end with a word; say indices=",
         ),
         (
             dict(clusters=[[[1, 1]]]),
-            "field clusters[0]: [1, 1] begins or ends inside a word; say indices=",
+            "field clusters[0]: [1, 1] does not begin and end with a word; say indices=",
         ),
         (
             dict(clusters=[[[4, 7]]]),
-            "field clusters[0]: [4, 7] lies outside the 7 pieces; say indices=",
+            "field clusters[0]: [4, 7] does not begin and end with a word; say indices=",
         ),
     ],
 )
@@ -906,7 +906,7 @@ def test_kitmus_word_pieces_with_clusters_of_words(kitmus):
     )
     data = unpacked(predictions / "kitmus-trained-bert4coref/run_1" / name)
     with pytest.raises(
-        FormatError, match='line 1, field clusters.*special piece; say indices="words"'
+        FormatError, match='line 1, field clusters.*with a word; say indices="words"'
     ):
         jsonlines.parse_jsonlines(data)
     words = jsonlines.parse_jsonlines(unpacked(predictions / "kitmus-trained-c2f/run_1" / name))

@@ -475,10 +475,11 @@ class View:
             swatch = f"background:{self.colors[i]};border:1px solid {INK};border-radius:3px"
             named = f'<span style="{swatch}">&emsp;</span> {html.escape(name)}'
             rich += "<tr>"
-            for side, x in zip(
-                ("left", "right", "right", "left"),
-                (named, f"{len(c):,}", places, html.escape(phrases)),
-                strict=True,
+            for side, x in (
+                ("left", named),
+                ("right", f"{len(c):,}"),
+                ("right", places),
+                ("left", html.escape(phrases)),
             ):
                 rich += f'<td style="text-align:{side};padding:.1em .7em .1em 0">{x}</td>'
             rich += "</tr>"

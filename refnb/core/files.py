@@ -308,8 +308,8 @@ def strict_loader() -> type:
 
     class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         def construct_mapping(self, node: Any, deep: bool = False) -> dict:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            if twice := repeated(keys):
+            pairs = node.value if isinstance(node, yaml.MappingNode) else []
+            if twice := repeated(self.construct_object(key, deep=True) for key, _ in pairs):
                 problem = f"the key {twice[0]!r} appears twice"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
             return super().construct_mapping(node, deep)

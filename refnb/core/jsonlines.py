@@ -8,7 +8,7 @@ __all__ = ['SPECIAL', 'Character', 'Line', 'in_words', 'document_of_line', 'pars
 # %% ../../nbs/core/05_jsonlines.ipynb #1e6eb12b
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Literal
 import msgspec
 from .types import CallError, FormatError, Meta, Span, nearest
@@ -80,38 +80,34 @@ def in_words(
             words[w] += pieces[i].removeprefix("##") if words[w] else pieces[i]
         words = [w or "[UNK]" for w in words]
 
-    first: dict[int, int] = {}  # the sentence of each word's first piece
+    first: dict[int, int] = {}  # the pieces with which words begin
+    last: dict[int, int] = {}  # and end
     for i in own:
-        first.setdefault(word[i], sentence[i])
+        first.setdefault(word[i], i)
+        last[word[i]] = i
     sentences: list[list[str]] = []
-    last: int | None = None
+    before: int | None = None
     for w, text in enumerate(words):
-        now = first.get(w, last)  # a word without pieces goes with the one before
-        if not sentences or last not in (None, now):
+        # a word without pieces goes with the one before
+        now = sentence[first[w]] if w in first else before
+        if not sentences or before not in (None, now):
             sentences.append([])
         sentences[-1].append(text)
-        last = now
+        before = now
     text_of = map_members(str, sentences)
     if indices == "words":
         return text_of, clusters
 
-    # pieces behind which their word goes on
-    open_ = {a for a, b in pairwise(own) if b == a + 1 and word[a] == word[b]}
+    starts, ends = set(first.values()), set(last.values())
+    if indices == "subtokens":
+        starts = ends = set(own)
     for k, c in enumerate(clusters):
         for start, end in c:
-            wrong = ""
-            if end < start:
-                wrong = "ends before it starts"
-            elif start < 0 or end >= len(pieces):
-                wrong = f"lies outside the {len(pieces)} pieces"
-            elif pieces[start] in SPECIAL or pieces[end] in SPECIAL:
-                wrong = "begins or ends on a special piece"
-            elif indices != "subtokens" and (start - 1 in open_ or end in open_):
-                wrong = "begins or ends inside a word"
-            if wrong:
+            if start not in starts or end not in ends or end < start:
+                what = f"{[start, end]} does not begin and end with a word"
                 do = 'say indices="words" if the clusters count words, '
                 do += 'indices="subtokens" if a mention may cut a word'
-                raise FormatError(f"{[start, end]} {wrong}", at(f"clusters[{k}]"), do)
+                raise FormatError(what, at(f"clusters[{k}]"), do)
     return text_of, map_members(lambda s: Span(word[s.start], word[s.end]), clusters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a578a231
