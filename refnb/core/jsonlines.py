@@ -68,6 +68,7 @@ def in_words(
         what = f"word {size - 1} in a text of {len(pieces)} pieces"
         raise FormatError(what, at("subtoken_map"))
 
+    # words
     words = list(line.orig_tokens or ())
     if line.orig_tokens is not None:
         if len(words) != size:
@@ -80,6 +81,7 @@ def in_words(
             words[w] += pieces[i].removeprefix("##") if words[w] else pieces[i]
         words = [w or "[UNK]" for w in words]
 
+    # sentences
     first: dict[int, int] = {}  # the pieces with which words begin
     last: dict[int, int] = {}  # and end
     for i in own:
@@ -98,6 +100,7 @@ def in_words(
     if indices == "words":
         return text_of, clusters
 
+    # clusters
     starts, ends = set(first.values()), set(last.values())
     if indices == "subtokens":
         starts = ends = set(own)
