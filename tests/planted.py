@@ -577,8 +577,8 @@ PLANTED = [
     Planted(
         "a deep line stops the reader",
         FILES,
-        'except RecursionError:\n            raise FormatError("nested too deep", f',
-        'except ZeroDivisionError:\n            raise FormatError("nested too deep", f',
+        'except RecursionError:\n        what = "nested',
+        'except ZeroDivisionError:\n        what = "nested',
         "test_formats.py",
         "f72",
     ),

@@ -550,7 +550,7 @@ def test_a_table_for_people(files, capsys):
         (
             ["gold.conll", "torn.conll"],
             1,
-            "torn.conll, line 3: document 'book_0' has no `#end document`; the file may be cut off",
+            "torn.conll, line 2: document 'book_0' has no `#end document`; the file may be cut off",
         ),
         (["gold.conll", "text.txt"], 1, "does not look like any format"),
     ],

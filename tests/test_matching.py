@@ -21,7 +21,7 @@ KNOWN = json.loads(
 
 
 def parsed(text: str) -> list[Document]:
-    return parse_conllu(text.encode(), "f.conllu", "keep", True)
+    return parse_conllu(text.encode(), "f.conllu", True)
 
 
 def setting(name: str) -> dict:

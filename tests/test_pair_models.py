@@ -651,12 +651,6 @@ def test_a_large_summary_is_small_and_says_the_same(s):
     assert card == summaries.card_of(part, list(questions.values()), card.data)
 
 
-@given(st.lists(st.sampled_from(list(summaries.SIGNS.values())), max_size=50))
-def test_signs_say_what_they_stand_for(told):
-    ids = [f"q{i}" for i in range(len(told))]
-    assert summaries.of_signs(summaries.as_signs(told), ids) == dict(zip(ids, told, strict=True))
-
-
 def large(
     folder: Path, answers=lambda i: Answer(f"q{i}", (i % 2,)), n: int = 1600
 ) -> tuple[Path, Path]:

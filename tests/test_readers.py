@@ -178,7 +178,7 @@ READERS = {
     ),
     "clusters": of_bytes(json.dumps(STORY.clusters, indent=1).encode(), jsonlines.parse_jsonlines),
     "conllu": of_bytes(conllu.conllu_text(DOCS).encode(), conllu.parse_conllu),
-    "gaps": of_bytes(GAPS, lambda data, where: conllu.parse_conllu(data, where, "hull")),
+    "gaps": of_bytes(GAPS, conllu.parse_conllu),
     "gap": of_bytes(
         gap_text([ROW, ROW.changed(id="r-2", text=ROW.text + ' "\n')]).encode(), gap.parse_gap
     ),
@@ -187,9 +187,6 @@ READERS = {
     "labels": of_bytes(ANN, lambda data, where: standoff.with_labels(STORY, data, where)),
     "entities": of_bytes(
         ENTITIES, lambda data, where: standoff.parse_booknlp(data, TOKENS, "d", where)
-    ),
-    "entities alone": of_bytes(
-        ENTITIES, lambda data, where: standoff.parse_booknlp(data, None, "d", where)
     ),
     "tokens": of_bytes(
         TOKENS, lambda data, where: standoff.parse_booknlp(ENTITIES, data, "d", where)
@@ -401,7 +398,7 @@ LINEAR = {
         lambda n: "\t".join([*gap.COLUMNS, *map(str, range(n)), "0"]).encode(),
     ),
     "brackets of conllu": (
-        lambda value: conllu.Entities("error", False).read(value, ["eid"], 0, 1, ""),
+        lambda value: conllu.Open("", False).entity(value, ["eid"], ""),
         lambda n: "(a)" * n,
     ),
     "a begin line": (

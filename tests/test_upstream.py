@@ -3,7 +3,7 @@
 import gzip, itertools, os, re, socket, subprocess
 from pathlib import Path
 from types import SimpleNamespace
-import pytest
+import pooch, pytest
 from refnb.core import upstream as u
 from refnb.core.types import CallError, DataError, RefnbError
 from servers import Fault, Tree
@@ -23,7 +23,7 @@ def tree(tmp_path):
 def pauses(monkeypatch):
     "Pauses between tries are noted, not slept."
     got = []
-    monkeypatch.setattr(u, "time", SimpleNamespace(sleep=got.append))
+    monkeypatch.setattr(pooch.core, "time", SimpleNamespace(sleep=got.append))
     return got
 
 

@@ -254,8 +254,8 @@ def score_coref_(
 
     def documents(path: str) -> list:
         form = format_of(read_bytes(path))
-        if form == "conllu":  # only CoNLL-U has gaps and heads
-            return read_documents(path, gaps="keep", heads=heads)
+        if form == "conllu":  # only CoNLL-U has heads
+            return read_documents(path, heads=heads)
         if form == "jsonl" and indices != "auto":
             return read_documents(path, indices=indices)
         docs = read_documents(path)

@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'DEEPEST', 'MOST', 'STRONG', 'PALER', 'PRONOUNS', 'Document', 'sentence_starts',
            'sentence_of', 'map_members', 'tidy', 'told_apart', 'check_keys', 'other_words', 'document_of', 'plain',
-           'Look', 'pale', 'rows_below', 'Box', 'Piece', 'pieces', 'woven', 'label_of', 'boxed', 'bracketed', 'colors',
-           'name_of', 'window_tokens', 'as_span', 'places_of', 'View', 'named']
+           'Look', 'pale', 'rows_below', 'Box', 'Piece', 'pieces', 'woven', 'boxed', 'bracketed', 'colors', 'name_of',
+           'window_tokens', 'as_span', 'places_of', 'View', 'named']
 
 # %% ../../nbs/core/01_documents.ipynb #7445bd10
 import html, unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
 from itertools import accumulate, chain
 from operator import attrgetter, index
@@ -21,9 +21,7 @@ from .types import CallError, DataError, Meta, Record, Span, nearest
 
 # %% ../../nbs/core/01_documents.ipynb #fed1a7d9
 Clusters = tuple[tuple[Span, ...], ...]
-# tokens of a text: metrics keep a span in 64 bits, and a larger index would be another
-# mention
-LONGEST = 1 << 31
+LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits
 
 
 class Document(Record):
@@ -76,20 +74,15 @@ class Document(Record):
         key = plain(self.doc_key, 80)
         return f"Document('{key}', {text}, {clusters:,} clusters, {mentions:,} mentions)"
 
-    def __rich_repr__(self) -> Any:
-        yield repr(self)
-
     def _repr_html_(self) -> str:
         v = View(self)
         first = min((s[0] for s in chain.from_iterable(self.clusters)), default=0)
         # from the beginning of the first mention's sentence, if that is near
         start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
         start = start if first - start < 60 else first
-        [text] = v.windows([(start, min(v.stop, max(start, first - 60) + 120))])
-        table = v.largest(10)
-        return (
-            f'<div style="max-width:62em">{pale(v.sizes)}<div>{text.html}</div>{table.html}</div>'
-        )
+        stop = min(v.stop, max(start, first - 60) + 120)
+        text = v.window(start, stop, v.boxes(start, stop))
+        return f'<div style="max-width:62em">{pale(v.sizes)}<div>{text.html}</div>{v.largest(10).html}</div>'
 
     def around(self, where: Span | tuple[int, int] | int, width: int = 60) -> "Look":
         "Show the text around a mention or a token, which is in a white box."
@@ -98,11 +91,10 @@ class Document(Record):
             what = f"{[start, end]} is not a span of the {v.stop:,} tokens"
             raise CallError(what, f"document {plain(self.doc_key)!r}")
         for w in (width, width // 4, width // 16):  # less of it where words are very long
-            window = v.near((start, end), w)
-            [line] = v.windows([window], [Span(start, end)])
-            if len(line.html) < 40_000:
+            row = v.asked(Span(start, end), w)
+            if len(row[1].html) < 40_000:
                 break
-        return rows_below(v.sizes, [(window[0], line)], 1)
+        return rows_below(v.sizes, [row], 1)
 
     def entities(self, n: int = 30) -> "Look":
         "List the n largest clusters: name, size, first and last place, phrases."
@@ -113,15 +105,15 @@ class Document(Record):
 
     def find(self, text: str, n: int = 8, width: int = 20, case: bool = False) -> "Look":
         "Show the first n places where words occur, in white boxes."
-        key = plain(self.doc_key, 80)
         if not self.sentences:
             what = f"document {plain(self.doc_key)!r} has no text"
             raise DataError(what, do="search in one that has")
         hits, v = places_of(self.tokens, text, case), View(self)
-        few = hits[: max(n, 0)]
-        lines = v.windows([v.near(s, width) for s in few], few)
-        head = f"{plain(text)!r}: {len(hits):,} hit{'s' * (len(hits) != 1)} in {key}"
-        return rows_below(head, zip((s.start for s in few), lines, strict=True), len(hits))
+        key, many = plain(self.doc_key, 80), "" if len(hits) == 1 else "s"
+        head = f"{plain(text)!r}: {len(hits):,} hit{many} in {key}"
+        return rows_below(
+            head, ((s.start, v.asked(s, width)[1]) for s in hits[: max(n, 0)]), len(hits)
+        )
 
     def cluster(self, which: int | str, n: int = 10, width: int = 12) -> "Look":
         "Show n mentions of one cluster (an index or a name), taken evenly from the whole text."
@@ -138,11 +130,11 @@ class Document(Record):
         spans = few = sorted(self.clusters[i])
         if len(spans) > n:
             few = [spans[round(k * (len(spans) - 1) / max(n - 1, 1))] for k in range(n)]
-        lines = (v.line(v.near(s, width), [v.box(i, s)._replace(label="")]) for s in few)
+        rows = ((s[0], v.window(*v.near(s, width), [v.box(i, s, "")])) for s in few)
         phrases = Counter(map(v.phrase, spans)).most_common(8) if self.sentences else []
         head = f"{plain(name_of(self, i))}: {len(spans):,} mentions"
         head += "".join(f" · {p} {k:,}" for p, k in phrases)
-        return rows_below(head, zip((s[0] for s in few), lines, strict=True), len(spans))
+        return rows_below(head, rows, len(spans))
 
 # %% ../../nbs/core/01_documents.ipynb #bd699084
 def sentence_starts(d: Document) -> list[int]:
@@ -204,14 +196,14 @@ def document_of(
     doc_key: str,
     sentences: tuple[tuple[str, ...], ...],
     entities: Iterable[tuple[Iterable, str]],  # mentions, which have a `span`, and a name or ""
-    fields: Mapping[str, str],  # label -> the field of a mention that it comes from
+    fields: Iterable[str],  # of the mentions: they become labels
     meta: Meta = {},
 ) -> Document:
     "Make a document, in the order of the text, of entities."
     found = sorted((sorted(mentions), name) for mentions, name in entities)
     groups = [mentions for mentions, _ in found]
     names = tuple(name for _, name in found)
-    labels = {label: map_members(attrgetter(field), groups) for label, field in fields.items()}
+    labels = {field: map_members(attrgetter(field), groups) for field in fields}
     labels = {label: values for label, values in labels.items() if any(map(any, values))}
     spans = map_members(attrgetter("span"), groups)
     return Document(doc_key, sentences, spans, names if any(names) else (), labels, meta)
@@ -282,95 +274,80 @@ class Piece(NamedTuple):
     box: Box  # the whole
     start: int  # first token
     end: int  # last token, inclusive
-    around: int  # index of the piece that it lies in; -1: of none
+    inside: int  # levels of pieces that lie in it
 
 
 def pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
-    "Divide the boxes of a window into pieces that nest."
+    "Divide the boxes of a window into pieces that nest; a piece comes after those that lie in it."
     todo = sorted(
         (b for b in boxes if b.end >= start and b.start < stop),
         key=lambda b: (-max(start, b.start), b.end),
     )
-    made: list[Piece] = []
-    stack: list[int] = []
-
-    def begin(box: Box, at: int):
-        made.append(Piece(box, at, min(box.end, stop - 1), stack[-1] if stack else -1))
-        stack.append(len(made) - 1)
-
+    done: list[Piece] = []
+    stack: list[Piece] = []
+    begun = 0
     for t in range(start, stop):
         while todo and todo[-1].start <= t:
             box = todo.pop()
-            if len(stack) < DEEPEST and len(made) < MOST:
-                begin(box, t)
+            if len(stack) < DEEPEST and begun < MOST:
+                stack.append(Piece(box, t, t, 0))
+                begun += 1
         # what ends here ends with all that is inside it; a box that goes on begins again
-        low = next((i for i, k in enumerate(stack) if made[k].box.end <= t), len(stack))
-        for k in stack[low:]:
-            made[k] = made[k]._replace(end=t)
-        again = [made[k].box for k in stack[low:] if made[k].box.end > t]
-        del stack[low:]
-        if t + 1 < stop:
-            for box in sorted(again, key=lambda b: -b.end):
-                begin(box, t + 1)
-    return made
+        ends = [t + 1 == stop or p.box.end <= t for p in stack]
+        low = ends.index(True) if True in ends else len(stack)
+        again = [p.box for p in stack[low:] if p.box.end > t and t + 1 < stop]
+        while len(stack) > low:
+            p = stack.pop()._replace(end=t)
+            done.append(p)
+            if stack:
+                stack[-1] = stack[-1]._replace(inside=max(stack[-1].inside, p.inside + 1))
+        stack += [Piece(box, t + 1, t + 1, 0) for box in sorted(again, key=lambda b: -b.end)]
+        begun += len(again)
+    return done
 
 
 def woven(
     tokens: list[str],
     start: int,  # index of the first token
     made: list[Piece],
-    before: Callable[[int], str],  # what stands before a piece, given by its index
-    after: Callable[[int], str],
+    before: Callable[[Piece], str],  # what stands before a piece
+    after: Callable[[str], str],  # and after it, given the label, which the last piece of a box has
     show: Callable[[str], str],  # how a token is written
 ) -> str:
     "Join tokens, with text before and after each piece."
-    opened: dict[int, list[int]] = {}
-    closed: dict[int, list[int]] = {}
-    for k, p in enumerate(made):
-        opened.setdefault(p.start, []).append(k)
-        closed.setdefault(p.end, []).insert(0, k)
-    return " ".join(
-        "".join([*map(before, opened.get(t, ())), show(token), *map(after, closed.get(t, ()))])
-        for t, token in enumerate(tokens, start)
-    )
-
-
-def label_of(p: Piece, stop: int) -> str:
-    "Return the label of a box, with its last piece in a window alone."
-    return plain(p.box.label, 18) if p.box.label and p.end == min(p.box.end, stop - 1) else ""
+    opens, closes, stop = [""] * len(tokens), [""] * len(tokens), start + len(tokens)
+    for p in made:
+        label = plain(p.box.label, 18) if p.box.label and p.end == min(p.box.end, stop - 1) else ""
+        opens[p.start - start] = before(p) + opens[p.start - start]
+        closes[p.end - start] += after(label)
+    return " ".join(a + show(t) + b for a, t, b in zip(opens, tokens, closes, strict=True))
 
 
 def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     """Write a window's tokens with coloured boxes, as HTML where everything is escaped.
     `start` is the index of the first token; boxes outside the window are left out."""
-    stop = start + len(tokens)
-    made = pieces(boxes, start, stop)
-    inside = [0] * len(made)  # levels of pieces inside each piece
-    for k in reversed(range(len(made))):
-        if (a := made[k].around) >= 0:
-            inside[a] = max(inside[a], inside[k] + 1)
 
-    def before(k: int) -> str:  # an edge is open where the box continues
-        p, b = made[k], made[k].box
+    def before(p: Piece) -> str:  # an edge is open where the box continues
+        b = p.box
         title = f' title="{html.escape(plain(b.title, 60))}"' if b.title else ""
         style = f"background:{b.color};color:{INK};border:{b.border} {INK};"
         style += "border-left:0;" * (p.start > b.start) + "border-right:0;" * (p.end < b.end)
-        return f'<span{title} style="{style}border-radius:3px;padding:{1 + 3 * inside[k]}px 2px">'
+        return f'<span{title} style="{style}border-radius:3px;padding:{1 + 3 * p.inside}px 2px">'
 
-    def after(k: int) -> str:
+    def after(label: str) -> str:
         style = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
-        label = html.escape(label_of(made[k], stop))
-        return (f'<small style="{style}">{label}</small>' if label else "") + "</span>"
+        return f'<small style="{style}">{html.escape(label)}</small></span>' if label else "</span>"
 
+    made = pieces(boxes, start, start + len(tokens))
     text = woven(tokens, start, made, before, after, lambda t: html.escape(plain(t)))
-    return f'<span style="line-height:{2 + 0.4 * max(inside, default=0):.1f}">{text}</span>'
+    height = 2 + 0.4 * max((p.inside for p in made), default=0)
+    return f'<span style="line-height:{height:.1f}">{text}</span>'
 
 
 def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
-    stop = start + len(tokens)
-    made = pieces(boxes, start, stop)
-    return woven(tokens, start, made, lambda k: "[", lambda k: "]" + label_of(made[k], stop), plain)
+    made = pieces(boxes, start, start + len(tokens))
+    return woven(tokens, start, made, lambda p: "[", lambda label: f"]{label}", plain)
 
 # %% ../../nbs/core/01_documents.ipynb #dbfe9547
 # Paul Tol's "light" scheme: the colour-blind tell them apart; his "pale" one for those that follow
@@ -434,19 +411,24 @@ class View:
         ends = (s[1] for s in chain.from_iterable(d.clusters))
         self.stop = d.size if d.sentences else 1 + max(ends, default=-1)
         text = f"{self.stop:,} tokens · {len(d.sentences):,} sentences"
-        self.sizes = " · ".join(
-            [
-                plain(d.doc_key, 80),
-                text if d.sentences else "without text",
-                f"{len(d.clusters):,} clusters",
-                f"{sum(map(len, d.clusters)):,} mentions",
-            ]
-        )
+        counts = f"{len(d.clusters):,} clusters · {sum(map(len, d.clusters)):,} mentions"
+        text = text if d.sentences else "without text"
+        self.sizes = f"{plain(d.doc_key, 80)} · {text} · {counts}"
 
-    def box(self, i: int, s: Span) -> Box:
-        "Make the box of a mention of cluster `i`."
+    def box(self, i: int, s: Span, label: str | None = None) -> Box:
+        "Make the box of a mention of cluster `i`; its label is the cluster's name."
         name = name_of(self.doc, i)
-        return Box(*s, name, self.colors[i], title=f"{name[:40]} [{s[0]}, {s[1]}]")
+        title = f"{name[:40]} [{s[0]}, {s[1]}]"
+        return Box(*s, name if label is None else label, self.colors[i], title=title)
+
+    def boxes(self, start: int, stop: int) -> list[Box]:
+        "Make the boxes of all mentions that reach into a window."
+        return [
+            self.box(i, s)
+            for i, c in enumerate(self.doc.clusters)
+            for s in c
+            if s[0] < stop and s[1] >= start
+        ]
 
     def phrase(self, s: Span, most: int = 8) -> str:
         "Return the words of a mention, or the first words of a long one."
@@ -462,27 +444,14 @@ class View:
         start = max(0, s[0] - width)
         return start, min(self.stop, s[1] + 1 + width, start + 400)
 
-    def windows(
-        self,
-        windows: list[tuple[int, int]],  # in the order of the text
-        asked: Sequence[Span] = (),  # one for each window, to be put into a white box
-    ) -> list[Look]:
-        "Show windows with the mentions in them."
-        stops = [stop for _, stop in windows]
-        boxes: list[list[Box]] = [[] for _ in windows]
-        for k, s in enumerate(asked):
-            boxes[k].append(Box(*s, "", "#ffffff", "2px solid", "asked for"))
-        for i, c in enumerate(self.doc.clusters):
-            for s in c:
-                k = bisect_right(stops, s[0])
-                while k < len(windows) and windows[k][0] <= s[1]:
-                    boxes[k].append(self.box(i, s))
-                    k += 1
-        return [self.line(w, b) for w, b in zip(windows, boxes, strict=True)]
+    def asked(self, s: Span, width: int) -> tuple[int, Look]:
+        "Show some tokens in a white box, and the mentions around them; and tell where the window begins."
+        start, stop = self.near(s, width)
+        white = Box(*s, "", "#ffffff", "2px solid", "asked for")
+        return start, self.window(start, stop, [white, *self.boxes(start, stop)])
 
-    def line(self, window: tuple[int, int], boxes: list[Box]) -> Look:
-        "Show one window, in HTML and in text."
-        start, stop = window
+    def window(self, start: int, stop: int, boxes: list[Box]) -> Look:
+        "Show a window, in HTML and in text."
         if start >= stop:
             return Look("<i>no text and no mentions</i>", "no text and no mentions")
         tokens = window_tokens(self.doc, start, stop, self.starts)
@@ -504,22 +473,22 @@ class View:
             words = list(dict.fromkeys(map(self.phrase, nsmallest(40, c))))[:4]
             phrases = plain(" · ".join(words), 120)
             swatch = f"background:{self.colors[i]};border:1px solid {INK};border-radius:3px"
-            cells = (
-                ("left", f'<span style="{swatch}">&emsp;</span> {html.escape(name)}'),
+            named = f'<span style="{swatch}">&emsp;</span> {html.escape(name)}'
+            rich += "<tr>"
+            for side, x in (
+                ("left", named),
                 ("right", f"{len(c):,}"),
                 ("right", places),
                 ("left", html.escape(phrases)),
-            )
-            row = (
-                f'<td style="text-align:{side};padding:.1em .7em .1em 0">{x}</td>'
-                for side, x in cells
-            )
-            rich += f"<tr>{''.join(row)}</tr>"
+            ):
+                rich += f'<td style="text-align:{side};padding:.1em .7em .1em 0">{x}</td>'
+            rich += "</tr>"
             text.append(f"{name:<24} {len(c):>7,}  {places:>19}  {phrases}")
         more = len(d.clusters) - len(text)
         rest = f"and {more:,} more clusters" if more > 0 else ""
-        below = f'<small style="opacity:.75">{rest}</small>'
-        page = f'<table style="font-size:.9em">{rich}</table>{below}'
+        page = (
+            f'<table style="font-size:.9em">{rich}</table><small style="opacity:.75">{rest}</small>'
+        )
         return Look(page, "\n".join(filter(None, [*text, rest])))
 
 # %% ../../nbs/core/01_documents.ipynb #ee71eb40
@@ -543,11 +512,11 @@ def named(d: Document) -> Document:
             continue
         spelt = Counter(v.phrase(s).removesuffix(" 's").removesuffix(" ’s") for s in sorted(c))
         count: Counter[str] = Counter()
-        best: dict[str, str] = {}
+        best: dict[str, str] = {}  # how a phrase is spelt most often
         for phrase, n in spelt.items():
             count[phrase.casefold()] += n
-        for phrase, _ in reversed(spelt.most_common()):
-            best[phrase.casefold()] = phrase
+        for phrase, _ in spelt.most_common():
+            best.setdefault(phrase.casefold(), phrase)
         phrases = [best[p] for p, _ in count.most_common()]
         proper = [p for p in phrases if is_proper(p)]
         others = [p for p in phrases if p.lower() not in PRONOUNS]

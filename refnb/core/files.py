@@ -4,15 +4,14 @@
 
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line',
-           'in_file', 'utf8', 'unpacked', 'read_bytes', 'table_rows', 'python_list', 'once', 'read_jsonl',
-           'write_jsonl', 'read_yaml']
+           'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'table_records', 'python_list',
+           'once', 'decoded', 'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #e6ce90db
 import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 import msgspec
@@ -129,9 +128,10 @@ CANARY = {
 }
 
 # %% ../../nbs/core/03_files.ipynb #34cbdb07
-def at_line(where: str, line: int, field: str = "") -> str:
+def at_line(where: str, line: int = 0, field: str = "") -> str:
     "Write file, line (from 1) and field for an error, as far as they are known."
-    return ", ".join(filter(None, (where, f"line {line}", field and f"field {field}")))
+    known = (where, f"line {line}" if line else "", f"field {field}" if field else "")
+    return ", ".join(filter(None, known))
 
 
 @contextmanager
@@ -151,6 +151,12 @@ def utf8(data: bytes, where: str = "") -> str:
         at = at_line(where, data[: e.start].count(b"\n") + 1)
         do = "save it as UTF-8; if it is Windows-1252, iconv -f cp1252 -t utf-8 does that"
         raise FormatError(f"not UTF-8 (byte 0x{data[e.start]:02X})", at, do) from None
+
+
+def lines_of(data: bytes, where: str) -> list[str]:
+    "List the lines of a file of text; the line feed at its end begins no further one."
+    text = utf8(data, where).replace("\r\n", "\n")
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def unpacked(path: str | Path, size: int | None = None) -> bytes:
@@ -189,28 +195,46 @@ def table_rows(
     where: str = "",  # the file's name, for errors
     delimiter: str = ",",
     strict: bool = True,  # refuse quotes inside of a field
+    quoted: bool = True,  # quotes hold a field together; else they are characters like others
 ) -> Iterator[tuple[int, list[str]]]:
     "Read the rows of a table that are not empty, each with the line on which it begins."
     text, last = utf8(data, where), 0
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    lines = io.StringIO(text, newline="")
+    rows = csv.reader(lines, delimiter=delimiter, strict=strict, quoting=quoting)
     try:
         for cells in rows:
-            if not cells:
-                continue
-            line = last + 1
-            if rows.line_num != line:  # empty lines before it, or line breaks in its cells
-                breaks = sum(c.count("\n") + c.count("\r") - c.count("\r\n") for c in cells)
-                line = rows.line_num - breaks
-            yield line, cells
+            if cells:
+                yield last + 1, cells
             last = rows.line_num
     except csv.Error as e:
-        left = islice(io.StringIO(text, newline=""), last, None)
-        line = last + 1 + next((n for n, x in enumerate(left) if x.strip("\r\n")), 0)
         do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
         if "limit" in str(e):
             do = "a field is too long (give long texts as JSONL), or a quote is not closed"
         fault = str(e).replace("\t", "tab")
-        raise FormatError(f"not a row ({fault})", at_line(where, line), do) from None
+        raise FormatError(f"not a row ({fault})", at_line(where, last + 1), do) from None
+
+
+def table_records(
+    data: bytes,
+    needed: Iterable[str],  # columns that it must have
+    where: str = "",  # the file's name, for errors
+    quoted: bool = True,
+) -> Iterator[tuple[int, dict[str, str]]]:
+    "Read a table of tabs whose first line names the columns: each row by column, with its line."
+    rows = table_rows(data, where, "\t", quoted=quoted)
+    _, names = next(rows, (1, list[str]()))
+    if missing := [name for name in needed if name not in names]:
+        do = "the first line names the columns"
+        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), do)
+    if twice := repeated(names):
+        raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
+    for n, cells in rows:
+        if len(cells) != len(names):
+            what = f"{len(cells)} columns instead of {len(names)}"
+            do = "a text that holds a tab or a line feed is in quotes" if quoted else ""
+            raise FormatError(what, at_line(where, n), do)
+        yield n, dict(zip(names, cells, strict=True))
 
 
 def python_list(text: str, where: str = "") -> list:
@@ -235,33 +259,38 @@ def once(pairs: list[tuple[str, Any]]) -> None:
         raise ValueError(f"the key {twice[0]!r} appears twice")
 
 
+def decoded(data: bytes, kind: type[T], where: str) -> T:
+    "Decode a record from JSON, strictly; `where` is the file and the line, for errors, which add the field."
+    try:
+        record = msgspec.json.decode(data, type=kind)
+        json.loads(data.decode(), object_pairs_hook=once)
+        return record
+    except UnicodeDecodeError:
+        what = "not UTF-8"
+    except RecursionError:
+        what = "nested too deep"
+    except (msgspec.MsgspecError, ValueError) as e:
+        what = str(e)
+    what, _, path = what.partition(" - at `$")
+    do = "the file may be cut off: get it again" if "truncated" in what else ""
+    raise FormatError(what, at_line(where, field=path.strip(".`")), do)
+
+
 def read_jsonl(path: str | Path, kind: type[T]) -> Iterator[T]:
     """Read records in order from a JSONL file, plain or .gz. The canary, a field of each record or, before 0.3, a line at
     the top, is left out, unless records of this kind have the field."""
-    decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
-    fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-    check_keys = json.JSONDecoder(object_pairs_hook=once).decode
     kept = "canary" in getattr(kind, "__struct_fields__", ())
     for n, line in enumerate(read_bytes(path).splitlines(), 1):
         if not line.strip():
             continue
-        try:
-            record = line
-            if b'"canary"' in line and not kept:
-                own = fields(line)
-                if n == 1 and own.keys() <= CANARY.keys():
-                    continue
-                own.pop("canary", None)
-                record = msgspec.json.encode(own)
-            found = decode(record)
-            check_keys(line.decode())
-        except UnicodeDecodeError:
-            raise FormatError("not UTF-8", f"{path}, line {n}") from None
-        except (msgspec.MsgspecError, ValueError) as e:
-            raise FormatError(str(e), f"{path}, line {n}") from None
-        except RecursionError:
-            raise FormatError("nested too deep", f"{path}, line {n}") from None
-        yield found
+        at = f"{path}, line {n}"
+        if b'"canary"' in line and not kept:
+            fields = decoded(line, dict[str, msgspec.Raw], at)
+            if n == 1 and fields.keys() <= CANARY.keys():
+                continue
+            fields.pop("canary", None)
+            line = msgspec.json.encode(fields)
+        yield decoded(line, kind, at)
 
 
 def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Path:
@@ -273,27 +302,18 @@ def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Pa
 
 # %% ../../nbs/core/03_files.ipynb #4d33edd2
 @cache
-def _yaml_loader() -> type:
-    "Make a safe loader that refuses duplicate keys, in C where PyYAML was built with it."
+def strict_loader() -> type:
+    "Make a safe loader of YAML that refuses repeated keys, in C where PyYAML was built with it."
     import yaml
 
     class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        pass
-
-    def mapping(loader: Any, node: Any) -> dict:
-        problem = ""
-        if not isinstance(node, yaml.MappingNode):
-            problem = f"expected a mapping, but found a {node.id}"
-        else:
-            keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
-            if twice := repeated(keys):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+            pairs = node.value if isinstance(node, yaml.MappingNode) else []
+            if twice := repeated(self.construct_object(key, deep=True) for key, _ in pairs):
                 problem = f"the key {twice[0]!r} appears twice"
-        if problem:
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-        values = (loader.construct_object(v, deep=True) for _, v in node.value)
-        return dict(zip(keys, values, strict=True))
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            return super().construct_mapping(node, deep)
 
-    Strict.add_constructor("tag:yaml.org,2002:map", mapping)
     return Strict
 
 
@@ -301,15 +321,15 @@ def read_yaml(path: str | Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
     import yaml
 
+    data = read_bytes(path)
     try:
-        return msgspec.convert(yaml.load(read_bytes(path).decode(), Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
+        return msgspec.convert(yaml.load(data.decode(), Loader=strict_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
     except yaml.MarkedYAMLError as e:
         line = e.problem_mark.line + 1 if e.problem_mark else "?"
         raise FormatError(e.problem or "not YAML", f"{path}, line {line}") from None
     except UnicodeDecodeError:
         raise FormatError("not UTF-8", str(path)) from None
-    except (yaml.YAMLError, msgspec.ValidationError) as e:
+    except msgspec.ValidationError as e:
         raise FormatError(str(e), str(path)) from None
-    # PyYAML's constructors raise these for an impossible date, `0x_`, `!!bool x`, an unhashable key, a deep nest
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError) as e:
+    except Exception as e:  # PyYAML raises any kind: for an impossible date, `0x_`, a deep nest
         raise FormatError(f"a value cannot be read ({e})", str(path)) from None

@@ -10,10 +10,9 @@ import hashlib, html, json, re
 from base64 import b64encode
 from string import Template
 from typing import Any, TypeVar
-import msgspec
 from .types import FormatError, Record
 from .settings import packaged
-from .files import CANARY, at_line, once, utf8
+from .files import CANARY, decoded, utf8
 
 # %% ../../nbs/core/10_pages.ipynb #d9488966
 def page_policy(**inside: str) -> str:
@@ -88,18 +87,4 @@ def check_participant(h: HandedIn, where: str):
 
 def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
     "Read the content of a file that a page has written as a record; `where` is the file's name, for errors."
-    text = utf8(data, where)
-    try:
-        json.loads(text, object_pairs_hook=once)
-        return msgspec.json.decode(text, type=kind)
-    except json.JSONDecodeError as e:
-        do = "the file may be cut off: ask for it again"
-        raise FormatError(f"not JSON ({e.msg.lower()})", at_line(where, e.lineno), do) from None
-    except msgspec.ValidationError as e:
-        what, _, path = str(e).partition(" - at `$")
-        at = ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))
-        raise FormatError(what, at) from None
-    except RecursionError:
-        raise FormatError("nested too deep", where) from None
-    except ValueError as e:
-        raise FormatError(str(e), where) from None
+    return decoded(utf8(data, where).encode(), kind, where)

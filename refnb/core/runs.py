@@ -13,6 +13,7 @@ import hashlib, os, re, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -101,6 +102,8 @@ class ClusterAnswer(Record):
     names: tuple[str, ...] = ()  # of the clusters, where the system names them
     # reasons why passages of the document were not read, of a language model
     unread: tuple[str, ...] = ()
+    # what an Answer has, so that both are journalled alike
+    sample, reason, usage = 0, None, None
 
 
 class Journal(NamedTuple):
@@ -113,7 +116,7 @@ class Journal(NamedTuple):
 
 def is_failure(record: Any) -> bool:
     "Tell whether a record says that no answer came."
-    return getattr(record, "reason", None) == "failed"
+    return record.reason == "failed"
 
 
 def record_key(id: str, sample: int = 0) -> str:
@@ -123,7 +126,7 @@ def record_key(id: str, sample: int = 0) -> str:
 
 def keep(records: dict, record: Any):
     "Keep the first record of a key; a failure gives way to an answer."
-    key = record_key(record.id, getattr(record, "sample", 0))
+    key = record_key(record.id, record.sample)
     if key not in records or (is_failure(records[key]) and not is_failure(record)):
         records[key] = record
 
@@ -167,7 +170,7 @@ class Writer:
 
     def add(self, record: Any):
         "Journal a record; skip one whose key is there already."
-        key = record_key(record.id, getattr(record, "sample", 0))
+        key = record_key(record.id, record.sample)
         if key in self.done:
             return
         self.done[key] = record
@@ -193,16 +196,15 @@ class Writer:
         self.waiting = []
 
 # %% ../../nbs/core/15_runs.ipynb #1829f61d
-def total_usage(answers: Iterable[Answer]) -> Usage | None:
+def total_usage(records: Iterable) -> Usage | None:
     "Add what answers used; one unknown price makes the sum unknown. The model is the first one's."
-    used = [a.usage for a in answers if a.usage]
+    used: list[Usage] = [r.usage for r in records if r.usage]
     if not used:
         return None
-    costs = [u.usd for u in used]
     return Usage(
         sum(u.tokens_in for u in used),
         sum(u.tokens_out for u in used),
-        None if None in costs else sum(filter(None, costs)),
+        None if any(u.usd is None for u in used) else sum(u.usd or 0.0 for u in used),
         sum(u.seconds for u in used),
         used[0].model,
         sum(u.tokens_reasoning for u in used),
@@ -238,7 +240,7 @@ def by_question(records: dict) -> dict[str, list]:
     for r in records.values():
         out.setdefault(r.id, []).append(r)
     for samples in out.values():
-        samples.sort(key=lambda r: getattr(r, "sample", 0))
+        samples.sort(key=attrgetter("sample"))
     return out
 
 
@@ -263,26 +265,21 @@ class Seal(Record, omit_defaults=False):
 
 def seal_of(records: list, questions: int, sha256: str) -> Seal:
     "Make the seal of records, which answer so many questions and are a journal with this hash."
-    reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
-    used = [r.usage for r in records if getattr(r, "usage", None)]
-    costs = [u.usd for u in used]
-    tokens = {
-        "read": sum(u.tokens_in for u in used),
-        "written": sum(u.tokens_out for u in used),
-        "reasoning": sum(u.tokens_reasoning for u in used),
-    }
+    u = total_usage(records) or Usage(usd=0)
+    reasons = Counter(r.reason for r in records if r.reason)
+    models = Counter(r.usage.model for r in records if r.usage and r.usage.model)
+    tokens = {"read": u.tokens_in, "written": u.tokens_out, "reasoning": u.tokens_reasoning}
     timeless = (  # no two runs share their times
-        r.changed(usage=r.usage.changed(seconds=0.0)) if getattr(r, "usage", None) else r
-        for r in records
+        r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records
     )
     return Seal(
         questions,
         len(records),
         dict(sorted(reasons.items())),
-        None if None in costs else sum(costs),
+        u.usd,
         sha256,
         hash_lines(timeless),
-        dict(sorted(Counter(u.model for u in used if u.model).items())),
+        dict(sorted(models.items())),
         tokens if any(tokens.values()) else {},
     )
 
@@ -387,13 +384,8 @@ class Run:
         "Write to the run: mends the journal, holds the lock, flushes at the end whatever happens."
         path = self.folder / f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
-            if not shard and self.sealed:
-                try:
-                    self.records()
-                except OtherVersion:
-                    raise
-                except (DataError, FormatError):
-                    (self.folder / "seal.json").unlink()
+            if not shard and self.sealed and not self.whole:
+                (self.folder / "seal.json").unlink()
             found = read_journal(path, self.kind)
             if found.damaged:
                 aside = path.with_name("damaged.jsonl")
@@ -452,9 +444,9 @@ def load_run(
     if not (folder / "run.json").exists():
         raise DataError("is not a run: it has no run.json", str(folder))
     if kind is None:  # an answer to a question says what was chosen, or why nothing was
-        lines = [x for p in folder.glob("answers*.jsonl") for x in p.read_bytes().splitlines()]
-        said = re.compile(rb'"(?:chosen|scores|reason)":')
-        kind = ClusterAnswer if lines and not any(map(said.search, lines)) else Answer
+        data = b"".join(p.read_bytes() for p in folder.glob("answers*.jsonl"))
+        said = re.search(rb'"(?:chosen|scores|reason)":', data)
+        kind = ClusterAnswer if data and not said else Answer
     return Run(folder, read_record(folder / "run.json", RunInfo), kind)
 
 

@@ -72,8 +72,8 @@ def typed(values: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
                 continue
             out[key] = msgspec.convert(given, kinds[key], strict=False)
         except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
-            names = {bool: "true or false", int: "a whole number", str: "a text"}
-            kind = "a folder" if key in FOLDERS else "a file" if key in paths else names[kinds[key]]
+            names = {bool: "true or false", int: "a whole number"}
+            kind = names.get(kinds[key], "a path" if key in paths else "a text")
             raise CallError(f"{given!r} is not {kind}", at) from None
         if key in LEAST and out[key] < LEAST[key]:
             raise CallError(f"{given!r} is not {LEAST[key]} or more", at)
@@ -83,8 +83,6 @@ def typed(values: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
 @lru_cache(maxsize=8)  # a table asks for settings hundreds of times
 def section(text: str, name: str) -> dict[str, str]:
     "Read the [refnb] section of a settings.ini as text; `name` is the file's, for errors."
-    if len(text) > 100_000:  # Python's own reader takes ten times as long for a line as others here
-        raise CallError("has more than 100,000 characters", name, "is it a settings.ini?")
     # a [DEFAULT] is another tool's
     ini = configparser.ConfigParser(interpolation=None, default_section="no defaults")
     try:

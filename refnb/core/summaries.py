@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['MANY', 'SIGNS', 'Card', 'card_of', 'card_of_documents', 'reports_for', 'summaries_folder', 'read_card', 'in_place',
-           'write_card', 'note_texts', 'Summary', 'as_signs', 'of_signs', 'write_summary', 'read_summary', 'split_hash',
-           'find_runs', 'find_summaries', 'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
+           'write_card', 'note_texts', 'Summary', 'write_summary', 'read_summary', 'split_hash', 'find_runs',
+           'find_summaries', 'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
 
 # %% ../../nbs/core/16_summaries.ipynb #0fd47bbe
 import re
@@ -175,28 +175,6 @@ SIGNS: dict[str, float | str] = {
 }
 
 
-def as_signs(credit: Iterable[float | str]) -> str:
-    """Write credits and reasons, in order, as one sign each; "": one of them has no sign."""
-    known = {v: k for k, v in SIGNS.items()}
-    signs = [known.get(x, "") for x in credit]
-    return "".join(signs) if all(signs) else ""
-
-
-def of_signs(
-    signs: str,  # one for each question of the task, in order
-    ids: Iterable[str],
-    where: str = "",  # the file, for errors
-) -> dict[str, float | str]:
-    "Read credits or reasons by id from signs."
-    ids = list(ids)
-    if len(signs) != len(ids):
-        what = f"has {len(signs)} signs for {len(ids)} questions"
-        raise DataError(what, where, "make the summary again from its run")
-    if strange := set(signs) - set(SIGNS):
-        raise FormatError(f"has an unknown sign {min(strange)!r}", where)
-    return dict(zip(ids, (SIGNS[x] for x in signs), strict=True))
-
-
 def write_summary(
     run: Run,  # sealed
     credit: dict[str, float],  # by id; empty for clusters
@@ -209,13 +187,14 @@ def write_summary(
     differs in more than the version of refnb, or has no cost yet."""
     info, values = run.info.changed(prompt=prompt_hash(run.info.prompt)), {}
     if counts is None:
-        reasons = {i: getattr(a, "reason", None) for i, a in run.answers().items()}
-        values = {i: reason or credit[i] for i, reason in reasons.items()}
+        values = {i: a.reason or credit[i] for i, a in run.answers().items()}
     seal = read_record(run.folder / "seal.json", Seal)
     new = Summary(info, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {})
-    whole = len(values) >= max(MANY, seal.questions)
-    if whole and (signs := as_signs(values.values())):
-        new = new.changed(credit={}, signs=signs)
+    if len(values) >= max(MANY, seal.questions):
+        known = {value: sign for sign, value in SIGNS.items()}
+        signs = [known.get(value, "") for value in values.values()]
+        if all(signs):
+            new = new.changed(credit={}, signs="".join(signs))
     path = summaries_folder(reports, info.task) / f"{safe_path(info.system)}-{info.hash}.json"
     old = in_place(path, Summary)
     if old:
@@ -238,7 +217,13 @@ def read_summary(path: str | Path, card: Card | None = None) -> Summary:
         what += f", not for {card.task} with {card.questions}"
         raise DataError(what, str(path), "make the summary again from its run")
     if s.signs:
-        s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
+        if len(s.signs) != len(card.ids):
+            what = f"has {len(s.signs)} signs for {len(card.ids)} questions"
+            raise DataError(what, str(path), "make the summary again from its run")
+        if unknown := set(s.signs) - SIGNS.keys():
+            raise FormatError(f"has an unknown sign {min(unknown)!r}", str(path))
+        credit = {id: SIGNS[x] for id, x in zip(card.ids, s.signs, strict=True)}
+        s = s.changed(credit=credit, signs="")
     if strange := set(s.credit) - set(card.ids):
         what = f"holds {len(strange)} ids that the task does not have, one is {min(strange)}"
         raise DataError(what, str(path))
@@ -298,11 +283,9 @@ def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
 
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Report several runs under one name, each with its differences from the others: the newest need not be the best."
-    rows: list[dict[str, Any]] = []
-    for i in infos:
-        fields = msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:]))
-        data, settings = fields.pop("data"), fields.pop("settings")
-        rows.append(fields | data | settings | {"refnb": ""})
+    rows: list[dict[str, Any]] = [
+        {"mode": i.mode, "prompt": prompt_hash(i.prompt)[-12:]} | i.data | i.settings for i in infos
+    ]
     known = dict.fromkeys(k for r in rows for k in r)
     keys = [k for k in known if any(r.get(k) != rows[0].get(k) for r in rows)]
     names = [

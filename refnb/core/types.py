@@ -258,12 +258,10 @@ def single_best(scores: Sequence[float]) -> tuple[int, ...]:
 def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
-    import hashlib, re
+    import hashlib
+    from urllib.parse import quote
 
-    def percent(m: re.Match[str]) -> str:
-        return "".join(map("%{:02X}".format, m[0].encode("utf-8", "surrogatepass")))
-
-    safe = re.sub(r"[^A-Za-z0-9._+-]", percent, name)
+    safe = quote(name, safe="+", errors="surrogatepass").replace("~", "%7E")
     if not safe.strip("."):
         safe = safe.replace(".", "%2E") or "%"
     if len(safe) > limit:

@@ -8,7 +8,7 @@ __all__ = ['Place', 'Progress', 'CHANGED', 'Repo', 'FileSet', 'Sets', 'UpstreamF
            'Survey', 'survey', 'fetch_files', 'reachable']
 
 # %% ../../nbs/core/11_upstream.ipynb #78c87aad
-import fnmatch, hashlib, os, re, time, zlib
+import fnmatch, hashlib, os, re, zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -90,9 +90,7 @@ def files_of(name: str) -> list[UpstreamFile]:
         s = known.sets[name]
         paths = re.compile("|".join(map(fnmatch.translate, s.paths)))
         return [f for f in files.values() if f.repo == s.repo and paths.match(f.path)]
-    if name in files:
-        return [files[name]]
-    if found := [f for f in files.values() if f.repo == name]:
+    if found := [f for f in files.values() if name in (f.key, f.repo)]:
         return found
     do = nearest(name, [*known.sets, *known.repos])
     raise CallError(f"unknown upstream name {name!r}", do=do)
@@ -175,52 +173,39 @@ class Arriving:
 
 def download(f: UpstreamFile, s: Settings, progress: Progress | None = None) -> Path:
     "Download a file into the cache, whole or not at all."
-    from urllib.parse import quote, urlsplit
+    from urllib.parse import quote
     import pooch, requests
 
-    try:
-        at = urlsplit(s.host)
-        good = at.scheme in ("http", "https") and at.hostname and at.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        raise CallError(f"{s.host!r} is not an address", "setting host", "write it as https://name")
-    pooch.get_logger().setLevel("WARNING")
-    path, what, do = (
-        Path(s.cache) / "upstream" / f.place,
-        "",
-        "name a local copy with REFNB_UPSTREAM",
-    )
-    for pause in (0.5, 2.0, 0.0):
-        fetch: Any = pooch.HTTPDownloader(
+    folder, do = Path(s.cache) / "upstream", "name a local copy with REFNB_UPSTREAM"
+
+    def one_try(url: str, out: str, mine: Any):
+        http: Any = pooch.HTTPDownloader(
             Arriving(f, s, progress),
             chunk_size=1 << 16,
             timeout=s.patience,
             headers={"User-Agent": "refnb", "Accept-Encoding": "identity"},
         )
         try:
-            with disk_fault(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-            address = f"{s.host.rstrip('/')}/{quote(f.place)}"
-            return Path(pooch.retrieve(address, None, path.name, path.parent, downloader=fetch))
-        except requests.HTTPError as e:
+            http(url, out, mine)
+        except requests.RequestException as e:
             code = getattr(e.response, "status_code", 0)
-            if code in (404, 410):
-                what = f"the host no longer has it (HTTP {code})"
+            if 400 <= code < 500 and code != 429:
+                what = f"the host does not give it (HTTP {code})"
                 raise DataError(what, f.key, f"{do}; no other version will do") from None
-            if code in (401, 403):
-                raise DataError(f"the host refuses it (HTTP {code})", f.key, do) from None
-            what = f"HTTP {code}"
-            if code < 500 and code != 429:
-                break
-        except (requests.RequestException, ValueError) as e:  # or a length that is no number
-            what = str(getattr(e.args[0], "reason", e) if e.args else e)
-        except OSError as e:
-            with disk_fault(path):
-                raise e from None
-        time.sleep(pause)
-    what = f"cannot be downloaded from {s.host} ({what})"
-    raise DataError(what, f.key, f"try again later; or {do}")
+            why = getattr(e.args[0], "reason", e) if e.args else e
+            raise ValueError(f"HTTP {code}" if code else why) from None
+
+    pooch.get_logger().setLevel("WARNING")
+    address = f"{s.host.rstrip('/')}/{quote(f.place)}"
+    files = pooch.create(
+        folder, "", registry={f.place: None}, urls={f.place: address}, retry_if_failed=2
+    )
+    with disk_fault(folder / f.place):
+        try:
+            return Path(files.fetch(f.place, downloader=one_try))
+        except ValueError as e:
+            what = f"cannot be downloaded from {s.host} ({e})"
+            raise DataError(what, f.key, f"try again later; or {do}") from None
 
 # %% ../../nbs/core/11_upstream.ipynb #8c54ea47
 def get(
@@ -235,20 +220,16 @@ def get(
             raise CallError(f"{file!r} is not a file", do=nearest(file, registry()))
         file = registry()[file]
     f, place = file, where(file, s)
+    path = Path(s.cache) / "upstream" / f.place
     if place == "missing":
         do = "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM"
         raise DataError("is not here, and downloads are off", f.key, do)
-    path = Path(s.cache) / "upstream" / f.place
-    do = {
-        "cache": "ask again, it will be fetched anew",
-        "local": "replace it in your local copy",
-        "download": CHANGED,
-    }[place]
     if place == "download":
-        path = download(f, s, progress)
-    if place == "local" and (own := local_copy(f, s)):
-        path = own
-    data = b""
+        path, do = download(f, s, progress), CHANGED
+    elif place == "local":
+        path, do = local_copy(f, s) or path, "replace it in your local copy"
+    else:
+        do = "ask again, it will be fetched anew"
     try:
         packed = path.suffix == ".gz" and not f.path.endswith(".gz")
         data = unpacked(path, f.size) if packed else path.read_bytes()
