@@ -228,17 +228,10 @@ READERS = {
         json.dumps(
             json.loads(packaged("data/sample/altentities.json").read_bytes())[14:16]
         ).encode(),
-        lambda path: [
-            questions.questions_of(q) for q in questions.read_altentities(path, check="usable")
-        ],
+        lambda path: list(map(questions.questions_of, questions.read_altentities(path))),
     ),
     "entities of altentities": Reader(
         head("sample/altentities_entities.jsonl", 3), entities.read_entities, "f.jsonl"
-    ),
-    "table of entities": Reader(
-        b'name,url,domain,section:,attribute:genre\nRye,u:1,books,"One.\nTwo.",Horror|Crime\n',
-        entities.read_entities,
-        "f.csv",
     ),
     "drafts": Reader(lines([files.CANARY, *DRAFTS]), builder.read_drafts),
     "handed in": Reader(
