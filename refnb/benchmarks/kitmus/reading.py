@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'FALSE', 'TRUE', 'gold_pronoun', 'pronoun_of', 'Text', 'Line', 'Read', 'read_clusters', 'checked',
-           'text_of_row', 'gold_texts', 'Predictions', 'starts_of', 'joined', 'joined_in_row', 'from_table',
-           'predictions', 'KitmusScores', 'score_files']
+           'gold_texts', 'Predictions', 'starts_of', 'joined', 'joined_in_row', 'from_table', 'predictions',
+           'KitmusScores', 'score_files']
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #c4be85d6
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a27c5d3a
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
@@ -17,20 +17,13 @@ import msgspec
 from ...core.types import DataError, FormatError, Span
 from ...core.files import at_line, in_file, read_bytes, table_rows
 from ...core.conll import parse_conll
-from ...core.gap import GapRow, parse_gap_rows
 from ...core.documents import map_members, other_words
 from ...core.reading import format_of
 from ...metrics.antecedents import Links, Pronoun, by_field, linked
 from .sampler import Instance, Word
-from refnb.benchmarks.kitmus.files import (
-    clusters_of,
-    id_of,
-    pieces,
-    scope_sentences,
-    without_cycles,
-)
+from .files import clusters_of, id_of, pieces, scope_sentences
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #7b97011f
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #4734301b
 Clusters = Sequence[Sequence[Sequence[int]]]
 
 
@@ -74,13 +67,12 @@ def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     clusters = map_members(lambda j: (j, j), clusters_of(sentences, i.n))
     return gold_pronoun(id_of(i, scope), map(len, sentences), clusters, fields)
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #c8ef701c
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a1a68887
 class Text(NamedTuple):
-    "A text of the gold, with the units of its spans."
+    "A text of the gold."
 
     gold: Pronoun
-    tokens: tuple[str, ...]  # none for a table, whose spans count characters
-    text: str  # of a table, else ""
+    tokens: tuple[str, ...]
 
 
 class Line(msgspec.Struct):
@@ -139,52 +131,23 @@ def checked(clusters: Clusters, size: int, key: str) -> Clusters:
     return clusters
 
 
-def text_of_row(r: GapRow) -> Text:
-    "Read a row of GAP's table: its spans count characters."
-    if r.a_coref == r.b_coref:
-        raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
-
-    def chars(offset: int, name: str) -> Span:
-        return Span(offset, offset + len(name) - 1)
-
-    names = [(chars(r.a_offset, r.a), r.a_coref), (chars(r.b_offset, r.b), r.b_coref)]
-    names.sort()
-    right = 0 if names[0][1] else 1
-    fields: dict[str, str | int] = {
-        "entities": 2,
-        "position": right + 1,
-        "pronoun": r.pronoun.lower(),
-    }
-    candidates = tuple(span for span, _ in names)
-    place = chars(r.pronoun_offset, r.pronoun)
-    return Text(Pronoun(r.id, candidates, right, place, fields), (), r.text)
-
-
 def gold_texts(data: bytes, where: str = "") -> dict[str, Text]:
-    "Read the texts of gold in any format, by id; `where` is the file's name, for errors."
+    "Read the texts of gold, CoNLL or JSON lines, by id; `where` is the file's name, for errors."
     with in_file(where):
         form, out = format_of(data), {}
-        if form == "gap":
-            for row in parse_gap_rows(data):
-                if row.id in out:
-                    do = "give each text an id of its own"
-                    raise DataError(f"text {row.id!r} appears twice", do=do)
-                out[row.id] = text_of_row(row)
-        elif form in ("conll", "jsonl"):
-            for t in read_clusters(data, form).values():
-                tokens = tuple(chain.from_iterable(t.sentences))
-                clusters = checked(t.clusters, len(tokens), t.key)
-                p = gold_pronoun(t.key, map(len, t.sentences), clusters)
-                word = tokens[p.pronoun.start].lower()
-                out[t.key] = Text(p._replace(fields=p.fields | {"pronoun": word}), tokens, "")
-        else:
-            readable = "readable are CoNLL, JSON lines and GAP's table"
-            raise FormatError(f"is not gold data: {readable}")
+        if form not in ("conll", "jsonl"):
+            raise FormatError("is not gold data: readable are CoNLL and JSON lines")
+        for t in read_clusters(data, form).values():
+            tokens = tuple(chain.from_iterable(t.sentences))
+            clusters = checked(t.clusters, len(tokens), t.key)
+            p = gold_pronoun(t.key, map(len, t.sentences), clusters)
+            word = tokens[p.pronoun.start].lower()
+            out[t.key] = Text(p._replace(fields=p.fields | {"pronoun": word}), tokens)
         if not out:
             raise FormatError("holds no text")
     return out
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #11b85764
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #82403c44
 FALSE = frozenset(("FALSE", "False", "false", "0", "0.0"))
 TRUE = frozenset(("TRUE", "True", "true", "1", "1.0"))
 
@@ -206,41 +169,28 @@ def starts_of(tokens: Iterable[str]) -> tuple[int, ...]:
 
 def joined(t: Text, found: Read) -> tuple[int, ...]:
     "Find the candidates that predicted clusters join with the pronoun."
-    key, tokens = t.gold.id, tuple(chain.from_iterable(found.sentences))
-    if not t.text:  # word pieces cannot be compared with words
-        if len(tokens) == len(t.tokens) and (difference := other_words(t.tokens, tokens)):
-            do = "is it the prediction for another file?"
-            raise DataError(difference, f"text {key!r}", do)
-        return linked(t.gold, checked(found.clusters, len(t.tokens), key))
-    if not tokens:
-        do = "score it against gold in CoNLL or JSON lines"
-        raise DataError("has no text, and gold counts characters", f"text {key!r}", do)
-    starts = starts_of(tokens)
-    clusters = checked(found.clusters, len(tokens), key)
-    return linked(
-        t.gold,
-        map_members(lambda s: Span(starts[s[0]], starts[s[1]] + len(tokens[s[1]]) - 1), clusters),
-    )
+    tokens = tuple(chain.from_iterable(found.sentences))
+    # word pieces cannot be compared with words
+    if len(tokens) == len(t.tokens) and (difference := other_words(t.tokens, tokens)):
+        do = "is it the prediction for another file?"
+        raise DataError(difference, f"text {t.gold.id!r}", do)
+    return linked(t.gold, checked(found.clusters, len(t.tokens), t.gold.id))
 
 
 def joined_in_row(r: Mapping[str, str], t: Text, at: str) -> tuple[tuple[int, ...], int]:
     "Find the candidates that a row joins with the pronoun, and count its odd flags; `at` is its line."
-    if t.text:
-        begins = {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
-    else:
-        begins = {start: Span(i, i) for i, start in enumerate(starts_of(t.tokens))}
+    begins = {start: Span(i, i) for i, start in enumerate(starts_of(t.tokens))}
 
     def place(field: str) -> Span:
         try:
-            start = int(r[field])
+            return begins[int(r[field])]
         except ValueError:
             wrong = f"{r[field]!r} is not an offset"
             raise FormatError(wrong, f"{at}, field {field}") from None
-        if start not in begins and not t.text:
+        except KeyError:
             do = "offsets count characters of the joined text"
-            none = f"no token begins at the offset {start}"
-            raise DataError(none, f"{at}, field {field}", do)
-        return begins.get(start, Span(start, start))
+            none = f"no token begins at the offset {r[field]}"
+            raise DataError(none, f"{at}, field {field}", do) from None
 
     pronoun, clusters, odd = place("Pronoun-offset"), [], 0
     for name in "AB":
@@ -276,7 +226,7 @@ def from_table(data: bytes, gold: Mapping[str, Text]) -> Predictions:
 
 def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read what predictions join for every text of `gold_texts`; `where` is the file's name, for errors."
-    with in_file(where), without_cycles():
+    with in_file(where):
         form = format_of(data)
         if form == "gap" or data.startswith(b"ID\t"):
             found = from_table(data, gold)
@@ -293,7 +243,7 @@ def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predi
             raise DataError(few, do=do)
     return found
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #23240d89
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #99aab387
 class KitmusScores(NamedTuple):
     "Counts of all texts, and by field."
 
