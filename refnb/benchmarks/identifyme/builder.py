@@ -120,17 +120,13 @@ class Tidied(NamedTuple):
 
 def merged(clusters: Sequence[Sequence[Span]]) -> list[list[int]]:
     "Group the indices of clusters that share mentions, directly or through others."
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    from scipy.cluster.hierarchy import DisjointSet
 
-    column = {span: k for k, span in enumerate({s for c in clusters for s in c})}
-    pairs = [(i, column[span]) for i, c in enumerate(clusters) for span in c]
-    rows, columns = np.array(pairs, int).reshape(-1, 2).T
-    has = coo_array((np.ones(len(pairs)), (rows, columns)), (len(clusters), len(column)))
-    groups = defaultdict(list)
-    for i, group in enumerate(connected_components(has.tocsr() @ has.T)[1].tolist()):
-        groups[group].append(i)
-    return list(groups.values())
+    groups, home = DisjointSet(range(len(clusters))), dict[Span, int]()
+    for i, cluster in enumerate(clusters):
+        for span in cluster:
+            groups.merge(home.setdefault(span, i), i)
+    return sorted(map(sorted, groups.subsets()))
 
 
 def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:

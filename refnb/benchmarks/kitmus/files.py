@@ -7,7 +7,7 @@ __all__ = ['SCOPES', 'BEFORE', 'AFTER', 'ENDINGS', 'scope_sentences', 'stem', 'i
            'clusters_of', 'gap_row', 'documents', 'split_files', 'build_files']
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #ec2808af
-import json
+import csv, io, json
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import accumulate, chain, count
@@ -96,12 +96,12 @@ def gap_row(key: str, i: Instance, sentences: Iterable[Sentence], text: str) -> 
     found = [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
     a, b = [place for place in found if place[1].tag == "NNP"]
     [(at, pronoun)] = [place for place in found if place[1].tag == "PRP"]
-    special = any(c in text for c in '"\t\n\r')
-    cell = '"' + text.replace('"', '""') + '"' if special else text
-    columns = [key, cell, pronoun.token, str(at)]
+    columns = [key, text, pronoun.token, str(at)]
     for start, name in (a, b):
         columns += [name.token, str(start), str(name.entity == i.answer).upper()]
-    return "\t".join([*columns, "none"]) + "\n"
+    line = io.StringIO()
+    csv.writer(line, delimiter="\t", lineterminator="\n").writerow([*columns, "none"])
+    return line.getvalue()
 
 
 def documents(i: Instance, root: str = "kitmus") -> Iterator[tuple[str, str, str]]:
