@@ -364,17 +364,17 @@ def sweep(
     "Count the mentions that could be asked about as each threshold changes from the mode's."
     tidy = [tidied(d, rules).doc for d in docs]
 
-    @lru_cache
-    def tables(window: int) -> dict[str, "pd.DataFrame"]:
-        return {d.doc_key: mention_table(d, rules.changed(window=window)) for d in tidy}
-
+    tables: dict[int, list] = {}  # the mentions of each document, by window
     rows = []
     for rule, values in sweeps.items():
         for value in values:
             changed = rules.changed(**{rule: value})
-            of = tables(changed.window)
-            kept = [of[d.doc_key] for d in tidy if not why_rejected(d, of[d.doc_key], changed)]
-            mentions = pd.concat(kept) if kept else next(iter(of.values()))[:0]
+            if changed.window not in tables:
+                wider = rules.changed(window=changed.window)
+                tables[changed.window] = [mention_table(d, wider) for d in tidy]
+            own = zip(tidy, tables[changed.window])
+            kept = [mentions for d, mentions in own if not why_rejected(d, mentions, changed)]
+            mentions = pd.concat(kept) if kept else tables[changed.window][0][:0]
             for kind in KINDS:
                 rows.append((rule, value, TYPES[kind], len(candidates(mentions, kind, changed))))
     return pd.DataFrame(rows, columns=["rule", "value", "type", "candidates"])
