@@ -196,9 +196,10 @@ def encoded(encoder: Encoder, texts: Sequence[str]) -> Any:
     except (TypeError, ValueError) as e:
         why = str(e).splitlines()[0]
         raise DataError(f"the encoder gave no table of numbers ({why})", "encoded", do) from None
-    if rows.shape[0] != len(texts) or not abs(rows).max():
-        given = f"a table of {rows.shape}" if rows.shape[0] != len(texts) else "nothing but zeros"
-        raise DataError(f"the encoder gave {given} for {len(texts)} texts", "encoded", do)
+    if (n := rows.shape[0]) != len(texts):
+        raise DataError(f"the encoder gave {n} rows for {len(texts)} texts", "encoded", do)
+    if not abs(rows).max():
+        raise DataError("the encoder gave nothing but zeros", "encoded", do)
     return normalize(rows)
 
 
