@@ -245,7 +245,7 @@ def by_heads() -> Row:
 
 SAMPLER = """
 from refnb.benchmarks.kitmus.sampler import Sampler
-from refnb.benchmarks.kitmus.files import blob_ids
+from refnb.benchmarks.kitmus.files import split_files
 from refnb.benchmarks.kitmus.tasks import the_resources
 s = Sampler(the_resources('released'))
 """
@@ -269,7 +269,7 @@ def kitmus() -> Iterator[Row]:
         yield absent("KITMUS: all released texts and predictions")
         return
     name = "KITMUS: one of the eight variants (0.6 of 3.9 GB) in every format and scope, hashed in memory"
-    call = "assert sum(1 for _ in blob_ids(s, ['background-both'])) == 87"
+    call = "assert sum(1 for t in s.subtasks(['background-both']) for _ in split_files(t)) == 87"
     yield from with_memory(name, peak(SAMPLER, call), 6.1, 400.0)
     with tempfile.TemporaryDirectory() as tmp:
         used, _ = peak(

@@ -425,7 +425,8 @@ def test_names_by_rule_on_litbank(s):
 def test_any_corpus(s, split):
     docs = load("fantasycoref", split, s)
     b = build_benchmark("identifyme", docs)
-    assert b.questions() and not any(b.row(q.id).kind == "PROP" for q in b.questions())
+    names = set(b.mentions.id[b.mentions.kind == "PROP"])
+    assert b.questions() and names.isdisjoint(q.id for q in b.questions())
     for d in map(auto_names, docs):  # names find their clusters again, thirty and more of a story
         found = align_names(
             d.changed(names=()),
@@ -529,11 +530,12 @@ def test_points_as_written(criteria):
 def test_laws_of_questions(seed, mode, options, context):
     "Whatever the seed: the mention is where chars says, the right option is its entity or None, no question appears twice."
     b = build_identifyme(load("sample"), mode, seed=seed, options=options, context=context)
+    rows = b.mentions.set_index("id")
     for split in ("test", "dev"):
         qs = b.questions(split)
         assert len({q.id for q in qs}) == len(qs)
         for q in qs:
-            row, right = b.row(q.id), q.options[q.right[0]].name
+            row, right = rows.loc[q.id], q.options[q.right[0]].name
             name = row.entity
             assert q.text[slice(*q.chars)] == row.words and right == (
                 NONE if q.meta["answer"] == "none" else name
@@ -605,7 +607,7 @@ def test_names_for_unknown_clusters():
     with pytest.raises(DataError, match="names do not fit"):
         align_names(d, [Label(f"Name {i}", "Male") for i in range(15)])
     with pytest.raises(DataError, match="the names in their order are not those of the clusters"):
-        Story(d).prepare(["Nobody"])
+        Story(d, order=["Nobody"])
 
 
 def test_one_entity_only():

@@ -25,7 +25,6 @@ from test_formats import ANSWERS, DOCUMENTS, PAPER, PLAIN, QUESTIONS, Paper, mut
 from tools import FULL, HANG, growth
 from refnb.benchmarks import tasks
 from refnb.benchmarks.altentities import annotation_page, builder, entities, questions, statistics
-from refnb.benchmarks.identifyme import released
 from refnb.benchmarks.kitmus import reading
 from refnb.benchmarks.kitmus.sampler import Resources
 from refnb.core import conll, conllu, corpora, files, gap, jsonlines, runs, standoff, summaries
@@ -75,12 +74,6 @@ def resource(name: str, read: Callable[[Resources], object], good: bytes) -> Rea
     )
 
 
-def asked(data: bytes, where: str) -> list[Question]:
-    "The questions of a table of IdentifyMe's answers."
-    with files.in_file(where):
-        return [released.question_of_row(r) for r in released.read_rows(data, released.COLUMNS)]
-
-
 def said(path: Path) -> list:
     "What a command wrote, a line per question."
     return [
@@ -120,8 +113,23 @@ TEXTS = (
     b'{"doc_key": "%s", "sentences": [["Ann", "met", "Bea", "."], ["She", "sang", "."]], "clusters": [[[0, 0], [4, 4]], [[2, 2]]]}\n'
     % KITMUS.encode()
 )
-TABLE = gap_text([ROW.changed(id=KITMUS)]).encode()
-GOLD, ROWS = reading.gold_texts(TEXTS), reading.gold_texts(TABLE)
+GOLD = reading.gold_texts(TEXTS)
+TABLE = gap_text(
+    [
+        ROW.changed(
+            id=KITMUS,
+            text="Ann met Bea. She sang.",
+            pronoun="She",
+            pronoun_offset=13,
+            a="Ann",
+            a_offset=0,
+            a_coref=True,
+            b="Bea",
+            b_offset=8,
+            b_coref=False,
+        )
+    ]
+).encode()
 INFO = runs.RunInfo(
     "sample/identifyme", "random", {"questions": "abc"}, settings={"seed": 1}, prompt="which?"
 )
@@ -148,10 +156,6 @@ NOTEBOOK = {
     "nbformat": 4,
     "nbformat_minor": 5,
 }
-CSV = b"""doc_key,mention_ind,category,pronoun_class,dataset,options,answer,is_nested,is_dialogue,ans_gender,output
-a_brat,3,NOM,,litbank,"['Ann', 'Bea', 'None of the Above']",Ann,0,,female,"1. Ann"
-b_brat,7,PRON,second,fantasy,"[""O'Hara"", 'Bea']",Bea,1,True,None,Bea
-"""
 PROVENANCE = {
     "table": "identifyme/table_1_composition",
     "title": "x",
@@ -225,17 +229,10 @@ READERS = {
         json.dumps(
             json.loads(packaged("data/sample/altentities.json").read_bytes())[14:16]
         ).encode(),
-        lambda path: [
-            questions.questions_of(q) for q in questions.read_altentities(path, check="usable")
-        ],
+        lambda path: list(map(questions.questions_of, questions.read_altentities(path))),
     ),
     "entities of altentities": Reader(
         head("sample/altentities_entities.jsonl", 3), entities.read_entities, "f.jsonl"
-    ),
-    "table of entities": Reader(
-        b'name,url,domain,section:,attribute:genre\nRye,u:1,books,"One.\nTwo.",Horror|Crime\n',
-        entities.read_entities,
-        "f.csv",
     ),
     "drafts": Reader(lines([files.CANARY, *DRAFTS]), builder.read_drafts),
     "handed in": Reader(
@@ -245,25 +242,14 @@ READERS = {
     "judgements": Reader(SHEET, lambda path: statistics.read_sheet(path, "multi-modality")),
     "labels by hand": Reader(LABELS, lambda path: altentities_sheets.read_labels(path, "right")),
     "denylist": Reader(b"# words\nbad word\nworse\n", entities.read_denied),
-    "identifyme": of_bytes(CSV, asked),
     "kitmus gold": Reader(
         TEXTS, lambda path: reading.gold_texts(files.read_bytes(path), path.name)
-    ),
-    "kitmus table": Reader(
-        TABLE, lambda path: reading.gold_texts(files.read_bytes(path), path.name)
     ),
     "kitmus predictions": Reader(
         TEXTS, lambda path: reading.predictions(files.read_bytes(path), GOLD, path.name)
     ),
     "kitmus predicted table": Reader(
-        TABLE, lambda path: reading.predictions(files.read_bytes(path), ROWS, path.name)
-    ),
-    "kitmus predicted characters": Reader(
-        TEXTS.replace(
-            b'["Ann", "met", "Bea", "."], ["She", "sang", "."]',
-            json.dumps(ROW.text.split()).encode(),
-        ),
-        lambda path: reading.predictions(files.read_bytes(path), ROWS, path.name),
+        TABLE, lambda path: reading.predictions(files.read_bytes(path), GOLD, path.name)
     ),
     "names": resource("names.csv", lambda r: r.names, b"lastname\nReed\nMoss\n"),
     "places": resource("locations.csv", lambda r: r.locations, head("kitmus/locations.csv", 3)),
@@ -424,24 +410,26 @@ def test_f71_the_work_grows_no_faster_than_the_file(name):
 # No silent wrong score
 
 
-def told(data: bytes, gold=GOLD) -> str:
+def told(data: bytes) -> str:
     "Why predictions are refused."
     with pytest.raises(RefnbError) as e:
-        reading.predictions(data, gold, "p.jsonl")
+        reading.predictions(data, GOLD, "p.jsonl")
     assert str(e.value).startswith("p.jsonl")
     return str(e.value)
 
 
 def test_f69_kitmus_predictions_that_cannot_be():
-    assert "[4, 7] is not a span of the 7 tokens" in told(TEXTS.replace(b"[4, 4]", b"[4, 7]"))
-    assert "[4, 4294967300] is not a span" in told(TEXTS.replace(b"[4, 4]", b"[4, 4294967300]"))
+    assert "span [4, 7] lies outside the text of 7 tokens" in told(
+        TEXTS.replace(b"[4, 4]", b"[4, 7]")
+    )
+    assert "[4, 4294967300] lies outside the text" in told(
+        TEXTS.replace(b"[4, 4]", b"[4, 4294967300]")
+    )
     assert "1 of 7 words differ, the first is 'Eve' where gold has 'Ann'" in told(
         TEXTS.replace(b"Ann", b"Eve")
     )
-    assert f"text {KITMUS!r} appears twice" in told(TEXTS + TEXTS)
-    assert f"text {KITMUS!r} appears twice" in told(
-        TABLE + TABLE.splitlines(keepends=True)[1], ROWS
-    )
+    assert f"{KITMUS!r} is in line 1 too" in told(TEXTS + TEXTS)
+    assert f"text {KITMUS!r} appears twice" in told(TABLE + TABLE.splitlines(keepends=True)[1])
 
 
 def test_f69_an_index_that_is_chosen_twice(tmp_path):

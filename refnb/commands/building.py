@@ -158,11 +158,11 @@ def build_kitmus_(
 
 # %% ../../nbs/commands/03_building.ipynb #7a44d256
 def build_altentities_(
-    table: Annotated[str, arg("TABLE", "a table of entities (JSONL or CSV)")],
+    table: Annotated[str, arg("TABLE", "a table of entities (JSONL)")],
     out: Annotated[str, opt("output folder (new) for questions and annotation pages")] = "",
     seed: Seed = 0,
     set_: rules(  # type: ignore[valid-type]
-        "questions=100, apart=entities, denylist=FILE, encoder=minilm, each=25"
+        "questions=100, shortest=200, denylist=FILE, encoder=minilm, each=25"
     ) = [],
     json: Json = False,
 ):
@@ -186,10 +186,9 @@ def build_altentities_(
         pages = len(write_to_annotate(out, built, each, send)) - 2
     result: dict[str, Any] = {"questions": len(built.drafts), "pages": pages, "folder": out}
     result |= {"filters": built.candidates.table(), "pairs": built.table()}
-    result |= {"groups": built.groups(), "leaks": built.leaks()}
     if json:
         return print_json(result)
-    for name in ("filters", "pairs", "groups", "leaks"):
+    for name in ("filters", "pairs"):
         print_table(result[name])
         echo()
     do = "refnb collect joins what people hand in"

@@ -4,13 +4,15 @@
 
 # %% auto #0
 __all__ = ['ContextReading', 'CONTEXTS', 'PROMPTS', 'Asked', 'NO_NAME', 'INSIDE', 'around', 'filter_template', 'filter_prompt',
-           'question_id', 'yes_no', 'asked_of', 'both', 'animal_farm_filter', 'sample_filter', 'FilterRules',
-           'looks_like_a_name', 'named_characters', 'build_filter']
+           'question_id', 'yes_no', 'asked_of', 'both', 'filter_questions', 'FilterRules', 'looks_like_a_name',
+           'named_characters', 'build_filter']
 
-# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #66de5a2c
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #9e622187
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from string import Template
 from typing import Any, Literal
 from ...core.types import CallError, DataError, Option, Question, Record, Span, nearest
@@ -18,7 +20,7 @@ from ...core.documents import Document, window_tokens
 from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
 
-# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #627ff9db
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #54e551ab
 ContextReading = Literal["in all", "each side"]
 CONTEXTS = ("in all", "each side")
 PROMPTS = ("bookcoref_filter", "bookcoref_filter_no")  # as printed; with the clause of Appendix C
@@ -32,10 +34,8 @@ def around(
         raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
     if words < 0:
         raise CallError(f"a context of {words} words", do="say 0 or more")
-    if not d.sentences:
-        raise DataError("the document has no text", d.doc_key)
     start, end = span
-    if not 0 <= start <= end < d.size:
+    if not d.sentences or not 0 <= start <= end < d.size:
         raise DataError(f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key)
     left = words if reading == "each side" else words // 2
     right = words if reading == "each side" else words - left
@@ -69,7 +69,7 @@ def filter_prompt(
     template = Template(filter_template(prompt))  # filled in once, so a $ in a book does no harm
     return template.substitute(book=book, mention=said, character=character)
 
-# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #10e4d3ff
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #933a2054
 def question_id(d: Document, span: Sequence[int], character: str) -> str:
     "Name a question by its mention and the character."
     return f"{d.doc_key}:{span[0]}-{span[1]}:{character}"
@@ -98,7 +98,7 @@ def yes_no(
         meta={"character": character},
     )
 
-# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #a8d837f5
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f56bf982
 Asked = tuple[Span, str, str]  # a mention, its character, the nearest other one or ""
 
 
@@ -106,21 +106,15 @@ def asked_of(d: Document) -> list[Asked]:
     "List the mentions of characters with names, each with the nearest other character."
     pairs = zip(d.names, d.clusters)
     row = sorted((Span(*span), name) for name, cluster in pairs if name for span in cluster)
-    before, last = [], -1  # the last place that has another character
-    for i, (_, name) in enumerate(row):
-        if i and row[i - 1][1] != name:
-            last = i - 1
-        before.append(last)
-    after, last = [-1] * len(row), -1
-    for i in range(len(row) - 2, -1, -1):
-        if row[i + 1][1] != row[i][1]:
-            last = i + 1
-        after[i] = last
-    found = []
-    for i, (span, name) in enumerate(row):
-        left, right = before[i], after[i]
-        other = left if right < 0 or left >= 0 and i - left <= right - i else right
-        found.append((span, name, row[other][1] if other >= 0 else ""))
+    found: list[Asked] = []
+    for name, stretch in groupby(row, key=itemgetter(1)):
+        first = len(found)
+        own = [span for span, _ in stretch]
+        # the nearest mentions of others are beside the stretch
+        others = [j for j in (first - 1, first + len(own)) if 0 <= j < len(row)]
+        for i, span in enumerate(own, first):
+            other = min(others, key=lambda j: abs(j - i), default=None)
+            found.append((span, name, "" if other is None else row[other][1]))
     return found
 
 
@@ -137,17 +131,14 @@ def both(
     return out
 
 
-def animal_farm_filter(s: Settings | None = None) -> list[Question]:
-    "Make yes-or-no questions about every mention of Animal Farm."
-    return [q for d in animal_farm(s=s) for asked in asked_of(d) for q in both(d, asked)]
-
-
-def sample_filter(s: Settings | None = None) -> list[Question]:
-    "Make yes-or-no questions about every mention of the sample's stories."
-    docs = sample(characters=True)
+def filter_questions(
+    s: Settings | None = None, task: str = "bookcoref/animal-farm/filter"
+) -> list[Question]:
+    "Make yes-or-no questions about every mention of Animal Farm, or of the sample's stories."
+    docs = sample(characters=True) if task.startswith("sample/") else animal_farm(s=s)
     return [q for d in docs for asked in asked_of(d) for q in both(d, asked)]
 
-# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e822eef4
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #99db5e9f
 class FilterRules(Record):
     "The content of the questions."
 

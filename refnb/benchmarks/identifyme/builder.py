@@ -10,10 +10,10 @@ __all__ = ['Mode', 'RELEASED', 'PAPER', 'MODES', 'QUOTES', 'TOKENS', 'CLASSES', 
            'copeland', 'ranked', 'shuffled', 'picked', 'in_quotes', 'Story', 'by_thumb', 'question', 'Streams', 'block',
            'Known', 'Built', 'build_identifyme', 'sample_questions']
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #90a0a6c5
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #16fffa77
 import html, random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -29,7 +29,7 @@ from refnb.core.types import (
     Span,
     nearest,
 )
-from ...core.documents import Document, Look, map_members
+from ...core.documents import Document, map_members
 from ...core.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     pd = Later("pandas")
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #30c83cb6
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #7da7506f
 Mode = Literal["released", "paper"]
 
 
@@ -106,7 +106,7 @@ def the_rules(mode: str = "released", **changed: Any) -> Rules:
     except ValueError as e:
         raise CallError(str(e)) from None
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #aed40e38
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #ab4d3159
 QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 
@@ -120,22 +120,13 @@ class Tidied(NamedTuple):
 
 def merged(clusters: Sequence[Sequence[Span]]) -> list[list[int]]:
     "Group the indices of clusters that share mentions, directly or through others."
-    root = list(range(len(clusters)))
+    from scipy.cluster.hierarchy import DisjointSet
 
-    def first(i: int) -> int:
-        while root[i] != i:
-            root[i] = i = root[root[i]]
-        return i
-
-    home: dict[Span, int] = {}  # the first cluster of each mention
+    groups, home = DisjointSet(range(len(clusters))), dict[Span, int]()
     for i, cluster in enumerate(clusters):
         for span in cluster:
-            a, b = sorted((first(home.setdefault(span, i)), first(i)))
-            root[b] = a
-    groups = defaultdict(list)
-    for i in range(len(clusters)):
-        groups[first(i)].append(i)
-    return list(groups.values())
+            groups.merge(home.setdefault(span, i), i)
+    return sorted(map(sorted, groups.subsets()))
 
 
 def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
@@ -172,7 +163,7 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     doc = Document(d.doc_key, sentences, clusters, tuple(names), labels, d.meta)
     return Tidied(doc, [origin for *_, origin in made])
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #80ddca37
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a100e570
 CLASSES = {
     "I": "i me my mine myself i.",
     "you": "you your yours yourself yourselves thou thee thy thine thyself ye",
@@ -199,7 +190,7 @@ def gender_of(classes: Iterable[int]) -> str | None:
     found = (GENDERS.get(c) for c, _ in Counter(classes).most_common())
     return next(filter(None, found), None)
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #22aee82a
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #19ee2d42
 @lru_cache(1 << 16)
 def likeness(name: str, mention: str) -> int:
     "Measure how much a mention's words are like an entity's name: 0 to 100."
@@ -210,7 +201,7 @@ def likeness(name: str, mention: str) -> int:
     a, b = (default_process(text.lower().translate(latin)) for text in (name, mention))
     return round(partial_token_sort_ratio(a, b))
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c78d8995
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2bda2c03
 def distances(cluster: Sequence[int], among: Sequence[bool]) -> list[int]:
     "Count from each mention to the nearest other one of its cluster for which `among` holds."
     n = len(cluster)
@@ -224,30 +215,27 @@ def distances(cluster: Sequence[int], among: Sequence[bool]) -> list[int]:
                 last[cluster[i]] = i
     return [b if b < n else -1 for b in best]
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #9e18174b
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #298bb2df
 def helpers_and_distractors(
-    cluster: np.ndarray,  # of each mention, in the order of the text
-    classes: np.ndarray,  # of pronouns; -1: no pronoun
+    cluster: Sequence[int],  # of each mention, in the order of the text
+    classes: Sequence[int],  # of pronouns; -1: no pronoun
     rules: Rules = RELEASED,  # window, neighbours and count_itself matter
-) -> tuple[np.ndarray, np.ndarray]:  # -1 and -2 where there is no class
+) -> tuple[list[int], list[int]]:  # -1 and -2 where there is no class
     "Count the helpers and the distractors of each pronoun among its neighbours on each side."
-    pronoun = classes >= 0
-    at = np.flatnonzero(pronoun | (rules.neighbours == "mentions"))
-    own, kind = cluster[at], classes[at]
-    helping, distracting = np.zeros(len(at), int), np.zeros(len(at), int)
-    for far in range(1, min(rules.window, len(at) - 1) + 1):
-        left, right = slice(None, -far), slice(far, None)
-        same, alike = own[left] == own[right], kind[left] == kind[right]
-        known = (kind[left] >= 0) & (kind[right] >= 0)
-        for side in (left, right):
-            helping[side] += same & alike & known
-            distracting[side] += (same != alike) & known
-    helpers, distractors = np.full(len(cluster), -1), np.full(len(cluster), -2)
-    helpers[pronoun] = helping[kind >= 0] + rules.count_itself
-    distractors[pronoun] = distracting[kind >= 0]
+    helpers, distractors = [-1] * len(cluster), [-2] * len(cluster)
+    at = [i for i, c in enumerate(classes) if c >= 0 or rules.neighbours == "mentions"]
+    for k, i in enumerate(at):
+        if classes[i] < 0:
+            continue
+        helpers[i], distractors[i] = int(rules.count_itself), 0
+        for j in at[max(0, k - rules.window) : k] + at[k + 1 : k + 1 + rules.window]:
+            same, alike = cluster[j] == cluster[i], classes[j] == classes[i]
+            if classes[j] >= 0:
+                helpers[i] += same and alike
+                distractors[i] += same != alike
     return helpers, distractors
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #52b5116a
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #70ba0ae6
 KINDS = ("NOM", "PRON")
 TYPES = {"NOM": "nominal", "PRON": "pronominal"}
 DISTANCES = ("nearest", "nearest_nominal", "nearest_like")
@@ -269,16 +257,18 @@ def mention_table(d: Document, rules: Rules = RELEASED) -> "pd.DataFrame":
     order of the text. Of the rules, max_fuzzy, window and neighbours matter."""
     tokens, kinds = d.tokens, d.labels.get("kind")
     rows = sorted((*s, c, k) for c, spans in enumerate(d.clusters) for k, s in enumerate(spans))
-    starts, ends, cluster = (np.array([r[j] for r in rows], int) for j in range(3))
+    starts, ends = (np.array([r[j] for r in rows], int) for j in range(2))
+    cluster = [c for _, _, c, _ in rows]
     words = [" ".join(tokens[a : b + 1]) for a, b, *_ in rows]
-    classes = np.array([pronoun_class(w) for w in words], int)
-    guessed = np.where(classes >= 0, "PRON", "NOM").tolist()
+    classes = list(map(pronoun_class, words))
+    guessed = ["PRON" if c >= 0 else "NOM" for c in classes]
     kind = [kinds[c][k] for *_, c, k in rows] if kinds else guessed
     entity = [d.names[c] if d.names else "" for c in cluster]
-    fuzzy = np.array([likeness(e, w) if e else -1 for e, w in zip(entity, words)], int)
-    nominal = np.array([k != "PRON" for k in kind], bool)
-    like = nominal & (fuzzy > rules.max_fuzzy)
-    among = dict(zip(DISTANCES, ([True] * len(rows), nominal.tolist(), like.tolist())))
+    fuzzy = [likeness(e, w) if e else -1 for e, w in zip(entity, words)]
+    nominal = [k != "PRON" for k in kind]
+    like = [n and f > rules.max_fuzzy for n, f in zip(nominal, fuzzy)]
+    among = dict(zip(DISTANCES, ([True] * len(rows), nominal, like)))
+    sizes, nominals = Counter(cluster), Counter(c for c, n in zip(cluster, nominal) if n)
     helpers, distractors = helpers_and_distractors(cluster, classes, rules)
     return pd.DataFrame(
         {
@@ -294,17 +284,17 @@ def mention_table(d: Document, rules: Rules = RELEASED) -> "pd.DataFrame":
             "entity": entity,  # empty: it has no name
             "pronoun_class": classes,
             "fuzzy": fuzzy,
-            **{column: distances(cluster.tolist(), fits) for column, fits in among.items()},
+            **{column: distances(cluster, fits) for column, fits in among.items()},
             "helpers": helpers,
             "distractors": distractors,
-            "net": distractors - helpers,
-            "cluster_size": np.bincount(cluster, minlength=1)[cluster],
-            "nominal_size": np.bincount(cluster, nominal, minlength=1).astype(int)[cluster],
+            "net": np.array(distractors, int) - np.array(helpers, int),
+            "cluster_size": [sizes[c] for c in cluster],
+            "nominal_size": [nominals[c] for c in cluster],
             "nested": nested(starts, ends),
         }
     )
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4c24c32a
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #52cf340d
 MARKS = ("{{", "}}", "(#This is the marked mention)")
 
 
@@ -339,7 +329,7 @@ def why_rejected(
         return f"{others:.1f} % of the mentions have no named entity, {most}"
     return ""
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #6da9226b
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a0bebc1f
 def candidates(
     mentions: "pd.DataFrame",
     kind: str,  # NOM or PRON
@@ -354,7 +344,7 @@ def candidates(
         return t[~t.words.str.lower().isin(PLURAL)]
     return t[(t.pronoun_class >= 0) & (t.net >= rules.min_net)]
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #7c04d62f
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #63236866
 SWEEPS = {
     "max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100),
     "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500),
@@ -374,22 +364,22 @@ def sweep(
     "Count the mentions that could be asked about as each threshold changes from the mode's."
     tidy = [tidied(d, rules).doc for d in docs]
 
-    @lru_cache
-    def tables(window: int) -> dict[str, "pd.DataFrame"]:
-        return {d.doc_key: mention_table(d, rules.changed(window=window)) for d in tidy}
-
+    tables: dict[int, list] = {}  # the mentions of each document, by window
     rows = []
     for rule, values in sweeps.items():
         for value in values:
             changed = rules.changed(**{rule: value})
-            of = tables(changed.window)
-            kept = [of[d.doc_key] for d in tidy if not why_rejected(d, of[d.doc_key], changed)]
-            mentions = pd.concat(kept) if kept else next(iter(of.values()))[:0]
+            if changed.window not in tables:
+                wider = rules.changed(window=changed.window)
+                tables[changed.window] = [mention_table(d, wider) for d in tidy]
+            own = zip(tidy, tables[changed.window])
+            kept = [mentions for d, mentions in own if not why_rejected(d, mentions, changed)]
+            mentions = pd.concat(kept) if kept else tables[changed.window][0][:0]
             for kind in KINDS:
                 rows.append((rule, value, TYPES[kind], len(candidates(mentions, kind, changed))))
     return pd.DataFrame(rows, columns=["rule", "value", "type", "candidates"])
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4f738121
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #9c82b245
 def copeland(criteria: Iterable[Sequence[float]]) -> np.ndarray:
     "Count each item's wins plus half its ties, over all criteria, in which higher is harder."
     table = pd.DataFrame({k: np.asarray(c) for k, c in enumerate(criteria)})
@@ -418,7 +408,7 @@ def ranked(
         raise DataError("a known rank contradicts the points", wrong, do)
     return rows
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a5b53269
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #06eecb1b
 def shuffled(rows: "pd.DataFrame", seed: int) -> "pd.DataFrame":
     "Shuffle mentions by a generator of their own."
     return rows.iloc[np.random.RandomState(seed).permutation(len(rows))]
@@ -439,7 +429,7 @@ def picked(
     n = rules.test if len(rows) == rules.most else round(len(rows) * share)
     return {"test": rows[:n], "dev": rows[n:]}
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #fb076538
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3569b8d4
 def in_quotes(tokens: Iterable[str], longest: int = 400) -> list[bool]:
     """Tell for each token, with straight quotes, whether it is between quotation marks; a quote that
     is open after `longest` tokens is taken for a lost one."""
@@ -456,17 +446,16 @@ def in_quotes(tokens: Iterable[str], longest: int = 400) -> list[bool]:
 class Story:
     "A document as the builder reads it, with all that its questions share."
 
-    def __init__(self, d: Document, rules: Rules = RELEASED):
-        self.doc, self.origin = tidied(d, rules)
-        self.mentions = mention_table(self.doc, rules)
-
-    def prepare(
+    def __init__(
         self,
+        d: Document,
+        rules: Rules = RELEASED,
         order: Sequence[str] = (),  # names before shuffling; (): largest cluster first
         genders: Mapping[str, str | None] = {},  # name -> gender, where pronouns tell none
-    ) -> "Story":
-        "Make ready for questions."
-        d, t = self.doc, self.mentions
+    ):
+        d, self.origin = tidied(d, rules)
+        self.doc = d
+        self.mentions = t = mention_table(d, rules)
         largest = sorted(range(len(d.names)), key=lambda i: -len(d.clusters[i]))
         own = [d.names[i] for i in largest if d.names[i]]
         if order and sorted(order) != sorted(own):
@@ -487,18 +476,17 @@ class Story:
         for n in map(len, d.sentences):
             self.dialogue += [any(quoted[start : start + n])] * n
             start += n
-        return self
 
     def __repr__(self):
         n = sum(map(bool, self.doc.names))
         return f"Story({self.doc.doc_key!r}, {len(self.mentions)} mentions, {n} named entities)"
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #dc4cc4ae
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #6932a15e
 RULES_OF_THUMB = ("most_frequent", "nearest_mention", "preceding_mention", "preceding_same_class")
 
 
 def by_thumb(
-    story: Story,  # prepared
+    story: Story,
     i: int,  # the number of a mention
     names: Sequence[str],  # the options, with None of the Above
 ) -> dict[str, int]:  # rule -> index of an option
@@ -516,12 +504,12 @@ def by_thumb(
     found = [NONE if j is None else entity[j] for j in (after if closer else before, before, same)]
     return dict(zip(RULES_OF_THUMB, map(names.index, (frequent, *found)), strict=True))
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1768f364
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #04636006
 NUMBERS = ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")
 
 
 def question(
-    story: Story,  # prepared
+    story: Story,
     row: Any,  # of its table
     none: bool,  # None of the Above is right
     draw: random.Random,
@@ -566,7 +554,7 @@ def question(
     options = tuple(map(Option, names))
     return Question(row.id, row.doc_key, text, chars, options, (names.index(right),), meta)
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #199774ba
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #49587823
 class Streams:
     "The two generators that run through all blocks."
 
@@ -581,7 +569,7 @@ class Streams:
 
 def block(
     rows: "pd.DataFrame",  # of mentions
-    stories: Mapping[str, Story],  # by key, prepared
+    stories: Mapping[str, Story],  # by key
     streams: Streams,
     rules: Rules = RELEASED,
 ) -> list[Question]:
@@ -592,7 +580,7 @@ def block(
         for k, row in enumerate(rows.itertuples(index=False))
     ]
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #221e05db
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #8040f72e
 class Known(NamedTuple):
     "Knowledge beyond the documents; each field may be left out."
 
@@ -612,11 +600,10 @@ class Built:
             key = d.doc_key
             if key in self.stories or key in self.rejected:
                 raise DataError("the document appears twice", key)
-            story = Story(d, rules)
+            story = Story(d, rules, known.order.get(key, ()), known.genders.get(key, {}))
             if why := why_rejected(story.doc, story.mentions, rules):
                 self.rejected[key] = why
             else:
-                story.prepare(known.order.get(key, ()), known.genders.get(key, {}))
                 self.stories[key] = story
         if not self.stories:
             whys = "; ".join(sorted(set(self.rejected.values()))[:3])
@@ -650,38 +637,20 @@ class Built:
         known = ("test", "dev", "all", *(f"random{i}" for i in range(10)))
         if split not in known:
             raise CallError(f"unknown split {split!r}", do=nearest(split, known))
-        if split in ("test", "dev", "all"):
-            return [
-                q
-                for (c, s, _), questions in self.blocks.items()
-                if corpus in ("", c) and split in (s, "all")
-                for q in questions
-            ]
-        random_set = self._random(int(split.removeprefix("random")), corpus)
-        return list(chain.from_iterable(random_set))
-
-    def _random(self, i: int, corpus: str, size: int = 150) -> Iterator[list[Question]]:
-        "Ask about mentions that need not be hard."
+        chosen = [corpus] if corpus else self.corpora
+        if not split.startswith("random"):
+            blocks = (
+                qs for (c, s, _), qs in self.blocks.items() if c in chosen and split in (s, "all")
+            )
+            return list(chain.from_iterable(blocks))
+        i, size = int(split.removeprefix("random")), 150
         streams, any_ = Streams(self.rules.seed), self.rules.changed(hard=False)
-        for c, kind in product([corpus] if corpus else self.corpora, KINDS):
+        found = []
+        for c, kind in product(chosen, KINDS):  # mentions that need not be hard
             rows = candidates(self.mentions[self.mentions.corpus == c], kind, any_)
             rows = shuffled(rows, self.rules.seed)[size * i : size * (i + 1)]
-            yield block(rows, self.stories, streams, self.rules)
-
-    def row(self, id: str) -> "pd.Series":
-        "Look up a question, or any mention as doc_key:number, in the mention table."
-        key, _, i = id.rpartition(":")
-        if key not in self.stories:
-            raise CallError(f"no story {key!r} was used", do=nearest(key, self.stories))
-        t = self.stories[key].mentions
-        if not i.isdigit() or int(i) >= len(t):
-            raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(t)}")
-        return t.iloc[int(i)]
-
-    def around(self, id: str, width: int = 60) -> Look:
-        "Show the document around a question's mention."
-        row = self.row(id)
-        return self.stories[row.doc_key].doc.around(Span(int(row.start), int(row.end)), width)
+            found += block(rows, self.stories, streams, self.rules)
+        return found
 
     def table(self) -> "pd.DataFrame":
         "Count by corpus and kind: mentions with a name, candidates, questions."
@@ -718,7 +687,7 @@ def build_identifyme(
     "Build IdentifyMe from documents whose clusters have names."
     return Built(docs, the_rules(mode, **changed), known)
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #8f943abe
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3aefd426
 def sample_questions(s: Settings | None = None) -> list[Question]:
     "Build IdentifyMe, with text, from the six stories of the sample."
     from refnb.core.corpora import sample

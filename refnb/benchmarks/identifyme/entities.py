@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NARRATOR', 'Profile', 'profiles', 'with_names', 'auto_names', 'Label', 'fit', 'align_names', 'genders_of']
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #062fb237
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #641e66bf
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ...core.types import DataError
 from ...core.documents import Document
 from .builder import PLURAL, Story, gender_of, likeness
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #d02bfc94
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #25e44166
 class Profile(NamedTuple):
     "A cluster that can be named."
 
@@ -52,7 +52,7 @@ def profiles(d: Document) -> list[Profile]:
         )
     return sorted(found, key=lambda p: (-p.size, p.cluster))
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #230403a1
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #2cc24e7b
 NARRATOR = "Narrator"
 
 
@@ -81,7 +81,7 @@ def auto_names(
             taken.add(name.lower())
     return with_names(d, names)
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #666062e9
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #dcbb5d24
 class Label(NamedTuple):
     "A known name."
 
@@ -107,7 +107,7 @@ def fit(label: Label, p: Profile) -> float:
         ratios.append(token_sort_ratio(name, mention))
     return max(shares) + max(ratios)
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #d2d288eb
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #7e200453
 def align_names(
     d: Document,
     labels: Sequence[Label],  # in the order of falling cluster size
@@ -145,10 +145,7 @@ def align_names(
         raise DataError(few, d.doc_key, do)
     return with_names(d, ways[n][1])
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #888facf4
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #019ae4c5
 def genders_of(d: Document) -> dict[str, str | None]:
     "Tell the genders of a document's entities, by name, from their pronouns; None: no pronoun tells it."
-    t = Story(d).mentions
-    own = t[t.entity != ""].groupby("cluster")
-    names, classes = own.entity.first(), own.pronoun_class.agg(list)
-    return {name: gender_of(c) for name, c in zip(names, classes)}
+    return Story(d).genders

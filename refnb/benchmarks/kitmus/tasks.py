@@ -6,27 +6,19 @@
 __all__ = ['the_resources', 'released_is_here', 'task_name', 'released_subtask', 'task_texts', 'question_of', 'kitmus_questions',
            'sample_kitmus', 'questions_in']
 
-# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #03897662
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9bbc50da
 from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
-from ...core.types import CallError, FormatError, Meta, Option, Question, nearest
+from ...core.types import CallError, Meta, Option, Question
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get
 from ..tasks import are_here
-from refnb.benchmarks.kitmus.sampler import (
-    SPLITS,
-    Instance,
-    Resources,
-    Sampler,
-    Subtask,
-    Word,
-    the_variant,
-)
-from .files import id_of, pieces, text_of, without_cycles
+from .sampler import Instance, Resources, Sampler, Subtask, Word
+from .files import id_of, pieces, text_of
 from .reading import Text, gold_texts, pronoun_of
 
-# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #7554a0cc
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #2ba615c7
 def the_resources(
     name: str = "own",  # own, released, or a folder
     s: Settings | None = None,
@@ -46,7 +38,7 @@ def released_is_here(s: Settings | None = None) -> bool:
     "Tell whether the release's resources are here: nothing would have to be downloaded."
     return are_here(files_of("kitmus-resources"), s or load_settings())
 
-# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #e25d7319
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #4341d288
 def task_name(variant: str, n: int, split: str) -> str:
     "Write the path of a task: one of the eight variants, `n` entities, and train, validation or test."
     return f"kitmus/{variant}/{n}/{split}"
@@ -55,9 +47,8 @@ def task_name(variant: str, n: int, split: str) -> str:
 @lru_cache(maxsize=1)
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
     s = load_settings(upstream=upstream, cache=cache)
-    with without_cycles():
-        subtasks = Sampler(the_resources("released", s)).subtasks()
-        return {(t.variant.name, t.n, t.split): t for t in subtasks}
+    subtasks = Sampler(the_resources("released", s)).subtasks()
+    return {(t.variant.name, t.n, t.split): t for t in subtasks}
 
 
 def released_subtask(
@@ -77,10 +68,10 @@ def task_texts(t: Subtask) -> dict[str, Text]:
     for i in t:
         tokens = tuple(w.token for s in i.knowledge + i.task for w in s)
         pronoun = pronoun_of(i)
-        out[pronoun.id] = Text(pronoun, tokens, "")
+        out[pronoun.id] = Text(pronoun, tokens)
     return out
 
-# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9d05c6a7
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #42128001
 def question_of(i: Instance) -> Question:
     "Ask of a text whom the pronoun means."
     sentences = i.knowledge + i.task
@@ -107,17 +98,13 @@ def question_of(i: Instance) -> Question:
 
 
 def kitmus_questions(
-    s: Settings | None = None, task: str = "kitmus/background-train/2/test"
+    s: Settings | None = None,
+    variant: str = "background-train",
+    entities: str = "2",
+    split: str = "test",
 ) -> list[Question]:
     "Make questions of the release's texts of a task."
-    first, *bits = task.split("/")
-    if first != "kitmus" or len(bits) != 3 or bits[1] not in ("2", "3", "4"):
-        do = "tasks look like kitmus/background-train/2/test"
-        raise CallError(f"unknown task {task!r}", do=do)
-    variant, n, split = bits
-    if split not in SPLITS:
-        raise CallError(f"unknown split {split!r}", task, nearest(split, SPLITS))
-    return list(map(question_of, released_subtask(the_variant(variant).name, int(n), split, s)))
+    return list(map(question_of, released_subtask(variant, int(entities), split, s)))
 
 
 def sample_kitmus(s: Settings | None = None, texts: int = 60) -> list[Question]:
@@ -126,13 +113,11 @@ def sample_kitmus(s: Settings | None = None, texts: int = 60) -> list[Question]:
     subtasks = sampler.subtasks(["background-both"])
     return list(map(question_of, chain.from_iterable(subtasks)))
 
-# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #28b0ee77
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #c9457a14
 def questions_in(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a built file, CoNLL or JSON lines; `where` is its name, for errors."
     out = []
     for id, t in gold_texts(data, where).items():
-        if t.text:
-            raise FormatError("is a table, which is asked about as GAP's is", f"text {id!r}")
         shown, at = pieces(Word(token, "") for token in t.tokens), t.gold.pronoun.start
         end = list(accumulate(map(len, shown)))[at]
         options = tuple(Option(" ".join(t.tokens[a : b + 1])) for a, b in t.gold.candidates)
