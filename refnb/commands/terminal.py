@@ -7,7 +7,7 @@ __all__ = ['Json', 'Mode', 'Gold', 'By', 'Seed', 'opt', 'arg', 'complete_task', 
            'split_names', 'whole_number', 'as_fields', 'echo', 'let_go', 'messages', 'print_json', 'print_table',
            'busy', 'new_bar', 'progress', 'fault_line']
 
-# %% ../../nbs/commands/00_terminal.ipynb #b8044940
+# %% ../../nbs/commands/00_terminal.ipynb #464ffb71
 import os, re, sys, time
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
@@ -17,7 +17,7 @@ from ..core.types import CallError, RefnbError, nearest
 from ..core.settings import load_settings
 from ..core.inert import inert
 
-# %% ../../nbs/commands/00_terminal.ipynb #648fb1f9
+# %% ../../nbs/commands/00_terminal.ipynb #d4e5e607
 def opt(help: str, *names: str, default: bool = False, **more) -> Any:
     "Describe an option: its help, its names where they are not the parameter's, whether its default is shown."
     return typer.Option(*names, help=help, show_default=default, **more)
@@ -56,7 +56,7 @@ _BY = "a field of the questions: accuracy by it; several, comma-separated: by th
 By = Annotated[str, opt(_BY)]
 Seed = Annotated[int, opt("random seed", default=True)]
 
-# %% ../../nbs/commands/00_terminal.ipynb #bbd78a4b
+# %% ../../nbs/commands/00_terminal.ipynb #48647268
 def given_settings(set_: list[str]) -> dict[str, str]:
     "Split NAME=VALUE pairs at the first equals sign."
     for pair in set_:
@@ -91,7 +91,7 @@ def as_fields(given: dict[str, str], what: str, *structs: type) -> dict[str, Any
             raise CallError(f"{name} cannot be {text!r} ({e})", "--set") from None
     return out
 
-# %% ../../nbs/commands/00_terminal.ipynb #644d2ed5
+# %% ../../nbs/commands/00_terminal.ipynb #6eba2c97
 def echo(*lines: str, to: Any = None):
     "Print lines; words of others cannot steer the terminal or end a line, and a closed pipe is no error."
     try:
@@ -119,24 +119,35 @@ def print_json(value: dict | list):
 
 
 def print_table(rows: list[dict[str, Any]]):
-    "Print rows as a table; as tab-separated text if it is not a terminal."
+    """Print rows as a table, or a paragraph each where a table is wider than the terminal: a name is never cut.
+    If it is not a terminal, as tab-separated text."""
     if not rows:
         return
-    cells = [[inert(str(x)) for x in line] for line in (rows[0], *(r.values() for r in rows))]
+    head, *lines = [
+        [inert(str(x)) for x in line] for line in (rows[0], *(r.values() for r in rows))
+    ]
     if not sys.stdout.isatty():
-        return echo(*map("\t".join, cells))
+        return echo(*map("\t".join, (head, *lines)))
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text  # a string would be read as markup: [link=…]
 
-    t = Table(box=None, pad_edge=False)
-    for name in cells[0]:
-        t.add_column(Text(name))
-    for line in cells[1:]:
-        t.add_row(*map(Text, line))
-    Console().print(t)
+    console = Console()
+    widths = [max(map(len, column)) for column in zip(head, *lines)]
+    if sum(widths) + 2 * len(widths) <= console.width:
+        table = Table(box=None, pad_edge=False)
+        for name in head:
+            table.add_column(Text(name), no_wrap=True)
+        for line in lines:
+            table.add_row(*map(Text, line))
+        return console.print(table)
+    for first, *others in lines:
+        console.print(Text(first, "bold"), soft_wrap=True)
+        told = [f"{name}: {x}" for name, x in zip(head[1:], others) if x]
+        console.print(Padding(Text(" · ".join(told)), (0, 0, 0, 2)))
 
-# %% ../../nbs/commands/00_terminal.ipynb #5b039b25
+# %% ../../nbs/commands/00_terminal.ipynb #e5aea57b
 @contextmanager
 def busy(json: bool, doing: str):
     "Show that a command is at work, on a terminal; gives the function that prints its messages."
@@ -179,7 +190,7 @@ def progress(quiet: bool):
 
     return nullcontext(), line
 
-# %% ../../nbs/commands/00_terminal.ipynb #b8c66178
+# %% ../../nbs/commands/00_terminal.ipynb #10f554c2
 def fault_line(e: BaseException) -> tuple[str, int]:
     "Word an exception as one line, with the exit status."
     if (status := getattr(e, "status", None)) is not None:
