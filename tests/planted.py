@@ -313,8 +313,8 @@ PLANTED = [
     Planted(
         "a budget for each call",
         SYSTEMS,
-        "self.spent_before = sum(cost(self.model, k.reply) or 0.0 for k in rows)",
-        "self.spent_before = 0.0",
+        "spent = 0.0 if self.budget is None else self.spent(task, store)",
+        "spent = 0.0",
         SERVED,
         "f67",
     ),
