@@ -313,8 +313,8 @@ PLANTED = [
     Planted(
         "a budget for each call",
         SYSTEMS,
-        "spent = 0.0 if self.budget is None else self.spent(task, store)",
-        "spent = 0.0",
+        "spent = sum(cost(self.model, k.reply) or 0.0 for k in rows)",
+        "pass",
         SERVED,
         "f67",
     ),

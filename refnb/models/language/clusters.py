@@ -8,10 +8,9 @@ __all__ = ['MARK', 'QUOTES', 'Passage', 'passages', 'form_of_documents', 'markin
 
 # %% ../../../nbs/models/language/09_clusters.ipynb #8bac6d17
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, compress, pairwise
 from string import Template
 from typing import NamedTuple
 from ...core.documents import Document, sentence_starts, tidy
@@ -94,7 +93,7 @@ class Mark(NamedTuple):
 
 def read_marks(reply: str) -> tuple[str, list[Mark]]:
     "Split a reply into its plain text and its marks."
-    opened, pairs, cuts = list[int](), list[tuple[int, re.Match]](), list[tuple[int, int]]()
+    opened, pairs, kept = list[int](), list[tuple[int, re.Match]](), [True] * len(reply)
     for m in MARK.finditer(reply):
         if m[0] == "[":
             opened.append(m.start())
@@ -102,19 +101,11 @@ def read_marks(reply: str) -> tuple[str, list[Mark]]:
             start = opened.pop()
             if m[1]:  # the closing bracket bears a label
                 pairs.append((start, m))
-                cuts += [(start, start + 1), m.span()]
-    pieces, begins, gone, end = list[str](), list[int](), [0], 0
-    for a, b in sorted(cuts):
-        pieces.append(reply[end:a])
-        begins.append(a)
-        gone.append(gone[-1] + b - a)
-        end = b
-
-    def place(i: int) -> int:
-        return i - gone[bisect_left(begins, i)]
-
-    marks = [Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
-    return "".join(pieces) + reply[end:], marks
+                kept[start] = False
+                kept[m.start() : m.end()] = [False] * len(m[0])
+    place = [*accumulate(kept, initial=0)]  # of each character without marks
+    marks = [Mark(place[a], place[m.start()], " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
+    return "".join(compress(reply, kept)), marks
 
 # %% ../../../nbs/models/language/09_clusters.ipynb #2a93dd7e
 QUOTES = str.maketrans("“”„«»‘’‚`´–—", '"""""' + "'''''--")
@@ -163,9 +154,10 @@ def place_marks(
             words.append(word)
             owner += [i] * len(word)
     place = aligned(words, plain(text).split()[: 3 * len(words) + 100])
-    shown, spans = [i for i, c in enumerate(text) if not c.isspace()], []
+    letters = [*accumulate((not c.isspace() for c in text), initial=0)]  # before each character
+    spans = []
     for mark in marks:
-        first, last = bisect_left(shown, mark.start), bisect_left(shown, mark.end) - 1
+        first, last = letters[mark.start], letters[mark.end] - 1
         if first <= last and first in place and last in place:
             spans.append((Span(owner[place[first]], owner[place[last]]), mark.label))
     return Placed(spans, len(place) / max(1, len(owner)))

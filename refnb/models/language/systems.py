@@ -9,7 +9,7 @@ __all__ = ['SILENT', 'SENDING', 'is_own', 'name_of', 'entry_of', 'true_name', 'H
 # %% ../../../nbs/models/language/10_systems.ipynb #4f4e8a06
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import msgspec
@@ -257,16 +257,18 @@ class LanguageModelSystem(BaseSystem):
     def samples(self, item: Any) -> int:
         return self.how.samples * turns(item, self.how.order)
 
-    def to_send(self, task: Task, items: Iterable[Question]) -> Iterator[Sent]:
-        "Yield the requests about questions that have no answer yet."
+    def to_send(
+        self, task: Task, items: Iterable[Question], had: Container[tuple[str, int]] = ()
+    ) -> Iterator[Sent]:
+        "Yield the requests about questions, but for those that `had` an answer."
         m, form, system, shown = self.way(task)
         for q in items:
             yield from requests_about(
-                m, q, form, self.how.order, system, self.how.samples, self.had, shown
+                m, q, form, self.how.order, system, self.how.samples, had, shown
             )
 
     def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Ask]:
-        "Yield the requests about questions or documents."
+        "Yield all requests about questions or documents."
         if task.shape == "choice":
             yield from (t.ask for t in self.to_send(task, items))
         else:
@@ -287,25 +289,23 @@ class LanguageModelSystem(BaseSystem):
     def resume(self, task: Task, answered: Iterable[Any]) -> None:
         self.had = frozenset((a.id, a.sample) for a in answered if isinstance(a, Answer))
 
-    def spent(self, task: Task, store: Store) -> float:
-        "Sum up the USD that requests about a task have cost in earlier calls, lost ones too."
-        had, self.had = self.had, frozenset()
-        keys = [ask.key for ask in self.requests(task, task.items)]
-        self.had = had
-        return sum(cost(self.model, k.reply) or 0.0 for key in keys for k in store.all(key))
-
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if self.local and items and self.loaded is None:
             self.loaded = load_local(self.model, task.settings.offline)
         if task.shape == "choice" and self.local:
             assert self.loaded
-            todo = list(self.to_send(task, [items[i] for i in shared_order(items)]))
+            order = [items[i] for i in shared_order(items)]
+            todo = list(self.to_send(task, order, self.had))
             said = replies_to(self.loaded, ((t.ask, t.lead) for t in todo))
             for t, reply in zip(todo, said, strict=True):
                 yield answer_of(t, self.model, reply)
             return
         with Store(Path(task.settings.runs) / "replies") as store:
-            spent = 0.0 if self.budget is None else self.spent(task, store)
+            spent = 0.0
+            if self.budget is not None:  # all that earlier calls have cost, lost requests too
+                keys = (ask.key for ask in self.requests(task, task.items))
+                rows = (k for key in keys for k in store.all(key))
+                spent = sum(cost(self.model, k.reply) or 0.0 for k in rows)
             if task.shape == "clusters":
                 m, form, *_ = self.way(task)
                 if self.local:  # other weights in the same folder give other replies
@@ -349,14 +349,14 @@ class LanguageModelSystem(BaseSystem):
         folder = self.batch_folder(task)
         away = [j.name for j in jobs(folder) if j.state in ("sending", "sent", "ended")]
         keys = {key for name in away for key in keys_in(folder / name / "input.jsonl")}
-        if keys and (n := sum(t.ask.key in keys for t in self.to_send(task, items))):
+        if keys and (n := sum(t.ask.key in keys for t in self.to_send(task, items, self.had))):
             what = f"{n} of these questions are under way in a batch"
             do = "rerun with --batch until it has ended, so that none is bought twice"
             raise DataError(what, self.name, do)
         waiting: dict[tuple[str, str], list[Sent]] = {}  # options of one name make equal requests
 
         def asks() -> Iterator[Ask]:
-            for t in self.to_send(task, items):
+            for t in self.to_send(task, items, self.had):
                 waiting.setdefault((t.ask.id, t.ask.key), []).append(t)
                 yield t.ask
 
@@ -367,7 +367,11 @@ class LanguageModelSystem(BaseSystem):
         self, task: Task, items: Sequence[Question], store: Store, spent: float
     ) -> Iterator[Said]:
         "Advance the batches by one step, and yield what they have answered; the summary says what waits."
-        m, sent, folder = self.model, list(self.to_send(task, items)), self.batch_folder(task)
+        m, sent, folder = (
+            self.model,
+            list(self.to_send(task, items, self.had)),
+            self.batch_folder(task),
+        )
         check_budget(m, self.budget)
         left = None if self.budget is None else max(0.0, self.budget - spent)
 
