@@ -54,7 +54,6 @@ def requests_about(
     n, seed = turns(q, order), m.decoding.seed
     if seed is None and m.provider == "local":
         seed = 0  # draws are repeatable
-    scored = m.way != "reply"
     for k in range(n * samples):
         if (q.id, k) in had:
             continue
@@ -62,13 +61,7 @@ def requests_about(
         shown, perm = in_order(q, order, turn)
         lead, labels = continuations(shown, form)
         prompt, bound, shared = examples + render(shown, form), "", 0
-        if scored and lead and m.provider != "local":
-            if m.message == "chat":
-                what = f"form {form} has words before the answer, which a chat does not support"
-                do = "say message: raw, or a form whose reply is a letter"
-                raise CallError(what, m.model, do)
-            prompt += lead.rstrip()
-        elif not scored:
+        if m.way == "reply":
             labels = answers(shown, form) if m.constraint == "choice" else []
             match m.constraint:
                 case "regex":
@@ -79,6 +72,12 @@ def requests_about(
                     bound = one_of(labels)
             if m.cache and not the_form(form).marks and q.text in prompt:
                 shared = prompt.rfind(q.text) + len(q.text)
+        elif lead and m.provider != "local":
+            if m.message == "chat":
+                what = f"form {form} has words before the answer, which a chat does not support"
+                do = "say message: raw, or a form whose reply is a letter"
+                raise CallError(what, m.model, do)
+            prompt += lead.rstrip()
         drawn = m
         if samples > 1 and seed is not None:
             drawn = m.changed(decoding=m.decoding.changed(seed=seed + draw))
