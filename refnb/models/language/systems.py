@@ -52,16 +52,21 @@ def name_of(m: LanguageModel) -> str:
 
 
 def entry_of(name: str) -> Entry:
-    "Read a name that says all, such as vllm/MODEL@URL, as an entry."
+    "Read a name that says all, such as vllm/MODEL@URL, as an entry, with the price of a card of this model."
     kind, _, rest = name.partition("/")
     model, at, url = rest.partition("@") if kind != "local" else (rest, "", "")
-    if why := fault_of_url(url or "?") if at else "":
+    if at and (why := fault_of_url(url or "?")):
         raise CallError(why, f"{kind}/{model}", "write it as http://HOST:PORT/v1")
     if not model:
         form = f"{kind}/MODEL{'@URL' if kind == 'vllm' else ''}"
         raise CallError("names no model", name, f"write {form}")
-    data = {"kind": kind, "model": model} | ({"base_url": url} if at else {})
-    return Entry(name, "language-model", data, Path(name))
+    data: dict[str, Any] = {"kind": kind, "model": model} | ({"base_url": url} if at else {})
+    entry = Entry(name, "language-model", data, Path(name))
+    m = model_of(entry)
+    if price := card_price(m):
+        data["price"] = msgspec.to_builtins(price)
+    data["title"] = name_of(m)
+    return entry._replace(name=name_of(m))
 
 
 def true_name(
@@ -72,16 +77,16 @@ def true_name(
 ) -> tuple[str, LanguageModel]:  # with the title that belongs to the name
     "Name a model by its actual settings."
     if any(getattr(asked, x) != getattr(usual, x) for x in ("provider", "model", "base_url")):
-        base, there = name_of(asked), model_of(entry_of(name_of(asked)))
+        base = name_of(asked)
+        there = model_of(entry_of(base))
         if is_own(asked) and asked.model == usual.model and asked.dialect == usual.dialect:
             there = usual  # the same model at another address
         else:
-            own = {"title": base, "price": card_price(asked), "context": 0, "note": ""}
-            own = {k: v for k, v in own.items() if getattr(asked, k) == getattr(usual, k)}
-            asked = asked.changed(**own)
+            facts = ("title", "price", "context", "note")  # those of the card are not its own
+            same = [x for x in facts if getattr(asked, x) == getattr(usual, x)]
+            asked = asked.changed(**{x: getattr(there, x) for x in same})
         if there.dialect != usual.dialect == asked.dialect:  # the one that its kind needs
-            mine, before = msgspec.structs.asdict(asked.decoding), usual.decoding
-            mine = {k: v for k, v in mine.items() if v != getattr(before, k)}
+            mine = differing(asked.decoding, usual.decoding, frozenset())
             asked = asked.changed(dialect=there.dialect, decoding=there.decoding.changed(**mine))
         usual = there.changed(base_url=asked.base_url) if is_own(asked) else there
     other = differing(asked, usual, SILENT)
@@ -428,11 +433,5 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
 
 
 def named_model(name: str, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system from a name such as openai/MODEL, with the price of a card of this model."
-    entry = entry_of(name)
-    there = model_of(entry)
-    data = entry.data | {"title": name_of(there)}
-    if price := card_price(there):
-        data |= {"price": msgspec.to_builtins(price)}
-    entry = entry._replace(name=name_of(there), data=data)
-    return make_language_model(entry, changed, s)
+    "Make a system from a name such as openai/MODEL."
+    return make_language_model(entry_of(name), changed, s)
