@@ -313,8 +313,8 @@ PLANTED = [
     Planted(
         "a budget for each call",
         SYSTEMS,
-        "self.spent_before = sum(cost(self.model, k.reply) or 0.0 for k in rows)",
-        "self.spent_before = 0.0",
+        "spent = sum(cost(self.model, k.reply) or 0.0 for k in rows)",
+        "pass",
         SERVED,
         "f67",
     ),

@@ -6,24 +6,24 @@
 __all__ = ['MARK', 'QUOTES', 'Passage', 'passages', 'form_of_documents', 'marking_model', 'asks_about', 'Mark', 'read_marks',
            'Placed', 'plain', 'aligned', 'place_marks', 'clusters_of', 'document_answers']
 
-# %% ../../../nbs/models/language/09_clusters.ipynb #6e122d48
+# %% ../../../nbs/models/language/09_clusters.ipynb #8bac6d17
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, compress, pairwise
 from string import Template
 from typing import NamedTuple
 from ...core.documents import Document, sentence_starts, tidy
 from ...core.runs import ClusterAnswer
 from ...core.types import CallError, Span
 from ...metrics.windows import window_starts
+from .answering import failure_of
 from .models import Ask, LanguageModel, Reply, ask_of
 from .prompts import Form, text_of, the_form
 from .wire import split_reasoning
 from ..systems import Failure
 
-# %% ../../../nbs/models/language/09_clusters.ipynb #bb7b37b2
+# %% ../../../nbs/models/language/09_clusters.ipynb #54b1fd62
 class Passage(NamedTuple):
     "Sentences of a document that a model marks in one request."
 
@@ -45,7 +45,7 @@ def passages(
         if b > a
     ]
 
-# %% ../../../nbs/models/language/09_clusters.ipynb #f89c9fdc
+# %% ../../../nbs/models/language/09_clusters.ipynb #c2adb521
 def form_of_documents(
     benchmark: str,  # benchmark whose prompts fit
     form: str = "",  # overrides the usual form
@@ -79,7 +79,7 @@ def asks_about(
         asks.append(ask_of(m, f"{d.doc_key}/{k}", text))
     return asks
 
-# %% ../../../nbs/models/language/09_clusters.ipynb #2d4c41c7
+# %% ../../../nbs/models/language/09_clusters.ipynb #5769f67d
 MARK = re.compile(r"\[|\]\(([^()\[\]]{1,99})\)|\]")
 
 
@@ -93,7 +93,7 @@ class Mark(NamedTuple):
 
 def read_marks(reply: str) -> tuple[str, list[Mark]]:
     "Split a reply into its plain text and its marks."
-    opened, pairs, cuts = list[int](), list[tuple[int, re.Match]](), list[tuple[int, int]]()
+    opened, pairs, kept = list[int](), list[tuple[int, re.Match]](), [True] * len(reply)
     for m in MARK.finditer(reply):
         if m[0] == "[":
             opened.append(m.start())
@@ -101,21 +101,13 @@ def read_marks(reply: str) -> tuple[str, list[Mark]]:
             start = opened.pop()
             if m[1]:  # the closing bracket bears a label
                 pairs.append((start, m))
-                cuts += [(start, start + 1), m.span()]
-    pieces, begins, gone, end = list[str](), list[int](), [0], 0
-    for a, b in sorted(cuts):
-        pieces.append(reply[end:a])
-        begins.append(a)
-        gone.append(gone[-1] + b - a)
-        end = b
+                kept[start] = False
+                kept[m.start() : m.end()] = [False] * len(m[0])
+    place = [*accumulate(kept, initial=0)]  # of each character without marks
+    marks = [Mark(place[a], place[m.start()], " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
+    return "".join(compress(reply, kept)), marks
 
-    def place(i: int) -> int:
-        return i - gone[bisect_left(begins, i)]
-
-    marks = [Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
-    return "".join(pieces) + reply[end:], marks
-
-# %% ../../../nbs/models/language/09_clusters.ipynb #bd926caf
+# %% ../../../nbs/models/language/09_clusters.ipynb #2a93dd7e
 QUOTES = str.maketrans("“”„«»‘’‚`´–—", '"""""' + "'''''--")
 
 
@@ -162,14 +154,15 @@ def place_marks(
             words.append(word)
             owner += [i] * len(word)
     place = aligned(words, plain(text).split()[: 3 * len(words) + 100])
-    shown, spans = [i for i, c in enumerate(text) if not c.isspace()], []
+    letters = [*accumulate((not c.isspace() for c in text), initial=0)]  # before each character
+    spans = []
     for mark in marks:
-        first, last = bisect_left(shown, mark.start), bisect_left(shown, mark.end) - 1
+        first, last = letters[mark.start], letters[mark.end] - 1
         if first <= last and first in place and last in place:
             spans.append((Span(owner[place[first]], owner[place[last]]), mark.label))
     return Placed(spans, len(place) / max(1, len(owner)))
 
-# %% ../../../nbs/models/language/09_clusters.ipynb #b2b56b00
+# %% ../../../nbs/models/language/09_clusters.ipynb #816c3ca9
 def clusters_of(
     d: Document,
     form: str,  # the name of a form for documents
@@ -201,34 +194,26 @@ def clusters_of(
     names = tuple(named[c] for c in clusters) if known else ()
     return ClusterAnswer(d.doc_key, clusters, names, tuple(unread))
 
-# %% ../../../nbs/models/language/09_clusters.ipynb #dc66dc3e
+# %% ../../../nbs/models/language/09_clusters.ipynb #47930841
 def document_answers(
     docs: Sequence[Document],  # with their text
     m: LanguageModel,  # from `marking_model`
     form: str,  # the name of a form for documents
-    send: Callable[[Iterator[Ask]], Iterable[tuple[Ask, Reply]]],  # in any order
+    send: Callable[[Iterable[Ask]], Iterable[tuple[Ask, Reply]]],  # in any order
 ) -> Iterator[ClusterAnswer | Failure]:
     "Yield the clusters of each document, or a failure."
-    waiting: dict[tuple[str, str], tuple[int, int]] = {}
-    replies: list[dict[int, Reply]] = [{} for _ in docs]
-    expected = [len(passages(d, the_form(form))) for d in docs]
-
-    def asks() -> Iterator[Ask]:
-        for i, d in enumerate(docs):
-            for k, ask in enumerate(asks_about(m, d, form)):
-                waiting[ask.id, ask.key] = i, k
-                yield ask
-
-    for d, n in zip(docs, expected, strict=True):
-        if not n:
+    asks = [asks_about(m, d, form) for d in docs]
+    owner = {ask.id: i for i, own in enumerate(asks) for ask in own}
+    replies: list[dict[str, Reply]] = [{} for _ in docs]
+    for d, own in zip(docs, asks, strict=True):
+        if not own:
             yield ClusterAnswer(d.doc_key)
-    for ask, reply in send(asks()):
-        i, k = waiting.pop((ask.id, ask.key))
-        replies[i][k] = reply
-        if len(replies[i]) == expected[i]:
-            d, got = docs[i], [r for _, r in sorted(replies[i].items())]
+    for ask, reply in send(chain.from_iterable(asks)):
+        i = owner[ask.id]
+        replies[i][ask.id] = reply
+        if len(replies[i]) == len(asks[i]):
+            got = [replies[i][own.id] for own in asks[i]]
             if failed := next((r for r in got if r.finish == "failed"), None):
-                kind = re.split(r"; | \(|: ", failed.error)[0]
-                yield Failure(d.doc_key, kind, failed.error)
+                yield failure_of(docs[i].doc_key, failed)
             else:
-                yield clusters_of(d, form, got)
+                yield clusters_of(docs[i], form, got)

@@ -5,12 +5,11 @@
 # %% auto #0
 __all__ = ['QUOTES', 'BEGINS', 'ENDS', 'MOST', 'CJK', 'IN_WORD', 'WORD', 'SIGN', 'NAME', 'LETTER', 'OTHER', 'CLASH', 'NONES',
            'LETTERS', 'PAIR', 'NAMED', 'SAID', 'ALONE', 'ANNOUNCED', 'FINAL', 'SEVERAL', 'NOTHING', 'NEITHER',
-           'OUTSIDE', 'MARKUP', 'BULLET', 'HEADING', 'KEY', 'PLACE', 'LABEL', 'LINE', 'REFUSES', 'YES', 'NO', 'YES_NO',
-           'WHY', 'FINISHES', 'Mode', 'trimmed', 'plain', 'cues', 'folded', 'words_of', 'phrases', 'with_names',
-           'with_letters', 'Claim', 'claims', 'Reading', 'signed', 'read_text', 'read_choice', 'read_yes_no',
-           'reading_of', 'read', 'unread']
+           'OUTSIDE', 'MARKUP', 'BULLET', 'HEADING', 'KEY', 'PLACE', 'LABEL', 'LINE', 'WHY', 'FINISHES', 'Mode',
+           'trimmed', 'plain', 'cues', 'folded', 'words_of', 'phrases', 'with_names', 'with_letters', 'Claim', 'claims',
+           'Reading', 'signed', 'read_text', 'read_choice', 'read_yes_no', 'reading_of', 'read', 'unread']
 
-# %% ../../../nbs/models/language/07_reading.ipynb #4aef808f
+# %% ../../../nbs/models/language/07_reading.ipynb #19cc0d24
 import html
 import re
 import unicodedata
@@ -24,7 +23,7 @@ from ...core.files import read_yaml
 from .prompts import MARKER, answers, in_order, the_form
 from .wire import split_reasoning
 
-# %% ../../../nbs/models/language/07_reading.ipynb #b9742845
+# %% ../../../nbs/models/language/07_reading.ipynb #880f1abe
 QUOTES = str.maketrans(
     dict.fromkeys("‘’‚‛′´ʼ`‹›〈〉＇", "'")
     | dict.fromkeys("“”„‟″«»「」『』《》＂", '"')
@@ -59,7 +58,7 @@ def plain(text: str) -> str:
     "Write a text in plain characters."
     return unicodedata.normalize("NFKC", html.unescape(text).translate(QUOTES))
 
-# %% ../../../nbs/models/language/07_reading.ipynb #b96a6d7f
+# %% ../../../nbs/models/language/07_reading.ipynb #5e9a398a
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # scripts without spaces: a character is a word
 IN_WORD = rf"[^\W_{CJK}]"
 WORD = re.compile(rf"[{CJK}]|{IN_WORD}+")
@@ -75,6 +74,7 @@ def cues() -> dict[str, re.Pattern[str]]:
         parts = "|".join("|".join(words[role]) for role in roles)
         return rf"(?<!{IN_WORD})(?:{parts})(?!{IN_WORD})"
 
+    yes, no, refusal = ("|".join(words[role]) for role in ("yes_words", "no_words", "refusals"))
     noun, link, final = any_of("nouns"), any_of("links"), any_of("final")
     usual = any_of("filler", "links", "nouns", "corrects", "not_before", "openers")
     open_ = "depends?|whether|if|unless|between|either|because|since"
@@ -121,11 +121,14 @@ def cues() -> dict[str, re.Pattern[str]]:
         # anywhere
         "idle": any_of("filler", "nouns", "not_before", "but"),
         "start": any_of("filler", "nouns"),
+        "turn": r"\b(?:but|however|though|although|still)\b|[;.]",
+        "yes_no": rf"(?<!\w)(?:(?P<yes>{yes})|(?:{no}))(?!\w)",
+        "refuses": rf"\W*(?:{refusal})",
         **{role: any_of(role) for role in ("unable", "corrects", "cues", "phrases")},
     }
     return {name: re.compile(e, re.I) for name, e in expressions.items()}
 
-# %% ../../../nbs/models/language/07_reading.ipynb #5d69106e
+# %% ../../../nbs/models/language/07_reading.ipynb #439b0e69
 NAME, LETTER = 0xE000, 0xE800  # the first option's sign, by its name and by its letter
 OTHER, CLASH = "\uf8fe", "\uf8ff"  # somebody who was not shown; a letter with another's name
 NONES = [f"none{of}" for of in ("", " of these", " of them", " of those", " of the options")]
@@ -199,7 +202,7 @@ def with_names(text: str, names: tuple[str, ...]) -> str:
         at = end + 2 * text.startswith("'s", end)
     return "".join([*out, text[at:]])
 
-# %% ../../../nbs/models/language/07_reading.ipynb #25cfd946
+# %% ../../../nbs/models/language/07_reading.ipynb #c87bc6dd
 LETTERS = re.compile(rf"(?<!{IN_WORD})(?<!{IN_WORD}')([A-Za-z]{{1,2}})(?!{IN_WORD})(?!'{IN_WORD})")
 PAIR = re.compile(
     r"([\ue800-\ueffe])([)\].:\"'–—=(\[ \t,-]{0,6})([\ue000-\ue7ff])"
@@ -243,7 +246,7 @@ def with_letters(text: str, letters: tuple[str, ...]) -> str:
     text = LETTERS.sub(sign, text)
     return PAIR.sub(paired, text)
 
-# %% ../../../nbs/models/language/07_reading.ipynb #209bf173
+# %% ../../../nbs/models/language/07_reading.ipynb #174cc5d3
 NAMED, SAID, ALONE, ANNOUNCED, FINAL = range(5)
 
 
@@ -273,9 +276,7 @@ def claims(sentences: Iterable[str]) -> list[Claim]:
             closes = c["linked"].search(before) or (
                 c["last"].search(before) and not re.search(r"\w", after)
             )
-            turn = re.split(r"\b(?:but|however|though|although|still)\b|[;.]", before, flags=re.I)[
-                -1
-            ]
+            turn = c["turn"].split(before)[-1]
             previous, grade = grade, NAMED
             if c["final"].search(before):
                 grade = FINAL
@@ -299,7 +300,7 @@ def claims(sentences: Iterable[str]) -> list[Claim]:
             out.append(Claim(option, grade, letter, line))
     return out
 
-# %% ../../../nbs/models/language/07_reading.ipynb #0264b994
+# %% ../../../nbs/models/language/07_reading.ipynb #3aaf4a1c
 class Reading(NamedTuple):
     "The option that a reply gives, or why it gives none."
 
@@ -378,7 +379,7 @@ def read_text(
         return SEVERAL
     return OUTSIDE if options == {-1} else Reading(options.pop())
 
-# %% ../../../nbs/models/language/07_reading.ipynb #0c953c31
+# %% ../../../nbs/models/language/07_reading.ipynb #69434318
 KEY = (
     r"(?:final|correct|selected|chosen|best)?[ _-]?(?:answer|choice|option|letter|selection|response"
     r"|prediction|referent|antecedent|entity)(?:[ _-](?:letter|name|text))?"
@@ -394,11 +395,6 @@ PLACE = re.compile(
 )
 LABEL = r"mention refers to[^\S\n]*[*_'`]*[^\S\n]*:(?:[*_'`]+(?=\s|$))?"
 LINE = re.compile(rf"^(?:[\d.)#>*_'`•–—-]|[^\S\n])*(?:the )?{LABEL}\s*([^\n]*)", re.I | re.M)
-REFUSES = re.compile(
-    r"\W*(?:(?:i'm |i am )?(?:sorry|i apologi[sz]e),? (?:but )?i can|i(?:'m unable to| am unable to"
-    r"| cannot| can't| won't| will not) (?:assist|help|comply|continue with this|answer this|provide))",
-    re.I,
-)
 
 
 def read_choice(
@@ -433,25 +429,19 @@ def read_choice(
         return OUTSIDE if found[0] in (NOTHING, NEITHER) else found[0]
     whole = text.rpartition("\n")[0] if cut and not letters else text
     r = read_text(whole, names, letters, cut)
-    if r.reason == "unparsable" and REFUSES.match(text):
+    if r.reason == "unparsable" and cues()["refuses"].match(text):
         return Reading(None, "refused", WHY["refused"])
     return r
 
-# %% ../../../nbs/models/language/07_reading.ipynb #89208151
-YES = "yes|ja|oui|sí|sì|sim|да|是|はい|예|네"
-NO = "no|nein|non|não|nee|нет|否|不是|いいえ|아니요"
-YES_NO = re.compile(rf"(?<!\w)(?:(?P<yes>{YES})|(?:{NO}))(?!\w)", re.I)
-
-
+# %% ../../../nbs/models/language/07_reading.ipynb #2860ff95
 def read_yes_no(reply: str) -> str | None:
     "Read a reply as Yes or No, or as neither."
     text = plain(trimmed(reply))
     # "no" before another word denies only that, unless the reply begins with it
     start = next((m.start() for m in re.finditer(r"\w", text)), 0)
-    found = YES_NO.finditer(text)
     words = [
         m
-        for m in found
+        for m in cues()["yes_no"].finditer(text)
         if m["yes"] or m.start() == start or not re.match(r" \w", text[m.end() : m.end() + 2])
     ]
     said = ["Yes" if m["yes"] else "No" for m in words]
@@ -469,7 +459,7 @@ def read_yes_no(reply: str) -> str | None:
         said = said[:1]
     return said[0] if len(set(said)) == 1 else None
 
-# %% ../../../nbs/models/language/07_reading.ipynb #3a2ab448
+# %% ../../../nbs/models/language/07_reading.ipynb #0e8b3f63
 WHY = {
     "cut": "cut (raise decoding.max_tokens)",
     "filtered": "filtered by the provider",
@@ -513,7 +503,7 @@ def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Read
     r = read_choice(text, names, letters, cut)
     return unread if cut and r.chosen is None else r
 
-# %% ../../../nbs/models/language/07_reading.ipynb #b3a2d26b
+# %% ../../../nbs/models/language/07_reading.ipynb #57e9e64a
 Mode = Literal["tolerant", "released"]
 
 
@@ -540,7 +530,7 @@ def read(
         return Answer(q.id, reason=r.reason, raw=reply)
     return Answer(q.id, (r.chosen,), raw=reply)
 
-# %% ../../../nbs/models/language/07_reading.ipynb #5e54acc0
+# %% ../../../nbs/models/language/07_reading.ipynb #8ec3d5b5
 def unread(
     answers: Iterable[Answer],  # of a language model's run
     asked: Mapping[str, Question],  # the questions that are here, by id

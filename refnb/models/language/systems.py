@@ -6,10 +6,10 @@
 __all__ = ['SILENT', 'SENDING', 'is_own', 'name_of', 'entry_of', 'true_name', 'How', 'LanguageModelSystem', 'make_language_model',
            'named_model']
 
-# %% ../../../nbs/models/language/10_systems.ipynb #96b86450
+# %% ../../../nbs/models/language/10_systems.ipynb #4f4e8a06
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import msgspec
@@ -34,7 +34,7 @@ from ..registry import Entry, changed_record, differing
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Failure, Identity, Plan, Said
 from ..systems import System, variant_name
 
-# %% ../../../nbs/models/language/10_systems.ipynb #25b555a4
+# %% ../../../nbs/models/language/10_systems.ipynb #de25ab18
 SILENT = frozenset(UNHASHED) - {"forms", "system"}  # settings that change no answer
 
 
@@ -52,16 +52,21 @@ def name_of(m: LanguageModel) -> str:
 
 
 def entry_of(name: str) -> Entry:
-    "Read a name that says all, such as vllm/MODEL@URL, as an entry."
+    "Read a name that says all, such as vllm/MODEL@URL, as an entry, with the price of a card of this model."
     kind, _, rest = name.partition("/")
     model, at, url = rest.partition("@") if kind != "local" else (rest, "", "")
-    if why := fault_of_url(url or "?") if at else "":
+    if at and (why := fault_of_url(url or "?")):
         raise CallError(why, f"{kind}/{model}", "write it as http://HOST:PORT/v1")
     if not model:
         form = f"{kind}/MODEL{'@URL' if kind == 'vllm' else ''}"
         raise CallError("names no model", name, f"write {form}")
-    data = {"kind": kind, "model": model} | ({"base_url": url} if at else {})
-    return Entry(name, "language-model", data, Path(name))
+    data: dict[str, Any] = {"kind": kind, "model": model} | ({"base_url": url} if at else {})
+    entry = Entry(name, "language-model", data, Path(name))
+    m = model_of(entry)
+    if price := card_price(m):
+        data["price"] = msgspec.to_builtins(price)
+    data["title"] = name_of(m)
+    return entry._replace(name=name_of(m))
 
 
 def true_name(
@@ -72,16 +77,16 @@ def true_name(
 ) -> tuple[str, LanguageModel]:  # with the title that belongs to the name
     "Name a model by its actual settings."
     if any(getattr(asked, x) != getattr(usual, x) for x in ("provider", "model", "base_url")):
-        base, there = name_of(asked), model_of(entry_of(name_of(asked)))
+        base = name_of(asked)
+        there = model_of(entry_of(base))
         if is_own(asked) and asked.model == usual.model and asked.dialect == usual.dialect:
             there = usual  # the same model at another address
         else:
-            own = {"title": base, "price": card_price(asked), "context": 0, "note": ""}
-            own = {k: v for k, v in own.items() if getattr(asked, k) == getattr(usual, k)}
-            asked = asked.changed(**own)
+            facts = ("title", "price", "context", "note")  # those of the card are not its own
+            same = [x for x in facts if getattr(asked, x) == getattr(usual, x)]
+            asked = asked.changed(**{x: getattr(there, x) for x in same})
         if there.dialect != usual.dialect == asked.dialect:  # the one that its kind needs
-            mine, before = msgspec.structs.asdict(asked.decoding), usual.decoding
-            mine = {k: v for k, v in mine.items() if v != getattr(before, k)}
+            mine = differing(asked.decoding, usual.decoding, frozenset())
             asked = asked.changed(dialect=there.dialect, decoding=there.decoding.changed(**mine))
         usual = there.changed(base_url=asked.base_url) if is_own(asked) else there
     other = differing(asked, usual, SILENT)
@@ -89,7 +94,7 @@ def true_name(
     name = variant_name(base, other)
     return name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked
 
-# %% ../../../nbs/models/language/10_systems.ipynb #a07a397a
+# %% ../../../nbs/models/language/10_systems.ipynb #d83c5919
 class How(Record):
     "How questions are put to a model, and how the requests are sent."
 
@@ -102,6 +107,20 @@ class How(Record):
     budget: float | None = None  # USD that the run may spend; None: no limit
     batches: bool = False  # use batches: each call advances them by one step
 
+    def fault(self) -> str:
+        if self.samples < 1:
+            return f"{self.samples} samples; say 1 or more"
+        if self.shots < 0:
+            return f"{self.shots} shots; say 0 or more"
+        if self.examples and not self.shots:
+            return "examples: no number of examples is given; say -p shots=3"
+        return ""
+
+    @property
+    def several(self) -> bool:
+        "Whether each question is asked several times."
+        return self.samples > 1 or self.order == "rotations"
+
 
 SENDING = frozenset({"concurrency", "budget", "batches"})  # these change no answer
 
@@ -110,6 +129,7 @@ class LanguageModelSystem(BaseSystem):
     "A language model with the settings of its requests, for questions or for clusters of documents."
 
     shapes = CHOICE | CLUSTERS
+    answers = "any task of questions or documents with text"
 
     def __init__(
         self,
@@ -123,43 +143,30 @@ class LanguageModelSystem(BaseSystem):
         self.title, self.local = self.model.title, self.model.provider == "local"
         self.had: frozenset[tuple[str, int]] = frozenset()  # ids and samples with an answer
         self.budget = how.budget  # less what earlier tasks of `run all` have cost
-        self.spent_before = 0.0  # USD, by earlier calls of the run
         self.loaded: Local | None = None
-        self.check()
-        if how.samples > 1 or how.order == "rotations":
+        m = self.model
+        if how.samples > 1 and (m.way != "reply" or not m.decoding.temperature):
+            do = "say way=reply and decoding.temperature=1"
+            raise CallError("all samples are alike without random decoding", self.name, do)
+        if how.batches and how.several:
+            raise CallError("a batch asks each question once", self.name, "leave out --batch")
+        if self.local and (how.concurrency or how.batches or how.budget is not None):
+            do = "concurrency, budget and batch are for models of a server"
+            raise CallError(f"{self.name} sends no requests to a server", do=do)
+        check_taken(m)
+        if how.batches and not m.speaks.batch:
+            raise CallError("its dialect takes no batches", self.name, "leave out --batch")
+        if how.several:
             self.whole = "it answers each question several times: omit --ray"
         elif not self.local:
             self.whole = (
                 "one machine asks it as fast as it answers: use --concurrency instead of --ray"
             )
 
-    def check(self) -> None:
-        "Raise an error for settings that make no sense together."
-        m, name, how = self.model, self.name, self.how
-        if how.samples < 1:
-            raise CallError(f"{how.samples} samples", name, "say 1 or more")
-        if how.shots < 0:
-            raise CallError(f"{how.shots} shots", do="say 0 or more")
-        if how.examples and not how.shots:
-            raise CallError("no number of examples is given", "examples", "say -p shots=3")
-        if how.samples > 1 and (m.way != "reply" or not m.decoding.temperature):
-            do = "say way=reply and decoding.temperature=1"
-            raise CallError("all samples are alike without random decoding", name, do)
-        if how.batches and (how.samples > 1 or how.order == "rotations"):
-            raise CallError("a batch asks each question once", name, "leave out --batch")
-        if self.local and (how.concurrency or how.batches or how.budget is not None):
-            do = "concurrency, budget and batch are for models of a server"
-            raise CallError(f"{name} sends no requests to a server", do=do)
-        check_taken(m)
-        if how.batches and not m.speaks.batch:
-            raise CallError("its dialect takes no batches", name, "leave out --batch")
-
     def __getstate__(self) -> dict:
         return self.__dict__ | {"loaded": None, "summary": None}
 
-    @property
-    def answers(self) -> str:
-        return "any task of questions or documents with text"
+    # what the list of systems shows
 
     @property
     def about(self) -> str:
@@ -195,58 +202,53 @@ class LanguageModelSystem(BaseSystem):
 
     # what a run depends on
 
-    def form_on(self, task: Task) -> str:
-        "Return the prompt form for a task."
+    def way(self, task: Task) -> tuple[LanguageModel, str, str, str]:
+        "Return what a task is asked with: the model, prompt form, system message and solved examples."
+        m, how = self.model, self.how
         if task.shape == "clusters":
-            return form_of_documents(task.prompts, self.how.form)
-        return form_for(self.model, task.prompts, self.how.form)
-
-    def model_on(self, task: Task) -> LanguageModel:
-        "Return the model with the settings for a task."
-        clusters = task.shape == "clusters"
-        return marking_model(self.model, self.form_on(task)) if clusters else self.model
-
-    def shown_on(self, task: Task) -> str:
-        "Return the text of the solved examples before each question of a task."
-        return examples_for(task, self.form_on(task), self.how.shots, self.how.examples)
+            form = form_of_documents(task.prompts, how.form)
+            m = marking_model(m, form)
+        else:
+            form = form_for(m, task.prompts, how.form)
+        shown = examples_for(task, form, how.shots, how.examples)
+        return m, form, system_text(m, task.benchmark), shown
 
     def settings_on(self, task: Task) -> dict[str, Any]:
         "Return the settings of a run on a task; examples are identified by a hash."
-        m, form = self.model_on(task), self.form_on(task)
+        m, form, _, shown = self.way(task)
         settings = run_settings(m, form, self.how.order, self.how.samples)
-        if self.how.shots:
-            shown = hashlib.sha256(self.shown_on(task).encode()).hexdigest()[:16]
-            settings |= {"shots": self.how.shots, "examples": shown}
+        if shown:
+            hashed = hashlib.sha256(shown.encode()).hexdigest()[:16]
+            settings |= {"shots": self.how.shots, "examples": hashed}
         return settings
 
     def identity(self, task: Task) -> Identity:
-        texts = (system_text(self.model, task.benchmark), text_of(self.form_on(task)))
+        m, form, system, _ = self.way(task)
         weights = {}
         if self.local:  # a server does not show its own
-            here = check_here(self.model_on(task), task.settings.offline)
-            weights = {"weights": weights_id(here)}
-        return Identity(self.settings_on(task), "\n".join(filter(None, texts)), weights)
+            weights = {"weights": weights_id(check_here(m, task.settings.offline))}
+        texts = filter(None, (system, text_of(form)))
+        return Identity(self.settings_on(task), "\n".join(texts), weights)
 
     def is_it(self, info: RunInfo) -> bool:
+        how, its = self.how, info.settings
         task = find_task(info.task) if is_task(info.task) else None
-        if task and not no_examples(task, self.how.shots, self.how.examples):
-            mine, its = self.settings_on(task), dict(info.settings)
+        if task and not no_examples(task, how.shots, how.examples):
+            mine = self.settings_on(task)
         else:  # the text of the examples is not here
-            form = form_for(self.model, info.task.partition("/")[0], self.how.form)
-            mine = run_settings(self.model, form, self.how.order, self.how.samples)
-            its = dict(info.settings)
-            if its.pop("shots", 0) != self.how.shots:
-                return False
-            its.pop("examples", "")
+            form = form_for(self.model, info.task.partition("/")[0], how.form)
+            mine = run_settings(self.model, form, how.order, how.samples)
+            if how.shots:
+                mine |= {"shots": how.shots, "examples": its.get("examples")}
         if is_own(self.model):  # wherever it ran
             mine["base_url"] = its.get("base_url")
         return its == mine
 
     def lacks(self, task: Task) -> str:
-        several = self.how.order != "given" or self.how.samples > 1 or self.how.batches
-        if task.shape == "clusters" and several:
+        how = self.how
+        if task.shape == "clusters" and (how.samples > 1 or how.order != "given" or how.batches):
             return "marks a document once: leave out order, samples and batch"
-        if why := no_examples(task, self.how.shots, self.how.examples) or super().lacks(task):
+        if why := no_examples(task, how.shots, how.examples) or super().lacks(task):
             return why
         if self.local:
             try:
@@ -260,76 +262,81 @@ class LanguageModelSystem(BaseSystem):
     def samples(self, item: Any) -> int:
         return self.how.samples * turns(item, self.how.order)
 
-    def to_send(self, task: Task, items: Iterable[Question]) -> Iterator[Sent]:
-        "Yield the requests about questions that have no answer yet."
-        form, before = self.form_on(task), self.shown_on(task)
-        system = system_text(self.model, task.benchmark)
+    def to_send(
+        self, task: Task, items: Iterable[Question], had: Container[tuple[str, int]] = ()
+    ) -> Iterator[Sent]:
+        "Yield the requests about questions, but for those that `had` an answer."
+        m, form, system, shown = self.way(task)
         for q in items:
             yield from requests_about(
-                self.model, q, form, self.how.order, system, self.how.samples, self.had, before
+                m, q, form, self.how.order, system, self.how.samples, had, shown
             )
 
     def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Ask]:
-        "Yield the requests about questions or documents."
+        "Yield all requests about questions or documents."
         if task.shape == "choice":
             yield from (t.ask for t in self.to_send(task, items))
         else:
-            m, form = self.model_on(task), self.form_on(task)
+            m, form, *_ = self.way(task)
             for d in items:
                 yield from asks_about(m, d, form)
 
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
+        m, form, *_ = self.way(task)
         asks = list(self.requests(task, items))
         if not asks:
-            return Plan(0, form=self.form_on(task))
-        f = forecast(self.model_on(task), asks, task.shape == "clusters")
+            return Plan(0, form=form)
         system = f"[system] {asks[0].system}\n\n" if asks[0].system else ""
-        return Plan(
-            f.questions,
-            f.tokens_in,
-            f.tokens_out,
-            f.usd,
-            f.usd_likely,
-            f.too_long,
-            self.form_on(task),
-            system + asks[0].prompt,
-        )
+        f = forecast(m, asks, task.shape == "clusters")
+        tokens, usd = (f.tokens_in, f.tokens_out), (f.usd, f.usd_likely)
+        return Plan(f.questions, *tokens, *usd, f.too_long, form, system + asks[0].prompt)
 
     def resume(self, task: Task, answered: Iterable[Any]) -> None:
         self.had = frozenset((a.id, a.sample) for a in answered if isinstance(a, Answer))
-        self.spent_before = 0.0
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if self.local and items and self.loaded is None:
             self.loaded = load_local(self.model, task.settings.offline)
         if task.shape == "choice" and self.local:
-            yield from self._locally(task, items)
+            assert self.loaded
+            order = [items[i] for i in shared_order(items)]
+            todo = list(self.to_send(task, order, self.had))
+            said = replies_to(self.loaded, ((t.ask, t.lead) for t in todo))
+            for t, reply in zip(todo, said, strict=True):
+                yield answer_of(t, self.model, reply)
             return
         with Store(Path(task.settings.runs) / "replies") as store:
-            if self.budget is not None:  # all that these questions have cost, lost requests too
-                had, self.had = self.had, frozenset()
-                rows = (k for ask in self.requests(task, task.items) for k in store.all(ask.key))
-                self.spent_before = sum(cost(self.model, k.reply) or 0.0 for k in rows)
-                self.had = had
+            spent = 0.0
+            if self.budget is not None:  # all that earlier calls have cost, lost requests too
+                keys = (ask.key for ask in self.requests(task, task.items))
+                rows = (k for key in keys for k in store.all(key))
+                spent = sum(cost(self.model, k.reply) or 0.0 for k in rows)
             if task.shape == "clusters":
-                yield from self._marked(task, items, store)
+                m, form, *_ = self.way(task)
+                if self.local:  # other weights in the same folder give other replies
+                    m = m.changed(revision=weights_id(check_here(m, task.settings.offline)))
+                yield from document_answers(
+                    items, m, form, lambda asks: self.replies(m, asks, store, spent)
+                )
             elif self.how.batches:
-                yield from self._by_batches(task, items, store)
+                yield from self.by_batches(task, items, store, spent)
             else:
-                yield from self._from_server(task, items, store)
+                yield from self.from_server(task, items, store, spent)
 
-    def _locally(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
-        assert self.loaded
-        todo = list(self.to_send(task, [items[i] for i in shared_order(items)]))
-        replies = replies_to(self.loaded, ((t.ask, t.lead) for t in todo))
-        for t, reply in zip(todo, replies, strict=True):
-            yield answer_of(t, self.model, reply)
-
-    def _replies(
-        self, m: LanguageModel, asks: Iterator[Ask], store: Store
+    def replies(
+        self, m: LanguageModel, asks: Iterable[Ask], store: Store, spent: float
     ) -> Iterator[tuple[Ask, Reply]]:
-        "Yield replies of the server as they come, and keep the summary."
-        asking = Asking(m, store, self.how.concurrency or 8, self.budget, self.spent_before)
+        "Yield replies as they come, each when it is stored; those of a server are summed up."
+        if self.local:
+            assert self.loaded
+            for ask in asks:
+                reply = store.get(ask.key)
+                if not reply:
+                    [reply] = replies_to(self.loaded, [(ask, "")])
+                    store.put(ask.key, reply)
+                yield ask, reply
+            return
+        asking = Asking(m, store, self.how.concurrency or 8, self.budget, spent)
         try:
             yield from asking.replies(asks)
         finally:
@@ -340,78 +347,71 @@ class LanguageModelSystem(BaseSystem):
         server = hashlib.sha256(self.model.base_url.encode()).hexdigest()[:8]
         return Path(task.settings.runs) / "batches" / safe_name(f"{self.model.model}-{server}")
 
-    def _from_server(self, task: Task, items: Sequence[Question], store: Store) -> Iterator[Said]:
+    def from_server(
+        self, task: Task, items: Sequence[Question], store: Store, spent: float
+    ) -> Iterator[Said]:
+        "Answer questions by a server, unless some of them are under way in a batch."
         folder = self.batch_folder(task)
         away = [j.name for j in jobs(folder) if j.state in ("sending", "sent", "ended")]
         keys = {key for name in away for key in keys_in(folder / name / "input.jsonl")}
-        if keys and (n := sum(t.ask.key in keys for t in self.to_send(task, items))):
+        if keys and (n := sum(t.ask.key in keys for t in self.to_send(task, items, self.had))):
             what = f"{n} of these questions are under way in a batch"
             do = "rerun with --batch until it has ended, so that none is bought twice"
             raise DataError(what, self.name, do)
         waiting: dict[tuple[str, str], list[Sent]] = {}  # options of one name make equal requests
 
         def asks() -> Iterator[Ask]:
-            for t in self.to_send(task, items):
+            for t in self.to_send(task, items, self.had):
                 waiting.setdefault((t.ask.id, t.ask.key), []).append(t)
                 yield t.ask
 
-        for ask, reply in self._replies(self.model, asks(), store):
+        for ask, reply in self.replies(self.model, asks(), store, spent):
             yield answer_of(waiting[ask.id, ask.key].pop(), self.model, reply)
 
-    def _marked(self, task: Task, docs: Sequence[Document], store: Store) -> Iterator[Said]:
-        m, form = self.model_on(task), self.form_on(task)
-        if self.local:  # other weights in the same folder give other replies
-            here = check_here(self.model, task.settings.offline)
-            m = m.changed(revision=weights_id(here))
-
-        def local(asks: Iterator[Ask]) -> Iterator[tuple[Ask, Reply]]:
-            assert self.loaded
-            for ask in asks:
-                reply = store.get(ask.key)
-                if not reply:
-                    [reply] = replies_to(self.loaded, [(ask, "")])
-                    store.put(ask.key, reply)
-                yield ask, reply
-
-        def served(asks: Iterator[Ask]) -> Iterator[tuple[Ask, Reply]]:
-            return self._replies(m, asks, store)
-
-        yield from document_answers(docs, m, form, local if self.local else served)
-
-    def _by_batches(self, task: Task, items: Sequence[Question], store: Store) -> Iterator[Said]:
-        m, sent = self.model, list(self.to_send(task, items))
+    def by_batches(
+        self, task: Task, items: Sequence[Question], store: Store, spent: float
+    ) -> Iterator[Said]:
+        "Advance the batches by one step, and yield what they have answered; the summary says what waits."
+        m, sent, folder = (
+            self.model,
+            list(self.to_send(task, items, self.had)),
+            self.batch_folder(task),
+        )
         check_budget(m, self.budget)
-        folder = self.batch_folder(task)
-        left = None if self.budget is None else max(0.0, self.budget - self.spent_before)
-        done = {j.name for j in jobs(folder) if j.state == "done"}
-        before = {t.ask.key for t in sent if any(k.reply.batch for k in store.all(t.ask.key))}
+        left = None if self.budget is None else max(0.0, self.budget - spent)
+
+        def brought() -> dict[str, list[Reply]]:
+            kept = {t.ask.key: store.all(t.ask.key) for t in sent}
+            return {key: [k.reply for k in rows if k.reply.batch] for key, rows in kept.items()}
+
+        done, before = {j.name for j in jobs(folder) if j.state == "done"}, brought()
         now = advance((t.ask for t in sent), m, store, folder, budget=left)
-        served, failures = 0, list[Said]()
+        after, served, failures = brought(), 0, list[Said]()
         for t in sent:
-            found = [k.reply for k in store.all(t.ask.key) if k.reply.batch]
-            if reply := store.get(t.ask.key) or next(iter(found), None):
-                served += 1
-                answer = answer_of(t, m, reply)
-                if isinstance(answer, Failure):
-                    do = "rerun without --batch: it retries only these"
-                    failures.append(answer.changed(do=do))
-                else:
-                    yield answer
+            reply = store.get(t.ask.key) or next(iter(after[t.ask.key]), None)
+            if reply is None:
+                continue
+            served += 1
+            answer = answer_of(t, m, reply)
+            if isinstance(answer, Failure):
+                do = "rerun without --batch: it retries only these"
+                failures.append(answer.changed(do=do))
+            else:
+                yield answer
+        stopped = ""
         if served == len(sent):
             yield from failures
-        waits = [
-            f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in now if j.state != "done"
-        ]
-        words = f"{len(waits)} batch{'es' if len(waits) > 1 else ''} under way ({'; '.join(waits)})"
-        if trouble := [j.trouble for j in now if j.name not in done and j.trouble]:
-            words += f"; before that: {trouble[0]}"
-        stopped = words if served < len(sent) else ""
-        new = {t.ask.key: store.all(t.ask.key) for t in sent if t.ask.key not in before}
-        brought = [k.reply for kept in new.values() for k in kept if k.reply.batch]
-        usd = sum(cost(m, r) or 0.0 for r in brought) if m.price else None
+        else:
+            waits = [j for j in now if j.state != "done"]
+            far = "; ".join(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in waits)
+            stopped = f"{len(waits)} batch{'es' if len(waits) > 1 else ''} under way ({far})"
+            if trouble := [j.trouble for j in now if j.name not in done and j.trouble]:
+                stopped += f"; before that: {trouble[0]}"
+        new = [r for key, replies in after.items() if not before[key] for r in replies]
+        usd = sum(cost(m, r) or 0.0 for r in new) if m.price else None
         self.summary = Summary(served=served, usd=usd, usd_at_most=usd, stopped=stopped)
 
-# %% ../../../nbs/models/language/10_systems.ipynb #99e9d203
+# %% ../../../nbs/models/language/10_systems.ipynb #97b592a8
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from an entry, with settings changed."
     own = How.__struct_fields__
@@ -420,10 +420,10 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
     usual = model_of(entry)
     if new.get("base_url", usual.base_url) != usual.base_url:
         new = {"key": ""} | new  # another address, another key
-    if {"price.input", "price.output"} <= new.keys():
-        new = {"price": None, "price.source": "given"} | new
-    elif {"price.input", "price.output"} & new.keys():
+    if given := {"price.input", "price.output"} & new.keys():
         new = {"price.source": "given"} | new
+        if len(given) == 2:  # nothing of the card's price stays
+            new = {"price": None} | new
     asked = usual
     if dialect := str(new.get("dialect") or ""):  # with the decoding that it wants
         there = model_of(entry._replace(data=entry.data | {"dialect": dialect}))
@@ -433,11 +433,5 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
 
 
 def named_model(name: str, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system from a name such as openai/MODEL, with the price of a card of this model."
-    entry = entry_of(name)
-    there = model_of(entry)
-    data = entry.data | {"title": name_of(there)}
-    if price := card_price(there):
-        data |= {"price": msgspec.to_builtins(price)}
-    entry = entry._replace(name=name_of(there), data=data)
-    return make_language_model(entry, changed, s)
+    "Make a system from a name such as openai/MODEL."
+    return make_language_model(entry_of(name), changed, s)
