@@ -21,11 +21,12 @@ project, author, release = "refnb", "the refnb authors", refnb.__version__
 html_title = "refnb"
 
 extensions = ["myst_nb", "sphinx_external_toc", "sphinx.ext.autodoc", "sphinx_copybutton"]
-external_toc_path = "docs/_toc.yml"
+external_toc_path = "docs/pages/toc.yml"
 include_patterns = ["nbs/**", "reports/**", "docs/**", "CONTRIBUTING.md", "SECURITY.md"]
 exclude_patterns = ["**/.*", "nbs/data/**", "reports/sample/**", "reports/own/**"]
 nb_execution_mode = "off"
 nb_merge_streams = True
+nb_render_markdown_format = "gfm"
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
@@ -176,6 +177,41 @@ def write_reference() -> None:
     (PAGES / "api.rst").write_text(text)
 
 
+def in_order(path: Path) -> list:
+    "Sort as a reader counts: 2 before 10, a paper's tables before our own."
+    words = re.split(r"(\d+)", path.stem)
+    numbered = [int(x) if x.isdigit() else x for x in words]
+    return [path.parent.as_posix(), path.stem.startswith("own_"), *numbered]
+
+
+def write_contents() -> None:
+    "Write the site's table of contents."
+
+    def entry(file: str, *inside: Path) -> dict:
+        pages = [
+            {"file": p.relative_to(ROOT).with_suffix("").as_posix()}
+            for p in sorted(inside, key=in_order)
+        ]
+        return {"file": file} | ({"entries": pages} if pages else {})
+
+    papers = [
+        entry(f"reports/{paper}/README", *(ROOT / "reports" / paper).glob("*_*.md"))
+        for paper in ("identifyme", "altentities", "bookcoref", "kitmus")
+    ]
+    rooms = [
+        entry(f"docs/pages/{room}", *(ROOT / "nbs" / room).rglob("[!.]*.ipynb")) for room in ROOMS
+    ]
+    api = entry("docs/pages/api", *(PAGES / "modules").glob("*.rst"))
+    pages = ("docs/recipes", "docs/extending", "docs/pages/command_line")
+    others = [entry(p) for p in (*pages, "docs/pages/data", "CONTRIBUTING", "SECURITY")]
+    board = {"file": "reports/README", "entries": papers}
+    shown = [entry(f"docs/pages/{page}") for page in ("figures", "examples")]
+    parts = {"Results": [board, *shown], "Notebooks": rooms, "Reference": [*others, api]}
+    trees = [{"caption": name, "entries": entries} for name, entries in parts.items()]
+    toc = {"root": "nbs/index", "defaults": {"titlesonly": True}, "subtrees": trees}
+    (PAGES / "toc.yml").write_text(json.dumps(toc, indent=1))  # JSON is YAML
+
+
 (PAGES / "modules").mkdir(parents=True, exist_ok=True)
 for room, about in ROOMS.items():
     write_room(room, about)
@@ -183,6 +219,7 @@ write_figures()
 write_examples()
 write_data()
 write_reference()
+write_contents()
 
 
 # Notebooks and docstrings as they are shown
