@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 import refnb  # noqa: E402
 from fastcore.docments import docments  # noqa: E402
 from latex2mathml.converter import convert  # noqa: E402
+from refnb.core.extensions import parameter_comments  # noqa: E402
 
 PAGES = ROOT / "docs/pages"  # written below, from notebooks, reports and cards
 project, author, release = "refnb", "the refnb authors", refnb.__version__
@@ -259,12 +260,13 @@ def with_comments(app, what: str, name: str, obj, options, lines: list[str]) -> 
     lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`|_)", r"``\1``", line) for line in lines]
     if what in ("function", "method"):
         try:
-            found = docments(obj)
+            found = docments(obj) | parameter_comments(obj)  # which go on below
         except Exception:
             return
-        lines += ["", *(f":param {k}: {v}" for k, v in found.items() if v and k != "return")]
-        if found.get("return"):
-            lines.append(f":returns: {found['return']}")
+        told = {k: re.sub(r"([*_])", r"\\\1", v) for k, v in found.items() if v}
+        lines += ["", *(f":param {k}: {v}" for k, v in told.items() if k != "return")]
+        if told.get("return"):
+            lines.append(f":returns: {told['return']}")
 
 
 def formula(block: bool):
