@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from .types import CallError, DataError, Record, nearest, safe_name
 from .settings import Settings, load_settings, packaged
-from .files import disk_fault, read_yaml, unpacked, write_atomic
+from .files import disk_fault, make_folder, read_yaml, unpacked, write_atomic
 
 # %% ../../nbs/core/11_upstream.ipynb #af255cb1
 class Repo(Record):
@@ -201,6 +201,8 @@ def download(f: UpstreamFile, s: Settings, progress: Progress | None = None) -> 
         folder, "", registry={f.place: None}, urls={f.place: address}, retry_if_failed=2
     )
     with disk_fault(folder / f.place):
+        # pooch makes it, too, but not where another thread has just made it
+        make_folder((folder / f.place).parent)
         try:
             return Path(files.fetch(f.place, downloader=one_try))
         except ValueError as e:
