@@ -7,22 +7,20 @@ __all__ = ['LONGEST', 'NEEDS', 'VERSION', 'AROUND', 'window_to_check', 'Edit', '
            'Checked', 'Correction', 'checked', 'crossing', 'read_correction', 'correction_page', 'Corrections',
            'read_corrections']
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #60e38f7b
-import hashlib, html, json, re
+# %% ../../../nbs/models/annotation/04_checking.ipynb #b0aea567
+import hashlib, json, re
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from string import Template
 from typing import Any, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, FormatError, Record, Span, nearest
-from ...core.settings import packaged
-from ...core.files import CANARY, read_bytes
+from ...core.files import read_bytes
 from ...core.documents import Clusters, Document, named, plain
-from ...core.pages import page_data, page_policy, read_handed_in
+from ...core.pages import html_page, read_handed_in
 from ...metrics.windows import LENGTH, split
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #549a0908
+# %% ../../../nbs/models/annotation/04_checking.ipynb #98c0f385
 LONGEST = 80  # characters of a name
 
 
@@ -69,7 +67,7 @@ def window_to_check(
     clusters = tuple(tuple(found[k]) for k in order)
     return window.changed(clusters=clusters, names=tuple(names), meta=meta)
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #d20e08a8
+# %% ../../../nbs/models/annotation/04_checking.ipynb #99d1a99c
 class Edit(Record):
     "One thing that a person did."
 
@@ -146,7 +144,7 @@ def replay(
         clusters[owner[s]].append(s)
     return w.changed(clusters=tuple(map(tuple, clusters)), names=tuple(names))
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #8c19097e
+# %% ../../../nbs/models/annotation/04_checking.ipynb #15bd5305
 VERSION = 1
 
 
@@ -239,7 +237,7 @@ def read_correction(
         refuse("clusters", what, "was it edited by hand?")
     return c, done
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #02d33134
+# %% ../../../nbs/models/annotation/04_checking.ipynb #24857cfb
 AROUND = 60  # words before and after
 
 
@@ -270,20 +268,9 @@ def correction_page(
         "names": w.names,
         "clusters": w.clusters,
     }
-    base, css, js, frame = (
-        packaged(f"data/{name}").read_bytes().decode()
-        for name in (
-            "pages/base.css",
-            "correction/page.css",
-            "correction/page.js",
-            "correction/page.html",
-        )
-    )
-    parts = dict(policy=page_policy(style=base + css, script=js), css=base + css, js=js)
-    title = html.escape(f"{told['title']}, window {number}")
-    return Template(frame).substitute(**CANARY, **parts, title=title, data=page_data(told))
+    return html_page("correction", f"{told['title']}, window {number}", {"data": told})
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #4412a219
+# %% ../../../nbs/models/annotation/04_checking.ipynb #7184a8a3
 class Corrections(NamedTuple):
     "What several people made of the windows of a book."
 
