@@ -39,16 +39,13 @@ def aligned(
     m: Matched,  # of `matched`
 ) -> Alignment:
     "Find the gold cluster that each predicted one shares most mentions with; of equals the first."
-    both = {s: (p, g) for s, g in m.gold.items() if (p := m.predicted.get(s)) is not None}
+    both = {s: (m.predicted[s], g) for s, g in m.gold.items() if s in m.predicted}
     shared = Counter(both.values())
     character: dict[int, int] = {}
-    for p, g in sorted(shared):
-        if p not in character or shared[p, g] > shared[p, character[p]]:
-            character[p] = g
     largest: dict[int, int] = {}  # gold cluster -> the predicted one that holds most of it
-    for p, g in sorted(character.items()):
-        if g not in largest or shared[p, g] > shared[largest[g], g]:
-            largest[g] = p
+    for p, g in sorted(shared, key=lambda x: (-shared[x], x)):
+        if character.setdefault(p, g) == g:
+            largest.setdefault(g, p)
     states = dict.fromkeys(m.gold, 3) | dict.fromkeys(m.predicted.keys() - m.gold.keys(), 4)
     for s, (p, g) in both.items():
         states[s] = 2 if character[p] != g else 0 if largest[g] == p else 1
