@@ -186,7 +186,7 @@ def reader(port, tmp_path):
 
 # nothing of others ran: no handler, no address that is a script, no element that loads
 HARMLESS = """window.pwned === undefined && document.querySelectorAll('iframe, object, embed').length == 0
-    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value) || a.name == 'title'))"""
+    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value) || ['title', 'aria-label'].includes(a.name)))"""
 
 LEAVING = (
     "fetch('HOST/a').catch(() => 0)",

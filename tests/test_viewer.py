@@ -1,8 +1,10 @@
 "The viewer: what is shown is what was asked and said, alone and beside a second run; 1,200 questions stay fluid."
 
+# ruff: noqa: F811 (the fixtures of browser.py)
+
 import json, random, re
 import pytest
-from browser import reader, port  # noqa: F401 (fixtures)
+from browser import reader, port  # noqa: F401
 from tools import growth
 from refnb.core.files import CANARY, write_jsonl
 from refnb.core.runs import Run, RunInfo, open_run, questions_id
@@ -212,7 +214,7 @@ def test_a_run_is_named_by_its_folder_or_its_part_and_system(tmp_path, six, sett
 def test_questions_that_are_not_here(tmp_path, six, settings):
     s = settings(runs=str(tmp_path / "runs"))
     lost = answered(tmp_path, part="toy/lost", answers=[], keep=False)
-    with pytest.raises(DataError, match="questions of toy/lost are not here; give them as questio"):
+    with pytest.raises(DataError, match="questions of toy/lost are not here; give them as"):
         view_data(lost, s=s)
     assert view_data(lost, SIX, s=s) == view_data(lost, iter(SIX), s=s)
     assert view_data(lost, six.questions_path, s=s)["questions"][5]["id"] == "d1:5"

@@ -17,8 +17,8 @@ from ..plots import COLORS, GREY, INK, figure
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #bd1856cd
 def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
-    """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
-    text) with counts of states, recall, precision; its index is the first token."""
+    """Count what became of mentions along the text, which gold has: a row per stretch of `width` tokens
+    (0: about a sixtieth of the text) with counts of states, recall, precision; its index is the first token."""
     if width < 0:
         do = "say 1 or more, or 0 for about a sixtieth of the text"
         raise CallError(f"a stretch of {width} tokens", do=do)
