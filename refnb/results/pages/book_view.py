@@ -283,8 +283,8 @@ def view_any(
     made: View | BookView
     if not isinstance(what, Run) and Path(what).is_file():
         if other:
-            second = Path(other.folder if isinstance(other, Run) else other)
-            names = (Path(what).name, second.name)
+            second = str(other)
+            names = (Path(what).name, Path(second).name)
             labels = names if names[0] != names[1] else ("first", "second")
             made = view_book(read_documents(what), read_documents(second), labels)
         else:

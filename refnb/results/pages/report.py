@@ -193,18 +193,13 @@ def by_benchmark(boards: Iterable[Board]) -> dict[str, list[Board]]:
 # %% ../../../nbs/results/pages/03_report.ipynb #986cb994
 def rank_alike(boards: Iterable[Board]) -> dict[tuple[str, str], Tau]:
     "Compare the rankings of every pair of benchmarks."
-
-    def widest(some: list[Board]) -> set[str]:
-        systems: list[set[str]] = [set(b.credits.systems) for b in some]
-        return max(systems, key=len)
-
-    def answered(some: list[Board], systems: set[str]) -> list[Credits]:
-        return [x.credits for x in some if systems <= set(x.credits.systems)]
-
     out, found = {}, by_benchmark(boards)
-    for a, b in combinations(found, 2):
-        both = widest(found[a]) & widest(found[b])
-        out[a, b] = compare_rankings(answered(found[a], both), answered(found[b], both))
+    for pair in combinations(found, 2):
+        of = [[x.credits for x in found[name]] for name in pair]
+        first, second = (max((set(c.systems) for c in some), key=len) for some in of)
+        both = first & second
+        a, b = ([c for c in some if both <= set(c.systems)] for some in of)
+        out[pair] = compare_rankings(a, b)
     return out
 
 # %% ../../../nbs/results/pages/03_report.ipynb #d4698ddc
