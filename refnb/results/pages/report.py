@@ -226,6 +226,7 @@ def cost_picture(b: Board) -> str:
             ax.plot([cost], [value], zorder=3, **mark(0))
             ax.annotate(str(r.place), (cost, value), (6, 4), textcoords="offset points")
         ax.set_xscale("symlog", linthresh=min(positive) / 10)
+        ax.xaxis.set_major_formatter("{x:g}")
         ax.set_xlim(left=-min(positive) / 20)
         fig.savefig(drawn, format="png", dpi=120, metadata={"Software": None})
     return f"data:image/png;base64,{base64.b64encode(drawn.getvalue()).decode()}"
