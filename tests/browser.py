@@ -1,28 +1,17 @@
 "A real browser, driven through its DevTools protocol."
 
 import contextlib, itertools, json, os, shutil, subprocess, urllib.request
+from pathlib import Path
 import pytest
 from tools import HANG, alive, end, family, gone, wait
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-default-apps",
-    "--no-default-browser-check",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    "--remote-debugging-port=0",
-    "--window-size=1300,1000",
-]
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run
+    --disable-background-networking --disable-component-update --disable-sync --disable-default-apps
+    --no-default-browser-check --remote-debugging-port=0 --window-size=1300,1000""".split()
+FLAGS.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 
 
 @pytest.fixture(scope="session")
@@ -45,22 +34,18 @@ def browser(home):
         env=dict(os.environ, HOME=str(home)),
         **silent,
     )
+    started = lambda: told.exists() and len(told.read_text().split()) == 2
     try:
-        wait(
-            lambda: (
-                process.poll() is not None or (told.exists() and len(told.read_text().split()) == 2)
-            ),
-            "Chromium starts",
-        )
+        wait(lambda: process.poll() is not None or started(), "Chromium starts")
         if process.poll() is not None:
             pytest.skip(f"{CHROMIUM} does not start here: it ended with {process.returncode}")
         yield int(told.read_text().split()[0])
     finally:
-        started = family(process.pid)
-        end(started)
+        processes = family(process.pid)
+        end(processes)
         process.wait()
-        gone(started)
-        assert not alive(started)
+        gone(processes)
+        assert not alive(processes)
 
 
 KEYS = {
@@ -94,10 +79,8 @@ class Tab:
         self.call("Page.bringToFront")  # what is behind another page draws nothing
 
     def _ask(self, what: str, method: str = "GET"):
-        with urllib.request.urlopen(
-            urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method),
-            timeout=HANG,
-        ) as reply:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method)
+        with urllib.request.urlopen(request, timeout=HANG) as reply:
             return json.loads(text) if (text := reply.read()).startswith(b"{") else text
 
     def close(self):
@@ -114,11 +97,18 @@ class Tab:
 
     def js(self, code: str):
         "The value of an expression; None where it fails, as it does while a page is changing."
-        return (
-            self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
-            .get("result", {})
-            .get("value")
-        )
+        how = dict(expression=code, returnByValue=True, awaitPromise=True)
+        return self.call("Runtime.evaluate", **how).get("result", {}).get("value")
+
+    def text(self, what: str) -> str:
+        "What a reader sees of an element."
+        seen = f"document.querySelector({json.dumps(what)})?.innerText.replaceAll('\\u00a0', ' ')"
+        return self.js(seen)
+
+    def set(self, id: str, value, event: str = "input"):
+        "Fill a field as a person does."
+        told = f"s.dispatchEvent(new Event('{event}', {{bubbles: true}}))"
+        self.js(f"(s => {{ s.value = {json.dumps(value)}; {told} }})(at('{id}'))")
 
     def wait(self, code: str):
         return wait(lambda: self.js(code), code)
@@ -130,11 +120,9 @@ class Tab:
         for key in keys:
             number, text = KEYS.get(key, (ord(key[0].upper()), key))
             how = dict(key=key, code=key, windowsVirtualKeyCode=number, modifiers=8 if shift else 0)
+            kind = "keyDown" if text else "rawKeyDown"
             self.call(
-                "Input.dispatchKeyEvent",
-                type="keyDown" if text else "rawKeyDown",
-                **how,
-                **({"text": text} if text else {}),
+                "Input.dispatchKeyEvent", type=kind, **how, **({"text": text} if text else {})
             )
             self.call("Input.dispatchKeyEvent", type="keyUp", **how)
 
@@ -142,14 +130,12 @@ class Tab:
         self.call("Page.navigate", url=f"{self.host}/{page}.html{query}")
         self.at(page)
 
+    def size(self, width: int, height: int = 844, **how):
+        how = dict(deviceScaleFactor=1, mobile=False) | how
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, **how)
+
     def phone(self):
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=390,
-            height=844,
-            deviceScaleFactor=2,
-            mobile=True,
-        )
+        self.size(390, deviceScaleFactor=2, mobile=True)
 
     def requests(self) -> list[str]:
         self.js("1")  # what has come is read
@@ -161,75 +147,46 @@ class Tab:
 
     def errors(self) -> list[str]:
         self.js("1")
-        bad = [e["params"] for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
-        bad += [
-            e["params"]
+        bad = {
+            "Runtime.exceptionThrown": lambda p: True,
+            "Runtime.consoleAPICalled": lambda p: p["type"] in ("error", "assert"),
+            "Log.entryAdded": lambda p: p["entry"]["level"] == "error",
+            "Page.javascriptDialogOpening": lambda p: True,
+        }
+        return [
+            str(e["params"])
             for e in self.events
-            if e.get("method") == "Runtime.consoleAPICalled"
-            and e["params"]["type"] in ("error", "assert")
+            if e.get("method") in bad and bad[e["method"]](e["params"])
         ]
-        return list(
-            map(
-                str,
-                bad
-                + [
-                    e["params"]
-                    for e in self.events
-                    if e.get("method") == "Log.entryAdded"
-                    and e["params"]["entry"]["level"] == "error"
-                ],
-            )
-        )
 
 
-class Inner(Tab):
-    "The frame of a page, which Chromium runs on its own."
+class Reader(Tab):
+    "Who looks at a page of a file."
 
-    def __init__(self, outer: Tab):
-        self.outer, self.host, self.port, self.events, self.numbers = (
-            outer,
-            outer.host,
-            outer.port,
-            [],
-            itertools.count(1),
-        )
-        self.attach()
+    folder: Path
 
-    def attach(self):
-        "Talk to the frame that the page has now."
-        import websocket
+    def show(self, page: str, query: str = ""):
+        (self.folder / "page.html").write_text(page, encoding="utf-8", newline="")
+        self.open(f"{self.folder}/page"[1:], query)
 
-        frames = lambda: [
-            t
-            for t in json.loads(self.outer._ask("list"))
-            if t["type"] == "iframe" and t.get("parentId") == self.outer.id
-        ]
-        self.id = wait(frames, "the frame is there")[0]["id"]
-        self.socket = websocket.create_connection(
-            f"ws://127.0.0.1:{self.port}/devtools/page/{self.id}",
-            suppress_origin=True,
-            timeout=HANG,
-        )
-        for domain in ("Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
 
-    def wait(self, code: str):
-        """Wait as a page does; now and then look whether Chromium has put another frame in the place of this one, and
-        scroll to it again: on a busy machine it can take a frame for one that nobody sees, and draw nothing in it."""
-        for _ in range(8):
-            with contextlib.suppress(AssertionError):
-                return wait(lambda: self.js(code), code, HANG / 40)
-            self.socket.close()
-            self.outer.call("Page.bringToFront")
-            self.outer.js(
-                "scrollTo(0, 0), requestAnimationFrame(() => document.querySelector('iframe')?.scrollIntoView())"
-            )
-            self.attach()
-        state = self.js(
-            "[document.readyState, location.href, innerWidth, innerHeight, document.body?.innerText.slice(0, 200)]"
-        )
-        raise AssertionError(f"the frame never says {code}; it is {state}, {self.errors()}")
+@pytest.fixture
+def reader(port, tmp_path):
+    "A page; when the test is over, it has asked nobody, and said no error."
+    tab = Reader(port, "file://")
+    tab.folder = tmp_path
+    yield tab
+    try:
+        own = (f"file://{tmp_path}/", "data:", "about:", "blob:")
+        assert tab.requests() and not [u for u in tab.requests() if not u.startswith(own)]
+        assert not tab.errors()
+    finally:
+        tab.close()
 
+
+# nothing of others ran: no handler, no address that is a script, no element that loads
+HARMLESS = """window.pwned === undefined && document.querySelectorAll('iframe, object, embed').length == 0
+    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value) || ['title', 'aria-label'].includes(a.name)))"""
 
 LEAVING = (
     "fetch('HOST/a').catch(() => 0)",

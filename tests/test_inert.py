@@ -1,12 +1,16 @@
 "Texts of others are only texts, whatever they say and wherever they go (F53, F68): each medium alone, then all pages in a browser."
 
-import ast, csv, io, json, re, sys
+# ruff: noqa: F811 (the fixtures of browser.py)
+
+import ast, csv, hashlib, html, io, json, re, sys
+from base64 import b64encode
 from html.parser import HTMLParser
 from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
-from browser import Tab, port  # noqa: F401 (a fixture)
+from browser import HARMLESS, Reader, nothing_leaves, port, reader  # noqa: F401
 from payloads import HOSTILE, SCORE, STEERING, asked, write_files
+from servers import Tree
 from test_viewer import answered
 import tools
 import refnb.commands.listing as listing
@@ -16,12 +20,15 @@ from refnb.benchmarks.altentities.builder import draft_of
 from refnb.benchmarks.altentities.questions import read_altentities
 from refnb.core.documents import Document
 from refnb.core.inert import csv_line, csv_rows, inert, to_md, to_tex
-from refnb.core.pages import page_data
+from refnb.core.files import CANARY
 from refnb.core.settings import packaged
 from refnb.core.types import Answer, DataError, Span
 from refnb.metrics.choice import outcomes
 from refnb.metrics.uncertainty import Interval
 from refnb.results.board import Board, Line
+from refnb.models.annotation.checking import correction_page
+from refnb.results.pages.book_view import view_book
+from refnb.results.pages.report import Entry, LeftOut, Report as Ranking, make_boards
 from refnb.results.pages.viewer import view
 from refnb.results.plots import dots, slopes
 from refnb.results.scores import score
@@ -170,7 +177,7 @@ class Markup(HTMLParser):
         self.texts.append(data)
 
     def handle_comment(self, data):
-        raise AssertionError(data)
+        assert data == f" {CANARY['canary']} {CANARY['wish']} ", data
 
     @property
     def text(self) -> str:
@@ -392,165 +399,205 @@ def test_f53_what_a_notebook_shows_is_text(text):
         }, name
 
 
-@each
-def test_f53_data_in_a_page_end_no_script(text):
-    made = page_data({text: [text]})
-    assert "<" not in made and made.isascii() and json.loads(made) == {text: [text]}
+# The pages
 
 
-# All pages in a browser
-
-
-def drafts(node: str) -> list:
-    "Questions of the annotation page with hostile texts in every field."
+def drafts(*texts: str) -> list:
+    "Questions of the annotation page, a book's and a song's in turn, with a text in every field."
     released = read_altentities(packaged("data/sample/altentities.json"), "sample")
-    kinds = [
-        draft_of(next(q for q in released if q.domain == domain), "sample", 0)
-        for domain in ("BOOKS", "SONGS")
-    ]
-
-    def hostile(k: int, text: str):
-        d = kinds[k % 2]
-        choices = tuple(
-            c.changed(name=f"{text} {j}", description=text, image_url=text)
-            for j, c in enumerate(d.choices)
-        )
-        return d.changed(id=f"{k} {text} {node}", question=text, choices=choices)
-
-    return [
-        hostile(k, t) for k, t in enumerate([*HOSTILE, *HOSTILE])
-    ]  # 15 is odd: each text is a book's and a song's
+    first = {q.domain: q for q in reversed(released)}
+    kinds, out = [draft_of(first[d], "sample", 0) for d in ("BOOKS", "SONGS")], []
+    for k, t in enumerate(texts):
+        d, choices = kinds[k % 2], []
+        for j, c in enumerate(d.choices):
+            choices.append(c.changed(name=f"{t} {j}", description=t, image_url=t))
+        out.append(d.changed(id=f"{k} {t}", question=t, choices=tuple(choices)))
+    return out
 
 
-def two_runs(folder):
-    "Two runs with hostile texts in every field."
-    questions = [asked(t, k) for k, t in enumerate(HOSTILE)]
+def book_of(*texts: str) -> Document:
+    spans = tuple((Span(3 * k, 3 * k), Span(3 * k + 2, 3 * k + 2)) for k in range(len(texts)))
+    sentences = tuple((t, "said", t) for t in texts)
+    title = "".join(texts)
+    return Document(title, sentences, spans, texts, meta={"title": title})
+
+
+def views(folder, *texts: str):
+    "Two runs with texts in every field."
+    questions, runs = [asked(t, k) for k, t in enumerate(texts)], []
     for k in (0, 1):
+        said = dict(scores=(1.0, -1.0))
         answers = [
-            Answer(q.id, (k,), scores=(1.0, -1.0), raw=q.doc_key, reasoning=q.doc_key)
-            for q in questions
+            Answer(q.id, (k,), raw=q.doc_key, reasoning=q.doc_key, **said) for q in questions
         ]
-        yield answered(
-            folder,
-            questions,
-            answers,
-            system="".join(HOSTILE[:2])[:90] + str(k),
-            part=f"toy/{HOSTILE[1]}"[:60],
-            prompt="".join(HOSTILE),
-            settings={t: t for t in HOSTILE},
-        )
+        about = dict(prompt="".join(texts), settings={t: t for t in texts})
+        system, part = f"{texts[0][:60]}{k}", f"toy/{texts[0][:50]}"
+        runs.append(answered(folder, questions, answers, system, part, **about))
+    return view(*runs)
 
 
-def notebook() -> dict:
-    "A notebook whose outputs hold hostile texts."
-    shown = [
-        {"output_type": "stream", "name": "stdout", "text": HOSTILE},
-        {"output_type": "error", "traceback": HOSTILE},
-    ]
-    shown += [
-        {"output_type": "display_data", "data": {"text/plain": HOSTILE}},
-        {"output_type": "display_data", "data": {"text/markdown": "\n".join(map(to_md, HOSTILE))}},
-    ]
-    shown += [
-        {"output_type": "display_data", "data": {"text/html": look}}
-        for t in HOSTILE
-        for look in looks(t).values()
-    ]
-    first = {
-        "cell_type": "markdown",
-        "metadata": {},
-        "source": "# Hostile\n\n> " + " ".join(map(to_md, HOSTILE)),
-    }
+def ranking(*texts: str) -> Ranking:
+    entries = []
+    for k, t in enumerate(texts):
+        ids = {f"{t}{i}": float(i % 2 == k % 2) for i in range(4)}
+        of = dict.fromkeys(ids, t)
+        entries += [Entry(t, f"{t}{s}", "0f", "q", "accuracy", ids, of, {}, {}, 0.5) for s in "ab"]
+    return Ranking(make_boards(entries), [LeftOut(t, t, t) for t in texts])
+
+
+def pages(folder, *texts: str) -> dict[str, str]:
+    "Every page, with texts in every field."
+    d = book_of(*texts)
     return {
-        "cells": [first, {"cell_type": "code", "metadata": {}, "source": "1", "outputs": shown}]
+        "viewer": views(folder, *texts).page(),
+        "book": view_book(d, d.changed(names=()), (texts[0], texts[-1])).page(),
+        "correction": correction_page(d),
+        "report": ranking(*texts).page(),
+        "annotation": annotation_page(drafts(*texts), "".join(texts), send="".join(texts)),
     }
 
 
-@pytest.fixture
-def tab(port, tmp_path):  # noqa: F811
-    "A page; when the test is over nothing of others ran, asked anybody, or said an error."
-    tab = Tab(port, "file://")
-    yield tab
-    try:
-        assert not [
-            u
-            for u in tab.requests()
-            if not u.startswith((f"file://{tmp_path}/", "data:", "about:", "blob:"))
-        ]
-        assert not tab.errors() and not [
-            e for e in tab.events if e.get("method") == "Page.javascriptDialogOpening"
-        ]
-    finally:
-        tab.close()
+@each
+def test_f53_nothing_in_a_page_becomes_markup(tmp_path, text):
+    known = pages(tmp_path / "plain", "plain") | {"table": views(tmp_path, "plain")._repr_html_()}
+    made = pages(tmp_path / "x", text) | {"table": views(tmp_path / "y", text)._repr_html_()}
+    for name, page in made.items():
+        got, plain = Markup(page), Markup(known[name])
+        assert got.tags == plain.tags, name
+        assert [k for k, _ in got.attrs] == [k for k, _ in plain.attrs], name
+        for inside in re.findall(r'json" id="\w+">(.*?)</script>', page, re.S):
+            assert "<" not in inside and inside.isascii() and json.loads(inside)
 
 
-HARMLESS = """window.pwned === undefined && document.querySelectorAll('iframe').length == 0
-    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value) || a.name == 'title'))"""
+def test_pages_load_and_send_nothing(tmp_path):
+    leaving = r"fetch|XMLHttp|WebSocket|sendBeacon|innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|import\("
+    for name, page in pages(tmp_path, "plain").items():
+        policy = re.search('Content-Security-Policy" content="([^"]+)"', page)[1]
+        own = {
+            tag: re.search(rf"<{tag}>(.*?)</{tag}>", page, re.S)[1] for tag in ("style", "script")
+        }
+        for tag, inside in own.items():
+            digest = b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+            assert f"{tag}-src 'sha256-{digest}'" in policy, name
+        assert policy.startswith("default-src 'none'; ") and "unsafe" not in policy
+        assert not re.search(r"url\(|@import|https?:", own["style"]), name
+        assert not re.search(leaving, own["script"]), name
+        loaded = [v for k, v in Markup(page).attrs if k in ("src", "href", "action", "srcset")]
+        assert all(v.startswith(("data:", "#")) for v in loaded), name
 
 
-def open_page(tab: Tab, path: Path, query: str = ""):
-    tab.open(str(path.with_suffix(""))[1:], query)
-    assert tab.js(HARMLESS) is True, path
+def test_f52_a_key_is_refused_on_every_page(tmp_path, monkeypatch):
+    key = "correct <horse> 'battery'"
+    makers = {
+        "viewer": lambda: views(tmp_path, key).page(),
+        "table": lambda: views(tmp_path, key)._repr_html_(),
+        "book": lambda: view_book(book_of(key)).page(),
+        "correction": lambda: correction_page(book_of(key)),
+        "report": lambda: ranking(key).page(),
+        "annotation": lambda: annotation_page(drafts(key), key),
+    }
+    assert all(make() for make in makers.values())
+    monkeypatch.setenv("SOME_VENDOR_API_KEY", key)
+    for name, make in makers.items():
+        with pytest.raises(DataError, match="environment variable SOME_VENDOR_API_KEY") as e:
+            make()
+        assert "horse" not in str(e.value), name
+    made = views(tmp_path, "plain").page()
+    assert key not in html.unescape(made) and str(tmp_path) not in made
 
 
-def texts_of(tab: Tab, where: str = "document.body") -> str:
-    return tab.js(f"{where}.textContent")
+def test_letters_stand_out_in_both_looks():
+    css = packaged("data/pages/base.css").read_text()
+
+    def light(color: str) -> float:  # relative luminance, as WCAG has it
+        parts = (int(color[k : k + 2], 16) / 255 for k in (1, 3, 5))
+        r, g, b = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    looks = re.findall(r":root \{(.*?)\}", css, re.S)
+    assert len(looks) == 2
+    for look in looks:
+        v = {name: light(c) for name, c in re.findall(r"--([\w-]+): (#\w{6})", look)}
+        letters = [(a, b) for a in ("ink", "soft", "main", "good", "bad") for b in ("card", "page")]
+        letters += [("ink", x) for x in ("mark", "notice", "bar", "chosen")] + [("main", "on-main")]
+        lines = [(x, "card") for x in ("line", "kx", *(f"k{i}" for i in range(8)))]
+        for pairs, least in ((letters, 4.5), (lines, 3)):
+            for a, b in pairs:
+                high, low = sorted((v[a], v[b]), reverse=True)
+                assert (high + 0.05) / (low + 0.05) >= least, (a, b)
 
 
-def test_f53_the_viewer_shows_texts_and_runs_none(tab, tmp_path):
-    view(*two_runs(tmp_path)).write(tmp_path / "page.html")
-    open_page(tab, tmp_path / "page.html")
+# In a browser
+
+
+def test_f53_nothing_leaves_a_page(port, tmp_path):
+    with Tree(tmp_path) as tree:
+        for page in pages(tmp_path, "plain").values():
+            tab = Reader(port, "file://")
+            tab.folder = tmp_path
+            try:
+                tab.show(page)
+                nothing_leaves(tab.js, tab, tree)
+            finally:
+                tab.close()
+
+
+def test_f53_the_viewer_shows_texts_and_runs_none(reader, tmp_path):
+    reader.show(views(tmp_path, *HOSTILE).page())
     for k, t in enumerate(HOSTILE):
-        tab.js(f"choose(byId.get({json.dumps(f'{k}{t}')}))")
-        assert (
-            t in texts_of(tab, "document.querySelector('#question')")
-            and tab.js("document.querySelector('#question h2').textContent") == f"{k}{t}"
-        )
-        tab.js(f"search.value = {json.dumps(t)}; seek(); clear()")
-    for i in range(tab.js("fields.length")):
-        tab.js(
-            f"(s => {{ s.value = {i}; s.dispatchEvent(new Event('change', {{bubbles: true}})) }})(at('by'))"
-        )
-    assert tab.js(HARMLESS) is True
+        reader.js(f"choose(byId.get({json.dumps(f'{k}{t}')}))")
+        assert t in reader.js("document.querySelector('#question').textContent")
+        reader.js(f"search.value = {json.dumps(t)}; seek(); clear()")
+    for i in range(reader.js("fields.length")):
+        reader.set("by", i, "change")
+    assert reader.js(HARMLESS) is True
 
 
-def test_f53_the_annotation_page_shows_texts_and_runs_none(tab, tmp_path, request):
-    made = annotation_page(
-        asks := drafts(request.node.name),
-        title="".join(HOSTILE),
-        send="".join(HOSTILE),
-        shuffle=False,
-    )
-    (tmp_path / "page.html").write_text(made, encoding="utf-8", newline="")
-    open_page(tab, tmp_path / "page.html")
-    assert HOSTILE[0] in texts_of(tab, "document.querySelector('h1')") and HOSTILE[0] in tab.js(
-        "document.title"
-    )
-    tab.press("Enter")
+def test_f53_a_book_shows_texts_and_runs_none(reader):
+    d = book_of(*HOSTILE)
+    other = d.changed(clusters=d.clusters[1:] + d.clusters[:1], names=())
+    reader.show(view_book(d, other, HOSTILE[:2]).page())
+    for k, t in enumerate(HOSTILE):
+        reader.js(f"pick({k})")
+        reader.press("n", "d")
+        reader.js(f"at('search').value = at('filter').value = {json.dumps(t)}; find(); list()")
+        assert reader.js(HARMLESS) is True, t
+        reader.js("at('search').value = at('filter').value = ''; find(); list()")
+    assert "<script>window.pwned" in reader.js("document.body.textContent")
+    assert not re.search(r"[\x00-\x08\x1b\u202e]", reader.js("flow.textContent"))
+
+
+def test_f53_the_correction_page_shows_texts_and_runs_none(reader):
+    reader.show(correction_page(book_of(*HOSTILE)))
+    reader.wait("document.activeElement.id == 'text'")
+    for k, t in enumerate(HOSTILE):
+        reader.press("e")
+        reader.call("Input.insertText", text=f"{t[:60].strip()}{k}")
+        reader.press("Enter", "n", "ArrowRight")
+    assert reader.js(HARMLESS) is True and reader.js("edits.length") >= 15
+    assert HOSTILE[0] in reader.js("document.querySelector('#text').textContent")
+
+
+def test_f53_the_annotation_page_shows_texts_and_runs_none(reader):
+    asks = drafts(*HOSTILE, *HOSTILE)  # 15 is odd: each text is a book's and a song's
+    reader.show(annotation_page(asks, "".join(HOSTILE), shuffle=False, send="".join(HOSTILE)))
+    assert HOSTILE[0] in reader.js("document.querySelector('h1').textContent")
+    safe = "[...document.querySelectorAll('main a')].every(a => ['https:', 'http:'].includes(a.protocol))"
+    reader.press("Enter")
     for d in asks:
-        assert (
-            tab.js("current().id") == d.id
-            and d.question in texts_of(tab, "document.querySelector('.cartoon')")
-            and tab.js(HARMLESS) is True
-        )
-        assert tab.js(
-            "[...document.querySelectorAll('main a')].every(a => ['https:', 'http:'].includes(a.protocol))"
-        )
-        tab.press("Enter")
-        assert tab.js(HARMLESS) is True and d.choices[d.target_index].name.split(" (by")[0][
-            :20
-        ] in texts_of(tab, "document.querySelector('#meant')")
-        tab.js("finish([])")
+        cartoon = reader.js("document.querySelector('.cartoon').textContent")
+        assert reader.js("current().id") == d.id and d.question in cartoon
+        assert reader.js(HARMLESS) is True and reader.js(safe)
+        reader.press("Enter")
+        assert reader.js(HARMLESS) is True
+        reader.js("finish([])")
 
 
-def test_f53_reports_show_texts_and_run_none(tab, tmp_path):
+def test_f53_reports_show_texts_and_run_none(reader, tmp_path):
     "Reports, as a reader of Markdown shows them that lets HTML through and knows no policy."
     pytest.importorskip("markdown_it")
-    for k, (name, text) in enumerate(pages_of_markdown(tmp_path / "reports").items()):
-        path = tmp_path / f"page{k}.html"
-        path.write_text(
-            f"<!DOCTYPE html><meta charset=utf-8><link rel=icon href=data:,><body>{rendered(text)}",
-            encoding="utf-8",
-        )
-        open_page(tab, path)
-        assert all(seen(t) in texts_of(tab) for t in HOSTILE), name
+    for name, text in pages_of_markdown(tmp_path / "reports").items():
+        head = "<!DOCTYPE html><meta charset=utf-8><link rel=icon href=data:,><body>"
+        reader.show(head + rendered(text))
+        shown = reader.js("document.body.textContent")
+        assert reader.js(HARMLESS) is True and all(seen(t) in shown for t in HOSTILE), name

@@ -538,7 +538,7 @@ def test_a_perfect_prediction_is_right_in_any_order(gold, random):
 
 @given(once, once, st.integers(0, 20))
 def test_positions_and_pieces_add_up(gold, predicted, width):
-    g, p = document(gold), document(predicted)
+    g, p = (document(x, ["w"] * SIZE) for x in (gold, predicted))
     n = mention_states(g, p).state.value_counts().reindex(STATES, fill_value=0)
     along, grid = by_position(g, p, width), who_went_where(g, p, entities=9, columns=2)
     assert (

@@ -9,7 +9,7 @@ __all__ = ['INK', 'GREY', 'RED', 'COLORS', 'mark', 'fill', 'name_rows', 'figure'
 # %% ../../nbs/results/07_plots.ipynb #635796fa
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, compress
+from itertools import chain
 from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
@@ -144,36 +144,35 @@ def dots(
 ) -> Figure:
     "Draw scores of several systems as dots with intervals, a panel per subset; a row without any is left out."
     series = [x for panel in panels.values() for x in panel.values()]
-    full = [
-        row in (printed or ()) or any((v := x[y]) and v.value is not None for x in series)
+    kept = [
+        y
         for y, row in enumerate(rows)
+        if row in (printed or ()) or any((v := x[y]) and v.value is not None for x in series)
     ]
-    rows = list(compress(rows, full))
-    order, width = (
+    order, names = (
         list(dict.fromkeys(chain.from_iterable(panels.values()))),
-        3.1 * len(panels) + 1.2,
+        [rows[y] for y in kept],
     )
-    with figure(width, height, title, list(panels), rows, xlabel, grid="x", sharex=True) as (
-        fig,
-        axes,
-    ):
+    wide = 3.1 * len(panels) + 1.2
+    with figure(wide, height, title, list(panels), names, xlabel, grid="x", sharex=True) as drawn:
+        fig, axes = drawn
         for ax, panel in zip(axes, panels.values(), strict=True):
             ax.set_xlim(xlim)
             step = min(0.26, 0.8 / max(1, len(panel)))
             for k, (label, intervals) in enumerate(panel.items()):
                 lift = step * (k - (len(panel) - 1) / 2)
                 at: list[tuple[float, float]] = []
-                for y, x in enumerate(compress(intervals, full)):
+                for y, row in enumerate(kept):
+                    x = intervals[row]
                     if x is not None and x.value is not None:
                         at.append((100 * x.value, y + lift))
                         _whisker(ax, y + lift, x)
                 look = mark(order.index(label)) | {"linestyle": "", "zorder": 3, "label": label}
                 ax.plot([x for x, _ in at], [y for _, y in at], **look)
         if printed:
-            places = [list(rows).index(r) for r in printed]
             stroke: dict[str, Any] = {"marker": "|", "markersize": 15, "markeredgewidth": 1.6}
             stroke |= {"linestyle": "", "color": RED, "zorder": 4, "label": "published"}
-            axes[0].plot(list(printed.values()), places, **stroke)
+            axes[0].plot(list(printed.values()), [names.index(r) for r in printed], **stroke)
     return fig
 
 # %% ../../nbs/results/07_plots.ipynb #ff4f7e8e

@@ -1,22 +1,15 @@
-
-"use strict"
-// Nothing of the data becomes markup: all of it is set as text. Nothing leaves the page: its policy forbids every request.
 // Only the blocks of text in sight exist in the page, so that a book of any length scrolls alike.
-const at = id => document.getElementById(id)
-const made = (tag, set, ...inside) => { const e = Object.assign(document.createElement(tag), set); e.append(...inside); return e }
 const drawn = (tag, set, ...inside) => {
   const e = document.createElementNS("http://www.w3.org/2000/svg", tag)
   for (const [k, v] of Object.entries(set)) e.setAttribute(k, v)
   e.append(...inside)
   return e
 }
-const read = id => JSON.parse(at(id).textContent)
-const count = n => n.toLocaleString("en-GB")
 const COLORS = 8, FEW = 12, MANY = 40, LISTED = 300, DEEPEST = 6, MOST = 400
 const SHORT = 60, LONG = 300  // tokens of a block: at least, if no paragraph ends; at most
 const FAULTS = ["", "in a piece apart", "another character", "missed", "spurious"]
 const color = row => `k${row < COLORS ? row : "x"}`
-const box = at("text"), flow = at("flow"), about = read("about")
+const box = at("text"), flow = at("flow"), about = carried("about")
 
 let book = null           // the open document
 let mode = "both"         // which side is shown: 0, 1 or both
@@ -57,7 +50,7 @@ function blocksOf(text) {  // where blocks begin: at paragraphs, else at ends of
   return {starts, letters}
 }
 function opened(i) {
-  const d = read(`d${i}`)
+  const d = carried(`d${i}`)
   d.tokens = d.text.join(" ").split(" ")
   if (!d.text.length) d.tokens = []
   Object.assign(d, blocksOf(d.text))
@@ -407,18 +400,27 @@ function pick(row, redrawn = true) {
 const R = 400, TALL = 340
 function graph() {
   const edges = book.edges[mode == 1 ? 1 : 0], most = Math.max(1, ...edges.map(e => e[2])), largest = Math.max(1, ...book.nodes.map(total))
+  const radius = row => 4 + 13*Math.sqrt(total(row)/largest), short = name => name.length > 18 ? name.slice(0, 17) + "…" : name
   const near = new Set([picked])
   for (const [a, b] of edges) { if (a == picked) near.add(b); if (b == picked) near.add(a) }
   const place = new Map(book.nodes.map((row, i) => [row, [50 + (R - 100)*book.places[i][0], 20 + (TALL - 52)*book.places[i][1]]]))
-  const inside = place.has(picked)
+  const inside = place.has(picked), labels = new Map(), taken = []
+  for (const row of book.nodes) {  // a name is below its circle, or above, wherever it lies on no other name
+    const [x, y] = place.get(row), r = radius(row), half = 3*short(book.names[row]).length
+    const free = at => taken.every(([u, v, h]) => Math.abs(at - v) > 11 || Math.abs(x - u) > half + h)
+    const spots = [y + r + 10, y - r - 4, y + r + 21, y - r - 15]
+    const spot = spots.find(free) ?? spots[0]
+    taken.push([x, spot, half])
+    labels.set(row, spot)
+  }
   const line = ([a, b, n]) => {
     const [[x1, y1], [x2, y2]] = [place.get(a), place.get(b)], on = a == picked || b == picked
     return drawn("line", {x1, y1, x2, y2, "stroke-width": .5 + 5*n/most, "stroke-opacity": .15 + .6*n/most, class: on ? "on" : ""}, drawn("title", {}, `${book.names[a]} and ${book.names[b]}: ${count(n)}`))
   }
   const node = row => {
-    const [x, y] = place.get(row), r = 4 + 13*Math.sqrt(total(row)/largest), name = book.names[row]
+    const [x, y] = place.get(row), r = radius(row), name = book.names[row]
     const g = drawn("g", {class: `${color(row)} ${row == picked ? "on" : inside && !near.has(row) ? "off" : ""}`, role: "button", tabindex: 0, "aria-label": `${name}, ${counted(row)}`},
-      drawn("title", {}, `${name}: ${counted(row)}`), drawn("circle", {cx: x, cy: y, r}), drawn("text", {x, y: y + r + 10}, name.length > 18 ? name.slice(0, 17) + "…" : name))
+      drawn("title", {}, `${name}: ${counted(row)}`), drawn("circle", {cx: x, cy: y, r}), drawn("text", {x, y: labels.get(row)}, short(name)))
     g.onclick = () => pick(row == picked ? -1 : row)
     g.onkeydown = e => { if (e.key == "Enter" || e.key == " ") { e.preventDefault(); g.onclick(); at("graph").querySelector("g.on")?.focus() } }
     return g
@@ -570,7 +572,7 @@ function open(i) {
   legend()
   turned()
   list(); detail(); stage(); tell(); present()
-  if (i == about.first) performance.mark("shown")
+  if (i == 0) performance.mark("shown")
 }
 box.onscroll = () => requestAnimationFrame(draw)
 let width = innerWidth
@@ -585,8 +587,9 @@ at("panes").replaceChildren(...Object.entries(PANES).map(([name, text]) => { con
 at("books").hidden = about.books.length < 2
 at("books").replaceChildren(...about.books.map((name, i) => made("option", {value: i}, name)))
 at("books").onchange = e => open(Number(e.target.value))
+document.body.dataset.pane = "text"
 pane("text")
-open(about.first)
+open(0)
 function settle() {  // a frame that began without a size, out of sight, may hear of no new one: look until there is one
   if (seen.size || !book.letters.length) return
   if (box.clientWidth) { turned(); stage() }

@@ -1,10 +1,7 @@
 
-"use strict"
 // A person corrects the clusters of one window. What was done is a list of edits, from which the clusters follow: undoing drops the last.
-// Texts are set as text, never as markup. Nothing leaves the page: its policy forbids every request.
-const at = id => document.getElementById(id)
-const made = (tag, fields, ...inside) => { const e = Object.assign(document.createElement(tag), fields); e.append(...inside); return e }
-const data = JSON.parse(at("data").textContent)
+const data = carried("data")
+function tell(text) { at("notice").textContent = text; at("notice").hidden = !text }
 const words = data.sentences.flat(), KEY = `refnb-correction-${data.window.document}-${data.window.number}-${data.window.text}-${data.window.given}`
 const key = s => s.join("-"), span = k => k.split("-").map(Number)
 const order = (a, b) => a[0] - b[0] || b[1] - a[1]     // as one reads: what holds others comes before them
@@ -76,7 +73,6 @@ const said = ([a, b]) => words.slice(a, b + 1).map(w => w.trim() || "¶").join("
 const here = () => owner.get(key(cursor))
 const close = /^([.,;:!?%…’”)\]]+|n['’]t|['’](s|re|ve|ll|d|m)?)$/i, open = /^[“‘([]+$/
 const gap = i => close.test(words[i + 1] ?? "") || open.test(words[i]) ? "" : " "
-function tell(text) { at("notice").textContent = text; at("notice").hidden = !text }
 
 function lines(over, level) {  // a line under the words for each mention that they are in
   const sorted = over.map(s => [level.get(key(s)), color(owner.get(key(s)))]).sort((a, b) => a[0] - b[0])

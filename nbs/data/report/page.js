@@ -1,30 +1,23 @@
-
-"use strict"
-// Nothing of the data becomes markup: all of it is set as text. Nothing leaves the page: its policy forbids every request.
-const boards = JSON.parse(document.getElementById("data").textContent)
-const at = id => document.getElementById(id)
-const made = (tag, name, ...inside) => { const e = document.createElement(tag); e.className = name; e.append(...inside); return e }
-const count = n => n.toLocaleString("en-GB")
+const boards = carried("data")
 const STEP = 100
-const REASONS = {r: "refused", f: "filtered", c: "cut", u: "unparsable", o: "outside", x: "failed", m: "no answer"}
 let most = STEP
 
-const credit = (b, k, i) => { const s = b.signs[k][i]; return typeof s == "number" ? s : s in REASONS || s == "0" ? 0 : 1/Number(s) }
-const chosen = (b, k, i) => b.chosen[k] ? b.chosen[k][i] : "-"
 const WHICH = {
   differ: ["where they differ", (x, y) => x != y], first: ["first is better", (x, y) => x > y], second: ["second is better", (x, y) => y > x],
   right: ["both are right", (x, y) => x >= 1 && y >= 1], wrong: ["both are wrong", (x, y) => x <= 0 && y <= 0], all: ["all", () => true]}
 
 function verdict(b, k, i) {
-  const s = b.signs[k][i], c = credit(b, k, i), letter = chosen(b, k, i)
-  const word = typeof s == "number" ? `${(100*s).toFixed(1)} %` : REASONS[s] ?? (c >= 1 ? "✓ right" : c > 0 ? `≈ tie, ${c.toFixed(2)}` : "✗ wrong")
-  return made("td", c >= 1 ? "right" : c <= 0 ? "wrong" : "", word + (letter == "-" ? "" : `, chose ${letter}`))
+  const c = b.credit[k][i], reason = b.reasons[k][i], chosen = b.chosen[k][i]
+  const earned = c >= 1 ? "✓ right" : c > 0 ? `≈ tie, ${c.toFixed(2)}` : "✗ wrong"
+  const word = !b.accuracy ? `${(100*c).toFixed(1)} %` : reason == "missing" ? "no answer" : reason ?? earned
+  const letter = chosen < 0 ? "" : `, chose ${chosen < 26 ? String.fromCharCode(65 + chosen) : "+"}`
+  return made("td", {className: c >= 1 ? "right" : c <= 0 ? "wrong" : ""}, word + letter)
 }
 function text(b, id) {
   const t = b.texts[id]
-  if (!t) return made("td", "text")
+  if (!t) return made("td", {className: "text"})
   const options = t[3].map((name, k) => `${String.fromCharCode(65 + k)} ${name}${t[4].includes(k) ? " ✓" : ""}`).join(" · ")
-  return made("td", "text", made("bdi", "", `…${t[0]} `, made("mark", "", t[1]), ` ${t[2]}…`), made("br", ""), made("bdi", "soft", options))
+  return made("td", {className: "text"}, made("bdi", {}, `…${t[0]} `, made("mark", {}, t[1]), ` ${t[2]}…`), made("br", {}), made("bdi", {className: "soft"}, options))
 }
 
 function show() {
@@ -32,18 +25,18 @@ function show() {
   const n = b.ids.length, tally = {first: 0, second: 0, right: 0, wrong: 0}, part = at("id").value.trim().toLowerCase(), rows = []
   const wanted = WHICH[at("which").value][1]
   for (let i = 0; i < n; i++) {
-    const [p, q] = [credit(b, x, i), credit(b, y, i)]
+    const [p, q] = [b.credit[x][i], b.credit[y][i]]
     for (const k in tally) if (WHICH[k][1](p, q)) tally[k] += 1
     if (wanted(p, q) && (!part || b.ids[i].toLowerCase().includes(part))) rows.push(i)
   }
   at("counts").textContent = `${count(rows.length)} shown of ${count(n)}: first better on ${count(tally.first)}, second on ${count(tally.second)}; both right on ${count(tally.right)}, both wrong on ${count(tally.wrong)}.`
   const texts = Object.keys(b.texts).length > 0
-  at("heads").replaceChildren(made("tr", "", ...["id", b.systems[x], b.systems[y], ...(texts ? ["text and options"] : [])].map(t => made("th", "", t))))
+  at("heads").replaceChildren(made("tr", {}, ...["id", b.systems[x], b.systems[y], ...(texts ? ["text and options"] : [])].map(t => made("th", {}, t))))
   at("rows").replaceChildren(...rows.slice(0, most).map(i =>
-    made("tr", "", made("td", "", b.ids[i]), verdict(b, x, i), verdict(b, y, i), ...(texts ? [text(b, b.ids[i])] : []))))
+    made("tr", {}, made("td", {}, b.ids[i]), verdict(b, x, i), verdict(b, y, i), ...(texts ? [text(b, b.ids[i])] : []))))
   at("more").hidden = rows.length <= most
 }
-function fill(select, names, value) { select.replaceChildren(...names.map((t, k) => Object.assign(made("option", "", t), {value: k}))); select.value = value }
+function fill(select, names, value) { select.replaceChildren(...names.map((t, k) => made("option", {value: k}, t))); select.value = value }
 function turn() {
   const names = boards[at("board").value].systems
   fill(at("first"), names, 0)
@@ -55,7 +48,7 @@ function again() { most = STEP; show() }
 if (boards.length) {
   at("side").hidden = false
   fill(at("board"), boards.map(b => b.task), 0)
-  at("which").replaceChildren(...Object.entries(WHICH).map(([k, [t]]) => Object.assign(made("option", "", t), {value: k})))
+  at("which").replaceChildren(...Object.entries(WHICH).map(([k, [t]]) => made("option", {value: k}, t)))
   at("board").addEventListener("change", turn)
   for (const id of ["first", "second", "which"]) at(id).addEventListener("change", again)
   at("id").addEventListener("input", again)

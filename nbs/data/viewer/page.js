@@ -1,16 +1,13 @@
-
-"use strict"
-// Nothing of the data becomes markup: all of it is set as text. Nothing leaves the page: its policy forbids every request.
-const data = JSON.parse(document.getElementById("data").textContent)
+const data = carried("data")
 const {runs, fields, texts} = data, everything = data.questions, pair = runs.length > 1
-const at = id => document.getElementById(id)
-const made = (tag, set, ...inside) => { const e = Object.assign(document.createElement(tag), set); e.append(...inside); return e }
 const told = (tag, name, text) => made(tag, {className: name}, String(text))
 const ROW = 52, NEAR = 350, FAR = 200000, MOST = 200  // pixels of a row; characters around a mention; rows of a table
 
+const wide = texts.map(t => [...t.matchAll(/[\u{10000}-\u{10ffff}]/gu)].map((m, k) => m.index - k))  // letters that are two units in a browser, and one in Python
+const unit = (text, k) => k + wide[text].filter(w => w < k).length
 everything.forEach((q, i) => {  // what the page leaves out is what it usually is
   q.i = i
-  q.chars ??= null
+  q.chars &&= q.chars.map(k => unit(q.text, k))
   q.said.forEach(a => { a.credit ??= null; a.picked ??= []; a.scores ??= []; a.raw ??= "" })
   q.found = true
 })
@@ -30,7 +27,6 @@ const WHICH = pair ? ["first", "second"] : [""]
 const word = v => WORDS[v] ?? v
 const verdict = a => a.verdict == "tie" ? `a share of a tie: ${number(a.credit)}` : REASON.includes(a.verdict) ? `no choice: ${a.verdict}` : word(a.verdict)
 const sign = a => made("span", {className: `sign ${a.verdict == "right" ? "right" : a.credit === 0 ? "wrong" : ""}`, title: verdict(a)}, SIGNS[a.verdict] ?? "–")
-const count = n => n.toLocaleString("en-GB")
 const counted = (n, thing) => `${count(n)} ${thing}${n == 1 ? "" : "s"}`
 const number = x => typeof x == "number" ? String(Math.abs(x) < 1e6 && Number.isInteger(x) ? x : Number(x.toPrecision(4))) : String(x)
 const percent = x => x == null ? "–" : `${(100*x).toFixed(1)}\u00a0%`

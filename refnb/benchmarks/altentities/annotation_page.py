@@ -15,7 +15,7 @@ import msgspec
 from ...core.types import CallError, DataError, FormatError, Record
 from ...core.settings import packaged
 from ...core.files import read_bytes, read_yaml, write_atomic, write_jsonl
-from ...core.pages import HandedIn, check_participant, one_page, read_handed_in
+from ...core.pages import HandedIn, check_participant, html_page, read_handed_in
 from .questions import DOMAINS, opening, title
 from .entities import LONGEST, TAG, search_link
 from refnb.benchmarks.altentities.builder import (
@@ -104,7 +104,7 @@ def annotation_page(
         "items": [page_item(d, seed) for d in drafts],
         "examples": [worked[t] for t in DOMAINS if t in topics],
     }
-    return one_page("annotation", data, title)
+    return html_page("annotation", title, {"data": data})
 
 
 def in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:

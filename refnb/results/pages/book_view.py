@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['STATES', 'BINS', 'Place', 'BEFORE', 'NODES', 'Alignment', 'aligned', 'Cast', 'cast_of', 'timeline', 'meetings',
-           'layout', 'book_data', 'BookView', 'view_book', 'view_any']
+           'layout', 'book_data', 'BookView', 'view_book', 'run_documents', 'view_any']
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #361fe211
-import os
+# %% ../../../nbs/results/pages/02_book_view.ipynb #fa1e27c8
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,18 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
 from ...core.settings import Settings, load_settings
-from ...core.files import write_atomic
 from ...core.documents import Document, named, plain, sentence_of, sentence_starts
-from ...core.pages import data_page, page_data
+from ...core.pages import Page, html_page
 from ...core.reading import read_documents
 from ...core.runs import ClusterAnswer, Run
 from ...metrics.differences import Matched, matched
 from ...metrics.windows import pair
 from ...benchmarks.tasks import find_task, is_task, the_card
 from ...models.running import predicted_documents
-from .viewer import Frame, View, named_run, without_secrets, view
+from .viewer import View, named_run, view
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #b2ea619d
+# %% ../../../nbs/results/pages/02_book_view.ipynb #874e0e0a
 STATES = ("right", "in a piece apart", "another character", "missed", "spurious")
 
 
@@ -41,22 +39,19 @@ def aligned(
     m: Matched,  # of `matched`
 ) -> Alignment:
     "Find the gold cluster that each predicted one shares most mentions with; of equals the first."
-    both = {s: (p, g) for s, g in m.gold.items() if (p := m.predicted.get(s)) is not None}
+    both = {s: (m.predicted[s], g) for s, g in m.gold.items() if s in m.predicted}
     shared = Counter(both.values())
     character: dict[int, int] = {}
-    for p, g in sorted(shared):
-        if p not in character or shared[p, g] > shared[p, character[p]]:
-            character[p] = g
     largest: dict[int, int] = {}  # gold cluster -> the predicted one that holds most of it
-    for p, g in sorted(character.items()):
-        if g not in largest or shared[p, g] > shared[largest[g], g]:
-            largest[g] = p
+    for p, g in sorted(shared, key=lambda x: (-shared[x], x)):
+        if character.setdefault(p, g) == g:
+            largest.setdefault(g, p)
     states = dict.fromkeys(m.gold, 3) | dict.fromkeys(m.predicted.keys() - m.gold.keys(), 4)
     for s, (p, g) in both.items():
         states[s] = 2 if character[p] != g else 0 if largest[g] == p else 1
     return Alignment(character, states)
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #a6a1fef2
+# %% ../../../nbs/results/pages/02_book_view.ipynb #b45bf6b4
 class Cast(NamedTuple):
     "The characters of a page, the most mentioned first."
 
@@ -89,7 +84,7 @@ def cast_of(
         [[size[o] for o in order] for size in sizes],
     )
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #86010b18
+# %% ../../../nbs/results/pages/02_book_view.ipynb #906a2a3f
 BINS = 240
 Place = tuple[int, int]  # a character, and a token where it is mentioned
 
@@ -105,7 +100,7 @@ def timeline(
         out[who][token * bins // size] += 1
     return dict(out)
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #4bcd94ee
+# %% ../../../nbs/results/pages/02_book_view.ipynb #9fd5d439
 BEFORE, NODES = 2, 20
 
 
@@ -126,7 +121,7 @@ def meetings(
         out.update({(min(a, b), max(a, b)) for a in present for b in near if a != b})
     return out
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #51c9f467
+# %% ../../../nbs/results/pages/02_book_view.ipynb #dd516311
 def layout(
     n: int,  # nodes
     weights: Mapping[tuple[int, int], int],  # how much two nodes belong together
@@ -153,7 +148,7 @@ def layout(
     at = (ranks + (at - low) / np.maximum(high - low, 1e-9)) / 2
     return [(round(float(x), 3), round(float(y), 3)) for x, y in at]
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #56f1c501
+# %% ../../../nbs/results/pages/02_book_view.ipynb #391b4982
 def book_data(
     d: Document,  # with its text
     predicted: Document | None = None,  # on the same text, which it may lack
@@ -185,11 +180,10 @@ def book_data(
             packed += [s.start - last, s.end - s.start, i, states.get(s, 0)]
             last = s.start
         mentions.append(packed)
-        by_row = zip(rows, side.clusters, strict=True)
-        places.append([(row, s.start) for row, c in by_row for s in c])
+        places.append([(row, s.start) for row, c in zip(rows, side.clusters) for s in c])
     # the network: the most mentioned characters that are mentioned more than once on a side
     nodes = [row for row, n in enumerate(list(map(max, zip(*cast.sizes)))[:NODES]) if n > 1]
-    met = [meetings(p, sentence_starts(d), set(nodes)) for p in places]
+    met = [meetings(p, sentence_starts(d), nodes) for p in places]
     lanes = [timeline(p, d.size) for p in places]
     faults = timeline([(0, s.start) for s, state in states.items() if state], d.size)
     return {
@@ -206,8 +200,8 @@ def book_data(
         "faults": steps(faults.get(0, {})),
     }
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #6ec32de5
-class BookView:
+# %% ../../../nbs/results/pages/02_book_view.ipynb #01d754a2
+class BookView(Page):
     "Documents to look at: `.write(path)`, `.frame()`, `.page()`."
 
     def __init__(self, books: Sequence[Mapping[str, Any]]):
@@ -224,32 +218,13 @@ class BookView:
         return f"BookView({', '.join(self.titles[:3] + ['…'] * (len(self.books) > 3))})"
 
     def _repr_html_(self):
-        return self.frame()._repr_html_()
+        return self.frame(800)._repr_html_()
 
     def page(self) -> str:
         "Write the documents as one HTML file; its script reads each when it is looked at."
-        parts: list[tuple[str, Any]] = [
-            ("about", {"books": self.titles, "first": 0, "before": BEFORE})
-        ]
-        parts += [(f"d{i}", book) for i, book in enumerate(self.books)]
-        scripts = []
-        for id, data in parts:
-            text = without_secrets(page_data(data), os.environ)
-            scripts.append(f'<script type="application/json" id="{id}">{text}</script>')
         title = self.titles[0] if len(self.books) == 1 else f"{len(self.books)} documents"
-        return data_page("book", title, "\n".join(scripts))
-
-    def write(
-        self,
-        path: str | Path,  # the file to make or replace
-    ) -> Path:
-        return write_atomic(path, self.page())
-
-    def frame(
-        self,
-        height: int = 800,  # in pixels
-    ) -> Frame:
-        return Frame(self.page(), height, "A book")
+        data = {f"d{i}": book for i, book in enumerate(self.books)}
+        return html_page("book", title, {"about": {"books": self.titles, "before": BEFORE}} | data)
 
 
 def view_book(
@@ -270,8 +245,8 @@ def view_book(
     found = [predicted] if isinstance(predicted, Document) else list(predicted)
     return BookView([book_data(d, p, labels) for d, p in pair(golds, found).pairs])
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #d8390f62
-def _run_documents(r: Run, s: Settings) -> list[Document]:
+# %% ../../../nbs/results/pages/02_book_view.ipynb #a3c0fa14
+def run_documents(r: Run, s: Settings) -> list[Document]:
     "Return a run's documents, with the clusters that it has so far."
     if not is_task(r.info.task, s):
         do = "name their file in its place: refnb view FILE --other PREDICTED"
@@ -280,11 +255,14 @@ def _run_documents(r: Run, s: Settings) -> list[Document]:
     if r.sealed:
         return predicted_documents(r, documents)
     answers = r.answered()
-    return [
+    found = [
         d.changed(clusters=a.clusters, names=a.names)
         for d in documents
         if (a := answers.get(d.doc_key))
     ]
+    if not found:
+        raise DataError("no document is answered yet", repr(r))
+    return found
 
 
 def view_any(
@@ -305,8 +283,8 @@ def view_any(
     made: View | BookView
     if not isinstance(what, Run) and Path(what).is_file():
         if other:
-            second = Path(other.folder if isinstance(other, Run) else other)
-            names = (Path(what).name, second.name)
+            second = str(other)
+            names = (Path(what).name, Path(second).name)
             labels = names if names[0] != names[1] else ("first", "second")
             made = view_book(read_documents(what), read_documents(second), labels)
         else:
@@ -314,25 +292,23 @@ def view_any(
     else:
         r = named_run(what, s)
         task, system = r.info.task, r.info.system
-        if r.kind is ClusterAnswer or is_task(task) and the_card(task).shape == "clusters":
-            mine = _run_documents(r, s)
-            if not mine:
-                raise DataError("no document is answered yet", repr(r))
-            if other:
-                second_run = named_run(other, s)
-                labels = (system, second_run.info.system)
-                made = view_book(mine, _run_documents(second_run, s), labels)
-            else:
-                t, books = find_task(task, s), []
-                gold = t.annotated if t.card.annotated else {}
-                for d in mine:
-                    if g := gold.get(d.doc_key):
-                        books.append(book_data(g.changed(meta=d.meta), d, ("gold", system)))
-                    else:
-                        books.append(book_data(d, labels=(system,)))
-                made = BookView(books)
+        if r.kind is not ClusterAnswer and not (
+            is_task(task) and the_card(task).shape == "clusters"
+        ):
+            made = view(r, other, questions, s)
+        elif other:
+            rival = named_run(other, s)
+            labels = (system, rival.info.system)
+            made = view_book(run_documents(r, s), run_documents(rival, s), labels)
         else:
-            made = view(r, other, questions=questions, s=s)
+            mine, t, books = run_documents(r, s), find_task(task, s), []
+            gold = t.annotated if t.card.annotated else {}
+            for d in mine:
+                if g := gold.get(d.doc_key):
+                    books.append(book_data(g.changed(meta=d.meta), d, ("gold", system)))
+                else:
+                    books.append(book_data(d, labels=(system,)))
+            made = BookView(books)
     if out:
         made.write(out)
     return made
