@@ -14,7 +14,7 @@ export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench bench-full hooks outputs weights constraints
+.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench hooks outputs weights constraints
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -44,7 +44,7 @@ reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated h
 	@$(BIN)/refnb reproduce
 
 test: check notebooks tables pytest ## all checks: what CI runs
-check: $(VENV)/.$(EXTRAS)    ## format, export, clean, order of imports, notebooks' form, keys, typos, ruff, types
+check: $(VENV)/.$(EXTRAS)    ## format, export, clean, order of imports, notebooks' form, keys, ruff, types
 	@$(BIN)/python .ci/check.py
 notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its committed outputs
 	@$(BIN)/python .ci/notebooks.py
@@ -56,15 +56,12 @@ test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow te
 	@$(BIN)/python .ci/tables.py --all
 	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-site: $(VENV)/.$(EXTRAS)     ## the site, in _site: tables first, then static pages that load nothing from another host
-	@$(BIN)/refnb reproduce
+site: $(VENV)/.$(EXTRAS)     ## the site, in _site: static pages of what is here, which load nothing from another host
 	@$(BIN)/sphinx-build -q -W --keep-going -c docs -d _site/.doctrees . _site && echo 'the site is in _site: open _site/index.html'
 lab: $(VENV)/.$(EXTRAS)      ## JupyterLab on the notebooks
 	@$(BIN)/jupyter lab nbs
 bench: $(VENV)/.$(EXTRAS)    ## CPU seconds against their budgets
 	@$(BIN)/python .ci/bench.py
-bench-full: $(VENV)/.$(EXTRAS) ## the same with whole novels and all cells, which take a minute and more each
-	@BENCH_LONG=1 $(BIN)/python .ci/bench.py
 hooks: $(VENV)/.$(EXTRAS)    ## run the quick checks before every commit
 	@git config core.hooksPath .ci/hooks && echo "checks run before every commit now; git config --unset core.hooksPath ends that"
 outputs: $(VENV)/.$(EXTRAS)  ## run all notebooks and keep their outputs, write the README

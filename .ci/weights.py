@@ -2,7 +2,7 @@
 
 LitBank's fold 0 teaches, its development documents choose, and its test documents say what became of it, before and after the weights are halved. The linker begins with what the coreference system has learnt."""
 
-import sys, tempfile
+import sys
 from pathlib import Path
 from refnb.core.corpora import litbank
 from refnb.core.documents import Document
@@ -19,47 +19,28 @@ ROOT = Path(__file__).parents[1]
 docs = litbank("test")
 
 
-def coreference(folder) -> str:
-    net = load_resolver(folder)
-    pooled = [
-        score_coref(docs, [predicted(net, d, d.mentions if gold else None) for d in docs])
-        .pooled()["conll"]
-        .f1
-        for gold in (False, True)
-    ]
-    return "CoNLL F1 on test with found and with gold mentions " + " and ".join(
-        f"{100 * x:.2f}" for x in pooled
-    )
+def coreference(folder: Path) -> str:
+    net, f1 = load_resolver(folder), []
+    for gold in (False, True):
+        found = [predicted(net, d, d.mentions if gold else None) for d in docs]
+        f1.append(f"{100 * score_coref(docs, found).pooled()['conll'].f1:.2f}")
+    return f"CoNLL F1 on test with found and with gold mentions {' and '.join(f1)}"
 
 
-def links(folder) -> str:
-    net, casts = load_resolver(folder), [cast_of(d) for d in docs]
-    linked = [
-        Document(
-            d.doc_key,
-            d.sentences,
-            tuple(map(tuple, link_by_cast(net, d, [Character(n) for n in d.names]))),
-            d.names,
-        )
-        for d in casts
-    ]
+def links(folder: Path) -> str:
+    net, casts, linked = load_resolver(folder), [cast_of(d) for d in docs], []
+    for d in casts:
+        found = link_by_cast(net, d, [Character(n) for n in d.names])
+        linked.append(Document(d.doc_key, d.sentences, tuple(map(tuple, found)), d.names))
     return f"F1 of links on test {100 * linking(casts, linked).pooled.f1:.2f}"
 
 
 MADE = {"coref-minilm": coreference, "linker-minilm": links}
 for name in sys.argv[1:] or MADE:
-    scores = MADE[name]
-    done = train(name, "litbank", say=lambda line: print(line, flush=True))
-    print(
-        f"{name}: trained in {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB: {scores(done.folder)}",
-        flush=True,
-    )
-    to = ROOT / "nbs/data/weights" / name
-    with tempfile.TemporaryDirectory() as aside:
-        pack(done.folder, Path(aside) / "packed")
-        print(f"in half precision: {scores(Path(aside) / 'packed')}", flush=True)
+    scores, to = MADE[name], ROOT / "nbs/data/weights" / name
+    done = train(name, "litbank", say=print)
+    cost = f"trained in {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB"
+    print(f"{name}: {cost}: {scores(done.folder)}", flush=True)
     pack(done.folder, to)
-    print(
-        f"written: {to.relative_to(ROOT)}, {sum(f.stat().st_size for f in to.iterdir()) / 1e6:.1f} MB",
-        flush=True,
-    )
+    mb = sum(f.stat().st_size for f in to.iterdir()) / 1e6
+    print(f"in half precision: {scores(to)}; {to.relative_to(ROOT)}, {mb:.1f} MB", flush=True)

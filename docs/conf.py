@@ -2,11 +2,7 @@
 
 `make site` runs `sphinx-build -c docs . _site`. Pages load nothing from another host; a link that leads nowhere fails the build."""
 
-import json
-import os
-import re
-import subprocess
-import sys
+import json, os, re, subprocess, sys
 from pathlib import Path
 
 os.environ["IN_TEST"] = ""
@@ -52,17 +48,6 @@ html_extra_path = ["extra"]
 # Pages that are made from others
 
 
-def notebook(path: Path) -> dict:
-    return json.loads(path.read_text())
-
-
-def title_and_lede(path: Path) -> tuple[str, str]:
-    "Read a notebook's title, and the line that says what it gives."
-    first = "".join(notebook(path)["cells"][0]["source"])
-    lede = re.search(r"^> (.+)$", first, re.M)
-    return first.splitlines()[0].lstrip("# "), lede[1] if lede else ""
-
-
 ROOMS = {
     "explore": "Explore: questions that a researcher would ask, answered on the released data.",
     "core": "Documents, files and their formats, upstream data, settings, and runs that survive a kill.",
@@ -75,28 +60,48 @@ ROOMS = {
 }
 
 
-def write_room(room: str, about: str) -> None:
-    "Write a page that lists the notebooks of a room."
-    rows = []
+def write_room(room: str) -> None:
+    "Write a page that lists the notebooks of a room, each with the line that says what it gives."
+    text = f"# {room.capitalize()}\n\n> {ROOMS[room]}\n\n| notebook | what it gives |\n|---|---|\n"
     for path in sorted((ROOT / "nbs" / room).rglob("[!.]*.ipynb")):
-        title, lede = title_and_lede(path)
-        rows.append(f"| [{title}](../../{path.relative_to(ROOT).as_posix()}) | {lede} |")
-    head = f"# {room.capitalize()}\n\n> {about}\n\n| notebook | what it gives |\n|---|---|\n"
-    (PAGES / f"{room}.md").write_text(head + "\n".join(rows) + "\n")
+        first = "".join(json.loads(path.read_text())["cells"][0]["source"])
+        title, lede = re.match(r"# (.+)\n\n> (.+)", first).groups()
+        text += f"| [{title}](../../{path.relative_to(ROOT).as_posix()}) | {lede} |\n"
+    (PAGES / f"{room}.md").write_text(text)
 
 
 def write_figures() -> None:
     "Write a page with the picture of every report."
-    text = (
-        "# Figures\n\n> The pictures of all reports: dots are our numbers, lines 95 % intervals, "
-    )
-    text += "red ticks what a paper prints. Each belongs to the table that its link names.\n"
+    text = "# Figures\n\n> The pictures of all reports: dots are our numbers, lines 95 % intervals, red ticks "
+    text += "what a paper prints. Each belongs to the table that its link names.\n"
     for picture in sorted((ROOT / "reports").glob("*/*.png")):
-        report = picture.with_suffix(".md")
-        name = report.relative_to(ROOT).as_posix()
-        title = report.read_text().splitlines()[0].lstrip("# ")
-        text += f"\n[{title}](../../{name})\n\n![{title}](../../{name[:-3]}.png)\n"
+        title = picture.with_suffix(".md").read_text().splitlines()[0].lstrip("# ")
+        name = f"../../{picture.relative_to(ROOT).with_suffix('').as_posix()}"
+        text += f"\n[{title}]({name}.md)\n\n![{title}]({name}.png)\n"
     (PAGES / "figures.md").write_text(text)
+
+
+EXAMPLES = """# Pages that refnb makes
+
+> What `refnb view` and `refnb report` make of your own runs and books.
+
+## A book
+
+Six stories that were written for this project, and beside their gold clusters what *pattern matching* finds: each
+occurrence of a character's full name. Step through the differences with `d`. <a href='../../book.html'>Alone in a
+window</a>
+
+<iframe src="../../book.html" style="width: 100%; height: 860px; border: 0"></iframe>
+
+## Rankings
+
+The systems whose runs are committed, task by task: intervals, tie groups, any two side by side.
+<a href='../../ranking.html'>Alone in a window</a>
+
+<iframe src="../../ranking.html" style="width: 100%; height: 860px; border: 0"></iframe>
+"""
+START = """<!doctype html><meta charset="utf-8"><title>refnb</title>
+<meta http-equiv="refresh" content="0; url=nbs/index.html"><a href="nbs/index.html">refnb</a>"""
 
 
 def write_examples() -> None:
@@ -115,22 +120,8 @@ def write_examples() -> None:
     tasks += [f"altentities/{domain}/unshown/test" for domain in ("books", "recipes", "songs")]
     ranking = Report(make_boards(read_summaries(tasks, ROOT / "reports")))
     (extra / "ranking.html").write_text(ranking.page())
-    (extra / "index.html").write_text(
-        '<!doctype html><meta charset="utf-8"><title>refnb</title>'
-        '<meta http-equiv="refresh" content="0; url=nbs/index.html"><a href="nbs/index.html">refnb</a>'
-    )
-    frame = '<iframe src="../../{}.html" style="width: 100%; height: 860px; border: 0"></iframe>\n'
-    text = "# Pages that refnb makes\n\n"
-    text += "> What `refnb view` and `refnb report` make of your own runs and books.\n\n"
-    text += "## A book\n\nSix stories that were written for this project, and beside their gold "
-    text += "clusters what *pattern matching* finds: each occurrence of a character's full name. "
-    text += (
-        "Step through the differences with `d`. <a href='../../book.html'>Alone in a window</a>\n\n"
-    )
-    text += frame.format("book") + "\n## Rankings\n\nThe systems whose runs are committed, task by "
-    text += "task: intervals, tie groups, any two side by side. "
-    text += "<a href='../../ranking.html'>Alone in a window</a>\n\n" + frame.format("ranking")
-    (PAGES / "examples.md").write_text(text)
+    (extra / "index.html").write_text(START)
+    (PAGES / "examples.md").write_text(EXAMPLES)
 
 
 def write_data() -> None:
@@ -140,22 +131,18 @@ def write_data() -> None:
     from refnb.core.upstream import set_names, survey
 
     settings = load_settings("/", env={}, offline=True)
-    text = "# Data\n\n> Other people's files that refnb reads, under their own licences; it ships "
-    text += (
-        "none of them. `refnb fetch NAME` gets a set, and checks each file against its git blob "
-    )
-    text += "id.\n\n| name | what | files | MB | licence |\n|---|---|--:|--:|---|\n"
+    text = "# Data\n\n> Other people's files that refnb reads, under their own licences; it ships none of them. "
+    text += "`refnb fetch NAME` gets a set, and checks each file against its git blob id.\n\n"
+    text += "| name | what | files | MB | licence |\n|---|---|--:|--:|---|\n"
     for x in (survey(name, settings) for name in set_names()):
-        asked = " (only if asked for by name)" if x.opt_in else ""
-        text += (
-            f"| `{x.name}` | {x.about}{asked} | {x.files} | {x.size / 1e6:.1f} | {x.licence} |\n"
-        )
+        about = f"{x.about} (only if asked for by name)" if x.opt_in else x.about
+        text += f"| `{x.name}` | {about} | {x.files} | {x.size / 1e6:.1f} | {x.licence} |\n"
     for b in benchmarks().values():
         text += f"\n## {b.benchmark}\n\n{b.about}\n\nLicence: {b.licence}.\n\n{b.wish or ''}\n\n"
         text += "| task | what |\n|---|---|\n"
         text += "".join(f"| `{name}` | {task.about} |\n" for name, task in b.tasks.items())
-        if b.defects:
-            text += "\nKnown defects:\n\n" + "".join(f"* {defect}\n" for defect in b.defects)
+        text += "\nKnown defects:\n\n" if b.defects else ""
+        text += "".join(f"* {defect}\n" for defect in b.defects)
     (PAGES / "data.md").write_text(text)
 
 
@@ -190,32 +177,28 @@ def write_contents() -> None:
 
     def entry(file: str, *inside: Path) -> dict:
         pages = [
-            {"file": p.relative_to(ROOT).with_suffix("").as_posix()}
-            for p in sorted(inside, key=in_order)
+            p.relative_to(ROOT).with_suffix("").as_posix() for p in sorted(inside, key=in_order)
         ]
-        return {"file": file} | ({"entries": pages} if pages else {})
+        return {"file": file} | ({"entries": [{"file": p} for p in pages]} if pages else {})
 
-    papers = [
-        entry(f"reports/{paper}/README", *(ROOT / "reports" / paper).glob("*_*.md"))
-        for paper in ("identifyme", "altentities", "bookcoref", "kitmus")
-    ]
-    rooms = [
-        entry(f"docs/pages/{room}", *(ROOT / "nbs" / room).rglob("[!.]*.ipynb")) for room in ROOMS
-    ]
-    api = entry("docs/pages/api", *(PAGES / "modules").glob("*.rst"))
-    pages = ("docs/recipes", "docs/extending", "docs/pages/command_line")
-    others = [entry(p) for p in (*pages, "docs/pages/data", "CONTRIBUTING", "SECURITY")]
-    board = {"file": "reports/README", "entries": papers}
-    shown = [entry(f"docs/pages/{page}") for page in ("figures", "examples")]
-    parts = {"Results": [board, *shown], "Notebooks": rooms, "Reference": [*others, api]}
+    reports, nbs = ROOT / "reports", ROOT / "nbs"
+    papers = ("identifyme", "altentities", "bookcoref", "kitmus")
+    tables = [entry(f"reports/{p}/README", *(reports / p).glob("*_*.md")) for p in papers]
+    pages = ("docs/recipes", "docs/extending", "docs/pages/command_line", "docs/pages/data")
+    others = [entry(p) for p in (*pages, "CONTRIBUTING", "SECURITY")]
+    others.append(entry("docs/pages/api", *(PAGES / "modules").glob("*.rst")))
+    shown = [entry("docs/pages/figures"), entry("docs/pages/examples")]
+    rooms = [entry(f"docs/pages/{r}", *(nbs / r).rglob("[!.]*.ipynb")) for r in ROOMS]
+    results = [{"file": "reports/README", "entries": tables}, *shown]
+    parts = {"Results": results, "Notebooks": rooms, "Reference": others}
     trees = [{"caption": name, "entries": entries} for name, entries in parts.items()]
     toc = {"root": "nbs/index", "defaults": {"titlesonly": True}, "subtrees": trees}
     (PAGES / "toc.yml").write_text(json.dumps(toc, indent=1))  # JSON is YAML
 
 
 (PAGES / "modules").mkdir(parents=True, exist_ok=True)
-for room, about in ROOMS.items():
-    write_room(room, about)
+for room in ROOMS:
+    write_room(room)
 write_figures()
 write_examples()
 write_data()

@@ -1081,10 +1081,10 @@ def test_the_command_line_builds_and_collects(tmp_path, capsys):
     )
     for k, p in enumerate(in_pages(drafts, 10)):
         (tmp_path / f"a{k}.json").write_text(json.dumps(told(p)))
-    said = here(capsys, "collect", tmp_path / "b", *sorted(tmp_path.glob("a*.json")))
+    said = here(capsys, "build", "expressions", tmp_path / "b", *sorted(tmp_path.glob("a*.json")))
     assert said.status == 0 and "kept\t177" in said.out
     one_line(
-        here(capsys, "collect", tmp_path / "b", tmp_path / "a1.json"),
+        here(capsys, "build", "expressions", tmp_path / "b", tmp_path / "a1.json"),
         1,
         "is there already, and these answers do not make it; remove it, or name another folder",
     )
@@ -1104,12 +1104,12 @@ def test_the_command_line_builds_and_collects(tmp_path, capsys):
         )
     )
     one_line(
-        here(capsys, "collect", tmp_path / "b", tmp_path / "a.json"),
+        here(capsys, "build", "expressions", tmp_path / "b", tmp_path / "a.json"),
         1,
         "none of 59 questions has 3 expressions; of those handed in: is empty 1, says the name 1, says the place in the question 1",
     )
     one_line(
-        here(capsys, "collect", tmp_path / "b", tmp_path / "a.json", "--least", "0"),
+        here(capsys, "build", "expressions", tmp_path / "b", tmp_path / "a.json", "--least", "0"),
         2,
         "0 expressions of a question; say 1 or more",
     )
@@ -1137,7 +1137,7 @@ WRONG = [
         "No such option: --corpus",
     ),
     (("build", "kitmus", TABLE), 2, "unexpected extra argument"),
-    (("collect", "none", "a.json"), 1, "no such file"),
+    (("build", "expressions", "none", "a.json"), 1, "no such file"),
     (
         ("build", "altentities", TABLE, "--out", "x", "-p", "shortest=150", "-p", "encoder=nobody"),
         2,

@@ -1,18 +1,15 @@
 "The repository's own checks find what they are for."
 
-import importlib.util, json
+import json
+import subprocess
 import pytest
-from tools import ROOT
+from tools import ROOT, load_script
 
 
 @pytest.fixture
 def check(tmp_path, monkeypatch):
     "The checks, on an empty repository."
-    import subprocess
-
-    spec = importlib.util.spec_from_file_location("check", ROOT / ".ci/check.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(ROOT / ".ci/check.py")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     for d in ("nbs/core", "nbs/tables", "refnb/core"):
         (tmp_path / d).mkdir(parents=True)
@@ -21,18 +18,10 @@ def check(tmp_path, monkeypatch):
 
 
 def nb(*cells: str, tags=(), outputs=()) -> str:
-    made = [{"cell_type": "markdown", "metadata": {}, "source": "# Title\n\n> One line.\n"}]
-    made += [
-        {
-            "cell_type": "code",
-            "metadata": {"tags": list(tags)} if tags else {},
-            "source": c,
-            "outputs": list(outputs),
-            "execution_count": None,
-        }
-        for c in cells
-    ]
-    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    "A notebook with a title and some code."
+    empty = {"cell_type": "code", "outputs": list(outputs), "metadata": {"tags": list(tags)}}
+    title = {"cell_type": "markdown", "metadata": {}, "source": "# Title\n\n> One line.\n"}
+    return json.dumps({"cells": [title, *(empty | {"source": c} for c in cells)]})
 
 
 # put together here, so that this file holds no key
@@ -44,19 +33,16 @@ KEYS = [
     "hf_" + "a" * 34,
     "-----BEGIN " + "RSA PRIVATE KEY-----",
 ]
+PLACES = ["nbs/core/00_x.ipynb", "runs/part/system/hash/answers.jsonl", "reports/p/t.json", "log"]
 
 
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize(
-    "where",
-    ["nbs/core/00_x.ipynb", "runs/part/system/hash/answers.jsonl", "reports/p/t.json", "log.txt"],
-)
-def test_f52_a_key_is_found_wherever_it_is(check, tmp_path, key, where):
-    (tmp_path / where).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / where).write_text(
-        nb(f"x = '{key}'") if where.endswith("ipynb") else f'{{"raw": "{key}"}}'
-    )
-    assert [f for f in check.texts() if f.startswith(where) and "looks like" in f]
+def test_f52_a_key_is_found_wherever_it_is(check, tmp_path, key):
+    for where in PLACES:
+        (tmp_path / where).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / where).write_text(nb(f"x = '{key}'"))
+    found = check.texts()
+    assert all(any(f.startswith(where) and "looks like" in f for f in found) for where in PLACES)
 
 
 def test_f52_the_value_of_a_secret_variable_is_found(check, tmp_path, monkeypatch):
@@ -66,47 +52,30 @@ def test_f52_the_value_of_a_secret_variable_is_found(check, tmp_path, monkeypatc
     assert "reports/x.md: holds the value of a secret environment variable" in check.texts()
 
 
-def test_large_files_and_paths_of_machines(check, tmp_path):
+def test_large_files_and_folders_of_machines(check, tmp_path):
     (tmp_path / "big.bin").write_bytes(b"0" * 1_000_001)
     (tmp_path / "nbs/note.md").write_text("see /home/" + "ann/data")
     assert [f.split(":")[0] for f in sorted(check.texts())] == ["big.bin", "nbs/note.md"]
 
 
-def test_orphans_and_misnamed_notebooks(check, tmp_path):
+def test_modules_and_their_notebooks(check, tmp_path):
+    for name, module, imported in (("00_low", "low", "high"), ("01_top", "high", "low")):
+        cells = f"#| default_exp core.{module}", f"#| export\nfrom refnb.core.{imported} import x"
+        (tmp_path / f"nbs/core/{name}.ipynb").write_text(nb(*cells))
     (tmp_path / "refnb/core/lost.py").write_text("x = 1\n")
-    (tmp_path / "nbs/core/00_other.ipynb").write_text(nb("#| default_exp core.types"))
-    said = "\n".join(check.orphans())
-    assert (
-        "refnb/core/lost.py: no notebook exports it" in said
-        and "should be nbs/core/NN_types.ipynb" in said
-    )
-
-
-def test_imports_go_one_way(check, tmp_path):
-    (tmp_path / "nbs/core/00_low.ipynb").write_text(
-        nb("#| default_exp core.low", "#| export\nfrom refnb.core.high import x")
-    )
-    (tmp_path / "nbs/core/01_high.ipynb").write_text(
-        nb("#| default_exp core.high", "#| export\nfrom refnb.core.low import x\nimport nbdev")
-    )
-    assert check.one_way() == [
+    assert check.modules() == [
+        "refnb/core/lost.py: no notebook exports it; delete it",
         "nbs/core/00_low.ipynb: imports refnb.core.high, which does not come before it",
-        "nbs/core/01_high.ipynb: exported code imports nbdev",
+        "nbs/core/01_top.ipynb: exports core.high, so it should be nbs/core/NN_high.ipynb",
     ]
 
 
-@pytest.mark.parametrize(
-    "text, tags, outputs, said",
-    [
-        ("x = 1", (), (), "needs exactly one cell tagged"),
-        (
-            "x = 1",
-            ("parameters",),
-            ({"output_type": "stream", "name": "stderr", "text": "warn"},),
-            "a warning among the outputs",
-        ),
-    ],
-)
-def test_form_of_notebooks(check, tmp_path, text, tags, outputs, said):
-    (tmp_path / "nbs/tables/t.ipynb").write_text(nb(text, tags=tags, outputs=outputs))
-    assert any(said in f for f in check.form())
+def test_form_of_notebooks(check, tmp_path):
+    warning = {"output_type": "stream", "name": "stderr", "text": "warn"}
+    (tmp_path / "nbs/tables/t.ipynb").write_text(nb("x = 1", outputs=[warning]))
+    assert check.form() == [
+        "nbs/tables/t.ipynb: needs exactly one cell tagged `parameters`",
+        "nbs/tables/t.ipynb: a warning among the outputs",
+    ]
+    (tmp_path / "nbs/tables/t.ipynb").write_text(nb("x = 1", tags=["parameters"]))
+    assert check.form() == []

@@ -28,6 +28,12 @@ def refnb(tmp_path, monkeypatch, capsys):
     return lambda *args: tools.here(capsys, *args)
 
 
+@pytest.fixture
+def told(refnb):
+    "What a run says with --json."
+    return lambda *args: json.loads(refnb("run", *args, "--json").out)
+
+
 def test_readmes_first_commands(refnb, stub, monkeypatch):
     "As they stand there; a stub answers in the vendor's place, whose price is the vendor's no more."
     assert [c[0] for c in FIRST] == ["doctor", "run", "run", "run"] and "openai/gpt-5" in FIRST[3]
@@ -35,9 +41,8 @@ def test_readmes_first_commands(refnb, stub, monkeypatch):
         assert refnb(*command).status == 0
     monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
     said = refnb(*FIRST[3])
-    line = tools.one_line(
-        said, 2, "a budget needs a price", "-p price.input=1.25 -p price.output=10"
-    )
+    do = "-p price.input=1.25 -p price.output=10"
+    line = tools.one_line(said, 2, "a budget needs a price", do)
     assert "USD" in line and not stub.seen
     done = json.loads(refnb(*FIRST[3], *PRICE, "--limit", 3, "--json").out)
     assert done["system"] == f"openai/gpt-5@{stub.url}" and done["answered"] == 3
@@ -48,8 +53,8 @@ def test_readmes_first_commands(refnb, stub, monkeypatch):
 # Prices
 
 
-def test_the_vendors_models_have_the_prices_of_their_cards(refnb):
-    plan = lambda *args: json.loads(refnb("run", TASK, *args, "--dry-run", "--json").out)
+def test_the_vendors_models_have_the_prices_of_their_cards(told):
+    plan = lambda name: told(TASK, name, "--dry-run")
     card, named = plan("gpt-5"), plan("openai/gpt-5")
     assert card["usd"] == named["usd"] > 0
     for name in ("openai/gpt-4o", "anthropic/claude-sonnet-4-6", "gemini/gemini-2.5-flash"):
@@ -58,19 +63,12 @@ def test_the_vendors_models_have_the_prices_of_their_cards(refnb):
         assert plan(name)["usd"] is None, name
 
 
-def test_a_price_that_is_given(refnb):
-    plan = lambda *args: json.loads(
-        refnb("run", TASK, "openai/nobodys", *args, "--dry-run", "--json").out
-    )
-    found = plan(*PRICE)
-    assert found["usd"] == pytest.approx(
-        (1.25 * found["tokens_in"] + 10 * found["tokens_out"]) / 1e6
-    )
-    s = load_settings()
-    x, y = (
-        find_system("openai/nobodys", s, **price)
-        for price in ({}, {"price.input": "1", "price.output": "2"})
-    )
+def test_a_price_that_is_given(told):
+    found = told(TASK, "openai/nobodys", *PRICE, "--dry-run")
+    usd = (1.25 * found["tokens_in"] + 10 * found["tokens_out"]) / 1e6
+    assert found["usd"] == pytest.approx(usd)
+    x = find_system("openai/nobodys", load_settings())
+    y = find_system("openai/nobodys", load_settings(), **{"price.input": "1", "price.output": "2"})
     assert x.name == y.name and y.cost == "1 / 2 USD a million tokens"
 
 
@@ -85,22 +83,12 @@ def test_a_price_without_a_date_in_yaml(refnb, tmp_path, stub):
 # Another server
 
 
-def test_a_server_in_the_environment_is_as_one_that_is_named(refnb, stub, monkeypatch):
-    named = json.loads(
-        refnb(
-            "run",
-            TASK,
-            "gpt-4o-mini",
-            "-p",
-            f"base_url={stub.url}",
-            "-p",
-            "key=OPENAI_API_KEY",
-            "--json",
-        ).out
-    )
+def test_a_server_in_the_environment_is_as_one_that_is_named(refnb, told, stub, monkeypatch):
+    server = ("-p", f"base_url={stub.url}", "-p", "key=OPENAI_API_KEY")
+    named = told(TASK, "gpt-4o-mini", *server)
     assert named["server"]["asked"] == 29
     monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
-    ambient = json.loads(refnb("run", TASK, "gpt-4o-mini", "--json").out)
+    ambient = told(TASK, "gpt-4o-mini")
     assert (ambient["system"], ambient["run"]) == (named["system"], named["run"])
     assert ambient["system"].endswith(f"@{stub.url}")
     # a name that is looked up means the vendor's answers
@@ -127,14 +115,10 @@ def test_an_address_in_the_environment_that_is_none(refnb, monkeypatch):
 # All boards
 
 
-def test_a_dry_run_plans_all_boards(refnb, tmp_path):
-    plans = json.loads(refnb("run", "all", "gpt-4o-mini", "--sample", "--dry-run", "--json").out)
-    assert [x["task"] for x in plans] == [
-        "sample/identifyme",
-        "sample/altentities",
-        "sample/bookcoref/filter",
-        "sample/kitmus",
-    ]
+def test_a_dry_run_plans_all_boards(refnb, told, tmp_path):
+    plans = told("all", "gpt-4o-mini", "--sample", "--dry-run")
+    boards = ("identifyme", "altentities", "bookcoref/filter", "kitmus")
+    assert [x["task"] for x in plans] == [f"sample/{b}" for b in boards]
     usd = sum(x["usd"] for x in plans)
     said = refnb("run", "all", "gpt-4o-mini", "--sample", "--dry-run")
     assert usd > 0 and said.out.endswith(f"4 of 4 done, for at most {usd:.4g} USD\n")

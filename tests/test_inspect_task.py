@@ -208,14 +208,12 @@ def test_the_command(tmp_path, capsys, monkeypatch):
             "inspect",
             "--out",
             tmp_path / "x",
-            "--limit",
-            5,
-            "--order",
-            "reversed",
+            "-p",
+            "order=reversed",
             "--json",
         ).out
     )
-    assert told == {"folder": str(tmp_path / "x"), "to": "inspect", "questions": 5}
+    assert told == {"folder": str(tmp_path / "x"), "to": "inspect", "questions": 60}
     assert tools.here(
         capsys, "export", FERRYMAN, "--to", "inspect", "--out", tmp_path / "y"
     ).out.startswith("29 questions in ")

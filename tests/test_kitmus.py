@@ -517,8 +517,8 @@ def built(s, tmp_path, monkeypatch, capsys):
         "released",
         "--variants",
         "background-train",
-        "--sizes",
-        "4,2,6",
+        "-p",
+        "sizes=4,2,6",
         "--json",
     )
     assert status == 0 and json.loads(out)["files"] == 87
@@ -623,12 +623,12 @@ def test_score_kitmus_bad_files(built, capsys, change, told):
             "did you mean background-both?",
         ),
         (
-            ["build", "kitmus", "--out", "x", "--resources", "released", "--entities", "9"],
+            ["build", "kitmus", "--out", "x", "--resources", "released", "-p", "entities=9"],
             "say 2 to 8",
         ),
         (
-            ["build", "kitmus", "--out", "x", "--resources", "released", "--sizes", "1,x,3"],
-            "'x' is not a whole number",
+            ["build", "kitmus", "--out", "x", "--resources", "released", "-p", "sizes=1,x,3"],
+            "sizes cannot be '1,x,3'",
         ),
     ],
 )

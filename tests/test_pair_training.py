@@ -309,8 +309,8 @@ def test_the_command(tiny, tmp_path, monkeypatch, capsys):
     for k, v in dict(runs=tmp_path / "runs", reports=tmp_path / "reports", offline="true").items():
         monkeypatch.setenv(f"REFNB_{k.upper()}", str(v))
     own = [x for k, v in tiny["binary"].items() for x in ("-p", f"{k}={v}")]
-    call = ["train", "cross-encoder", "sample/altentities", "--folds", "2", "--epochs", "1"]
-    assert tools.main([*call, "--limit", "40", *own, "--json"]) == 0
+    call = "train cross-encoder sample/altentities --folds 2 --limit 40 --json".split()
+    assert tools.main([*call, *own, "-p", "num_train_epochs=1"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["questions"] == 40 and 0 <= told["held_out"] <= 1
     assert told["recipe"]["num_train_epochs"] == 1

@@ -238,10 +238,7 @@ def test_a_model_in_shards_says_what_it_says_alone(batch, cluster, tmp_path):
             RAY_TMPDIR=str(tmp_path),
             **RAY,
         )
-        for home, way in (
-            (tmp_path / "a", ()),
-            (tmp_path / "b", ("--ray", cluster, "--shards", 2 if tools.FULL else 1)),
-        )
+        for home, way in ((tmp_path / "a", ()), (tmp_path / "b", ("--ray", cluster)))
     ]
     seals = []
     for x in said:

@@ -1,4 +1,4 @@
-"Every reader's memory on a megabyte of one thing; `make bench` has their time, which no test may depend on."
+"Every reader's memory on a megabyte of one thing."
 
 import tracemalloc
 from collections.abc import Iterator

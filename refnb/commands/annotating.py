@@ -5,43 +5,32 @@
 # %% auto #0
 __all__ = ['annotate_', 'the_document', 'correct_']
 
-# %% ../../nbs/commands/07_annotating.ipynb #0b1b1e67
+# %% ../../nbs/commands/07_annotating.ipynb #2370bb48
 from pathlib import Path
 from typing import Annotated, Any
 from ..core.types import CallError, DataError
 from ..core.settings import load_settings
-from .terminal import Json, arg, echo, messages, opt, print_json, print_table
+from .terminal import *
 
-# %% ../../nbs/commands/07_annotating.ipynb #85864415
+# %% ../../nbs/commands/07_annotating.ipynb #66aa8ba9
 _BOOK = ".txt, .html, .epub, a file with one document, or animal-farm"
 _CHARACTERS = (
     "a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default: propose a list "
     "for you to edit"
 )
-_LINKER = (
-    "a trained linker; rules; pattern: full names only; or any system that gets names and answers with their "
-    "mentions"
+_SET = (
+    "change a setting: linker=linker-minilm (or rules, pattern: full names only, or a system that finds the "
+    "mentions of names), filter=MODEL (a language model that confirms or rejects each link), "
+    "system=coref-minilm (of windows and groups; or maverick), window=1500 (words), group=10 (windows merged "
+    "in a second round; 0: none), seeding=constrained (released: a mention may get a second character)"
 )
-_SEEDING = "constrained; released: a mention may get a second character, as in the authors' code"
 
 
 def annotate_(
     book: Annotated[str, arg("BOOK", _BOOK)],
     characters: Annotated[str, opt(_CHARACTERS)] = "",
     out: Annotated[str, opt("output folder, with the files of each stage")] = "",
-    linker: Annotated[str, opt(_LINKER, default=True)] = "linker-minilm",
-    filter: Annotated[str, opt("a language model that confirms or rejects each link")] = "",
-    group: Annotated[
-        int, opt("windows merged in a second round; 0: no second round", default=True)
-    ] = 10,
-    window: Annotated[int, opt("approximate length of a window in words", default=True)] = 1500,
-    seeding: Annotated[str, opt(_SEEDING, default=True)] = "constrained",
-    system: Annotated[
-        str,
-        opt(
-            "the coreference system of windows and groups; maverick asks its package", default=True
-        ),
-    ] = "coref-minilm",
+    set_: Annotated[list[str], settings_option(_SET)] = [],
     json: Json = False,
 ):
     "Annotate a book: find every mention of its characters. Interrupted work resumes."
@@ -49,9 +38,9 @@ def annotate_(
     from refnb.core.files import make_folder, write_atomic
     from refnb.models.annotation.books import read_book
     from refnb.models.annotation.character_lists import named_characters
-    from refnb.models.annotation.stages import annotate, propose_characters
+    from refnb.models.annotation.stages import Annotating, annotate, propose_characters
 
-    s = load_settings()
+    s, how = load_settings(), as_fields(set_, "setting", Annotating)
     if Path(book).exists() or book not in corpora():
         d = read_book(book).document
     else:
@@ -59,7 +48,7 @@ def annotate_(
     if not out:
         raise CallError("no folder for the files", "annotate", "name one with --out DIR")
     if not characters and not d.names:
-        found = propose_characters(d, 40, system, s)
+        found = propose_characters(d, 40, how.get("system", Annotating().system), s)
         make_folder(Path(out))
         path = write_atomic(Path(out) / "proposed.yaml", found.yaml)
         if json:
@@ -69,20 +58,18 @@ def annotate_(
         do = f"edit {path}, then annotate with --characters {path}"
         return echo(*found.yaml.rstrip().split("\n"), do)
     who = named_characters(characters, s) if characters else list(d.names)
-    how: dict[str, Any] = dict(linker=linker, filter=filter, group=group, window=window)
-    how |= dict(seeding=seeding, system=system)
     done = annotate(d, who, out, s, messages(json), **how)
     clusters, file = [c for c in done.document.clusters if c], Path(out) / "annotation.jsonl"
-    result: dict[str, Any] = {"folder": out, "characters": len(who), "found": len(clusters)}
-    result |= {"mentions": sum(map(len, clusters)), "unit": "percent"}
+    mentions = sum(map(len, clusters))
     if json:
         stages: dict[str, Any] = {name: {"counts": x.counts} for name, x in done.stages.items()}
         for name, scores in done.scores.items():
             stages[name]["scores"] = scores
-        return print_json(result | {"stages": stages})
+        result = {"folder": out, "characters": len(who), "found": len(clusters)}
+        return print_json(result | {"mentions": mentions, "unit": "percent", "stages": stages})
     f1 = {name: {m: f"{v:.2f}" for m, v in x.items()} for name, x in done.scores.items()}
     print_table([{"F1 (%)": name} | row for name, row in f1.items()])
-    many = f"{result['mentions']:,} mentions of {len(clusters)} characters"
+    many = f"{mentions:,} mentions of {len(clusters)} characters"
     echo(f"{many}: {file}; look at it with refnb view {file}")
 
 
@@ -96,7 +83,7 @@ def the_document(name: str, do: str) -> Any:
         raise DataError(f"holds {len(docs)} documents", name, do)
     return docs[0]
 
-# %% ../../nbs/commands/07_annotating.ipynb #9615aa47
+# %% ../../nbs/commands/07_annotating.ipynb #b086f672
 _DOCUMENT = "one document with clusters: annotation.jsonl of `refnb annotate`, or any readable file"
 _OUT = "the page to make (.html); with FILES: output file of the corrected windows (.jsonl, .conll)"
 
@@ -107,9 +94,6 @@ def correct_(
         list[str], arg("FILES", "files that annotators returned; without any, a page is made")
     ] = [],
     window: Annotated[int, opt("for the page: number of the window, from 1", default=True)] = 1,
-    length: Annotated[
-        int, opt("for the page: approximate length of a window in words", default=True)
-    ] = 1500,
     out: Annotated[str, opt(_OUT)] = "",
     by: Annotated[
         str, opt("with --out: whose corrections to write, if several people corrected one window")
@@ -128,7 +112,7 @@ def correct_(
         if by:
             do = "name the files that people handed in"
             raise CallError("a new page has no corrections yet", "--by", do)
-        path = write_atomic(out, correction_page(d, window, length))
+        path = write_atomic(out, correction_page(d, window))
         if json:
             return print_json({"page": str(path), "window": window})
         do = f"read what people hand in with refnb correct {book} FILE..."

@@ -5,20 +5,20 @@
 # %% auto #0
 __all__ = ['BUILD', 'SCORE', 'COMMANDS', 'GROUPS', 'app', 'main', 'run']
 
-# %% ../../nbs/commands/11_cli.ipynb #925f1927
+# %% ../../nbs/commands/11_cli.ipynb #1c9156f2
 import os, signal, sys
 from collections.abc import Callable
 from typing import Annotated
 import typer
-from .terminal import echo, fault_line, let_go, opt
+from .terminal import *
 from .listing import list_
 from .installing import doctor_, fetch, setup
 from refnb.commands.building import (
     build_altentities_,
+    build_expressions_,
     build_filter_,
     build_identifyme_,
     build_kitmus_,
-    collect_,
 )
 from .annotating import annotate_, correct_
 from .training import train_
@@ -28,12 +28,13 @@ from .comparing import compare_, report_, view_
 from .reproducing import reproduce_
 from .exporting import export_
 
-# %% ../../nbs/commands/11_cli.ipynb #c7960cac
+# %% ../../nbs/commands/11_cli.ipynb #961d4da0
 BUILD: dict[str, Callable] = {
     "identifyme": build_identifyme_,
     "filter": build_filter_,
     "kitmus": build_kitmus_,
     "altentities": build_altentities_,
+    "expressions": build_expressions_,
 }
 SCORE: dict[str, Callable] = {"choice": score_choice, "coref": score_coref_, "kitmus": score_kitmus}
 COMMANDS: dict[str, Callable | dict[str, Callable]] = {
@@ -42,7 +43,6 @@ COMMANDS: dict[str, Callable | dict[str, Callable]] = {
     "fetch": fetch,
     "setup": setup,
     "build": BUILD,
-    "collect": collect_,
     "annotate": annotate_,
     "correct": correct_,
     "train": train_,
@@ -81,7 +81,7 @@ for _name, _f in COMMANDS.items():
     else:
         app.command(_name)(_f)
 
-# %% ../../nbs/commands/11_cli.ipynb #d102b7b9
+# %% ../../nbs/commands/11_cli.ipynb #1c0cb4ab
 def _version(wanted: bool):
     "Print the version, and end."
     if wanted:
@@ -102,7 +102,7 @@ def _root(
     if context.invoked_subcommand is None:
         echo(*context.get_help().split("\n"))
 
-# %% ../../nbs/commands/11_cli.ipynb #75638fbe
+# %% ../../nbs/commands/11_cli.ipynb #e77b2976
 def main(args: list[str] | None = None) -> int:
     "Run a command line, without the program's name: 0 done, 1 the work failed, 2 the call was wrong."
     words = sys.argv[1:] if args is None else list(args)

@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = ['export_']
 
-# %% ../../nbs/commands/10_exporting.ipynb #3580cc0c
+# %% ../../nbs/commands/10_exporting.ipynb #059ba826
 from pathlib import Path
 from typing import Annotated, Any
 from ..core.types import CallError, DataError
 from ..core.settings import load_settings
-from .terminal import Json, arg, busy, echo, given_settings, opt, print_json
+from .terminal import *
 from .scoring import answered, print_notes
 
-# %% ../../nbs/commands/10_exporting.ipynb #4778fcff
+# %% ../../nbs/commands/10_exporting.ipynb #3b6b8df0
 _WHAT = (
     "a task (`refnb list benchmarks`) or a file of questions (JSONL); for documents a corpus or any readable "
     "file; for gap a run (folder or task:system)"
@@ -24,7 +24,7 @@ _TO = (
 )
 _OUT = "output folder; for documents a file: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; for gap: .tsv"
 _SYSTEM = "for a task: the language model whose prompts are exported; default: smollm2-135m"
-_SET = "for a task: change a setting of the model, such as decoding.max_tokens=100; repeatable"
+_SET = "for a task: change a setting of the model, such as form=kitmus/names, order=reversed or decoding.max_tokens=100"
 
 
 def export_(
@@ -32,14 +32,7 @@ def export_(
     to: Annotated[str, opt(_TO)] = "",
     out: Annotated[str, opt(_OUT)] = "",
     system: Annotated[str, opt(_SYSTEM)] = "",
-    form: Annotated[
-        str, opt("for a task: prompt form; default: the model's form for the benchmark")
-    ] = "",
-    order: Annotated[
-        str, opt("for a task: option order, given or reversed", default=True)
-    ] = "given",
-    limit: Annotated[int, opt("for a task: number of questions, from the first; default: all")] = 0,
-    set_: Annotated[list[str], opt(_SET, "--set", "-p", metavar="NAME=VALUE")] = [],
+    set_: Annotated[list[str], settings_option(_SET)] = [],
     json: Json = False,
 ):
     "Export a task to inspect_ai, documents in another format, or a run's answers. The folder of a task contains its text: do not publish it."
@@ -54,32 +47,32 @@ def export_(
         raise CallError(what, "--to", "say inspect, documents or gap")
     if not out:
         raise CallError("no folder is named", "--out", "say --out FOLDER")
-    if to != "inspect" and (system or form or order != "given" or limit or set_):
-        do = "leave out --system, --form, --order, --limit and -p"
+    if to != "inspect" and (system or set_):
+        do = "leave out --system and -p"
         raise CallError("results are exported as they are", f"--to {to}", do)
-    given, how, result = given_settings(set_), dict[str, Any](), dict[str, Any]()
-    for k in {"system", "form", "order", "limit"} & {*given}:
-        raise CallError(f"{k} has an option of its own", f"-p {k}", f"say --{k}")
+    given: dict[str, Any] = given_settings(set_)
+    result: dict[str, Any]
+    if "limit" in given:
+        raise CallError("a task is exported whole", "-p limit", "inspect eval has --limit")
     with busy(json, "writing the files"):
         if to == "inspect":
-            how |= given
-            made = export_inspect(task, out, system or "smollm2-135m", form, order, limit, **how)  # type: ignore[arg-type]
+            made = export_inspect(task, out, system or "smollm2-135m", **given)
             n = len((made / "questions.jsonl").read_bytes().splitlines())
             result = {"folder": str(made), "questions": n}
+            said = f"{n:,} questions in {made}; its README.md says how to run them"
         elif to == "documents":
             docs = read_documents(task) if Path(task).exists() else load(task)
             print_notes(task, docs)
             result = {"file": str(write_documents(out, docs)), "documents": len(docs)}
+            said = f"{len(docs):,} documents in {out}"
         else:
-            s = load_settings()
-            found = None if Path(task).is_file() else answered(task, "", s)
+            found = None if Path(task).is_file() else answered(task, "", load_settings())
             if not found:
                 raise DataError("the run's answers are not here", task, "run the system again")
             questions, answers = found
             text = gap_answers_text(questions, {a.id: a for a in answers})
             result = {"file": str(write_atomic(out, text)), "answers": len(questions)}
+            said = f"{len(questions):,} answers in {out}"
     if json:
         return print_json(result | {"to": to})
-    if to == "inspect":
-        return echo(f"{n:,} questions in {made}; its README.md says how to run them")
-    echo(", ".join(f"{k} {v}" for k, v in result.items()))
+    echo(said)

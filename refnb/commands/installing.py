@@ -5,25 +5,14 @@
 # %% auto #0
 __all__ = ['doctor_', 'fetch', 'setup']
 
-# %% ../../nbs/commands/02_installing.ipynb #576dad86
+# %% ../../nbs/commands/02_installing.ipynb #76059ae0
 import sys
-from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated
 from ..core.types import DataError
 from ..core.settings import load_settings
-from refnb.commands.terminal import (
-    Json,
-    arg,
-    busy,
-    echo,
-    messages,
-    new_bar,
-    opt,
-    print_json,
-    print_table,
-)
+from .terminal import *
 
-# %% ../../nbs/commands/02_installing.ipynb #a26da2c7
+# %% ../../nbs/commands/02_installing.ipynb #20219bd0
 def doctor_(json: Json = False):
     "Check this installation: packages, settings, keys, files and servers."
     from refnb.results.doctor import examine
@@ -39,7 +28,7 @@ def doctor_(json: Json = False):
         many = f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}"
         raise DataError(f"{many}: refnb cannot work here", do="see above")
 
-# %% ../../nbs/commands/02_installing.ipynb #fdee0ef7
+# %% ../../nbs/commands/02_installing.ipynb #c1ffd247
 _NAMES = 'sets, repositories or files (`refnb list upstream`); default: all that are not marked "by name only"'
 _CHECK = "only verify local files; download nothing"
 
@@ -52,7 +41,7 @@ def fetch(
     "Download upstream files and verify their checksums."
     from refnb.core.corpora import gold_clusters
     from refnb.core.hub import fetch_hub, hub_files, hub_path, lacks
-    from refnb.core.upstream import fetch_files, files_of, set_names, survey, where
+    from refnb.core.upstream import UpstreamFile, fetch_files, files_of, set_names, survey, where
 
     s, say, known = load_settings(), messages(json), hub_files()
     hub = [n for n in names if n in known]
@@ -73,16 +62,14 @@ def fetch(
     if check:
         faults = fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
     else:
-        bar: Any = new_bar(of_bytes=True) if sys.stderr.isatty() else None
-        task = bar.add_task("fetching", total=sum(g.to_come for g in got) or None) if bar else None
-        done: dict[str, int] = {}
+        total, sizes = sum(g.to_come for g in got), dict[str, int]()
+        with progress("bytes downloaded") as shown:
 
-        def moved(f: Any, size: int):
-            done[f.key] = size
-            bar.update(task, completed=sum(done.values()))
+            def moved(f: UpstreamFile, size: int):
+                sizes[f.key] = size
+                shown(came := sum(sizes.values()), max(came, total))
 
-        with bar or nullcontext():
-            faults = fetch_files(files, s, moved if bar else None)
+            faults = fetch_files(files, s, moved)
     if json:
         print_json({"files": len(files), "failed": list(map(str, faults))})
     for e in faults[:20]:
@@ -92,7 +79,7 @@ def fetch(
         raise DataError(f"{what} {'verified' if check else 'downloaded'}", do="see above")
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
-# %% ../../nbs/commands/02_installing.ipynb #1c811eb1
+# %% ../../nbs/commands/02_installing.ipynb #ddd29cf3
 def setup(
     names: Annotated[
         list[str], arg("NAMES", "environments, or systems that need one; default: list them")

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['LISTS', 'list_tables', 'list_systems', 'list_benchmarks', 'list_corpora', 'list_upstream', 'list_']
 
-# %% ../../nbs/commands/01_listing.ipynb #0ea576ba
-from typing import Annotated, Any
-from ..core.types import CallError, DataError, nearest
-from ..core.settings import Settings, load_settings, packaged
-from .terminal import Json, arg, echo, print_json, print_table
+# %% ../../nbs/commands/01_listing.ipynb #2975c9ff
+from typing import Annotated
+from ..core.types import CallError, nearest
+from ..core.settings import Settings, load_settings
+from .terminal import *
 
-# %% ../../nbs/commands/01_listing.ipynb #d2dd2ee8
+# %% ../../nbs/commands/01_listing.ipynb #3633fc9e
 def list_tables(s: Settings) -> list[dict]:
     "List the tables, with the state of their reports."
     from refnb.results.board import board
@@ -26,25 +26,10 @@ def list_tables(s: Settings) -> list[dict]:
 
 
 def list_systems(s: Settings) -> list[dict]:
-    "List the systems, and what each needs; of published answers that are not here, whether their summary is."
-    from refnb.core.summaries import find_summaries
+    "List the systems, and what each needs."
     from refnb.models.registry import listed_systems
 
-    def summed(x: Any) -> bool:
-        task = x.answers.split(", ")[0]
-        try:
-            places: list[Any] = [s.reports, packaged("reports")]
-        except DataError:
-            places = [s.reports]
-        return any(find_summaries(place, task, x.system) for place in places)
-
-    rows = []
-    for x in listed_systems(s):
-        needs = x.needs
-        if needs.endswith("(not here)") and x.system.startswith("published/"):
-            needs = f"{needs[:-1]}; {'a summary is' if summed(x) else 'nor is a summary'})"
-        rows.append(x._asdict() | {"needs": needs})
-    return rows
+    return [x._asdict() for x in listed_systems(s)]
 
 
 def list_benchmarks(s: Settings) -> list[dict]:
@@ -56,21 +41,14 @@ def list_benchmarks(s: Settings) -> list[dict]:
     cards, known, rows = benchmarks(s), papers(), []
     for name in known | cards:
         card, paper = cards.get(name), known.get(name)
-        tables = [f"{name}/{t}" for t in paper.tables] if paper else []
-        tasks = [
-            t if task_is_here(t, s) else f"{t} (not here)" for t in (card.tasks if card else ())
-        ]
-        more = [f"and {len(tasks) - 12} more"] if len(tasks) > 12 else []
-        rows.append(
-            {
-                "benchmark": name,
-                "paper": paper.cite if paper else "",
-                "tasks of it": ", ".join(tasks[:12] + more) or "not built yet",
-                "licence": card.licence if card else "",
-                "tables": len(tables),
-                "with a notebook": sum(notebook_of(t) is not None for t in tables),
-            }
-        )
+        tables = [notebook_of(f"{name}/{t}") for t in paper.tables] if paper else []
+        tasks = list(card.tasks) if card else []
+        shown = [t if task_is_here(t, s) else f"{t} (not here)" for t in tasks[:12]]
+        shown += [f"and {len(tasks) - 12} more"] if len(tasks) > 12 else []
+        row = {"benchmark": name, "paper": paper.cite if paper else ""}
+        row |= {"tasks of it": ", ".join(shown), "licence": card.licence if card else ""}
+        counts = {"tables": len(tables), "with a notebook": sum(t is not None for t in tables)}
+        rows.append(row | counts)
     return rows
 
 
@@ -96,20 +74,18 @@ def list_upstream(s: Settings) -> list[dict]:
     from refnb.core.hub import hub_files, hub_path
     from refnb.core.upstream import set_names, survey
 
-    def row(name: str, x: Any, files: int, here: int, size: Any, to_come: Any, named: bool):
-        about = {"name": name, "about": x.about, "files": files, "here": here}
-        sizes = {"MB": size, "MB to download": to_come}
-        return about | sizes | {"licence": x.licence, "by name only": "yes" if named else ""}
-
-    rows = []
+    rows: list[dict] = []
     for x in (survey(n, s) for n in set_names()):
-        mb = round(x.size / 1e6, 1), round(x.to_come / 1e6, 1)
-        rows.append(row(x.name, x, x.files, x.here, *mb, x.opt_in))
+        row = {"name": x.name, "about": x.about, "files": x.files, "here": x.here}
+        row |= {"MB": round(x.size / 1e6, 1), "MB to download": round(x.to_come / 1e6, 1)}
+        rows.append(row | {"licence": x.licence, "by name only": "yes" if x.opt_in else ""})
     for name, f in hub_files().items():
-        rows.append(row(name, f, 1, int(bool(hub_path(name, s))), "", "", True))
+        row = {"name": name, "about": f.about, "files": 1, "here": int(bool(hub_path(name, s)))}
+        row |= {"MB": "", "MB to download": "", "licence": f.licence, "by name only": "yes"}
+        rows.append(row)
     return rows
 
-# %% ../../nbs/commands/01_listing.ipynb #26a3bac2
+# %% ../../nbs/commands/01_listing.ipynb #011f8766
 LISTS = {
     "tables": list_tables,
     "systems": list_systems,

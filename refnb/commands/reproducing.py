@@ -5,27 +5,17 @@
 # %% auto #0
 __all__ = ['reproduce_']
 
-# %% ../../nbs/commands/09_reproducing.ipynb #ccc1e923
+# %% ../../nbs/commands/09_reproducing.ipynb #e5003cd8
 from typing import Annotated, Any
 from ..core.types import DataError
-from refnb.commands.terminal import (
-    Json,
-    arg,
-    busy,
-    echo,
-    given_settings,
-    messages,
-    opt,
-    print_json,
-    print_table,
-)
+from .terminal import *
 
-# %% ../../nbs/commands/09_reproducing.ipynb #8d65cab3
+# %% ../../nbs/commands/09_reproducing.ipynb #358a41bb
 _TABLES = "papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours; default: all"
 _SAMPLE = "use refnb's own sample; reports go to reports/sample"
 _PLAN = "only list what would fill the missing numbers: commands, downloads, hours"
 _EVERYTHING = "first run all commands of that list that this machine can run"
-_SET = "set a parameter of a notebook; repeatable"
+_SET = "set a parameter of a notebook"
 
 
 def reproduce_(
@@ -33,7 +23,7 @@ def reproduce_(
     jobs: Annotated[int, opt("parallel notebooks; default: as configured")] = 0,
     ray: Annotated[str, opt("address of a Ray cluster, or `local`")] = "",
     sample: Annotated[bool, opt(_SAMPLE, "--sample")] = False,
-    set_: Annotated[list[str], opt(_SET, "--set", "-p", metavar="NAME=VALUE")] = [],
+    set_: Annotated[list[str], settings_option(_SET)] = [],
     out: Annotated[str, opt("output folder; default: as configured")] = "",
     force: Annotated[bool, opt("regenerate unchanged tables and pictures, too", "--force")] = False,
     plan: Annotated[bool, opt(_PLAN, "--plan")] = False,
@@ -58,23 +48,21 @@ def reproduce_(
         steps = [x._asdict() for x in done.steps]
         print_json({"steps": steps, "summary": done.board.summary(), "hints": done.hints})
     else:
-        say = messages(json)
         if idle := sum(not x.seconds and x.state in ("unchanged", "kept") for x in done.steps):
-            say(f"{idle} tables: nothing changed")
-        say("")
+            echo(f"{idle} tables: nothing changed")
+        echo("")
         if len(done.steps) == 1 and not done.failed:  # the table itself
             page = (done.place / f"{done.steps[0].name}.md").read_text()
             echo(*(line for line in page.splitlines() if line.startswith("|")), "")
         if set_:
-            say(f"with parameters of yours: the reports are in {done.place}")
+            echo(f"with parameters of yours: the reports are in {done.place}")
         else:
             names = {x.name for x in done.steps}
             fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
             lines = [x for x in done.board.lines if x.name in names]
             print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
         for paragraph in ([] if tables else [done.board.summary()]) + done.hints:
-            say("")
-            say(paragraph)
+            echo("", paragraph)
     if done.failed:
         first, n = done.failed[0], len(done.failed)
         what = f"{n} of {len(done.steps)} tables failed, the first is {first.name}: {first.said}"

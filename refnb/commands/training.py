@@ -5,23 +5,14 @@
 # %% auto #0
 __all__ = ['train_']
 
-# %% ../../nbs/commands/06_training.ipynb #563b0b01
+# %% ../../nbs/commands/06_training.ipynb #63519da2
 from typing import Annotated, Any
 import msgspec
 from ..core.types import CallError
 from ..core.settings import load_settings
-from refnb.commands.terminal import (
-    Json,
-    arg,
-    complete_task,
-    echo,
-    given_settings,
-    messages,
-    opt,
-    print_json,
-)
+from .terminal import *
 
-# %% ../../nbs/commands/06_training.ipynb #373ba68e
+# %% ../../nbs/commands/06_training.ipynb #d1d8680f
 _SYSTEM = "a trainable system, such as cross-encoder or coref-minilm (`refnb list systems`)"
 _TASK = (
     "training data: a task such as altentities/books/oracle/train, or a corpus such as litbank; several "
@@ -30,7 +21,7 @@ _TASK = (
 _GRID = (
     "recipes to try: full, selected (the paper's choice), or for example 'learning_rate=1e-5,1e-4'"
 )
-_SET = "change a setting of the recipe or the model, such as learning_rate=3e-5; repeatable"
+_SET = "change a setting of the recipe or the model, such as epochs=3 or learning_rate=3e-5"
 
 
 def train_(
@@ -45,59 +36,40 @@ def train_(
     folds: Annotated[
         int, opt("folds of cross-validation if there is no development set; 0: none", default=True)
     ] = 5,
-    epochs: Annotated[int, opt("number of epochs; default: the system's")] = 0,
-    seed: Annotated[int | None, opt("random seed; default: the system's")] = None,
     grid: Annotated[str, opt(_GRID)] = "",
     limit: Annotated[int, opt("number of expressions, the first of each task; default: all")] = 0,
-    set_: Annotated[list[str], opt(_SET, "--set", "-p", metavar="NAME=VALUE")] = [],
+    set_: Annotated[list[str], settings_option(_SET)] = [],
     json: Json = False,
 ):
     "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
     from refnb.models.coreference.recipes import coref_systems
-
-    given: dict[str, Any] = ({"epochs": epochs} if epochs else {}) | (
-        {} if seed is None else {"seed": seed}
-    )
-    if system in coref_systems():
-        mine = given_settings(set_) | given
-        return _train_coref(system, task, fold, out, mine, json)
-    if out or fold != "0":
-        what, do = f"{system} is not a coreference system", "leave them out"
-        raise CallError(what, "--out and --fold", do)
-    from refnb.models.pairs.trained import train_system
-
-    if "epochs" in given:
-        given["num_train_epochs"] = given.pop("epochs")
-    changed, s, say = given_settings(set_) | given, load_settings(), messages(json)
-    done = train_system(system, task, folds, grid, limit, s, say, **changed)
-    seal = done.seal
-    if json:
-        about = {"folder": str(done.folder), "unit": "fraction"}
-        return print_json(about | msgspec.to_builtins(seal))
-    held = ""
-    if seal.held_out is not None:
-        held = f"; accuracy on {seal.held_out_on}: {100 * seal.held_out:.1f} %"
-    echo(f"{system}, {seal.told}: complete: {done.folder}{held}")
-
-
-def _train_coref(system: str, what: str, fold: str, out: str, changed: dict[str, Any], json: bool):
-    "Train a coreference system on one fold or all, and print scores and costs."
     from refnb.models.coreference.systems import train
 
-    if fold != "all" and not (fold.isdecimal() and len(fold) == 1):
+    pairs, more = system not in coref_systems(), given_settings(set_)
+    if pairs:
+        if out or fold != "0":
+            what, do = f"{system} is not a coreference system", "leave them out"
+            raise CallError(what, "--out and --fold", do)
+        how: dict[str, Any] = dict(folds=folds, grid=grid, limit=limit, s=load_settings())
+    elif fold != "all" and not (fold.isdecimal() and len(fold) == 1):
         raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
-    of: Any = fold if fold == "all" else int(fold)
-    made: Any = train(system, what, fold=of, out=out, say=messages(json), **changed)
-    several = made if fold == "all" else [made]
+    else:
+        how = dict(fold=fold if fold == "all" else int(fold), out=out)
+    made: Any = train(system, task, say=messages(json), **how, **more)
+    found = []
+    for x in made if fold == "all" else [made]:
+        about, seal = {"folder": str(x.folder), "unit": "fraction"}, msgspec.to_builtins(x.seal)
+        told, on, took = x.seal.told, "the development documents", ""
+        if pairs:
+            on = x.seal.held_out_on
+        else:
+            about |= {"cpu_seconds": x.cpu_seconds, "peak_mb": x.peak_mb}
+            seal["documents"] = len(x.seal.documents)
+            told = f"trained on {told}"
+            took = f"; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB"
+        found.append(about | seal)
+        held = "" if x.seal.held_out is None else f"; on {on}: {100 * x.seal.held_out:.1f} %"
+        if not json:
+            echo(f"{system}, {told}: complete: {x.folder}{held}{took}")
     if json:
-        found = []
-        for x in several:
-            cost = {"cpu_seconds": x.cpu_seconds, "peak_mb": x.peak_mb}
-            seal = msgspec.to_builtins(x.seal) | {"documents": len(x.seal.documents)}
-            found.append({"folder": str(x.folder), "unit": "fraction"} | cost | seal)
-        return print_json({"folds": found} if fold == "all" else found[0])
-    for x in several:
-        score = x.seal.held_out
-        held = "" if score is None else f"; on the development documents {100 * score:.1f} %"
-        took = f"{x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB"
-        echo(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {took}")
+        print_json({"folds": found} if fold == "all" else found[0])

@@ -117,7 +117,7 @@ def device_for(torch: Any, wanted: str = "") -> str:
     here += ["mps"] * bool(torch.backends.mps.is_available()) + ["cpu"]
     if wanted and wanted not in here:
         what = f"this machine has no {wanted}, as torch sees it"
-        raise DataError(what, "--device", "leave it out, or say cpu")
+        raise DataError(what, "-p device", "leave it out, or say cpu")
     return wanted or here[0]
 
 

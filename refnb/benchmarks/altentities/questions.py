@@ -357,7 +357,7 @@ def questions_of(
 
 
 def questions_in(data: bytes, where: str = "") -> list[Question]:
-    "Read questions of a file of the release's form, as `refnb collect` writes it; `where` is its name, also in ids."
+    "Read questions of a file of the release's form, as `refnb build expressions` writes it; `where` is its name, also in ids."
     split = Path(where).name.partition(".")[0] or "given"
     found = parse_altentities(data, where, split)
     return [made for q in found for made in questions_of(q)]

@@ -279,7 +279,7 @@ def read_corrections(
             raise DataError(what, "corrections", "keep the later file")
         lengths.add(c.window.length)
         if len(lengths) > 1:
-            do = "read those of one --length together"
+            do = "read those of one length together"
             raise DataError("pages cut windows differently", "corrections", do)
         out.windows[key], out.edits[key] = done, len(c.edits)
     if not out.windows:
