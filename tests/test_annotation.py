@@ -7,7 +7,7 @@ from refnb.core.corpora import sample
 from refnb.core.documents import Document
 from refnb.core.reading import read_documents
 from refnb.core.settings import load_settings
-from refnb.core.types import CallError, DataError, FormatError, RefnbError, Span
+from refnb.core.types import CallError, DataError, FormatError, RefnbError
 
 pytest.importorskip("torch")
 try:
@@ -318,10 +318,7 @@ def test_the_command(story, tmp_path):
     told = json.loads(done.stdout)
     assert done.returncode == 0 and [*told["stages"]] == ["linked", "windows", "grouped"]
     book = read_documents(tmp_path / "out" / "annotation.jsonl")[0]
-    assert (
-        len(book.mentions) == told["mentions"]
-        and read_documents(tmp_path / "out" / "annotation.conll")[0].clusters
-    )
+    assert len(book.mentions) == told["mentions"]
     assert (tmp_path / "out" / "characters.yaml").read_text() == characters_yaml(who)
     for args, said in (
         (["annotate", "tale.txt"], "name one with --out DIR"),
@@ -413,23 +410,3 @@ def test_linkers_find_what_they_name(story, s):
     assert all(
         found[x]["linking F1"] > found["pattern"]["linking F1"] for x in ("rules", "linker-minilm")
     )
-
-
-def test_line_breaks_and_crossing_mentions_are_written(story, s, tmp_path):
-    d = Document("x", (("\n",), *story.sentences))
-    done = annotate(d, story.names, tmp_path, s, **SMALL)
-    back = read_documents(tmp_path / "annotation.conll")[0]
-    assert back.tokens[0] == "¶" and sorted(map(sorted, back.clusters)) == sorted(
-        sorted(c) for c in done.document.clusters if c
-    )
-    crossing = annotate(
-        d,
-        story.names,
-        tmp_path,
-        s,
-        instead={"grouped": [[Span(1, 3), Span(2, 4)], *[[] for _ in story.names[1:]]]},
-        **SMALL,
-    )
-    assert crossing.document.clusters[0] == (Span(1, 3), Span(2, 4)) and read_documents(
-        tmp_path / "annotation.conll"
-    )[0].clusters == ((Span(1, 3),),)

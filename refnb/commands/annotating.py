@@ -14,10 +14,7 @@ from .terminal import Json, arg, echo, messages, opt, print_json, print_table
 
 # %% ../../nbs/commands/07_annotating.ipynb #85864415
 _BOOK = ".txt, .html, .epub, a file with one document, or animal-farm"
-_CHARACTERS = (
-    "a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default: propose a list "
-    "for you to edit"
-)
+_CHARACTERS = "a YAML file of names, or liscu:TITLE; default: propose a list for you to edit"
 _LINKER = (
     "a trained linker; rules; pattern: full names only; or any system that gets names and answers with their "
     "mentions"

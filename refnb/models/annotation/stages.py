@@ -6,12 +6,13 @@
 __all__ = ['RULES', 'PATTERN', 'STAGES', 'VERSION', 'Annotating', 'coref_system', 'linker_system', 'Reading', 'with_names',
            'link_by_system', 'linked_mentions', 'confirmed', 'by_package', 'as_document', 'grown', 'Stage',
            'Annotation', 'without_empty', 'stage_scores', 'hashed', 'system_id', 'read_stage', 'annotate',
-           'write_stages', 'without_crossing', 'Proposed', 'proper_names', 'propose_characters']
+           'write_stages', 'Proposed', 'proper_names', 'propose_characters']
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #03511a95
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -20,7 +21,6 @@ from ...core.types import CallError, DataError, Record, Span, need, nearest
 from ...core.documents import PRONOUNS, Document
 from ...core.settings import Settings, load_settings
 from ...core.files import alone, make_folder, read_bytes, write_atomic
-from ...core.conll import conll_text
 from ...core.jsonlines import jsonlines_text, parse_jsonlines
 from ...core.runs import documents_id
 from ...metrics.coref_scores import score_coref
@@ -155,17 +155,13 @@ def confirmed(
 ) -> Linked:
     "Drop the links that a model denies."
     asked = {
-        (k, x): yes_no(d, x, c.name, True)
-        for k, (c, spans) in enumerate(zip(who, linked))
-        for x in spans
+        (c.name, x): yes_no(d, x, c.name, True) for c, spans in zip(who, linked) for x in spans
     }
     if not asked:
         return linked
     answers = run(list(asked.values()), model, s=s).answers()
-    return [
-        [x for x in spans if answers[asked[k, x].id].chosen != (1,)]
-        for k, spans in enumerate(linked)
-    ]
+    no = {which for which, q in asked.items() if answers[q.id].chosen == (1,)}
+    return [[x for x in spans if (c.name, x) not in no] for c, spans in zip(who, linked)]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #92673fce
 def by_package(system: Any, s: Settings) -> Any:
@@ -321,43 +317,35 @@ def annotate(
     by_name = [x for c in link_by_pattern(d, who) for x in c]
     reading = package or Reading(d, system.net(), by_name, known.get("mentions"))
 
-    def link(linked: Linked) -> tuple[Linked, dict[str, int]]:
-        linked = linked_mentions(d, who, how.linker, s, reading)
-        lacking = sum(not c for c in linked)
-        return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
+    plan: dict[str, Any] = {"linked": linker}  # stage -> what it depends on
+    plan |= {"filtered": how.filter} if how.filter else {}
+    plan["windows"] = [how.window, how.seeding]
+    plan |= {"grouped": how.group} if how.group else {}
 
-    def keep(linked: Linked) -> tuple[Linked, dict[str, int]]:
-        kept = confirmed(d, who, linked, how.filter, s)
-        many = sum(map(len, kept))
-        return kept, {"kept": many, "dropped": sum(map(len, linked)) - many}
-
-    def grow(group: int) -> Callable[[Linked], tuple[Linked, dict[str, int]]]:
-        def work(linked: Linked) -> tuple[Linked, dict[str, int]]:
-            x = grown(reading, as_document(d, who, linked), how, group, s)
-            counts = {"grown": x.grown, "conflicts": x.conflicts}
-            return x.linked, counts | {"mentions": sum(map(len, x.linked))}
-
-        return work
-
-    plan: dict[str, tuple[Callable[[Linked], tuple[Linked, dict[str, int]]], Any]]
-    plan = {"linked": (link, linker)}
-    if how.filter:
-        plan["filtered"] = (keep, how.filter)
-    plan["windows"] = (grow(1), [how.window, how.seeding])
-    if how.group:
-        plan["grouped"] = (grow(how.group), how.group)
+    def make(stage: str, before: Linked) -> tuple[Linked, dict[str, int]]:
+        "Make a stage's mentions of those before, with its statistics."
+        many = sum(map(len, before))
+        if stage == "linked":
+            linked = linked_mentions(d, who, how.linker, s, reading)
+            lacking = sum(not c for c in linked)
+            return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
+        if stage == "filtered":
+            kept = confirmed(d, who, before, how.filter, s)
+            left = sum(map(len, kept))
+            return kept, {"kept": left, "dropped": many - left}
+        group = 1 if stage == "windows" else how.group
+        x = grown(reading, as_document(d, who, before), how, group, s)
+        counts = {"grown": x.grown, "conflicts": x.conflicts}
+        return x.linked, counts | {"mentions": sum(map(len, x.linked))}
 
     def work(folder: Path | None) -> Annotation:
         before, made = dict[str, Stage](), dict[str, Stage]()
         if folder and (folder / STAGES).exists():
-            try:
-                kind = dict[str, Stage]
-                before = msgspec.json.decode(read_bytes(folder / STAGES), type=kind)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                pass  # a damaged list has no stages
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged one has no stages
+                before = msgspec.json.decode(read_bytes(folder / STAGES), type=dict[str, Stage])
         key = hashed(VERSION, documents_id([d]), who, ids, known.get("mentions"))
         linked, scores = list[list[Span]](), dict[str, dict[str, float]]()
-        for number, (name, (make, inputs)) in enumerate(plan.items(), 1):
+        for number, (name, inputs) in enumerate(plan.items(), 1):
             key = hashed(key, name, known.get(name, inputs))
             found = read_stage(folder, before.get(name), key) if folder else None
             if found is not None:
@@ -365,7 +353,7 @@ def annotate(
             elif name in known:
                 linked, counts = known[name], {"given": sum(map(len, known[name]))}
             else:
-                linked, counts = make(linked)
+                linked, counts = make(name, linked)
             if found is None:
                 stage = Stage(key, f"{number}_{name}.jsonl" if folder else "", "", counts)
                 if folder:
@@ -381,11 +369,7 @@ def annotate(
                 scores[name] = stage_scores(gold, as_document(d, who, linked))
         done = as_document(d, who, linked)
         if folder:
-            found_ones = without_empty(done)
-            write_atomic(folder / "annotation.jsonl", jsonlines_text([found_ones]))
-            clusters = tuple(without_crossing(c) for c in found_ones.clusters)
-            brackets = conll_text([found_ones.changed(clusters=clusters)], blank="¶")
-            write_atomic(folder / "annotation.conll", brackets)
+            write_atomic(folder / "annotation.jsonl", jsonlines_text([without_empty(done)]))
             write_atomic(folder / "characters.yaml", characters_yaml(who))
             write_stages(folder, made)
         return Annotation(done, made, scores, folder)
@@ -401,18 +385,6 @@ def annotate(
 def write_stages(folder: Path, stages: dict[str, Stage]):
     "Write the list of stages."
     write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
-
-
-def without_crossing(spans: Iterable[Span]) -> tuple[Span, ...]:
-    "Remove mentions that cross an earlier one, as brackets cannot represent them."
-    out, open_ = list[Span](), list[int]()
-    for s in sorted(spans, key=lambda s: (s.start, -s.end)):
-        while open_ and open_[-1] < s.start:
-            open_.pop()
-        if not open_ or s.end <= open_[-1]:
-            open_.append(s.end)
-            out.append(s)
-    return tuple(out)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #2e664d9b
 class Proposed(NamedTuple):
