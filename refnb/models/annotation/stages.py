@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['RULES', 'PATTERN', 'STAGES', 'VERSION', 'Annotating', 'coref_system', 'linker_system', 'Reading', 'with_names',
-           'link_by_system', 'linked_mentions', 'confirmed', 'by_package', 'as_document', 'grown', 'Stage',
-           'Annotation', 'without_empty', 'stage_scores', 'hashed', 'system_id', 'read_stage', 'annotate',
-           'write_stages', 'Proposed', 'proper_names', 'propose_characters']
+           'link_by_system', 'confirmed', 'by_package', 'as_document', 'Stage', 'Annotation', 'without_empty',
+           'stage_scores', 'hashed', 'system_id', 'annotate', 'write_stages', 'Proposed', 'proper_names',
+           'propose_characters']
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #03511a95
 import hashlib
@@ -69,8 +69,7 @@ RULES, PATTERN = "rules", "pattern"  # linkers without training
 
 def coref_system(name: str, s: Settings, **changed: Any) -> Any:
     "Find a coreference system of refnb by name, such as coref-minilm[checkpoint=FOLDER]."
-    base, settings = split_name(name)
-    system = find_system(base, s, **settings, **changed)
+    system = find_system(name, s, **changed)
     if not hasattr(system, "net"):
         do = "name one, such as coref-minilm"
         raise CallError(f"{name} is not a coreference system of refnb", do=do)
@@ -131,24 +130,6 @@ def link_by_system(
     by_name = dict(zip(found.names, found.clusters))
     return [sorted({x for name in c.names for x in by_name.get(name, ())}) for c in characters]
 
-
-def linked_mentions(
-    d: Document,
-    who: Sequence[Character],
-    linker: str,
-    s: Settings,
-    reading: Any = None,  # the book as read, for rules
-) -> Linked:
-    "Link the explicit mentions of a book to its characters by a linker."
-    if linker == PATTERN:
-        return link_by_pattern(d, who)
-    if linker == RULES:
-        return link_by_rules(d, reading.bank().spans, who)
-    system = linker_system(linker, s)
-    if hasattr(system, "net"):
-        return link_by_cast(system.net(), d, who)
-    return link_by_system(system, d, who, s)
-
 # %% ../../../nbs/models/annotation/03_stages.ipynb #b22de4fd
 def confirmed(
     d: Document, who: Sequence[Character], linked: Linked, model: str, s: Settings
@@ -186,22 +167,6 @@ def as_document(d: Document, who: Sequence[Character], linked: Linked) -> Docume
     "Make a document with a cluster for each character."
     names, clusters = tuple(c.name for c in who), tuple(map(tuple, linked))
     return Document(d.doc_key, d.sentences, clusters, names, meta=d.meta)
-
-
-def grown(
-    reading: Any,  # the book as read, or a system that completes windows
-    book: Document,  # with the known mentions of each character
-    how: Annotating,
-    group: int,  # windows that are read together
-    s: Settings,
-) -> Expanded:
-    "Add mentions found by coreference in windows, or in groups of them."
-    if not isinstance(reading, Reading):
-        complete = by_package(reading, s)
-        return expand_documents(complete, book, how.window, group, how.seeding)
-    bank, windows = reading.bank(book.mentions), windows_of(book, how.window, group)
-    linked = [list(c) for c in book.clusters]
-    return expand(bank.scores, bank.spans, linked, windows, reading.net.m.bias, how.seeding)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e90cb5fe
 class Stage(Record):
@@ -259,16 +224,6 @@ def system_id(system: Any, name: str, d: Document, s: Settings) -> list[Any]:
     return [system.name, system.identity(task)]
 
 
-def read_stage(folder: Path, stage: Stage | None, key: str) -> Linked | None:
-    "Read the clusters of a stage, unless it has another key, or its file is missing or changed."
-    if not stage or stage.key != key or not (path := folder / stage.file).is_file():
-        return None
-    data = read_bytes(path)
-    if hashlib.sha256(data).hexdigest() != stage.sha256:
-        return None
-    return [list(c) for c in parse_jsonlines(data, str(path))[0].clusters]
-
-
 def annotate(
     book: Document | Book,  # a book with text; `read_book` reads one
     characters: Iterable[str | dict | Character],  # its characters; `read_characters` reads a file
@@ -306,35 +261,48 @@ def annotate(
     package: Any = seeded(find_system(how.system, s))
     system = package or coref_system(how.system, s)
     ids = system_id(system, how.system, named, s)
-    linker: Any = how.linker
-    if linker not in (RULES, PATTERN):
-        linker = system_id(linker_system(linker, s), linker, named, s)
+    linker: Any = None
+    linking: Any = how.linker  # what the stage depends on
+    if how.linker not in (RULES, PATTERN):
+        linker = linker_system(how.linker, s)
+        linking = system_id(linker, how.linker, named, s)
     if how.filter:
         find_system(how.filter, s)
     if package and (how.linker == RULES or "mentions" in known):
         what = f"{how.system} finds the mentions of each window itself"
         raise CallError(what, "annotate", "name another linker, or a system of refnb")
     by_name = [x for c in link_by_pattern(d, who) for x in c]
-    reading = package or Reading(d, system.net(), by_name, known.get("mentions"))
+    reading: Any = None if package else Reading(d, system.net(), by_name, known.get("mentions"))
 
-    plan: dict[str, Any] = {"linked": linker}  # stage -> what it depends on
+    plan: dict[str, Any] = {"linked": linking}  # stage -> what it depends on
     plan |= {"filtered": how.filter} if how.filter else {}
     plan["windows"] = [how.window, how.seeding]
     plan |= {"grouped": how.group} if how.group else {}
 
     def make(stage: str, before: Linked) -> tuple[Linked, dict[str, int]]:
         "Make a stage's mentions of those before, with its statistics."
-        many = sum(map(len, before))
         if stage == "linked":
-            linked = linked_mentions(d, who, how.linker, s, reading)
+            if how.linker == PATTERN:
+                linked = link_by_pattern(d, who)
+            elif how.linker == RULES:
+                linked = link_by_rules(d, reading.bank().spans, who)
+            elif hasattr(linker, "net"):
+                linked = link_by_cast(linker.net(), d, who)
+            else:
+                linked = link_by_system(linker, d, who, s)
             lacking = sum(not c for c in linked)
             return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
         if stage == "filtered":
             kept = confirmed(d, who, before, how.filter, s)
             left = sum(map(len, kept))
-            return kept, {"kept": left, "dropped": many - left}
-        group = 1 if stage == "windows" else how.group
-        x = grown(reading, as_document(d, who, before), how, group, s)
+            return kept, {"kept": left, "dropped": sum(map(len, before)) - left}
+        so_far, group = as_document(d, who, before), 1 if stage == "windows" else how.group
+        if package:
+            complete = by_package(package, s)
+            x = expand_documents(complete, so_far, how.window, group, how.seeding)
+        else:
+            bank, windows = reading.bank(so_far.mentions), windows_of(d, how.window, group)
+            x = expand(bank.scores, bank.spans, before, windows, reading.net.m.bias, how.seeding)
         counts = {"grown": x.grown, "conflicts": x.conflicts}
         return x.linked, counts | {"mentions": sum(map(len, x.linked))}
 
@@ -347,21 +315,22 @@ def annotate(
         linked, scores = list[list[Span]](), dict[str, dict[str, float]]()
         for number, (name, inputs) in enumerate(plan.items(), 1):
             key = hashed(key, name, known.get(name, inputs))
-            found = read_stage(folder, before.get(name), key) if folder else None
-            if found is not None:
-                linked, made[name] = found, before[name]
-            elif name in known:
-                linked, counts = known[name], {"given": sum(map(len, known[name]))}
-            else:
-                linked, counts = make(name, linked)
-            if found is None:
-                stage = Stage(key, f"{number}_{name}.jsonl" if folder else "", "", counts)
-                if folder:
-                    data = jsonlines_text([as_document(d, who, linked)]).encode()
-                    write_atomic(folder / stage.file, data)
-                    stage = stage.changed(sha256=hashlib.sha256(data).hexdigest())
+            stage, data = before.get(name), b""
+            if folder and stage and stage.key == key and (folder / stage.file).is_file():
+                data = read_bytes(folder / stage.file)
+            if stage and hashlib.sha256(data).hexdigest() == stage.sha256:
+                linked = [list(c) for c in parse_jsonlines(data, stage.file)[0].clusters]
                 made[name] = stage
+            else:
+                if name in known:
+                    linked, counts = known[name], {"given": sum(map(len, known[name]))}
+                else:
+                    linked, counts = make(name, linked)
+                data = jsonlines_text([as_document(d, who, linked)]).encode()
+                file, sha256 = f"{number}_{name}.jsonl", hashlib.sha256(data).hexdigest()
+                made[name] = Stage(key, file, sha256, counts)
                 if folder:
+                    write_atomic(folder / file, data)
                     write_stages(folder, before | made)
             counted = (f"{n:,} {what}" for what, n in made[name].counts.items())
             say(f"{name}: {', '.join(counted)}")

@@ -180,15 +180,19 @@ class Encoder:
 
 def halving(m: PairModel, work: Callable[[int], Any]) -> Any:
     "Call `work` with a size of batches, which is halved as long as memory is short."
-    from accelerate.utils import find_executable_batch_size
+    from accelerate.utils.memory import should_reduce_batch_size
 
-    try:
-        return find_executable_batch_size(work, starting_batch_size=m.at_once)()
-    except RuntimeError as e:
-        if "No executable batch size" not in str(e):
-            raise
-        what = f"{m.title}: a single text needs more memory than there is"
-        raise DataError(what, do="say a smaller number of tokens") from None
+    size = m.at_once
+    while True:
+        try:
+            return work(size)
+        except Exception as e:
+            if not should_reduce_batch_size(e):
+                raise
+            if size == 1:
+                what = f"{m.title}: a single text needs more memory than there is"
+                raise DataError(what, do="say a smaller number of tokens") from None
+            size //= 2
 
 
 def load_encoder(m: PairModel, offline: bool = True) -> Encoder:
