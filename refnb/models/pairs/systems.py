@@ -9,7 +9,7 @@ __all__ = ['split_task', 'trained_for', 'same_questions', 'turnable', 'PairSyste
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from ...core.types import Answer, CallError, DataError, Question
+from ...core.types import Answer, CallError, DataError, Question, nearest
 from ...core.settings import Settings
 from ...core.runs import RunInfo
 from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
@@ -20,7 +20,7 @@ from refnb.models.registry import (
     Entry,
     changed_record,
     differing,
-    find_system,
+    entries_of,
     record_of,
     refuse_asking,
     refuse_settings,
@@ -199,7 +199,7 @@ def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Sy
 
 def the_pair_system(name: str, **changed: Any) -> PairSystem:
     "Find a pair model by its name, such as word-overlap+negation, with some settings changed."
-    found = find_system(name, **changed)
-    if not isinstance(found, PairSystem):
-        raise CallError(f"{name} is not a pair model", do="refnb list systems names them")
-    return found
+    known, base = entries_of("pair-model"), name.removesuffix(TURNED)
+    if base not in known:
+        raise CallError(f"unknown pair model {name!r}", do=nearest(base, known))
+    return PairSystem(known[base]._replace(name=name), changed)
