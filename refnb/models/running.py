@@ -108,7 +108,8 @@ def write_run_summary(
     Return None if the task has no scorer. Systems with their own `write_summary` use it; `cost` is the run's cost."""
     if own := getattr(system, "write_summary", None):
         return own(run, task)
-    credits, counts, gold, make = {}, None, None, card_of
+    credits, counts, gold = {}, None, None
+    make: Any = card_of
     if task.shape == "choice":
         by_id = {q.id: q for q in task.questions}
         credits = {i: credit(by_id[i], answer) for i, answer in run.answers().items()}

@@ -23,7 +23,11 @@ def main(model):
         expression = q["text"][slice(*q["chars"])] if q["chars"] else q["text"].strip()
         rows = np.asarray(embed([expression, *map(option_text, q["options"])]), float)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        print(json.dumps({"id": q["id"], "scores": (rows[1:] @ rows[0]).tolist()}), file=out, flush=True)
+        print(
+            json.dumps({"id": q["id"], "scores": (rows[1:] @ rows[0]).tolist()}),
+            file=out,
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
