@@ -4,7 +4,7 @@ The contract is tested with a package made here: a wheel of one module, its requ
 fastcoref and BookNLP are asked where `refnb setup` made their environments, or with TEST_FULL=1, which makes them; random weights stand for trained ones.
 """
 
-import hashlib, itertools, json, os, subprocess, sys, zipfile
+import hashlib, json, os, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 import tools
@@ -133,17 +133,6 @@ def test_requirements_are_exact_hashed_and_name_no_host():
             assert len(lines) == len(names) + len(hashes), file
 
 
-def test_what_is_shared_is_not_installed_a_second_time():
-    for p in made.environments().values():
-        named = {
-            line.partition("==")[0]
-            for file in p.requirements
-            for line in file.read_text().splitlines()
-            if "==" in line
-        }
-        assert not named & {*p.made_of.shares, "huggingface-hub", "safetensors"}
-
-
 def test_no_worker_runs_code_of_a_checkpoint():
     for path in packaged("data/live").glob("*.py"):
         text = path.read_text()
@@ -166,7 +155,7 @@ def test_a_system_is_set_up_listed_and_run(refnb, home):
     said = refnb("setup", "toy", "--wheels", home / "systems")
     assert (
         said.status == 0
-        and "toy: installing toy.txt (1 package)" in said.out
+        and "toy: installing toy.txt" in said.out
         and said.out.endswith("toy: ready\n")
     )
     rows = {r["environment"]: r for r in json.loads(refnb("setup", "--json").out)["environments"]}
@@ -230,7 +219,6 @@ def test_it_is_out_of_date_where_anything_changed(toy, monkeypatch):
             lambda f: (f / "toy.txt").write_text("toycoref==1.0\n"),
             "Hashes are required in --require-hashes mode",
         ),
-        (lambda f: (f / "toy.txt").write_text("toycoref==1.0 --no-such-option\n"), "pip failed"),
         (lambda f: (f / "toy.txt").unlink(), "toy.txt"),
     ],
 )
@@ -263,17 +251,6 @@ def test_wrong_calls(refnb):
         refnb("run", "sample/ferryman", "toy"),
         2,
         "toy: answers documents, sample/ferryman has questions",
-    )
-
-
-def test_an_entry_that_cannot_be(home, refnb):
-    (home / "systems" / "toy.yaml").write_text(ENTRY.replace("requirements: toy.txt, ", ""))
-    tools.one_line(
-        refnb("setup", "toy"), 2, "toy, environment: Object missing required field `requirements`"
-    )
-    (home / "systems" / "toy.yaml").write_text(ENTRY.replace("worker: toy.py", "worker: 3"))
-    tools.one_line(
-        refnb("run", "sample/bookcoref", "toy"), 1, "toy.yaml, toy: Expected `str`, got `int`"
     )
 
 
@@ -589,14 +566,6 @@ def test_what_cannot_complete_clusters(seeding, home):
     with pytest.raises(DataError, match="there is no worker seeds.py beside its YAML"):
         annotated(out=home / "out")
     assert not (home / "out").exists()
-
-
-def test_a_mention_is_in_one_cluster():
-    worker = tools.load_script(packaged("data/live") / "refnb_worker.py")
-    assert worker.as_spans([[(4, 5), (0, 0)], [], [(4, 5), (7, 7)], [(0, 0)]]) == [
-        [(0, 0), (4, 5)],
-        [(7, 7)],
-    ]
 
 
 # CoreNLP: a server in Java, for which a small one in Python stands here
@@ -1075,66 +1044,3 @@ def test_booknlp_runs_as_a_system_and_keeps_its_place_behind_line_feeds(
     assert done.sealed and all(a.clusters for a in done.answers().values())
     spans = {s for c in done.answers()["feeds"].clusters for s in c}
     assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)
-
-
-WHOLE_BOOKNLP = """
-import json, sys
-from pathlib import Path
-import spacy
-import ask_booknlp as worker
-weights, home = sys.argv[1:]
-home = Path(home)
-plain = spacy.blank("en")
-plain.add_pipe("sentencizer")
-plain.to_disk(home/"parser")
-worker.beside_modules()
-worker.with_old_models(weights)
-from booknlp.english.english_booknlp import EnglishBookNLP
-files = {f"{k}_model_path": worker.model_file(weights, step, "big") for k, step in (("entity", "entities"), ("coref", "coref"), ("quote_attribution", "speaker"))}
-EnglishBookNLP({"model": "custom", "pipeline": "entity,quote,coref", "spacy_model": str(home/"parser"), "model_path": str(home), **files}).process(str(home/"text.txt"), str(home), "x")
-"""
-
-
-def test_booknlp_finds_what_its_own_pipeline_finds(fastcoref, booknlp_weights, tmp_path):
-    story = stories()[0]
-    (tmp_path / "text.txt").write_text(" ".join(story.tokens[:700]))
-    by(fastcoref, WHOLE_BOOKNLP, booknlp_weights, tmp_path)
-    lines = [line.split("\t") for line in (tmp_path / "x.tokens").read_text().splitlines()[1:]]
-    d = Document(
-        "x",
-        tuple(
-            tuple(line[4] for line in g) for _, g in itertools.groupby(lines, lambda line: line[1])
-        ),
-    )
-    found: dict[str, set] = {}
-    for line in (tmp_path / "x.entities").read_text().splitlines()[1:]:
-        who, start, end, *_ = line.split("\t")
-        found.setdefault(who, set()).add((int(start), int(end)))
-    seen: set = set()  # a mention in several clusters stays in the first
-    expected = []
-    for c in found.values():
-        if new := sorted(c - seen):
-            expected.append(new)
-        seen |= c
-    system = booknlp(fastcoref, booknlp_weights, tmp_path, parser=str(tmp_path / "parser"))
-    [answer] = run([d], system, s=system.settings).answers().values()
-    assert len(expected) > 20 and sum(len(c) > 1 for c in expected) > 10
-    assert sorted(expected) == sorted(sorted((s.start, s.end) for s in c) for c in answer.clusters)
-
-
-def test_booknlp_wants_one_model_of_each_step(fastcoref, booknlp_weights, tmp_path):
-    import shutil
-
-    folder = shutil.copytree(booknlp_weights, tmp_path / "models")
-    [coref] = folder.glob("coref_*.model")
-    shutil.copy(coref, folder / coref.name.replace("v1.0", "v1.1"))
-    with pytest.raises(DataError, match="0 models coref_….model of size big"):
-        run(
-            stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path))
-        )
-    for p in folder.glob("coref_*.model"):
-        p.unlink()
-    with pytest.raises(DataError, match="0 models coref_….model"):
-        run(
-            stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path))
-        )

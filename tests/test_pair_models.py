@@ -1,6 +1,6 @@
 "Pair models: the measured baselines, weights from anywhere and in any state, runs that go on, summaries with one sign a question, tables."
 
-import csv, json, logging, shutil
+import csv, json, logging, shutil, sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 import numpy as np
@@ -15,7 +15,7 @@ from refnb.benchmarks.altentities.questions import (
     sample_altentities,
     settings_of,
 )
-from refnb.benchmarks.tasks import as_task, task_questions, the_card
+from refnb.benchmarks.tasks import task_questions, the_card
 from refnb.core.files import read_yaml
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, CallError, DataError, FormatError, Option, Question, RefnbError
@@ -29,21 +29,13 @@ from refnb.models.pairs.scorers import (
     NoScore,
     compared,
     pairs_of,
-    ratio,
-    tfidf,
     turning,
     word_overlap,
 )
-from refnb.models.pairs.systems import is_pair_system, the_pair_system, turnable
+from refnb.models.pairs.systems import the_pair_system, turnable
 from refnb.models.registry import entries_of, find_system
 from refnb.models.running import run
-from refnb.results.papers.altentities import (
-    best_of,
-    bins_of,
-    columns_of,
-    mean_of_cells,
-    right_behind,
-)
+from refnb.results.papers.altentities import best_of, columns_of, mean_of_cells, right_behind
 from refnb.results.printed import printed
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")
@@ -108,46 +100,13 @@ def refused(kind, text: str, f, *args, **kwargs):
 MEASURED = {
     "always-first": [54.50] * 4 + [49.62] * 4 + [46.12] * 3,
     "word-overlap": [69.15, 50.83, 55.20, 59.55, 70.15, 51.45, 62.24, 66.54, 50.71, 57.81, 65.55],
-    "word-overlap+negation": [
-        84.85,
-        51.73,
-        60.55,
-        68.05,
-        80.81,
-        52.21,
-        68.88,
-        74.21,
-        50.34,
-        59.00,
-        68.81,
-    ],
-    "tfidf-characters": [
-        70.45,
-        55.10,
-        57.05,
-        62.50,
-        72.72,
-        52.76,
-        63.87,
-        68.08,
-        52.11,
-        59.37,
-        67.52,
-    ],
+    "word-overlap+negation": (
+        [84.85, 51.73, 60.55, 68.05] + [80.81, 52.21, 68.88, 74.21] + [50.34, 59.00, 68.81]
+    ),
+    "tfidf-characters": (
+        [70.45, 55.10, 57.05, 62.50] + [72.72, 52.76, 63.87, 68.08] + [52.11, 59.37, 67.52]
+    ),
 }
-RATIO = [
-    67.10,
-    53.42,
-    53.25,
-    56.73,
-    66.76,
-    52.92,
-    57.11,
-    63.71,
-    51.03,
-    50.64,
-    61.05,
-]  # token_set_ratio
 
 
 def scorer(name: str, texts=()):
@@ -162,33 +121,11 @@ def test_measured_baselines(test_sets, name):
     )
 
 
-@pytest.mark.parametrize(
-    "cell", [("books", "oracle"), ("books", "name"), ("recipes", "infobox"), ("songs", "unshown")]
-)
-def test_tfidf_as_measured(test_sets, s, cell):
+def test_tfidf_as_measured(test_sets, s):
+    cell = "books", "oracle"
     fitted = pairs_of(task_questions(altentities_task(*cell, "dev"), s)).texts
     assert percent(test_sets[cell], scorer("tfidf-characters", fitted)) == pytest.approx(
-        MEASURED["tfidf-characters"][CELLS.index(cell)], abs=0.0051
-    )
-
-
-def test_token_set_ratio_as_measured(test_sets):
-    "The measured numbers counted the colon that every infobox begins with; refnb leaves it out, which moves three cells by less than a tenth."
-    colon = lambda q: q.changed(
-        options=tuple(o.changed(description=": " + o.description) for o in q.options)
-    )
-    as_measured = [
-        percent(
-            [colon(q) for q in test_sets[c]] if c[1] == "infobox" else test_sets[c],
-            ratio("token_set_ratio"),
-        )
-        for c in CELLS
-    ]
-    assert as_measured == pytest.approx(RATIO, abs=0.0051)
-    ours = [percent(test_sets[c], ratio("token_set_ratio")) for c in CELLS if c[1] == "infobox"]
-    assert all(
-        0 < abs(a - RATIO[CELLS.index(c)]) < 0.1
-        for a, c in zip(ours, [c for c in CELLS if c[1] == "infobox"], strict=True)
+        MEASURED["tfidf-characters"][0], abs=0.0051
     )
 
 
@@ -206,27 +143,6 @@ def test_negation_alone_moves_what_turning_moves(test_sets):
 
 def question(text="the green one", *names, right=0):
     return Question("d-0", "d", text, None, tuple(Option(n) for n in names), (right,))
-
-
-@pytest.mark.parametrize("name", list(WEIGHTLESS))
-@pytest.mark.parametrize(
-    "names",
-    [("green",), ("green", "red"), ("green", "green"), ("green", "red", "", "green red", "  ")],
-    ids=str,
-)
-def test_any_number_of_options(name, names):
-    [a] = compared([question("the green one", *names)], scorer(name, ["green", "red"]))
-    assert len(a.scores) == len(names) and all(np.isfinite(a.scores))
-
-
-@pytest.mark.parametrize("name", list(WEIGHTLESS))
-def test_texts_of_nothing(name):
-    for text in ("", " ", "?!", "the one", "ÜÑ", "\x00"):
-        assert all(
-            np.isfinite(a.scores).all()
-            for a in compared([question(text, "?", "the")], scorer(name, ["?", "the"]))
-        )
-    assert list(compared([], scorer(name))) == []
 
 
 @given(
@@ -250,13 +166,6 @@ def test_a_question_is_answered_alike_alone_and_among_others():
         ]
 
 
-@given(st.lists(st.text(max_size=30), min_size=1, max_size=4), st.text(max_size=30))
-def test_cosines_are_cosines(texts, said):
-    for characters in (False, True):
-        got = tfidf(tuple(texts), characters)(pairs_of([question(said, *texts)]))
-        assert (got >= 0).all() and (got <= 1 + 1e-9).all()
-
-
 # Encoders as data
 
 
@@ -266,7 +175,7 @@ def test_entries_are_strict(tmp_path):
         refused(FormatError, text, read_yaml, tmp_path / "e.yaml", dict[str, PairModel])
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 10**4])
+@pytest.mark.parametrize("at_once", [1, 10**4])
 def test_f23_a_batch_changes_nothing(tiny, at_once):
     one = load_encoder(the_pair_model("minilm", **tiny))(pairs_of(SAMPLE[:40]))
     other = load_encoder(the_pair_model("minilm", **tiny, at_once=at_once))(pairs_of(SAMPLE[:40]))
@@ -567,9 +476,12 @@ def test_odd_texts(tiny, judge, settings):
 
 def test_names():
     for n, entry in entries_of("pair-model").items():
-        assert is_pair_system(n) and is_pair_system(f"{n}+negation") == turnable(entry)
-    assert not is_pair_system("random+negation") and not is_pair_system("+negation")
+        assert the_pair_system(n).name == n
+        if turnable(entry):
+            assert the_pair_system(f"{n}+negation").turned
     for call, text in (
+        (dict(system="random+negation"), "unknown system 'random+negation'"),
+        (dict(system="+negation"), "unknown system '+negation'"),
         (dict(system="word-overlpa"), "unknown system 'word-overlpa'; did you mean word-overlap?"),
         (dict(system="word-overlap", form="choice/names"), "is not a language model"),
         (dict(system="word-overlap", budget=1.0), "sends no requests to a server"),
@@ -618,14 +530,6 @@ def test_commands(tmp_path, monkeypatch, capsys):
         assert tools.main(args) == 2 and text in capsys.readouterr().err
 
 
-def test_a_pair_model_answers_all_boards(settings, monkeypatch, capsys):
-    s = settings()
-    monkeypatch.setenv("REFNB_RUNS", s.runs)
-    monkeypatch.setenv("REFNB_REPORTS", s.reports)
-    assert tools.main(["run", "all", "word-overlap+negation", "--sample"]) == 0
-    assert "4 of 4 done" in capsys.readouterr().out
-
-
 # What is committed
 
 
@@ -636,19 +540,6 @@ def test_committed_outcomes_are_those_of_a_new_run(s, name, cell):
     new = as_outcomes(run(part, name, s=s), s)
     committed = run_outcomes(name, part, s.changed(runs="/nonexistent", reports=str(REPORTS)))
     assert committed and new.equals(committed[0])
-
-
-def test_a_large_summary_is_small_and_says_the_same(s):
-    part = altentities_task("books", "infobox", "test")
-    r = run(part, "word-overlap", s=s)
-    [path] = summaries.find_summaries(s.reports, part, "word-overlap")
-    card = summaries.read_card(path.parent / "part.json")
-    questions = {q.id: q for q in task_questions(part, s)}
-    assert path.stat().st_size < 5000 and (path.parent / "part.json").stat().st_size < 1000
-    assert summaries.read_summary(path, card).credit == {
-        i: credit(questions[i], a) for i, a in r.answers().items()
-    }
-    assert card == summaries.card_of(part, list(questions.values()), card.data)
 
 
 def large(
@@ -786,14 +677,6 @@ def test_nine_cells_of_table_14_are_of_other_files():
     assert len(odd) == 9 and {r for r, _ in odd} == {"USE", "Entailment"}
 
 
-def test_averages_are_plain_means():
-    for table in (TABLE_7, TABLE_14):
-        for row in map(values, table.values()):
-            assert round(
-                np.mean([x for c, x in row.items() if c != "average"]), 2
-            ) == pytest.approx(row["average"], abs=0.0051)
-
-
 def test_marks_and_means(test_sets):
     import pandas as pd
     from refnb.metrics.choice import outcomes
@@ -810,21 +693,6 @@ def test_marks_and_means(test_sets):
         "a": "best",
         "b": "tied",
     }
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(1, 8))
-def test_bins_are_in_order(values, n):
-    at, names = bins_of(values, n)
-    assert (
-        len(at) == len(values)
-        and at.max() < len(names)
-        and all(
-            (a <= b) == (x <= y) or x == y
-            for a, x in zip(at, values)
-            for b, y in zip(at, values)
-            if a != b
-        )
-    )
 
 
 @pytest.mark.parametrize(
@@ -877,30 +745,26 @@ def test_minilm_takes_what_is_negated(test_sets):
 # The Universal Sentence Encoder, where TensorFlow Hub is: here a module of its name stands in
 
 
-def test_use_is_asked_where_tensorflow_hub_is(settings, tmp_path, monkeypatch):
-    s = settings()
-    assert (
-        find_system("use", s)
-        .lacks(as_task("sample/altentities", s))
-        .startswith("Universal Sentence Encoder, cosine needs TensorFlow Hub; python -m venv use")
-    )
-    (tmp_path / "tensorflow_hub.py").write_text(
-        "import os\n"
-        "assert 'OPENAI_API_KEY' not in os.environ\n"
+def test_use_is_a_program_with_a_python_of_its_own(settings, tmp_path, monkeypatch):
+    hub = tmp_path / "tensorflow_hub.py"
+    hub.write_text(
+        "print('loading')\n"
         "def load(model): return lambda texts: [[1.0 + t.count(c) for c in 'abcde'] for t in texts]\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("OPENAI_API_KEY", "not for others")
-    done = run("sample/altentities", "use", s=s)
+    done = run(SAMPLE[:20], "use", s=settings(), python=sys.executable)
     assert done.sealed and done.info.system == "use"
-    q = as_task("sample/altentities", s).questions[0]
-    p = pairs_of([q])
+    assert str(sys.executable) not in json.dumps(done.info.settings)
+    p = pairs_of(SAMPLE[:1])
     a, b = (
         np.array([[1.0 + t.count(c) for c in "abcde"] for t in texts])
         for texts in (p.expressions, p.texts)
     )
     cosine = [a[i] @ b[j] / np.linalg.norm(a[i]) / np.linalg.norm(b[j]) for i, j in p.at]
-    assert done.answers()[q.id].scores == pytest.approx(cosine, abs=1e-5)
-    (tmp_path / "tensorflow_hub.py").write_text("def load(model): raise OSError('no such model')\n")
-    with pytest.raises(DataError, match="cannot be asked: OSError: no such model"):
-        run(SAMPLE[:3], "use", s=s)
+    assert done.answers()[SAMPLE[0].id].scores == pytest.approx(cosine, abs=1e-5)
+    hub.write_text("def load(model): raise OSError('no such model')\n")
+    how = dict(s=settings(), python=sys.executable)
+    refused(DataError, "OSError: no such model", run, SAMPLE[:3], "use", **how)
+    refused(
+        DataError, "there is no program /no/python", run, SAMPLE[:3], "use", python="/no/python"
+    )

@@ -351,4 +351,5 @@ def test_development_questions_stand_in_and_it_is_said(s, tiny):
         system = the_pair_system("cross-encoder", checkpoint=str(done.folder))
         assert "was trained on its questions" in system.lacks(task)
     source = source_of("altentities/mixed/unshown/train", s)
-    assert source.tasks == [f"altentities/{d}/unshown/dev" for d in ("books", "recipes", "songs")]
+    names = [f"altentities/{d}/unshown/dev" for d in ("books", "recipes", "songs")]
+    assert [task.name for task in source.tasks] == names

@@ -28,7 +28,7 @@ def answer(s, name: str, system: str, right: float, trained: str = "", model: st
     "A complete run that has about so many right answers."
     task, rng = find_task(name, s), random.Random(name)
     questions = task.questions
-    m = the_pair_system(system).model if system in ("bert-mnli", "use") else None
+    m = the_pair_system(system).model if system == "bert-mnli" else None
     told = (
         {"trained": f"trained on {trained}", "model": model}
         if trained

@@ -8,6 +8,7 @@ __all__ = ['input_line', 'Part', 'parts_of', 'moved', 'joined', 'check_spans', '
 
 # %% ../../nbs/models/03_command.ipynb #72abdc3b
 import hashlib, queue, shlex, shutil, subprocess, threading, unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,10 +70,7 @@ def moved(clusters: Clusters, by: int) -> Clusters:
 
 def joined(parts: Sequence[Part], answers: Iterable[Said]) -> Iterator[Said]:
     "Merge the answers to the windows of a document; answers to what was sent whole pass unchanged."
-    by_key = {p.key: p for p in parts}
-    waiting: dict[str, set[str]] = {}
-    for p in parts:
-        waiting.setdefault(p.whole, set()).add(p.key)
+    by_key, waiting = {p.key: p for p in parts}, Counter(p.whole for p in parts)
     found: dict[str, Clusters] = dict.fromkeys(waiting, ())
     failed = set()
     for answer in answers:
@@ -81,9 +79,9 @@ def joined(parts: Sequence[Part], answers: Iterable[Said]) -> Iterator[Said]:
             yield answer
         elif isinstance(answer, ClusterAnswer):
             found[p.whole] += moved(answer.clusters, p.start)
-            waiting[p.whole].remove(p.key)
+            waiting[p.whole] -= 1
             if not waiting[p.whole]:
-                yield ClusterAnswer(p.whole, tuple(sorted(found.pop(p.whole))))
+                yield ClusterAnswer(p.whole, tuple(sorted(found[p.whole])))
         elif isinstance(answer, Failure) and p.whole not in failed:
             failed.add(p.whole)
             yield Failure(p.whole, answer.kind, f"{p.key}: {answer.what}", answer.do)
@@ -209,7 +207,7 @@ class Process:
         except OSError as e:
             raise DataError(f"cannot be started: {(e.strerror or str(e)).lower()}", where) from None
         self.lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.errors: list[bytes] = []
+        self.last = b""  # line of its standard error
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
         threading.Thread(target=self._read, daemon=True).start()
@@ -222,7 +220,7 @@ class Process:
 
     def _listen(self):
         for line in self.p.stderr or []:
-            self.errors = [*self.errors[-19:], line]
+            self.last = line
 
     def ask(self, lines: Iterable[bytes], more: bool = False):
         "Write lines in a thread while others are read; then close the input unless `more` will come."
@@ -252,7 +250,7 @@ class Process:
         if not (status := self.p.wait()):
             return ""
         self.listener.join(10)  # the last lines may be on their way
-        last = b"".join(self.errors[-1:]).decode("utf-8", "replace").strip()
+        last = self.last.decode("utf-8", "replace").strip()
         said = last.rpartition("\r")[2][:200]  # what a progress bar leaves of it
         killed = " (killed: possibly out of memory)" if status == -9 else ""
         return f"ended with status {status}{killed}{f': {said}' if said else ''}"
@@ -272,6 +270,7 @@ class CommandEntry(Record):
     patience: float = 600.0  # seconds without output until the program counts as hung
     window: int = 0  # nominal window size in tokens; 0: whole documents
     version: str = ""  # your version label; another label makes another run
+    python: str = ""  # the interpreter, in place of the first word
 
 # %% ../../nbs/models/03_command.ipynb #a5e9d386
 class CommandSystem(BaseSystem):
@@ -289,13 +288,11 @@ class CommandSystem(BaseSystem):
         self.name, self.entry, self.cwd = name, entry, cwd
         words = entry.command
         self.words = shlex.split(words) if isinstance(words, str) else list(words)
+        if entry.python:
+            self.words[:1] = [str(Path(entry.python).absolute())]
         if not self.words:
             raise CallError("names no command", name)
         self.title, self.shapes = entry.title or name, frozenset(entry.shapes)
-
-    @property
-    def about(self) -> str:
-        return "a program of yours"
 
     @property
     def cost(self) -> str:
@@ -306,7 +303,8 @@ class CommandSystem(BaseSystem):
         return f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
 
     def identity(self, task: Task) -> Identity:
-        settings: dict[str, Any] = {"command": self.words, "version": self.entry.version}
+        words = ["python", *self.words[1:]] if self.entry.python else self.words
+        settings: dict[str, Any] = {"command": words, "version": self.entry.version}
         if self.entry.window:
             settings["window"] = self.entry.window
         files = [p for w in self.words if (p := (self.cwd or Path()) / w).is_file()]
@@ -339,42 +337,41 @@ class CommandSystem(BaseSystem):
             open_ = {p.whole or p.key for p in parts if p.key not in answered}
             do = f"{len(items - open_)} of {len(items)} answers are saved; fix it and rerun"
             raise DataError(fault, self.name, do)
-        what, do = (
-            f"{self.name} ended without an answer",
-            "answers so far are saved; fix it and rerun",
-        )
+        do = "answers so far are saved; fix it and rerun"
         for key in asked.keys() - answered:
-            yield Failure(key, "no answer", what, do)
+            yield Failure(key, "no answer", f"{self.name} ended without an answer", do)
 
     def _prove(self, process: Process, longest: int):
         "Send the canaries, in windows where items are; end unless each is answered correctly."
         for d in self.canaries:
-            where = f"failed its canary {d.doc_key!r}: "
-            clusters: list[tuple[Span, ...]] = []
-            words: list[str] = []
             if d.meta.get("long") and d.size > longest:
                 continue
+            clusters: Clusters = ()
+            words, why, do = list[str](), "", "nothing was sent"
             for p in parts_of(d, self.entry.window):
                 process.ask([input_line(p.item, canary=True)], more=True)
-                line = process.next(self.entry.patience)
-                if line is None:
+                if line := process.next(self.entry.patience):
+                    proof = read_proof(line, p.item, self.name)
+                    clusters += moved(proof.clusters, p.start)
+                    words += proof.words
+                    why = proof.error
+                else:
                     why = process.fault() or "it ended without an answer"
-                    raise DataError(where + why, self.name, "nothing was sent")
-                proof = read_proof(line, p.item, self.name)
-                if proof.error:
-                    raise DataError(where + proof.error, self.name, "nothing was sent")
-                clusters += moved(proof.clusters, p.start)
-                words += proof.words
-            if why := words_fault(d.tokens, words):
-                raise DataError(where + why, self.name, "nothing was sent")
-            if self.meaning and (why := clusters_fault(d, tuple(clusters))):
-                raise DataError(where + why, self.name, self.after_canary)
+                if why:
+                    break
+            why = why or words_fault(d.tokens, words)
+            if not why and self.meaning:
+                why, do = clusters_fault(d, clusters), self.after_canary
+            if why:
+                raise DataError(f"failed its canary {d.doc_key!r}: {why}", self.name, do)
 
 # %% ../../nbs/models/03_command.ipynb #85c260c3
 def _made(
     name: str, e: CommandEntry, changed: Mapping[str, Any], cwd: Path | None = None
 ) -> System:
-    refuse_settings(name, {k: v for k, v in changed.items() if k not in ("patience", "window")})
+    refuse_settings(
+        name, {k: v for k, v in changed.items() if k not in ("patience", "window", "python")}
+    )
     e = changed_record(e, changed, "a program")
     return CommandSystem(variant_name(name, {"window": e.window} if e.window else {}), e, cwd)
 

@@ -109,23 +109,23 @@ def write_run_summary(
     if own := getattr(system, "write_summary", None):
         return own(run, task)
     credits, counts, gold = {}, None, None
+    make: Any = card_of
     if task.shape == "choice":
         by_id = {q.id: q for q in task.questions}
         credits = {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
-    elif not task.card.score:
-        return None
-    else:
-        docs = predicted_documents(run, task.documents)
+    elif task.card.score:
+        docs, make = predicted_documents(run, task.documents), card_of_documents
         if not task.card.singletons:
-            several = [tuple(c for c in d.clusters if len(c) > 1) for d in docs]
-            docs = [d.changed(clusters=c, names=()) for d, c in zip(docs, several, strict=True)]
+            several = (tuple(c for c in d.clusters if len(c) > 1) for d in docs)
+            docs = [d.changed(clusters=c, names=()) for d, c in zip(docs, several)]
         counts, gold = named_object(task.card.score)(task.name, docs, task.settings)
         gold = gold | _left_out(task)
+    else:
+        return None
     reports, like = task.settings.reports, task.card.like
     if like:
         other = find_task(like, task.settings)
         write_card(card_of(like, other.questions, other.blobs), reports)
-    make = card_of if task.shape == "choice" else card_of_documents
     write_card(make(task.name, task.items, task.blobs), reports, like)
     return write_summary(run, credits, reports, counts, gold, cost)
 
@@ -141,13 +141,13 @@ def is_complete(run: Run, task: Task, system: System, failures: int = 0) -> bool
         return False
     if task.known:
         old = find_summaries(task.settings.reports, task.name, f"{system.name}@{run.info.hash}")
-        fresh = bool(old)
+        gold = {}
         if old and task.shape == "clusters" and task.card.score and task.card.gold:
-            here = named_object(task.card.gold)(task.name, task.settings) | _left_out(task)
-            try:
-                fresh = here.items() <= read_summary(old[0]).gold.items()
-            except (DataError, FormatError):
-                fresh = False
+            gold = named_object(task.card.gold)(task.name, task.settings) | _left_out(task)
+        try:
+            fresh = old and (not gold or gold.items() <= read_summary(old[0]).gold.items())
+        except (DataError, FormatError):
+            fresh = False
         if not fresh:
             write_run_summary(run, task, system)
     return True
@@ -204,12 +204,9 @@ def run(
     if len(failures) > allowed:
         first, kinds = failures[0], Counter(f.kind for f in failures).most_common()
         counted = ", ".join(f"{n} {kind}" for kind, n in kinds)
-        raise DataError(
-            f"{len(failures)} of {len(items)} failed ({counted}); "
-            f"the first is {first.id}: {first.what}",
-            str(r.folder),
-            first.do or "rerun the command: it retries only these",
-        )
+        what = f"{len(failures)} of {len(items)} failed ({counted}); the first is {first.id}"
+        do = first.do or "rerun the command: it retries only these"
+        raise DataError(f"{what}: {first.what}", str(r.folder), do)
     if 0 < limit < len(t.items):
         return r
     if failures:
@@ -288,11 +285,9 @@ def run_sharded(
         has = ray.cluster_resources()
         workers = int(has.get("GPU", 0) / gpus) if gpus else int(has.get("CPU", 1))
         parts = shards_of(todo, shards or max(1, workers)) if todo else []
-        work = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(answered)
-        names = {
-            work.remote(part, f"{k}of{len(parts)}"): f"shard {k} of {len(parts)}"
-            for k, part in enumerate(parts, 1)
-        }
+        work, n = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(answered), len(parts)
+        asked = enumerate(parts, 1)
+        names = {work.remote(part, f"{k}of{n}"): f"shard {k} of {n}" for k, part in asked}
         for name, _, fault in as_ended(ray, names):
             if fault:
                 faults.append(f"{name}: {fault}")

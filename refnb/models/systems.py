@@ -7,7 +7,7 @@ __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', '
            'as_clusters', 'function_id', 'no_names', 'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #961b5342
-import hashlib, inspect
+import hashlib, inspect, re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
@@ -85,11 +85,6 @@ class BaseSystem:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
-
-    @property
-    def about(self) -> str:
-        "Describe model and licence for a reader."
-        return ""
 
     @property
     def answers(self) -> str:
@@ -215,10 +210,6 @@ class FunctionSystem(BaseSystem):
         self.title = title or self.name
 
     @property
-    def about(self) -> str:
-        return "a rule of refnb's" if self.packaged else "a function of yours"
-
-    @property
     def needs(self) -> str:
         if self.field and self.shapes == CHOICE:
             return f"questions with the field {self.field}"
@@ -257,8 +248,8 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Flatten nested settings to dotted names."
     out: dict[str, Any] = {}
     for key, value in settings.items():
-        inner = flat(value) if isinstance(value, Mapping) else None
-        out |= {key: value} if inner is None else {f"{key}.{k}": x for k, x in inner.items()}
+        inner = isinstance(value, Mapping)
+        out |= {f"{key}.{k}": x for k, x in flat(value).items()} if inner else {key: value}
     return out
 
 
@@ -275,6 +266,11 @@ def variant_name(base: str, changed: Mapping[str, Any]) -> str:
     return f"{base}[{','.join(shown)}]" if shown else base
 
 
+# commas in quotation marks and brackets divide nothing
+_QUOTED = r'"(?:\\.|[^"\\])*"'
+_PAIR = re.compile(rf"(?:{_QUOTED}|\[(?:{_QUOTED}|[^\]])*\]|\{{(?:{_QUOTED}|[^}}])*\}}|[^,])+")
+
+
 def split_name(name: str) -> tuple[str, dict[str, str]]:
     "Split a variant's name, such as gpt-4o-mini[decoding.temperature=1], into its base and its settings as text."
     base, bracket, inside = name.partition("[")
@@ -283,18 +279,8 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
         return name, {}
     if not inside.endswith("]"):
         raise CallError(f"{name!r} has no closing bracket", do=form)
-    pairs, depth, quoted = [""], 0, False  # divided at commas outside quotation marks and brackets
-    for i, c in enumerate(inside[:-1]):
-        if c == '"' and inside[i - 1 : i] != "\\":
-            quoted = not quoted
-        elif not quoted:
-            depth += (c in "[{") - (c in "]}")
-        if c == "," and not quoted and not depth:
-            pairs.append("")
-        else:
-            pairs[-1] += c
     settings = {}
-    for pair in filter(None, pairs):
+    for pair in _PAIR.findall(inside[:-1]):
         key, equals, value = pair.partition("=")
         if not equals:
             raise CallError(f"{pair!r} is not setting=value", name, form)

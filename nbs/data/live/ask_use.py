@@ -1,19 +1,33 @@
-"""Embed texts with a model of TensorFlow Hub, such as the Universal Sentence Encoder: ask_use.py MODEL OUT.
+"""Answer questions with an encoder of TensorFlow Hub, such as the Universal Sentence Encoder: ask_use.py MODEL.
 
-A JSON list of texts comes on standard input; OUT becomes a .npy file with a row for each text."""
+A program as any other: questions come as JSON lines, answers leave as JSON lines, a score for each option: the cosine of
+its vector and the expression's."""
 
-import json, sys
+import json, os, sys
 import numpy as np
-import tensorflow_hub as hub
-
-AT_ONCE = 64
 
 
-def main(model: str, out: str):
-    texts = json.load(sys.stdin)
+def option_text(o):
+    "An option's text: its name, and its description if it has one."
+    return f"{o['name']}. {o['description']}" if o.get("description") else o["name"]
+
+
+def main(model):
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what the package prints goes to standard error
+    import tensorflow_hub as hub
+
     embed = hub.load(model)
-    rows = [np.asarray(embed(texts[i : i + AT_ONCE])) for i in range(0, len(texts), AT_ONCE)]
-    np.save(out, np.concatenate(rows).astype("float32"), allow_pickle=False)
+    for line in sys.stdin:
+        q = json.loads(line)
+        expression = q["text"][slice(*q["chars"])] if q["chars"] else q["text"].strip()
+        rows = np.asarray(embed([expression, *map(option_text, q["options"])]), float)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        print(
+            json.dumps({"id": q["id"], "scores": (rows[1:] @ rows[0]).tolist()}),
+            file=out,
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

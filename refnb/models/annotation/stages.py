@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['RULES', 'PATTERN', 'STAGES', 'VERSION', 'Annotating', 'coref_system', 'linker_system', 'Reading', 'with_names',
-           'link_by_system', 'linked_mentions', 'confirmed', 'by_package', 'as_document', 'grown', 'Stage',
-           'Annotation', 'without_empty', 'stage_scores', 'hashed', 'system_id', 'read_stage', 'annotate',
-           'write_stages', 'without_crossing', 'Proposed', 'proper_names', 'propose_characters']
+           'link_by_system', 'confirmed', 'by_package', 'as_document', 'Stage', 'Annotation', 'without_empty',
+           'stage_scores', 'hashed', 'system_id', 'annotate', 'write_stages', 'Proposed', 'proper_names',
+           'propose_characters']
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #03511a95
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -20,7 +21,6 @@ from ...core.types import CallError, DataError, Record, Span, need, nearest
 from ...core.documents import PRONOUNS, Document
 from ...core.settings import Settings, load_settings
 from ...core.files import alone, make_folder, read_bytes, write_atomic
-from ...core.conll import conll_text
 from ...core.jsonlines import jsonlines_text, parse_jsonlines
 from ...core.runs import documents_id
 from ...metrics.coref_scores import score_coref
@@ -69,8 +69,7 @@ RULES, PATTERN = "rules", "pattern"  # linkers without training
 
 def coref_system(name: str, s: Settings, **changed: Any) -> Any:
     "Find a coreference system of refnb by name, such as coref-minilm[checkpoint=FOLDER]."
-    base, settings = split_name(name)
-    system = find_system(base, s, **settings, **changed)
+    system = find_system(name, s, **changed)
     if not hasattr(system, "net"):
         do = "name one, such as coref-minilm"
         raise CallError(f"{name} is not a coreference system of refnb", do=do)
@@ -131,41 +130,19 @@ def link_by_system(
     by_name = dict(zip(found.names, found.clusters))
     return [sorted({x for name in c.names for x in by_name.get(name, ())}) for c in characters]
 
-
-def linked_mentions(
-    d: Document,
-    who: Sequence[Character],
-    linker: str,
-    s: Settings,
-    reading: Any = None,  # the book as read, for rules
-) -> Linked:
-    "Link the explicit mentions of a book to its characters by a linker."
-    if linker == PATTERN:
-        return link_by_pattern(d, who)
-    if linker == RULES:
-        return link_by_rules(d, reading.bank().spans, who)
-    system = linker_system(linker, s)
-    if hasattr(system, "net"):
-        return link_by_cast(system.net(), d, who)
-    return link_by_system(system, d, who, s)
-
 # %% ../../../nbs/models/annotation/03_stages.ipynb #b22de4fd
 def confirmed(
     d: Document, who: Sequence[Character], linked: Linked, model: str, s: Settings
 ) -> Linked:
     "Drop the links that a model denies."
     asked = {
-        (k, x): yes_no(d, x, c.name, True)
-        for k, (c, spans) in enumerate(zip(who, linked))
-        for x in spans
+        (c.name, x): yes_no(d, x, c.name, True) for c, spans in zip(who, linked) for x in spans
     }
     if not asked:
         return linked
     answers = run(list(asked.values()), model, s=s).answers()
-    return [
-        [x for x in spans if answers[asked[k, x].id].chosen != (1,)]
-        for k, spans in enumerate(linked)
-    ]
+    no = {which for which, q in asked.items() if answers[q.id].chosen == (1,)}
+    return [[x for x in spans if (c.name, x) not in no] for c, spans in zip(who, linked)]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #92673fce
 def by_package(system: Any, s: Settings) -> Any:
@@ -190,22 +167,6 @@ def as_document(d: Document, who: Sequence[Character], linked: Linked) -> Docume
     "Make a document with a cluster for each character."
     names, clusters = tuple(c.name for c in who), tuple(map(tuple, linked))
     return Document(d.doc_key, d.sentences, clusters, names, meta=d.meta)
-
-
-def grown(
-    reading: Any,  # the book as read, or a system that completes windows
-    book: Document,  # with the known mentions of each character
-    how: Annotating,
-    group: int,  # windows that are read together
-    s: Settings,
-) -> Expanded:
-    "Add mentions found by coreference in windows, or in groups of them."
-    if not isinstance(reading, Reading):
-        complete = by_package(reading, s)
-        return expand_documents(complete, book, how.window, group, how.seeding)
-    bank, windows = reading.bank(book.mentions), windows_of(book, how.window, group)
-    linked = [list(c) for c in book.clusters]
-    return expand(bank.scores, bank.spans, linked, windows, reading.net.m.bias, how.seeding)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e90cb5fe
 class Stage(Record):
@@ -263,16 +224,6 @@ def system_id(system: Any, name: str, d: Document, s: Settings) -> list[Any]:
     return [system.name, system.identity(task)]
 
 
-def read_stage(folder: Path, stage: Stage | None, key: str) -> Linked | None:
-    "Read the clusters of a stage, unless it has another key, or its file is missing or changed."
-    if not stage or stage.key != key or not (path := folder / stage.file).is_file():
-        return None
-    data = read_bytes(path)
-    if hashlib.sha256(data).hexdigest() != stage.sha256:
-        return None
-    return [list(c) for c in parse_jsonlines(data, str(path))[0].clusters]
-
-
 def annotate(
     book: Document | Book,  # a book with text; `read_book` reads one
     characters: Iterable[str | dict | Character],  # its characters; `read_characters` reads a file
@@ -310,70 +261,76 @@ def annotate(
     package: Any = seeded(find_system(how.system, s))
     system = package or coref_system(how.system, s)
     ids = system_id(system, how.system, named, s)
-    linker: Any = how.linker
-    if linker not in (RULES, PATTERN):
-        linker = system_id(linker_system(linker, s), linker, named, s)
+    linker: Any = None
+    linking: Any = how.linker  # what the stage depends on
+    if how.linker not in (RULES, PATTERN):
+        linker = linker_system(how.linker, s)
+        linking = system_id(linker, how.linker, named, s)
     if how.filter:
         find_system(how.filter, s)
     if package and (how.linker == RULES or "mentions" in known):
         what = f"{how.system} finds the mentions of each window itself"
         raise CallError(what, "annotate", "name another linker, or a system of refnb")
     by_name = [x for c in link_by_pattern(d, who) for x in c]
-    reading = package or Reading(d, system.net(), by_name, known.get("mentions"))
+    reading: Any = None if package else Reading(d, system.net(), by_name, known.get("mentions"))
 
-    def link(linked: Linked) -> tuple[Linked, dict[str, int]]:
-        linked = linked_mentions(d, who, how.linker, s, reading)
-        lacking = sum(not c for c in linked)
-        return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
+    plan: dict[str, Any] = {"linked": linking}  # stage -> what it depends on
+    plan |= {"filtered": how.filter} if how.filter else {}
+    plan["windows"] = [how.window, how.seeding]
+    plan |= {"grouped": how.group} if how.group else {}
 
-    def keep(linked: Linked) -> tuple[Linked, dict[str, int]]:
-        kept = confirmed(d, who, linked, how.filter, s)
-        many = sum(map(len, kept))
-        return kept, {"kept": many, "dropped": sum(map(len, linked)) - many}
-
-    def grow(group: int) -> Callable[[Linked], tuple[Linked, dict[str, int]]]:
-        def work(linked: Linked) -> tuple[Linked, dict[str, int]]:
-            x = grown(reading, as_document(d, who, linked), how, group, s)
-            counts = {"grown": x.grown, "conflicts": x.conflicts}
-            return x.linked, counts | {"mentions": sum(map(len, x.linked))}
-
-        return work
-
-    plan: dict[str, tuple[Callable[[Linked], tuple[Linked, dict[str, int]]], Any]]
-    plan = {"linked": (link, linker)}
-    if how.filter:
-        plan["filtered"] = (keep, how.filter)
-    plan["windows"] = (grow(1), [how.window, how.seeding])
-    if how.group:
-        plan["grouped"] = (grow(how.group), how.group)
+    def make(stage: str, before: Linked) -> tuple[Linked, dict[str, int]]:
+        "Make a stage's mentions of those before, with its statistics."
+        if stage == "linked":
+            if how.linker == PATTERN:
+                linked = link_by_pattern(d, who)
+            elif how.linker == RULES:
+                linked = link_by_rules(d, reading.bank().spans, who)
+            elif hasattr(linker, "net"):
+                linked = link_by_cast(linker.net(), d, who)
+            else:
+                linked = link_by_system(linker, d, who, s)
+            lacking = sum(not c for c in linked)
+            return linked, {"linked": sum(map(len, linked)), "without a mention": lacking}
+        if stage == "filtered":
+            kept = confirmed(d, who, before, how.filter, s)
+            left = sum(map(len, kept))
+            return kept, {"kept": left, "dropped": sum(map(len, before)) - left}
+        so_far, group = as_document(d, who, before), 1 if stage == "windows" else how.group
+        if package:
+            complete = by_package(package, s)
+            x = expand_documents(complete, so_far, how.window, group, how.seeding)
+        else:
+            bank, windows = reading.bank(so_far.mentions), windows_of(d, how.window, group)
+            x = expand(bank.scores, bank.spans, before, windows, reading.net.m.bias, how.seeding)
+        counts = {"grown": x.grown, "conflicts": x.conflicts}
+        return x.linked, counts | {"mentions": sum(map(len, x.linked))}
 
     def work(folder: Path | None) -> Annotation:
         before, made = dict[str, Stage](), dict[str, Stage]()
         if folder and (folder / STAGES).exists():
-            try:
-                kind = dict[str, Stage]
-                before = msgspec.json.decode(read_bytes(folder / STAGES), type=kind)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                pass  # a damaged list has no stages
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # a damaged one has no stages
+                before = msgspec.json.decode(read_bytes(folder / STAGES), type=dict[str, Stage])
         key = hashed(VERSION, documents_id([d]), who, ids, known.get("mentions"))
         linked, scores = list[list[Span]](), dict[str, dict[str, float]]()
-        for number, (name, (make, inputs)) in enumerate(plan.items(), 1):
+        for number, (name, inputs) in enumerate(plan.items(), 1):
             key = hashed(key, name, known.get(name, inputs))
-            found = read_stage(folder, before.get(name), key) if folder else None
-            if found is not None:
-                linked, made[name] = found, before[name]
-            elif name in known:
-                linked, counts = known[name], {"given": sum(map(len, known[name]))}
-            else:
-                linked, counts = make(linked)
-            if found is None:
-                stage = Stage(key, f"{number}_{name}.jsonl" if folder else "", "", counts)
-                if folder:
-                    data = jsonlines_text([as_document(d, who, linked)]).encode()
-                    write_atomic(folder / stage.file, data)
-                    stage = stage.changed(sha256=hashlib.sha256(data).hexdigest())
+            stage, data = before.get(name), b""
+            if folder and stage and stage.key == key and (folder / stage.file).is_file():
+                data = read_bytes(folder / stage.file)
+            if stage and hashlib.sha256(data).hexdigest() == stage.sha256:
+                linked = [list(c) for c in parse_jsonlines(data, stage.file)[0].clusters]
                 made[name] = stage
+            else:
+                if name in known:
+                    linked, counts = known[name], {"given": sum(map(len, known[name]))}
+                else:
+                    linked, counts = make(name, linked)
+                data = jsonlines_text([as_document(d, who, linked)]).encode()
+                file, sha256 = f"{number}_{name}.jsonl", hashlib.sha256(data).hexdigest()
+                made[name] = Stage(key, file, sha256, counts)
                 if folder:
+                    write_atomic(folder / file, data)
                     write_stages(folder, before | made)
             counted = (f"{n:,} {what}" for what, n in made[name].counts.items())
             say(f"{name}: {', '.join(counted)}")
@@ -381,11 +338,7 @@ def annotate(
                 scores[name] = stage_scores(gold, as_document(d, who, linked))
         done = as_document(d, who, linked)
         if folder:
-            found_ones = without_empty(done)
-            write_atomic(folder / "annotation.jsonl", jsonlines_text([found_ones]))
-            clusters = tuple(without_crossing(c) for c in found_ones.clusters)
-            brackets = conll_text([found_ones.changed(clusters=clusters)], blank="¶")
-            write_atomic(folder / "annotation.conll", brackets)
+            write_atomic(folder / "annotation.jsonl", jsonlines_text([without_empty(done)]))
             write_atomic(folder / "characters.yaml", characters_yaml(who))
             write_stages(folder, made)
         return Annotation(done, made, scores, folder)
@@ -401,18 +354,6 @@ def annotate(
 def write_stages(folder: Path, stages: dict[str, Stage]):
     "Write the list of stages."
     write_atomic(folder / STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
-
-
-def without_crossing(spans: Iterable[Span]) -> tuple[Span, ...]:
-    "Remove mentions that cross an earlier one, as brackets cannot represent them."
-    out, open_ = list[Span](), list[int]()
-    for s in sorted(spans, key=lambda s: (s.start, -s.end)):
-        while open_ and open_[-1] < s.start:
-            open_.pop()
-        if not open_ or s.end <= open_[-1]:
-            open_.append(s.end)
-            out.append(s)
-    return tuple(out)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #2e664d9b
 class Proposed(NamedTuple):

@@ -9,6 +9,7 @@ __all__ = ['State', 'SEAL', 'PYTHON', 'Environment', 'Place', 'environments', 't
 # %% ../../../nbs/models/live/00_environments.ipynb #78c7b288
 import hashlib, os, shutil, subprocess, sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -116,12 +117,10 @@ def environment_state(p: Place) -> State:
 
 def shared_versions(p: Place) -> dict[str, str]:
     "List the versions of the modules that an environment shares, without the device they were built for."
-    out = {}
-    for module in p.made_of.shares:
-        try:
+    out = dict.fromkeys(p.made_of.shares, "")
+    for module in out:
+        with suppress(PackageNotFoundError):
             out[module] = version(module).partition("+")[0]
-        except PackageNotFoundError:
-            out[module] = ""
     return out
 
 # %% ../../../nbs/models/live/00_environments.ipynb #4c45a56d
@@ -152,41 +151,29 @@ def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]) -> None
     for module in p.made_of.shares:
         spec = find_spec(module)
         if spec is None or not spec.origin:
-            what, do = (
-                f"shares {module} with refnb, which is not installed",
-                "pip install 'refnb[models]'",
-            )
-            raise DataError(what, f"environment {p.name}", do)
+            what = f"shares {module} with refnb, which is not installed"
+            raise DataError(what, f"environment {p.name}", "pip install 'refnb[models]'")
         shared.append(str(Path(spec.origin).parents[bool(spec.submodule_search_locations)]))
     shared = list(dict.fromkeys(shared))
     say(f"{p.name}: making an environment in {p.folder}")
-    _ran([sys.executable, "-m", "venv", "--without-pip", p.folder], "making it", p)
-    count = {
-        f: sum(
-            x[:1].strip(" \t#") != "" for x in read_bytes(f).decode("utf-8", "replace").splitlines()
-        )
-        for f in p.requirements
-    }
-    pip: list[Any] = [sys.executable, "-m", "pip", "--python", p.python]
-    if any(count.values()) and not find_spec("pip"):  # a pip of its own
-        _ran([p.python, "-m", "ensurepip"], "its pip", p)
-        pip = [p.python, "-m", "pip"]
+    own = not find_spec("pip")  # then the environment gets a pip of its own
+    without = [] if own else ["--without-pip"]
+    _ran([sys.executable, "-m", "venv", *without, p.folder], "making it", p)
+    pip = [p.python, "-m", "pip"] if own else [sys.executable, "-m", "pip", "--python", p.python]
     pip += "install --quiet --disable-pip-version-check --no-input --no-deps".split()
     pip += ["--require-hashes", "--no-build-isolation"]
     pip += ["--no-index"] if wheels or s.offline else []
     pip += ["--find-links", Path(wheels).expanduser().resolve()] if wheels else []
-    for file, n in count.items():
-        if n:
-            say(f"{p.name}: installing {file.name} ({n} package{'s'[n == 1 :]})")
+    for file in p.requirements:
+        if read_bytes(file).strip():
+            say(f"{p.name}: installing {file.name}")
             _ran([*pip, "-r", file], "pip", p)
     if shared:  # at the end of its import path
         site = p.folder / ("Lib" if os.name == "nt" else f"lib/python{PYTHON}") / "site-packages"
         path = "".join(f"{folder}\n" for folder in shared)
         (site / "zz_shared_with_refnb.pth").write_text(path, encoding="utf-8")
-    if p.made_of.modules:
-        _ran(
-            [p.python, "-s", "-E", "-c", f"import {', '.join(p.made_of.modules)}"], "its import", p
-        )
+    if modules := ", ".join(p.made_of.modules):
+        _ran([p.python, "-s", "-E", "-c", f"import {modules}"], "its import", p)
     files = [f for f in p.folder.rglob("*") if f.is_file() and not f.is_symlink()]
     size = round(sum(f.stat().st_size for f in files) / 1e6)
     write_atomic(p.folder / SEAL, msgspec.json.encode(Seal(p.lock, PYTHON, tuple(shared), size)))
@@ -232,14 +219,8 @@ def listed_environments(
     "List all environments with size, licence and state."
     s, out = s or load_settings(), []
     for p in environments(s).values():
-        inside = [
-            name
-            for name, entry in entries_of("live", s).items()
-            if p.name in (name, entry.data.get("environment"))
-        ]
-        e = p.made_of
-        row = Listed(
-            p.name, e.about, ", ".join(inside), e.licence, e.megabytes, environment_state(p)
-        )
-        out.append(row)
+        known, e = entries_of("live", s), p.made_of
+        inside = [x for x in known if p.name in (x, known[x].data.get("environment"))]
+        state, systems = environment_state(p), ", ".join(inside)
+        out.append(Listed(p.name, e.about, systems, e.licence, e.megabytes, state))
     return out

@@ -9,7 +9,7 @@ __all__ = ['UNHASHED', 'canaries', 'checkpoint_place', 'checkpoint_id', 'LiveEnt
 # %% ../../../nbs/models/live/01_systems.ipynb #0fec8cc2
 import hashlib, os, re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 import msgspec
@@ -49,13 +49,6 @@ def checkpoint_place(what: str) -> Path | None:
         return None
 
 
-@lru_cache(maxsize=64)
-def _digest(path: Path, size: int, changed: int) -> str:
-    "Hash a file, once for the same size and time."
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
-
-
 def checkpoint_id(place: Path) -> str:
     "Identify a checkpoint by its commit in the hub's cache, or by the hash of its files but for hidden ones."
     if place.parent.name == "snapshots" and re.fullmatch(r"[0-9a-f]{40}", place.name):
@@ -64,8 +57,8 @@ def checkpoint_id(place: Path) -> str:
     for p in [place] if place.is_file() else sorted(place.rglob("*")):
         name = p.relative_to(place).as_posix() if p != place else ""
         if p.is_file() and not any(x.startswith(".") for x in name.split("/")):
-            stat = p.stat()
-            h.update(f"{name} {_digest(p, stat.st_size, stat.st_mtime_ns)}\n".encode())
+            with p.open("rb") as f:
+                h.update(f"{name} {hashlib.file_digest(f, 'sha256').hexdigest()}\n".encode())
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/live/01_systems.ipynb #f45a5303
@@ -166,10 +159,6 @@ class LiveSystem(CommandSystem):
         return {k: checkpoint_place(what) for k, what in named.items() if what}
 
     @property
-    def about(self) -> str:
-        return f"a package of others, in an environment of its own; {self.live.licence}"
-
-    @property
     def cost(self) -> str:
         return "0 USD"
 
@@ -191,9 +180,8 @@ class LiveSystem(CommandSystem):
         for k, place in self._weights().items():
             if not place:
                 what = getattr(self.live, k)
-                hub = (
-                    f"hf download {what}, or " if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", what) else ""
-                )
+                is_name = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", what)
+                hub = f"hf download {what}, or " if is_name else ""
                 return f"its {k} {what} is not here: {hub}name a folder with -p {k}=FOLDER"
         return no_names(task) if self.live.names or self.seeds else ""
 

@@ -51,12 +51,12 @@ def trained_systems() -> dict[str, TrainedSystem]:
     return read_yaml(packaged("data/systems/trained.yaml"), dict[str, TrainedSystem])
 
 
-def as_number(text: str, name: str) -> int | float | bool:
-    "Read a value of a recipe from text."
+def as_number(value: Any, name: str) -> int | float | bool:
+    "Read a value of a recipe, which may be text."
     try:
-        return msgspec.convert(text, int | float | bool, strict=False)
+        return msgspec.convert(value, int | float | bool, strict=False)
     except msgspec.ValidationError:
-        raise CallError(f"{name} cannot be {text!r}", do="say a number, true or false") from None
+        raise CallError(f"{name} cannot be {value!r}", do="say a number, true or false") from None
 
 
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
@@ -66,9 +66,7 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
         raise CallError(f"{name!r} is not a trainable system", do=nearest(name, known))
     x, own = known[name], PairModel.__struct_fields__
     pair = changed_record(x.pair, {k: v for k, v in changed.items() if k in own}, "a model")
-    more = {
-        k: as_number(v, k) if isinstance(v, str) else v for k, v in changed.items() if k not in own
-    }
+    more = {k: as_number(v, k) for k, v in changed.items() if k not in own}
     if "num_train_epochs" in more:
         more = {"max_steps": -1} | more  # given epochs overrule the recipe's steps
     x = x.changed(pair=pair, training=x.training | more)
@@ -190,8 +188,7 @@ def trainer_of(
 
 def last_checkpoint(folder: Path) -> str | None:
     "Find the last checkpoint that was completely written."
-    found = sorted(folder.glob("checkpoint-*"), key=lambda p: -int(p.name.rpartition("-")[2]))
-    for place in found:
+    for place in sorted(folder.glob("checkpoint-*"), key=lambda p: -int(p.name[11:])):
         try:
             json.loads((place / "trainer_state.json").read_text())  # it is written last
             return str(place)
@@ -264,6 +261,8 @@ def grid_of(
             do = "name values, such as --grid learning_rate=1e-5,1e-4"
             raise CallError("Table 13 prints no one recipe for it", "+".join(tasks), do)
         return chosen[:1]
+    if grid == "full" and not x.grid:
+        raise CallError(f"{x.pair.title} has no grid", "--grid", "name values")
     tried: dict[str, list] = dict(x.grid) if grid == "full" else {}
     for word in grid.split() if grid != "full" else ():
         name, _, values = word.partition("=")
@@ -271,6 +270,4 @@ def grid_of(
             what = f"{name} {'appears twice' if name in tried else 'has no values'}"
             raise CallError(what, "--grid", f"say full, selected, or {name}=VALUE,VALUE")
         tried[name] = [as_number(v, name) for v in values.split(",")]
-    if grid == "full" and not tried:
-        raise CallError(f"{x.pair.title} has no grid", "--grid", "name values")
     return [dict(zip(tried, values)) for values in itertools.product(*tried.values())]

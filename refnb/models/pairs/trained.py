@@ -7,7 +7,7 @@ __all__ = ['SEAL', 'WEIGHTS', 'HELD_OUT', 'Source', 'source_of', 'folds_of', 'Tr
            'Learnt', 'held_out_answers', 'train_system']
 
 # %% ../../../nbs/models/pairs/03_trained.ipynb #c7d677b3
-import hashlib, re, shutil
+import hashlib, shutil
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -30,7 +30,7 @@ from ...core.runs import questions_id
 from ...core.summaries import reports_for
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS
-from ...benchmarks.tasks import Task, as_task, find_task, is_task, sample_of, task_is_here
+from ...benchmarks.tasks import Task, as_task, find_task, is_task, sample_of
 from ..weights import Weights, check_here, quietly, weights_id
 from .encoders import PairModel, pair_settings
 from .heads import TrainedSystem, as_scorer, fit, grid_of, text_for, the_trained
@@ -41,13 +41,16 @@ class Source(NamedTuple):
     "The questions that a system learns from, and those that judge it."
 
     asked: str  # as requested
-    tasks: list[str]  # training tasks
-    judges: list[str]  # development tasks, which select the recipe; []: cross-validation
+    tasks: list[Task]  # training tasks
+    judges: list[Task]  # development tasks, which select the recipe; []: cross-validation
     told: str  # description
 
 
 def source_of(name: str, s: Settings) -> Source:
-    "Choose the training and development tasks that a name means."
+    "Choose the training and development questions that a name, or a file of yours, means."
+    if Path(name).is_file():
+        own = as_task(name, s)
+        return Source(own.name, [own], [], f"trained on {Path(name).name}")
     tasks: list[str] = []
     for one in name.split("+"):
         domains = DOMAINS if one.startswith("altentities/mixed/") else ("mixed",)
@@ -60,15 +63,16 @@ def source_of(name: str, s: Settings) -> Source:
         if sample_of(task)[0].endswith("/test"):
             do = f"name {task.removesuffix('test')}train or {task.removesuffix('test')}dev"
             raise CallError("is a test task, which nothing is trained on", task, do)
-    joined, dev = "+".join(tasks), [re.sub("/train$", "/dev", task) for task in tasks]
+    train = [find_task(task, s) for task in tasks]
     if not all(task.endswith("/train") for task in tasks):
-        return Source(name, tasks, [], f"trained on {joined}")
-    away = [task for task in tasks if not task_is_here(task, s)]
-    if away:
+        return Source(name, train, [], f"trained on {'+'.join(tasks)}")
+    dev = [find_task(task.removesuffix("train") + "dev", s) for task in tasks]
+    joined = "+".join(task.name for task in dev)
+    if away := [task.name for task in train if not task.here]:
         are = "are" if away[1:] else "is"
-        told = f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here"
+        told = f"trained on dev: {joined}, for {' and '.join(away)} {are} not here"
         return Source(name, dev, [], told)
-    return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
+    return Source(name, train, dev, f"trained on {'+'.join(tasks)}, judged by {joined}")
 
 # %% ../../../nbs/models/pairs/03_trained.ipynb #ed8ff93d
 def folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
@@ -166,16 +170,11 @@ def train_system(
 ) -> Learnt:
     "Train a system, or resume its training."
     s, x = s or load_settings(), the_trained(system, **changed)
-    if Path(what).is_file():  # of your own
-        tasks, judging = [as_task(what, s)], list[Task]()
-        name, told = tasks[0].name, f"trained on {Path(what).name}"
-        source = Source(name, [name], [], told)
-    else:
-        source = source_of(what, s)
-        tasks = [find_task(t, s) for t in source.tasks]
-        judging = [find_task(t, s) for t in source.judges]
+    source = source_of(what, s)
+    trained_on, judging = ([t.name for t in some] for some in (source.tasks, source.judges))
     questions, judges = (
-        [q for task in some for q in task.questions[: limit or None]] for some in (tasks, judging)
+        [q for task in some for q in task.questions[: limit or None]]
+        for some in (source.tasks, source.judges)
     )
     for q in questions:
         if not q.right or len(q.options) < 2:
@@ -184,20 +183,21 @@ def train_system(
         if x.pair.kind == "joint" and len(q.options) != len(questions[0].options):
             what = f"{system} learns from questions with the same number of options"
             raise DataError(what, f"question {q.id}")
-    changes = grid_of(x, grid, source.tasks)
+    changes = grid_of(x, grid, trained_on)
     tries = [the_trained(system, **changed | c) for c in changes]
     parts = [judges] if judges else folds_of(questions, folds) if folds else []
     if not parts and len(tries) > 1:
         do = "say --folds 2 or more, or name one recipe"
         raise CallError("nothing judges which recipe is best", "--grid", do)
     base = weights_id(check_here(x.pair, s.offline))
-    files = chain.from_iterable(t.files for t in (*tasks, *judging))
+    files = chain.from_iterable(t.files for t in (*source.tasks, *source.judges))
     data = {f.key: f.blob for f in files} | {"questions": questions_id([*questions, *judges])}
-    inputs = system, pair_settings(x.pair), [t.training for t in tries], source, data, base, folds
+    asked = source.asked, trained_on, judging, source.told
+    inputs = system, pair_settings(x.pair), [t.training for t in tries], asked, data, base, folds
     key = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     folder = Path(s.runs) / "trained" / safe_path(system) / safe_path(source.asked) / key
     told = source.told + (f", only the first {limit} of each task" if limit else "")
-    held = "+".join(source.judges) or f"{folds} folds that share no target" * bool(folds)
+    held = "+".join(judging) or f"{folds} folds that share no target" * bool(folds)
     say(f"{told}; judged by {held or 'nothing'}")
 
     with alone(folder / ".lock", "another process trains this", str(folder)):
@@ -235,7 +235,7 @@ def train_system(
         seal = TrainedSeal(
             system,
             source.asked,
-            source.tasks,
+            trained_on,
             told,
             len(questions),
             x.pair.changed(model=pair_settings(x.pair)["model"]),  # no folder of yours
@@ -249,9 +249,9 @@ def train_system(
         )
         text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
         write_atomic(folder / SEAL, text)
-        if all(map(is_task, source.tasks)):  # others have them too
+        if all(map(is_task, trained_on)):  # others have them too
             file = f"{safe_path(source.asked).replace('/', '-')}-{key}.json"
-            place = reports_for(source.tasks[0], s.reports) / "trained"
+            place = reports_for(trained_on[0], s.reports) / "trained"
             write_atomic(place / safe_path(system) / file, text)
         shutil.rmtree(folder / "all")
         return Learnt(folder, seal)

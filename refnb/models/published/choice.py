@@ -41,10 +41,6 @@ class PublishedSystem(BaseSystem):
         self.name, self.record, self.title = name, record, record.title
 
     @property
-    def about(self) -> str:
-        return "answers that the authors released"
-
-    @property
     def answers(self) -> str:
         return self.record.task
 

@@ -40,10 +40,6 @@ class PublishedClusterSystem(BaseSystem):
         self.name, self.record, self.title = name, record, record.title
 
     @property
-    def about(self) -> str:
-        return "clusters that the authors released"
-
-    @property
     def answers(self) -> str:
         return ", ".join(self.record.files)
 

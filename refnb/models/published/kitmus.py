@@ -73,10 +73,6 @@ class PublishedLinks(BaseSystem):
     def __init__(self, name: str, title: str, s: Settings):
         self.name, self.title, self.settings = name, title, s
 
-    @property
-    def about(self) -> str:
-        return "predictions that the authors released"
-
     @cached_property
     def files(self) -> list[Predicted]:
         "List its files of predictions on test texts, downloaded or not."

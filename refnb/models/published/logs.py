@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['MOST', 'READERS', 'WORTH', 'Asked', 'Sample', 'Log', 'asked_in', 'inspect_content', 'read_inspect', 'read_harness',
-           'reading', 'read_log', 'shown_order', 'answer_in', 'LogSystem', 'named_log', 'log_outcomes']
+           'reading', 'shown_order', 'answer_in', 'LogSystem', 'named_log', 'log_outcomes']
 
 # %% ../../../nbs/models/published/03_logs.ipynb #d4abf5e7
 import hashlib
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,16 @@ import msgspec
 from ...benchmarks.tasks import Task
 from ...core.files import read_bytes
 from ...core.settings import Settings
-from ...core.types import Answer, DataError, FormatError, Question, Record, Usage, repeated
+from refnb.core.types import (
+    Answer,
+    DataError,
+    FormatError,
+    Question,
+    Record,
+    RefnbError,
+    Usage,
+    repeated,
+)
 from ..language.inspect_task import inspect_finish
 from ..language.prompts import Order, in_order, turned_back
 from ..language.reading import Mode, read
@@ -87,10 +95,10 @@ def inspect_content(path: Path) -> dict[str, Any]:
             raise FormatError(f"unpacks to over {MOST:,} bytes", str(path))
         names = z.namelist()
         header = "header.json" if "header.json" in names else "_journal/start.json"
+        samples = [n for n in names if re.fullmatch(r"samples/.+\.json", n)]
         try:
-            found = json.loads(z.read(header))
-            members = [n for n in names if re.fullmatch(r"samples/.+\.json", n)]
-            return found | {"samples": [json.loads(z.read(n)) for n in members]}
+            found, *rest = (json.loads(z.read(n)) for n in [header, *samples])
+            return found | {"samples": rest}
         except NotImplementedError:
             what = "is packed with Zstandard, which this Python cannot read"
             do = "run this where inspect_ai is installed, or: inspect log convert FILE --to json"
@@ -148,7 +156,10 @@ def read_harness(path: Path) -> Log:
     return Log(tool, Path(model).name if "/" in model[:2] else model, samples)
 
 
-READERS = {"inspect": read_inspect, "harness": read_harness}
+READERS = {
+    "inspect": (read_inspect, "a log of inspect_ai, .json or .eval"),
+    "harness": (read_harness, "samples_*.jsonl of --log_samples"),
+}
 
 
 @contextmanager
@@ -156,25 +167,11 @@ def reading(tool: str, path: Path) -> Iterator[None]:
     "Tell in one line what is wrong with a log."
     try:
         yield
-    except (DataError, FormatError):
+    except RefnbError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, RuntimeError, EOFError) as e:
+    except Exception as e:  # whatever another tool may have written
         why = f"cannot be read ({type(e).__name__}: {e})"
-    except (zipfile.BadZipFile, zlib.error) as e:
-        why = f"cannot be read ({e})"
-    else:
-        return
-    kinds = {
-        "harness": "samples_*.jsonl of --log_samples",
-        "inspect": "a log of inspect_ai, .json or .eval",
-    }
-    raise FormatError(why, str(path), f"it should be {kinds[tool]}")
-
-
-def read_log(tool: str, path: Path) -> Log:
-    "Read a log of a tool, inspect or harness."
-    with reading(tool, path):
-        return READERS[tool](path)
+        raise FormatError(why, str(path), f"it should be {READERS[tool][1]}") from None
 
 # %% ../../../nbs/models/published/03_logs.ipynb #ba65d359
 def shown_order(q: Question, asked: Asked) -> Order:
@@ -206,14 +203,11 @@ class LogSystem(BaseSystem):
         "Read the log of a tool, inspect or harness; if there is no such file, the path is only a name."
         self.path, self.name = path, f"{tool}/{path}"
         if path.is_file():
-            self.log = read_log(tool, path)
+            with reading(tool, path):
+                self.log = READERS[tool][0](path)
             self.samples_by_id = {x.id: x for x in self.log.samples}
             model = re.sub(r"[^A-Za-z0-9._:/+-]+", "_", self.log.model).strip("/") or "model"
             self.title = self.name = f"{tool}/{model}"
-
-    @property
-    def about(self) -> str:
-        return "answers in a log of another tool"
 
     def identity(self, task: Task) -> Identity:
         settings = {"tool": self.log.tool, "model": self.log.model}
@@ -276,7 +270,8 @@ def log_outcomes(
                 value = next(x[m] for m in (*x.get("metrics", ()), "acc", "exact_match") if m in x)
             else:
                 about, id = x.get("metadata") or {}, x["id"]
-                value = next((score["value"] for score in (x.get("scores") or {}).values()), "N")
+                scores = (x.get("scores") or {}).values()
+                value = next((score["value"] for score in scores), "N")
             credit = WORTH[value] if isinstance(value, str) else float(value)
             failed = "failed" if x.get("error") else None
             document = str(about.get("doc_key", id))

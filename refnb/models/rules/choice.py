@@ -7,6 +7,7 @@ __all__ = ['most_frequent', 'nearest_mention', 'preceding_mention', 'preceding_s
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #b673671c
 from collections.abc import Callable
+from typing import Any
 from ...core.types import Answer, DataError, Question
 from ...benchmarks.identifyme.builder import NONE, RULES_OF_THUMB
 
@@ -28,10 +29,7 @@ def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
     "Make the system that follows a rule, whose choice is a field of the question."
 
     def answer(q: Question) -> Answer:
-        if (at := q.meta.get(field)) is None:
-            do = "questions of refnb.build have it, such as those of identifyme/litbank/test"
-            what = f"has no field {field!r}, which the rule needs"
-            raise DataError(what, f"question {q.id}", do)
+        at: Any = q.meta[field]
         return Answer(q.id, (int(at),))
 
     return answer
