@@ -52,13 +52,14 @@ def a_notebook() -> Row:
 
 
 MARKED = """
-import sys
+import json, sys
 from refnb.core.files import write_atomic
 from refnb.core.settings import load_settings
-from refnb.results.execution import code_hash
-from refnb.results.reproduce import choose, job_of, mark_of, state_file
+from pathlib import Path
+from refnb.results.reproduce import choose, code_hash, job_of, made_from
 s, code = load_settings(reports=sys.argv[1]), code_hash()
-for job in (job_of(name, {}) for name in choose([])): write_atomic(state_file(job.name, s.reports), mark_of(job, s, s.reports, code))
+state = {name: made_from(job_of(name, {}), s, Path(s.reports), code) for name in choose([])}
+write_atomic(Path(s.reports) / ".batch/state.json", json.dumps(state))
 """
 
 

@@ -332,11 +332,8 @@ def test_reproduce_as_json(home):
     tools.install(home / "tables", tools.A, tools.table(tools.A, "print('noise')"))
     said = tools.refnb(home, "reproduce", "--json", tables=home / "tables")
     got = one_object(said)
-    assert (
-        [(x["name"], x["state"]) for x in got["steps"]] == [(tools.A, "new")]
-        and "38 tables" in got["summary"]
-        and isinstance(got["hints"], list)
-    )
+    assert [(x["name"], x["state"]) for x in got["steps"]] == [(tools.A, "new")]
+    assert "38 tables" in got["summary"]
     assert "made" in said.err
 
 

@@ -46,10 +46,8 @@ def test_doctor_finds_a_machine_that_works(refnb, tmp_path):
         "extra hub",
         "extra dev",
     }
-    assert (
-        got["runs"]["found"].startswith(f"{tmp_path}/runs: can be written, not made yet")
-        and got["litbank"]["do"] == "refnb fetch litbank"
-    )
+    assert got["runs"]["found"].startswith(f"{tmp_path}/runs: can be written, not made yet")
+    assert "refnb fetch" in got["upstream sets"]["do"]
     assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
 
 
@@ -129,28 +127,6 @@ def test_doctor_with_an_upstream_folder_that_is_gone(refnb, monkeypatch):
     said = refnb("doctor", "--json")
     tools.one_line(said, 1, "refnb cannot work here")
     assert findings(said)["upstream"]["found"] == "/nonexistent/x: no such folder"
-
-
-def test_doctor_asks_hosts_side_by_side(monkeypatch):
-    server, both = socket.create_server(("127.0.0.1", 0)), threading.Barrier(2, timeout=20)
-    real = doctor.reachable
-    monkeypatch.setattr(
-        doctor, "reachable", lambda s, patience: both.wait() >= 0 and real(s, patience)
-    )
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    s = load_settings(
-        "/", env={}, host=f"http://127.0.0.1:{server.getsockname()[1]}", offline=False
-    )
-    with server:
-        assert [f.found for f in doctor.reached(s)] == ["yes", "no connection within 3 s"]
-
-
-def test_doctor_does_not_wait_for_a_host_that_hangs(monkeypatch):
-    hung = threading.Event()
-    monkeypatch.setattr(doctor, "reachable", lambda s, patience: hung.wait())
-    got = doctor.reached(load_settings("/", env={}, offline=False), 0.01)
-    hung.set()
-    assert {f.found for f in got} == {"no connection within 0.01 s"}
 
 
 def test_doctor_loads_no_model_library(tmp_path):

@@ -48,7 +48,7 @@ def reproduce_(
         done = reproduce(tables, jobs, ray, sample, given, out, force, say)
     if json:
         steps = [x._asdict() for x in done.steps]
-        print_json({"steps": steps, "summary": done.board.summary(), "hints": done.hints})
+        print_json({"steps": steps, "summary": done.board.summary()})
     else:
         say = messages(json)
         if idle := sum(not x.seconds and x.state in ("unchanged", "kept") for x in done.steps):
@@ -64,9 +64,9 @@ def reproduce_(
             fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
             lines = [x for x in done.board.lines if x.name in names]
             print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
-        for paragraph in ([] if tables else [done.board.summary()]) + done.hints:
+        if not tables:
             say("")
-            say(paragraph)
+            say(done.board.summary())
     if done.failed:
         first, n = done.failed[0], len(done.failed)
         what = f"{n} of {len(done.steps)} tables failed, the first is {first.name}: {first.said}"

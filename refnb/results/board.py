@@ -233,15 +233,17 @@ class Line(msgspec.Struct):
 
 
 def told_needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
-    "Name the inputs of a table, and how much of each is here or would be downloaded."
+    "Name the inputs of a table, and how much of each would be downloaded."
     t, out = printed(name), []
     for i in [*t.inputs, *t.more]:
         if i in hub_files():
-            out.append(f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})")
-        elif (g := look(i)).here or i in t.inputs:
-            some = f"{g.here} of {g.files} files here"
-            to_come = f"{g.to_come / 1e6:.1f} MB to download" if g.to_come else some
-            out.append(f"{i} ({'here' if g.here == g.files else to_come})")
+            state = "here" if hub_path(i, s) else "by name: only a hub has it"
+        else:
+            g = look(i)
+            state = "here" if g.here == g.files else f"{g.here} of {g.files} files here"
+            if g.to_come:
+                state = f"{g.to_come / 1e6:.1f} MB to download"
+        out.append(f"{i} ({state})")
     return ", ".join(out) or "nothing"
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings, nearest_ini
-from ..core.hub import hub_files, hub_path
 from ..core.upstream import reachable, set_names, survey
 
 # %% ../../nbs/results/11_doctor.ipynb #ace74585
@@ -125,21 +124,12 @@ def sources() -> list[Finding]:
     return out
 
 # %% ../../nbs/results/11_doctor.ipynb #7d1dddd9
-def missing(s: Settings) -> list[Finding]:
-    "Find which upstream sets and hub files are not here, with the commands that fetch them."
+def missing(s: Settings) -> Finding:
+    "Count the upstream sets that are here."
     sets = [survey(n, s) for n in set_names()]
-    away = [g for g in sets if g.here < g.files]
-    told = f"{len(sets) - len(away)} of {len(sets)} are here"
-    out = [Finding("missing", "upstream sets", told)]
-    for g in away:
-        size = f"{g.to_come / 1e6:,.1f} MB to download" if g.to_come else "size not known"
-        note = "; only fetched by name" if g.opt_in else ""
-        found = f"{g.here} of {g.files} files, {size}{note}"
-        out.append(Finding("missing", g.name, found, f"refnb fetch {g.name}"))
-    for name in hub_files():
-        if not hub_path(name, s):
-            out.append(Finding("missing", name, "only the hub has it", f"refnb fetch {name}"))
-    return out
+    here = sum(g.here == g.files for g in sets)
+    do = "" if here == len(sets) else "refnb list upstream; refnb fetch NAME"
+    return Finding("missing", "upstream sets", f"{here} of {len(sets)} are here", do)
 
 # %% ../../nbs/results/11_doctor.ipynb #5400f33e
 def examine(patience: float = PATIENCE) -> list[Finding]:
@@ -150,7 +140,7 @@ def examine(patience: float = PATIENCE) -> list[Finding]:
         out += reached(s, patience)
         out += sources()
         out += folders_set(s)
-        out += missing(s)
+        out.append(missing(s))
     except RefnbError as e:
         out.append(Finding("set", "settings", str(e), "correct it: the rest cannot be tried", True))
     return out

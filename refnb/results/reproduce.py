@@ -23,15 +23,7 @@ from ..core.ray_cluster import as_ended, ray_cluster
 from ..core.summaries import reports_for
 from ..core.upstream import Survey, fetch_files, files_of, local_copy, reachable, survey
 from ..benchmarks.tasks import Task, find_task, is_task
-from refnb.results.notebooks import (
-    YOURS,
-    Notebook,
-    NotebookCell,
-    bind,
-    notebook_of,
-    parameters_of,
-    read_notebook,
-)
+from .notebooks import YOURS, Notebook, bind, notebook_of, parameters_of, read_notebook
 from .printed import own_names, papers, printed, table_names
 from .tables import sha256, values_id
 from .board import Board, board, read_provenance, stale, write_board
@@ -87,10 +79,6 @@ class Job(NamedTuple):
     parameters: dict  # all of them
 
     @property
-    def cells(self) -> list[NotebookCell]:
-        return msgspec.json.decode(self.notebook, type=Notebook).cells
-
-    @property
     def task(self) -> str:
         return self.parameters.get("task", "")
 
@@ -133,7 +121,9 @@ def bring(jobs: list[Job], s: Settings, say: Say) -> bool:
     if not reachable(s):
         if gone:
             why = "downloads are off" if s.offline else f"{s.host} cannot be reached"
-            say(f"no upstream files: {why}")
+            sets = ", ".join(f"{g.name} ({g.to_come / 1e6:.1f} MB)" for g in gone)
+            say(f"no upstream files: {why}; tables are made from the summaries that refnb carries")
+            say(f"a network, or a local copy named by REFNB_UPSTREAM, would check {sets}")
         return not gone
     for g in wanted:
         mb = f"{g.to_come / 1e6:.1f} MB"
@@ -261,7 +251,7 @@ def made_from(job: Job, s: Settings, place: Path, code: str) -> str:
     benchmark = job.task.split("/")[0]
     roots = [reports_for(f"{benchmark}/", s.reports), packaged("reports")]
     runs = [f"{p} {stamp(p)}" for r in roots for p in (r / "runs" / benchmark).rglob("*.json")]
-    cells = [[c.cell_type, c.text] for c in job.cells]
+    cells = [(c.cell_type, c.text) for c in msgspec.json.decode(job.notebook, type=Notebook).cells]
     told = place / f"{job.name}.json"
     report = told.read_bytes().hex() if told.exists() else ""
     everything = [cells, job.parameters, code, inputs, sorted(runs), report]
@@ -419,7 +409,6 @@ class Batch(NamedTuple):
 
     steps: list[Step]  # in the order in which tables ended
     board: Board  # after it
-    hints: list[str]  # what a network connection would add
     place: Path  # the folder of its reports
 
     @property
@@ -501,12 +490,4 @@ def reproduce(
                 steps = make_tables(chosen, s, place, n, ray, force, say)
             if not given:
                 write_board(s)
-        hints = []
-        if not sample and (gone := lacking(chosen, s)):
-            sets = ", ".join(f"{g.name} ({g.to_come / 1e6:.1f} MB)" for g in gone)
-            hints.append(
-                "Made without upstream files, from the summaries of runs that refnb carries. A "
-                "network, or a local copy named by REFNB_UPSTREAM, would replay the published answers "
-                f"themselves and check every file: {sets}."
-            )
-        return Batch(steps, board(s), hints, place)
+        return Batch(steps, board(s), place)
