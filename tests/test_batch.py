@@ -170,8 +170,6 @@ def test_a_batch_of_faults_says_so_in_one_line(faulty):
         assert litter(reports) == []
 
 
-
-
 # Killed, stopped, and two at a time
 
 SLOW = """\
@@ -263,7 +261,9 @@ def test_f33_kills_at_random_instants(home):
         p.communicate()
         tools.gone(all_)
         for name in (A, B):
-            if read_provenance(name, reports) and not stale(read_provenance(name, reports), reports):
+            if read_provenance(name, reports) and not stale(
+                read_provenance(name, reports), reports
+            ):
                 good[name].add(str(i))
                 assert number(reports, name) in good[name]
     assert run(parameters={"value": 100.0}, out=str(reports)) == {A: "changed", B: "changed"}
@@ -648,7 +648,7 @@ TEXTS = [
     "a\nb\n",
     "\\",
     "a\\nb",
-    '"\'',
+    "\"'",
     " padded ",
     "",
     "#",

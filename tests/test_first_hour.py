@@ -1,6 +1,6 @@
 "The first hour on the command line: doctor, the list of runs, several runs in one command, devices, and quiet runs."
 
-import json, socket, threading
+import json
 import pytest
 import refnb.commands.cli as cli
 import refnb.commands.running as running

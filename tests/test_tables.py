@@ -1,7 +1,7 @@
 "Printed values as data, rounding as papers do it, and reports in all their forms."
 
 import csv, hashlib, json, math, re
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 import pytest
 from hypothesis import example, given

@@ -262,21 +262,15 @@ def line_of(name: str, s: Settings, look: Callable[[str], Survey]) -> Line:
     kinds = Counter(c["kind"] for c in cells)
     lacking = [way_of(c["reason"]) for c in cells if c["kind"] == "missing"]
     return Line(
-        name,
-        t.number,
-        t.title,
-        t.kind,
-        kinds["match"],
-        kinds["explained"],
-        kinds["other_data"],
-        kinds["unexplained"],
-        Counter(ways()[way].lack for way in lacking),
-        kinds["repeated"],
-        kinds["beyond"],
-        kinds["apart"],
-        f"stale: {fault}" if fault else "regenerated" if told else "to be run",
-        told_needs(name, s, look),
-        f"{told.cost.cpu_seconds:g} s, {told.cost.peak_mb:g} MB, 0 USD" if told else "",
+        name=name,
+        number=t.number,
+        title=t.title,
+        kind=t.kind,
+        **{k: kinds[k] for k in ("match", *DIFFERS, "repeated", "beyond", "apart")},
+        lacks=Counter(ways()[way].lack for way in lacking),
+        report=f"stale: {fault}" if fault else "regenerated" if told else "to be run",
+        needs=told_needs(name, s, look),
+        cost=f"{told.cost.cpu_seconds:g} s, {told.cost.peak_mb:g} MB, 0 USD" if told else "",
     )
 
 # %% ../../nbs/results/06_board.ipynb #01a765cd
