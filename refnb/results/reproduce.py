@@ -62,8 +62,8 @@ def choose(names: Iterable[str]) -> list[str]:
         start = f"{name}_" if "/" in name else f"{name}/"
         found = [n for n in known if n == name or n.startswith(start)]
         if not found:
-            do = nearest(name, [*papers(), *known])
-            raise CallError(f"unknown table {name!r}", do=do)
+            what = "table" if "/" in name else "paper"
+            raise CallError(f"unknown {what} {name!r}", do=nearest(name, [*papers(), *known]))
         built = [n for n in found if notebook_of(n)]
         if "/" in name and not built:
             raise DataError("has no notebook yet", found[0])
