@@ -158,7 +158,7 @@ def grid_markdown(r: Any) -> list[str]:
     for b in blocks_of(g.columns, 6):
         if b.title:
             out += [f"## {to_md(b.title)}", ""]
-        out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|" * len(b.heads)]
+        out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "--:|" * len(b.heads)]
         for row in g.rows_in(b):
             cells = [(r.cells.get((row, c)), to_md(g.text[row, c])) for c in b.columns]
             shown = "".join(f" {marked(c, text, 'md')} |" for c, text in cells)
