@@ -36,7 +36,7 @@ def save(name: str) -> bool:
             data = o.get("data", {})
             if "image/png" in data and (ROOT / f"reports/{name}.png").exists():
                 data = {"text/markdown": [f"![the picture](../../../reports/{name}.png)"]}
-            elif "text/html" not in data:
+            elif "text/markdown" not in data:
                 continue
             cell["outputs"].append({"data": data, "metadata": {}, "output_type": "display_data"})
     path.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + "\n")

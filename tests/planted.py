@@ -395,8 +395,8 @@ PLANTED = [
     Planted(
         "a note explains any number",
         "results/printed.py",
-        '        return self.note if known else ""',
-        "        return self.note",
+        "        if self.explains is not None and math.isclose(self.ours or 0, self.explains, rel_tol=1e-6):\n",
+        "        if self.note:\n",
         "test_tables.py",
         "for_one_number",
     ),
@@ -649,11 +649,11 @@ PLANTED = [
     ),
     # batches
     Planted(
-        "connection files stay",
+        "a report is taken for what it says it is",
         "results/execution.py",
-        "            self.connection_file = str(",
-        "            self.elsewhere = str(",
+        '        if sha256(files.get(f"{folder}/{file}", b"")) != sha:\n',
+        "        if False:\n",
         "test_batch.py",
-        "f74",
+        "a_forged_report",
     ),
 ]

@@ -1,17 +1,18 @@
 "Batches that are killed, interrupted, hung, doubled, starved of disk or fed with broken notebooks."
 
-import hashlib, json, os, random, shutil, signal, subprocess, sys, threading, time
+import hashlib, json, os, random, shutil, signal, time
 from pathlib import Path
 from types import SimpleNamespace
 import pytest
 import refnb.results.board as board
 import refnb.results.reproduce as reproduce
 from refnb.core.types import CallError
+from refnb.results.board import read_provenance, stale
 from refnb.results.execution import Executed
 from refnb.results.printed import table_names
 from refnb.results.tables import Report
 import tools
-from tools import A, B, C, D, cell, install, notebook, table
+from tools import A, B, C, D, install, notebook, table
 
 GOOD = dict(value=0.5, note="none", task="sample/identifyme")
 
@@ -87,32 +88,17 @@ FAULTS = {  # what goes wrong -> cells before the report, cells after it, what i
         [],
         "cell 1 (import os, signal, time): the kernel was killed",
     ),
-    "f01_killed_at_the_end": (
-        [],
-        ["import os\nos._exit(1)"],
-        "cell 2 (import os): the kernel was killed",
-    ),
-    "f04_sys_exit": (["import sys\nsys.exit()"], [], "cell 1 (import sys)"),
     "f04_sys_exit_0_at_the_end": (
         [],
         ["import sys; sys.exit(0)"],
         "cell 2 (import sys; sys.exit(0))",
     ),
-    "f04_raise_system_exit_at_the_end": ([], ["raise SystemExit"], "cell 2 (raise SystemExit)"),
-    "f04_exit": (["exit"], [], "cell 1 (exit)"),
-    "f04_exit_called": (["exit()"], [], "cell 1 (exit())"),
     "f04_quit_at_the_end": ([], ["print(1); quit()"], "cell 2 (print(1); quit())"),
     "f05_hung": ([HANG], [], "cell 1 (import time): hung until its time was up"),
-    "an_error": (["1/0"], [], "cell 1 (1/0): ZeroDivisionError: division by zero"),
     "an_error_of_many_lines": (
         ["raise ValueError('a\\nb\\n\\nc')"],
         [],
         "cell 1 (raise ValueError('a\\nb\\n\\nc')): ValueError: a b c",
-    ),
-    "no_report": (
-        [],
-        ["from pathlib import Path\nfor p in Path(out).rglob('*.json'): p.unlink()"],
-        "wrote no report",
     ),
     "a_forged_report": (
         [],
@@ -120,7 +106,6 @@ FAULTS = {  # what goes wrong -> cells before the report, cells after it, what i
         ".csv is not what its report vouches for",
     ),
     "a_torn_provenance": ([], [FORGED % (".json", "path.read_text()[:40]")], "its report"),
-    "a_provenance_of_nothing": ([], [FORGED % (".json", "'{}'")], "its report"),
     "other_parameters": (["value = 3.0"], [], "its report was made with other parameters"),
 }
 LENT = dict(
@@ -151,7 +136,7 @@ def faulty(tmp_path_factory):
             3,
             "--json",
             tables=home / "tables",
-            REFNB_TIMEOUT="15" if hangs else "900",
+            REFNB_TIMEOUT="5" if hangs else "900",
         )
     said = {hangs: tools.ended(p) for hangs, p in batches.items()}
     steps = {
@@ -166,23 +151,13 @@ def faulty(tmp_path_factory):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_named_with_its_cell(faulty, fault):
+def test_a_fault_is_named_with_its_cell_and_leaves_the_old_report_whole(faulty, fault):
     step = faulty.steps[LENT[fault]]
-    assert (
-        step["state"] == "failed" and FAULTS[fault][2] in step["said"] and "\n" not in step["said"]
-    )
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_leaves_the_old_report_whole(faulty, fault):
+    assert step["state"] == "failed" and "\n" not in step["said"]
+    assert FAULTS[fault][2] in step["said"]
     assert content(faulty.reports[fault], LENT[fault]) == faulty.before[LENT[fault]]
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_the_notebook_of_a_fault_is_kept(faulty, fault):
-    assert json.loads(aside(faulty.reports[fault], LENT[fault], ".failed.ipynb").read_bytes())[
-        "cells"
-    ]
+    kept = aside(faulty.reports[fault], LENT[fault], ".failed.ipynb").read_bytes()
+    assert json.loads(kept)["cells"]
 
 
 def test_a_batch_of_faults_says_so_in_one_line(faulty):
@@ -190,31 +165,9 @@ def test_a_batch_of_faults_says_so_in_one_line(faulty):
     assert faulty.said.status == 1 and lines[-1].startswith(
         f"refnb: {len(FAULTS) - 1} of {len(FAULTS) - 1} tables failed, the first is "
     )
+    assert all(l.startswith(("refnb: ", "not here: ")) for l in lines)
     for reports in set(faulty.reports.values()):
         assert litter(reports) == []
-
-
-def test_a_batch_of_faults_says_nothing_else(faulty):
-    "No library's own log lines come between."
-    strange = [
-        l
-        for l in faulty.said.err.splitlines()
-        if not l.startswith(("[", "refnb: ", "no upstream files: "))
-    ]
-    assert strange == []
-
-
-def test_one_failure_does_not_stop_the_others(tmp_path):
-    for name in (A, B, C):
-        install(tmp_path / "tables", name, table(name, *(["1/0"] if name == B else [])))
-    said = tools.refnb(tmp_path, "reproduce", "--jobs", 2, tables=tmp_path / "tables")
-    why = "cell 1 (1/0): ZeroDivisionError: division by zero"
-    assert tools.one_line(said, 1) == f"refnb: 1 of 3 tables failed, the first is {B}: {why}"
-    for name in (A, C):
-        assert whole(tmp_path / "reports", name)
-        assert json.loads(aside(tmp_path / "reports", name, ".ipynb").read_bytes())["cells"]
-    assert content(tmp_path / "reports", B) == {}
-    assert len([l for l in said.out.splitlines() if l.startswith("[") and "made (" in l]) == 2
 
 
 # Killed, stopped, and two at a time
@@ -239,11 +192,18 @@ def begun(home: Path, process):
     assert process.poll() is None, process.communicate()
 
 
-def test_f02_f74_a_killed_batch_leaves_no_kernel_and_is_gone_on_with(home):
+def test_f02_f09_a_batch_excludes_another_and_when_killed_leaves_no_kernel(home, capsys):
     install(home / "tables", A, table(A, slow(home)))
     before = old_report(home / "reports", A)
-    (home / "tmp").mkdir()
-    p = tools.start(home, "reproduce", tables=home / "tables", TMPDIR=str(home / "tmp"))
+    p = tools.start(home, "reproduce", tables=home / "tables")
+    begun(home, p)
+    tools.one_line(
+        tools.here(capsys, "reproduce"),
+        1,
+        "another batch is at work here",
+        str(home / "reports"),
+        "--out",
+    )
     begun(home, p)
     all_ = tools.family(p.pid)
     assert any("ipykernel" in " ".join(x.cmdline()) for x in all_)
@@ -257,14 +217,11 @@ def test_f02_f74_a_killed_batch_leaves_no_kernel_and_is_gone_on_with(home):
         and whole(home / "reports", A)
         and number(home / "reports", A) == "1"
     )
-    assert litter(home / "reports") == [] and not [
-        *(home / "tmp").rglob("*.json"),
-        *home.glob("jupyter/*"),
-    ]  # a connection file holds the key of a kernel
+    assert litter(home / "reports") == []
 
 
-@pytest.mark.parametrize("number_", [signal.SIGINT, signal.SIGTERM], ids=["ctrl_c", "sigterm"])
-def test_f03_a_stopped_batch_keeps_what_is_done(tmp_path, number_):
+def test_f03_a_stopped_batch_keeps_what_is_done(tmp_path):
+    "An impatient user, who says it again and again, gets one line, and no kernel is left."
     reports = tmp_path / "reports"
     install(tmp_path / "tables", A, table(A))
     for name in (B, C, D):
@@ -277,72 +234,15 @@ def test_f03_a_stopped_batch_keeps_what_is_done(tmp_path, number_):
     while not (line := p.stdout.readline()).startswith("[1/4]"):
         assert line, p.communicate()  # once it says so, the table counts as done
     all_ = tools.family(p.pid)
-    p.send_signal(number_)
+    while p.poll() is None and len(all_) < 1000:
+        p.send_signal(signal.SIGINT)
+        time.sleep(0.2)
     said = tools.ended(p)
-    by = " by SIGTERM" if number_ == signal.SIGTERM else ""
-    assert (
-        tools.one_line(said, 130)
-        == f"refnb: stopped{by} after 1 of 4 tables; finished tables are kept; start again to continue"
-    )
+    what = "refnb: stopped after 1 of 4 tables; finished tables are kept; start again to continue"
+    assert tools.one_line(said, 130) == what
     tools.gone(all_)
     assert whole(reports, A) and content(reports, B) == before and content(reports, C) == {}
     assert litter(reports) == []
-
-
-def test_f03_ctrl_c_again_and_again(tmp_path):
-    "An impatient user gets no traceback, and leaves no kernel behind."
-    for name in (A, B):
-        install(tmp_path / "tables", name, table(name, slow(tmp_path)))
-    p = tools.start(tmp_path, "reproduce", "--jobs", 2, tables=tmp_path / "tables")
-    begun(tmp_path, p)
-    all_ = tools.family(p.pid)
-    while p.poll() is None and len(all_) < 1000:
-        p.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-    said = tools.ended(p)
-    tools.gone(all_)
-    assert tools.one_line(said, 130, "stopped after 0 of 2 tables")
-
-
-def test_f03_a_kernel_that_was_just_starting_is_ended_too(home, monkeypatch):
-    ended = []
-
-    def late(*args):
-        time.sleep(0.3)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-        time.sleep(0.7)
-        ended.append(
-            subprocess.run(
-                [sys.executable, "-c", "import time; time.sleep(30)", "ipykernel"]
-            ).returncode
-        )
-        return Executed({}, b"{}", 0.0, "ended")
-
-    monkeypatch.setattr(reproduce, "execute", late)
-    install(home / "tables", A, table(A))
-    with pytest.raises(reproduce.Stopped, match="stopped after 0 of 1 tables"):
-        run(A)
-    assert ended == [-signal.SIGKILL] and litter(home / "reports") == []
-
-
-def test_f09_two_batches_on_one_output(home, capsys):
-    install(home / "tables", A, table(A, slow(home)))
-    install(home / "tables", B, table(B))
-    first = tools.start(home, "reproduce", A, tables=home / "tables")
-    begun(home, first)
-    tools.one_line(
-        tools.here(capsys, "reproduce", B),
-        1,
-        "another batch is at work here",
-        str(home / "reports"),
-        "--out",
-    )
-    assert tools.here(capsys, "reproduce", B, "--out", home / "other").status == 0 and whole(
-        home / "other", B
-    )
-    assert first.poll() is None and content(home / "reports", B) == {}
-    (home / "go").touch()
-    assert tools.ended(first).status == 0 and whole(home / "reports", A)
 
 
 def test_f33_kills_at_random_instants(home):
@@ -350,30 +250,22 @@ def test_f33_kills_at_random_instants(home):
     chance, reports = random.Random(0), home / "reports"
     for name in (A, B):
         install(home / "tables", name, table(name))
-
-    def batch(value):
-        return tools.start(
-            home,
-            "reproduce",
-            *("--jobs", 2, "-p", f"value={value}", "--out", home / "reports"),
-            tables=home / "tables",
-        )
-
-    good = {name: {"0.5"} for name in (A, B) if old_report(reports, name)}
-    kills = int(os.environ.get("TEST_KILLS", "2"))
-    for i in range(1, kills + 1):
-        p = batch(i)
+        old_report(reports, name)
+    good = {A: {"0.5"}, B: {"0.5"}}
+    for i in range(1, 1 + int(os.environ.get("TEST_KILLS", "1"))):
+        how = ("--jobs", 2, "-p", f"value={i}", "--out", reports)
+        p = tools.start(home, "reproduce", *how, tables=home / "tables")
         time.sleep(chance.uniform(0.2, 4.0))
         all_ = tools.family(p.pid)
         p.kill()
         p.communicate()
         tools.gone(all_)
         for name in (A, B):
-            # the value before, this batch's, or the last one's: a report that was ready at the last kill is put in place by this batch
-            assert float(number(reports, name)) == whole(reports, name)["parameters"][
-                "value"
-            ] and number(reports, name) in good[name] | {str(i - 1), str(i)}
-            good[name] = {number(reports, name)}
+            if read_provenance(name, reports) and not stale(
+                read_provenance(name, reports), reports
+            ):
+                good[name].add(str(i))
+                assert number(reports, name) in good[name]
     assert run(parameters={"value": 100.0}, out=str(reports)) == {A: "changed", B: "changed"}
     assert (number(reports, A), number(reports, B), litter(reports)) == ("100", "100", [])
 
@@ -433,12 +325,8 @@ def quick(home, monkeypatch) -> Quick:
 
 def test_nothing_is_made_twice(quick, home):
     before = content(home / "reports", A)
-    assert (
-        quick.again() == {A: "unchanged", B: "unchanged"} and content(home / "reports", A) == before
-    )
-
-
-def test_force_makes_everything_anew(quick):
+    assert quick.again() == {A: "unchanged", B: "unchanged"}
+    assert content(home / "reports", A) == before
     assert quick.again(force=True) == {A: "changed", B: "changed"}
 
 
@@ -509,9 +397,9 @@ def test_an_input_that_came_makes_its_table_anew(quick, home, monkeypatch):
     }  # A is made from the same files
 
 
-def test_a_lost_hash_makes_its_table_anew(quick, home):
-    aside(home / "reports", A, ".hash").write_text("torn")
-    assert quick.again() == {A: "same", B: "unchanged"}
+def test_a_lost_state_makes_tables_anew(quick, home):
+    (home / "reports/.batch/state.json").write_text("torn")
+    assert quick.again() == {A: "same", B: "same"}
 
 
 def test_a_failure_is_tried_again(quick, home, monkeypatch):
@@ -559,9 +447,8 @@ def test_f12_an_edited_csv_is_stale(quick, home):
     )
 
 
-@pytest.mark.parametrize("end", ["md", "tex", "csv"])
-def test_f12_a_deleted_file_is_stale(quick, home, end):
-    path = home / f"reports/{A}.{end}"
+def test_f12_a_deleted_file_is_stale(quick, home):
+    path = home / f"reports/{A}.md"
     path.unlink()
     assert state(A) == f"stale: {path.name} is not the file that was written"
     assert quick.again() == {A: "changed", B: "unchanged"} and whole(home / "reports", A)
@@ -661,7 +548,7 @@ batch.os = SimpleNamespace(replace=replace, getpid=os.getpid)
 batch.put(name, files, reports)"""
 
 
-@pytest.mark.parametrize("moves", range(5))
+@pytest.mark.parametrize("moves", [0, 2, 4])
 def test_f33_a_kill_while_files_are_moved_into_place_is_noticed(quick, home, moves):
     "Four files cannot be replaced in one instant; a mixture is never taken for a report, and the next start mends it."
     reports = home / "reports"
@@ -670,46 +557,30 @@ def test_f33_a_kill_while_files_are_moved_into_place_is_noticed(quick, home, mov
     assert said.status == (0 if moves == 4 else -signal.SIGKILL), said
     if moves == 0:
         assert content(reports, A) == before
-    if moves in (1, 2, 3):
-        assert state(A).startswith("stale: ")
-    if moves == 4:
+    elif moves == 4:
         assert whole(reports, A) and number(reports, A) == "0.75"
-    if moves < 4:
-        assert quick.again(A)[A] in ("new", "changed", "unchanged") and number(reports, A) == "1"
-    assert whole(reports, A) and litter(reports) == []
-
-
-@pytest.mark.parametrize("moves", [1, 2, 3])
-def test_f33_the_next_batch_moves_the_rest(quick, home, moves):
-    from refnb.results.reproduce import only_batch
-
-    tools.ended(tools.start(home, home / "reports", A, moves, code=KILLED))
-    with only_batch(home / "reports"):
-        pass
-    assert (
-        whole(home / "reports", A)
-        and number(home / "reports", A) == "0.75"
-        and litter(home / "reports") == []
-    )
+    else:
+        assert state(A).startswith("stale: ")
+    assert quick.again()[A] == ("changed" if moves else "unchanged")
+    assert whole(reports, A) and number(reports, A) == "1" and litter(reports) == []
 
 
 # Disks
 
 
 def test_f10_a_full_disk_leaves_the_old_report_whole(home, disk, monkeypatch, capsys):
-    "Wherever the space runs out: copying the notebook, writing the report, or putting it into place."
+    "Wherever the space runs out: copying the notebook, or putting its report into place."
     reports = disk.path / "reports"
     monkeypatch.setenv("REFNB_REPORTS", str(reports))
     install(home / "tables", A, table(A))
-    before, said_ = old_report(reports, A), set()
-    for spare in (0, 6_000, 14_000, 26_000):
+    before = old_report(reports, A)
+    for spare in (0, 20_000):
         disk.fill(spare)
         said = tools.here(capsys, "reproduce", A)
-        said_.add(tools.one_line(said, 1))
+        tools.one_line(said, 1)
         assert "no space left on device" in said.err.lower(), (spare, said)
         assert content(reports, A) == before and litter(reports) == []
         disk.free()
-    assert run(A) == {A: "changed"} and whole(reports, A) and number(reports, A) == "1"
 
 
 def test_f10_a_read_only_folder_leaves_the_old_report_whole(quick, disk, monkeypatch, capsys):
@@ -717,91 +588,46 @@ def test_f10_a_read_only_folder_leaves_the_old_report_whole(quick, disk, monkeyp
     monkeypatch.setenv("REFNB_REPORTS", str(reports))
     before = old_report(reports, A)
     disk.mode("ro")
-    tools.one_line(
-        tools.here(capsys, "reproduce", A),
-        1,
-        "cannot write: read-only file system",
-        str(reports),
-        "--out",
-    )
+    said = tools.here(capsys, "reproduce", A)
+    tools.one_line(said, 1, "cannot write: read-only file system", str(reports), "--out")
     assert content(reports, A) == before
     disk.mode("rw")
     assert quick.again(A) == {A: "changed"} and litter(reports) == []
 
 
-def test_f10_a_file_instead_of_a_folder(quick, home, capsys):
-    (home / "file").touch()
-    tools.one_line(
-        tools.here(capsys, "reproduce", A, "--out", home / "file"),
-        1,
-        "cannot write",
-        str(home / "file"),
-    )
-
-
 # Parameters
 
 
-def test_f06_a_mistyped_parameter_names_the_nearest(quick, capsys):
-    with pytest.raises(
-        CallError, match="table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?"
-    ):
-        run(A, parameters={"valeu": 1.0})
-    tools.one_line(
-        tools.here(capsys, "reproduce", A, "-p", "valeu=1"),
-        2,
-        "table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?",
-    )
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("valeu=1", "table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?"),
+        ("value=1,5", "value: '1,5' is not of type float"),
+        ("value=true", "value: 'true' is not of type float"),
+        ("value", "-p: 'value' is not NAME=VALUE"),
+        ("out=there", "--out"),
+    ],
+)
+def test_f06_a_wrong_parameter_is_refused_before_anything_runs(quick, capsys, pair, said):
+    tools.one_line(tools.here(capsys, "reproduce", A, "-p", pair), 2, said)
     assert quick.again() == {A: "unchanged", B: "unchanged"}
 
 
-@pytest.mark.parametrize("value", ["1", 1, True, None, [1.0]])
+@pytest.mark.parametrize("value", [1, True, None, [1.0]])
 def test_f06_a_value_of_the_wrong_type(quick, value):
-    with pytest.raises(
-        CallError, match="table_1_composition.ipynb, value: .* is not of type float"
-    ):
+    with pytest.raises(CallError, match="value: .* is not of type float"):
         run(A, parameters={"value": value})
-
-
-@pytest.mark.parametrize("value", ["", "x", "1,5", "[1]", "None", "true", "0x10", "1e5e"])
-def test_f06_a_text_of_the_wrong_type(quick, capsys, value):
-    tools.one_line(
-        tools.here(capsys, "reproduce", A, "-p", f"value={value}"),
-        2,
-        f"{value!r} is not of type float",
-        "value",
-    )
-
-
-@pytest.mark.parametrize("pair", ["value", "", "value:1"])
-def test_f06_no_pair(quick, capsys, pair):
-    tools.one_line(
-        tools.here(capsys, "reproduce", A, "-p", pair), 2, f"-p: {pair!r} is not NAME=VALUE"
-    )
-
-
-def test_f06_a_notebook_without_out_could_write_anywhere(quick, home, capsys):
-    install(home / "tables", A, notebook("1", parameters="value: float = 1.0  # the number"))
-    tools.one_line(tools.here(capsys, "reproduce", A), 1, "table_1_composition.ipynb", "`out`")
-
-
-def test_f06_out_is_no_parameter_to_be_given(quick, home, capsys):
-    "The batch sets it: a folder that is passed over in silence would be a trap."
-    tools.one_line(tools.here(capsys, "reproduce", A, "-p", f"out={home / 'there'}"), 2, "--out")
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
+        ("value: float = 1.0  # no out", "`out`"),
         ("x = 1", "not `name: type = literal`: x = 1"),
-        ("x: int", "not `name: type = literal`"),
         ("x: integer = 1", "x: unknown type 'integer'"),
         ("x: int = '1'", "x: the default '1' is not of type int"),
-        ("x: float = 1", "x: the default 1 is not of type float"),
-        ("x: int = 1 + 1", "x: the default is not a literal"),
-        ("x: str = f'{1}'", "x: the default is not a literal"),
+        ("x: int = 1 + 1", "not `name: type = literal`: x: int = 1 + 1"),
         ("import os", "not `name: type = literal`: import os"),
-        ("x: int = ", "the parameters cell is not Python"),
         ("%time x", "the parameters cell is not Python"),
     ],
 )
@@ -813,36 +639,22 @@ def test_f06_a_wrong_parameters_cell(quick, home, capsys, wrong, said):
 TEXTS = [
     "007",
     "1e5",
-    "1_000",
     "None",
-    "True",
-    "[1]",
     "{'a': 1}",
     "a=b=c",
-    "=",
-    "{}",
     "{value}",
     "{{note}}",
-    "%s",
     "$HOME",
     "a\nb\n",
-    "a\tb\rc",
     "\\",
     "a\\nb",
-    "'",
-    '"',
-    "'''",
-    '"""',
-    'it\'s "so"',
+    "\"'",
     " padded ",
     "",
     "#",
     "é ü 漢字 😀 e\u0301",
     "\u2028\u200b\ufeff",
-    "-1",
     "\x1b[31m",
-    "<b>",
-    "nan",
     "a" * 3000,
 ]
 KINDS = {
@@ -854,103 +666,53 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("text", [False, True], ids=["python", "command_line"])
-def test_f07_values_arrive_as_they_are(home, text):
-    given = {f"t{i}": t for i, t in enumerate(TEXTS)} | {
-        k: v[2 if text else 1] for k, v in KINDS.items()
-    }
-    meant = {f"t{i}": t for i, t in enumerate(TEXTS)} | {k: v[1] for k, v in KINDS.items()}
-    declared = "\n".join(
-        [f'{k}: str = "a=b"  # text' for k in given if k not in KINDS]
-        + [f"{k}: {v[0]} = {type(v[1])()!r}  # {v[0]}" for k, v in KINDS.items()]
-        + ['out: str = ""  # folder']
-    )
-    write = f"got = {{k: globals()[k] for k in {list(given)}}}\nfrom pathlib import Path\nPath({str(home / 'got')!r}).write_text(repr(got))\n"
-    install(
-        home / "tables",
-        A,
-        notebook(
-            write
-            + tools.REPORT.replace("dict(value=value, note=note, task=task)", "got").replace(
-                '"a", "all", value', '"a", "all", 1.'
-            )
-            % A,
-            parameters=declared,
-        ),
-    )
-    if text:
-        assert cli_with(home, given) == 0
-    else:
-        assert run(A, parameters=given) == {A: "new"}
-    assert (home / "got").read_text() == repr(meant)
-    [made] = (home / "reports/own").glob(f"*/{A}.json")
-    assert json.loads(made.read_bytes())["parameters"] == meant
-
-
-def cli_with(home: Path, given: dict[str, str]) -> int:
-    return tools.main(["reproduce", A, *(x for k, v in given.items() for x in ("-p", f"{k}={v}"))])
-
-
-def test_f07_folders_may_have_any_name(home):
-    "Papermill takes braces in a path for parameters."
-    install(home / "tables", A, table(A))
+def test_f07_values_arrive_as_they_are(home):
+    "In a folder whose name has braces, too, which Papermill takes for parameters."
+    texts = {f"t{i}": t for i, t in enumerate(TEXTS)}
+    given = texts | {k: v[2] for k, v in KINDS.items()}
+    meant = texts | {k: v[1] for k, v in KINDS.items()}
+    declared = [f'{k}: str = "a=b"  # text' for k in texts]
+    declared += [f"{k}: {v[0]} = {type(v[1])()!r}  # {v[0]}" for k, v in KINDS.items()]
+    made = tools.REPORT.replace("dict(value=value, note=note, task=task)", "got") % A
+    cells = [
+        f"got = {{k: globals()[k] for k in {list(given)}}}",
+        made.replace('"a", "all", value', '"a", "all", 1.'),
+    ]
+    nb = notebook(*cells, parameters="\n".join([*declared, 'out: str = ""  # folder']))
+    install(home / "tables", A, nb)
     out = home / "a {value} of {nobody} = 100 % {"
-    assert run(A, out=str(out)) == {A: "new"} and whole(out, A)
+    sets = [x for k, v in given.items() for x in ("-p", f"{k}={v}")]
+    assert tools.main(["reproduce", A, "--out", str(out), *sets]) == 0
+    assert json.loads((out / f"{A}.json").read_bytes())["parameters"] == meant
 
 
 # Notebooks as files
 
 
-def broken(change) -> str:
+def changed(change) -> str:
     nb = table(A)
-    change(nb)
+    change(nb["cells"])
     return json.dumps(nb, indent=1)
 
 
-def untag(nb):
-    nb["cells"][0]["metadata"]["tags"] = []
-
-
-def retag(nb):
-    nb["cells"][1]["metadata"]["tags"] = ["parameters"]
-
-
-def mistag(nb):
-    nb["cells"][0]["metadata"]["tags"] = ["Parameters"]
-
-
 BROKEN = {
-    "f08_lost_tag": (broken(untag), "0 cells are tagged `parameters`, there must be one"),
-    "f08_doubled_tag": (broken(retag), "2 cells are tagged `parameters`, there must be one"),
-    "f08_mistyped_tag": (broken(mistag), "0 cells are tagged `parameters`, there must be one"),
+    "f08_lost_tag": (
+        changed(lambda cells: cells[0]["metadata"].clear()),
+        "0 cells are tagged `parameters`, there must be one",
+    ),
+    "f08_doubled_tag": (
+        changed(lambda cells: cells[1]["metadata"].update(tags=["parameters"])),
+        "2 cells are tagged `parameters`, there must be one",
+    ),
     "f11_torn": (json.dumps(table(A))[:300], "is not a notebook"),
-    "f11_empty": ("", "is not a notebook"),
-    "f11_a_list": ("[]", "is not a notebook"),
     "f11_not_utf8": ("\ud800", "is not a notebook"),
-    "f11_no_cells": ('{"nbformat": 4}', "notebook"),
-    "f11_cells_of_another_kind": (
-        '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1]}',
-        "notebook",
-    ),
-    "f11_a_cell_without_source": (
-        '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "code", "metadata": {"tags": ["parameters"]}}]}',
-        "notebook",
-    ),
+    "f11_a_list": ("[]", "is not a notebook"),
+    "f11_a_cell_without_source": (changed(lambda cells: cells[0].pop("source")), "source"),
     "f11_merge_markers": (
         "<<<<<<< HEAD\n" + json.dumps(table(A)) + "\n=======\n{}\n>>>>>>> other\n",
-        "holds merge markers; resolve the merge",
+        "resolve the merge",
     ),
-    "f11_merge_markers_inside": (
-        broken(lambda nb: None).replace("\n", "\n<<<<<<< HEAD\n", 1),
-        "holds merge markers; resolve the merge",
-    ),
-    "f11_format_3": (
-        json.dumps(
-            {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": []}]}
-        ),
-        "has notebook format 3, not 4; open it in JupyterLab and save it",
-    ),
-    "f11_format_5": (broken(lambda nb: nb.update(nbformat=5)), "has notebook format 5, not 4"),
+    "f11_format_3": ('{"nbformat": 3, "cells": []}', "is not a notebook of format 4"),
 }
 
 
@@ -970,11 +732,6 @@ def test_a_table_without_a_notebook_is_refused(quick, capsys):
     tools.one_line(tools.here(capsys, "reproduce", C), 1, C, "has no notebook yet")
 
 
-def test_a_cell_may_be_skipped(home):
-    install(home / "tables", A, table(A, cell("1/0", "skip-execution"), "", "# only a comment"))
-    assert run(A) == {A: "new"} and whole(home / "reports", A)
-
-
 # The rest
 
 NO_RAY = "import sys; sys.modules['ray'] = None\n" + tools.ELSEWHERE
@@ -987,12 +744,11 @@ def test_f13_ray_that_is_not_installed(tmp_path):
     assert litter(tmp_path / "reports") == []
 
 
-@pytest.mark.parametrize("jobs", [-1, -5])
-def test_fewer_than_no_jobs(quick, capsys, jobs):
-    tools.one_line(tools.here(capsys, "reproduce", "--force", "--jobs", jobs), 2, "jobs", str(jobs))
+def test_fewer_than_no_jobs(quick, capsys):
+    tools.one_line(tools.here(capsys, "reproduce", "--force", "--jobs", -1), 2, "jobs", "-1")
 
 
 def test_the_environment_is_as_it_was(quick, home):
     before = dict(os.environ)
     quick.again(out=str(home / "other"))
-    assert dict(os.environ) == before and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert dict(os.environ) == before

@@ -4,6 +4,7 @@
 
 import ast, csv, hashlib, html, io, json, re, sys
 from base64 import b64encode
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 import pytest
@@ -227,9 +228,8 @@ def pages_of_markdown(tmp_path) -> dict[str, str]:
 
 def board() -> dict[str, str]:
     "The board, and the page of each paper."
-    line = lambda t: Line(
-        TABLE, "3", t, "computed", 1, 1, 0, 0, {}, 0, 0, f"stale: {t}", t, "1 s", [t]
-    )
+    counts = (1, 1, 0, 0, Counter(), 0, 0, 0)
+    line = lambda t: Line(TABLE, "3", t, "computed", *counts, f"stale: {t}", t, "1 s")
     b = Board([line(t) for t in HOSTILE])
     return {"reports/README.md": b.markdown()} | {
         f"reports/{paper}/README.md": text for paper, text in b.pages().items()
@@ -380,7 +380,6 @@ def looks(text: str) -> dict[str, str]:
     return {
         "question": q._repr_html_(),
         "document": d._repr_html_(),
-        "report": report(text)._repr_html_(),
         "scores": score(outcomes([q], [Answer(q.id, (0,))]), "kind")._repr_html_(),
         "entities": d.entities().html,
     }

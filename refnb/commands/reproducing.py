@@ -6,7 +6,7 @@
 __all__ = ['reproduce_']
 
 # %% ../../nbs/commands/09_reproducing.ipynb #e5003cd8
-from typing import Annotated, Any
+from typing import Annotated
 from ..core.types import DataError
 from .terminal import *
 
@@ -14,7 +14,6 @@ from .terminal import *
 _TABLES = "papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours; default: all"
 _SAMPLE = "use refnb's own sample; reports go to reports/sample"
 _PLAN = "only list what would fill the missing numbers: commands, downloads, hours"
-_EVERYTHING = "first run all commands of that list that this machine can run"
 _SET = "set a parameter of a notebook"
 
 
@@ -27,26 +26,19 @@ def reproduce_(
     out: Annotated[str, opt("output folder; default: as configured")] = "",
     force: Annotated[bool, opt("regenerate unchanged tables and pictures, too", "--force")] = False,
     plan: Annotated[bool, opt(_PLAN, "--plan")] = False,
-    everything: Annotated[bool, opt(_EVERYTHING, "--everything")] = False,
     json: Json = False,
 ):
     "Regenerate tables into reports/, and print the status board."
-    from refnb.results.plan import everything as run_plan
     from refnb.results.reproduce import choose, reproduce
 
     if plan:
         return _show_plan(tables and [t for t in choose(tables) if "/own" not in t], json)
-    if everything:
-        with busy(json, "running the plan") as say:
-            lost: Any = run_plan(tables and choose(tables), say)
-        if lost:
-            raise DataError(f"{len(lost)} ways failed, the first is {lost[0].way.title}")
     with busy(json, "regenerating tables") as say:
         given = given_settings(set_)
-        done = reproduce(tables, jobs, ray, sample, given, out, force, text=True, say=say)
+        done = reproduce(tables, jobs, ray, sample, given, out, force, say)
     if json:
         steps = [x._asdict() for x in done.steps]
-        print_json({"steps": steps, "summary": done.board.summary(), "hints": done.hints})
+        print_json({"steps": steps, "summary": done.board.summary()})
     else:
         if idle := sum(not x.seconds and x.state in ("unchanged", "kept") for x in done.steps):
             echo(f"{idle} tables: nothing changed")
@@ -61,8 +53,8 @@ def reproduce_(
             fields = ("report", "state", "match", "differ", "unexplained", "missing", "beyond")
             lines = [x for x in done.board.lines if x.name in names]
             print_table([{"table": x.name} | {k: getattr(x, k) for k in fields} for x in lines])
-        for paragraph in ([] if tables else [done.board.summary()]) + done.hints:
-            echo("", paragraph)
+        if not tables:
+            echo("", done.board.summary())
     if done.failed:
         first, n = done.failed[0], len(done.failed)
         what = f"{n} of {len(done.steps)} tables failed, the first is {first.name}: {first.said}"
@@ -76,7 +68,8 @@ def _show_plan(tables: list[str], json: bool):
     found = plan(tables)
     if json:
         ways = [x.json() for x in found]
-        return print_json({"ways": ways, "summary": found.summary(), "missing": found.total})
+        missing = found.lacks.total()
+        return print_json({"ways": ways, "summary": found.summary(), "missing": missing})
     print_table([x.row() for x in found])
     for x in found:
         echo("", f"{x.way.title} ({', '.join(f'{t}: {n}' for t, n in x.cells.items())})")

@@ -6,13 +6,12 @@
 __all__ = ['PATIENCE', 'Finding', 'version_of', 'installed', 'reached', 'folders_set', 'sources', 'missing', 'examine']
 
 # %% ../../nbs/results/11_doctor.ipynb #ce0bb004
-import os, platform, re, shutil, tempfile, threading, time
+import os, platform, re, shutil, tempfile
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings, nearest_ini
-from ..core.hub import hub_files, hub_path
 from ..core.upstream import reachable, set_names, survey
 
 # %% ../../nbs/results/11_doctor.ipynb #ace74585
@@ -45,20 +44,17 @@ def version_of(package: str) -> str:
 
 def installed() -> list[Finding]:
     "Find versions of refnb, Python and the packages of each extra; nothing is imported."
+    out = [Finding("installed", "refnb", version_of("refnb"))]
+    out.append(Finding("installed", "Python", platform.python_version()))
     extras: dict[str, dict[str, str]] = {"": {}}  # extra ("": required) -> package -> version
     for line in (requires("refnb") if version_of("refnb") else None) or []:
         match = re.match(r"([\w.-]+)(?:.*?extra == '(\w+)')?", line.replace('"', "'"))
         if match and match[2] != "all":  # which names the other extras
             extras.setdefault(match[2] or "", {})[match[1]] = version_of(match[1])
-    out = [
-        Finding("installed", "refnb", version_of("refnb")),
-        Finding("installed", "Python", platform.python_version()),
-    ]
     for extra, packages in extras.items():
         missing = [p for p, v in packages.items() if not v]
-        if extra not in ("", "dev"):
-            found = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
-        else:
+        found = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
+        if extra in ("", "dev"):
             found = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
         what = f"extra {extra}" if extra else "required packages"
         get = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
@@ -67,33 +63,18 @@ def installed() -> list[Finding]:
     return out
 
 # %% ../../nbs/results/11_doctor.ipynb #8e1eb027
-PATIENCE = 3.0  # seconds that all hosts together may take
+PATIENCE = 1.5  # seconds that a host may take
 
 
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
-    hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-    hosts, end = {"public host": s.host, "hub": hub}, time.monotonic() + patience
-    connected: set[str] = set()
-
-    def ask(what: str, host: str) -> None:
-        if reachable(s.changed(host=host), patience):
-            connected.add(what)
-
-    if not s.offline:
-        threads = [threading.Thread(target=ask, args=pair, daemon=True) for pair in hosts.items()]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join(max(0, end - time.monotonic()))
-    out, connected = [], set(connected)
-    for what, host in hosts.items():
+    out, hub = [], os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    for what, host in {"public host": s.host, "hub": hub}.items():
         bare = re.sub(r"^\w+://(.*@)?|/.*", "", host)  # without a password
-        if what in connected:
-            found, do = "yes", ""
-        elif s.offline:
+        found, do = "yes", ""
+        if s.offline:
             found, do = "not tried: offline is set", "REFNB_OFFLINE=false allows downloads"
-        else:
+        elif not reachable(s.changed(host=host), patience):
             found = f"no connection within {patience:g} s"
             do = "look at the network or proxy; REFNB_OFFLINE=true works without"
         out.append(Finding("reachable", f"{what} ({bare})", found, do))
@@ -143,21 +124,12 @@ def sources() -> list[Finding]:
     return out
 
 # %% ../../nbs/results/11_doctor.ipynb #7d1dddd9
-def missing(s: Settings) -> list[Finding]:
-    "Find which upstream sets and hub files are not here, with the commands that fetch them."
+def missing(s: Settings) -> Finding:
+    "Count the upstream sets that are here."
     sets = [survey(n, s) for n in set_names()]
-    away = [g for g in sets if g.here < g.files]
-    told = f"{len(sets) - len(away)} of {len(sets)} are here"
-    out = [Finding("missing", "upstream sets", told)]
-    for g in away:
-        size = f"{g.to_come / 1e6:,.1f} MB to download" if g.to_come else "size not known"
-        note = "; only fetched by name" if g.opt_in else ""
-        found = f"{g.here} of {g.files} files, {size}{note}"
-        out.append(Finding("missing", g.name, found, f"refnb fetch {g.name}"))
-    for name in hub_files():
-        if not hub_path(name, s):
-            out.append(Finding("missing", name, "only the hub has it", f"refnb fetch {name}"))
-    return out
+    here = sum(g.here == g.files for g in sets)
+    do = "" if here == len(sets) else "refnb list upstream; refnb fetch NAME"
+    return Finding("missing", "upstream sets", f"{here} of {len(sets)} are here", do)
 
 # %% ../../nbs/results/11_doctor.ipynb #5400f33e
 def examine(patience: float = PATIENCE) -> list[Finding]:
@@ -168,7 +140,7 @@ def examine(patience: float = PATIENCE) -> list[Finding]:
         out += reached(s, patience)
         out += sources()
         out += folders_set(s)
-        out += missing(s)
+        out.append(missing(s))
     except RefnbError as e:
         out.append(Finding("set", "settings", str(e), "correct it: the rest cannot be tried", True))
     return out

@@ -37,19 +37,20 @@ class ListedRun(NamedTuple):
 
     def row(self) -> dict[str, str]:
         "Make a row of the table."
-        of = "?" if self.of is None else f"{self.of:,}"
-        states = {
-            "open": f"open, {self.answered:,} of {of} answered",
-            "damaged": f"damaged: {self.note}",
-        }
-        failed = f", {self.failed:,} failed" if self.failed else ""
+        state, of = self.state, "?" if self.of is None else f"{self.of:,}"
+        if state == "open":
+            state = f"open, {self.answered:,} of {of} answered"
+        if self.failed:
+            state += f", {self.failed:,} failed"
+        if self.note:
+            state += f": {self.note}"
         usd = "unknown" if self.usd is None else f"{self.usd:.4g}"
         return {
             "task": self.task,
             "system": self.system,
-            "state": states.get(self.state, self.state) + failed,
+            "state": state,
             "score (%)": "" if self.score is None else f"{self.score:.1f} ({self.metric})",
-            "USD": "" if self.state == "damaged" else usd,
+            "USD": "" if self.note else usd,
             "date": self.date,
             "folder": self.folder,
         }
@@ -64,11 +65,11 @@ def score_of(run: Run, s: Settings) -> tuple[str, float | None]:
         counts = summary.counts if summary else {}
         setting = next((x for settings in counts.values() for x in settings), "")
         scores = pooled(counts, setting) if setting else {}
-        return (
-            (f"CoNLL F1, {setting}", 100 * scores["conll"].f1) if "conll" in scores else ("", None)
-        )
+        if "conll" in scores:
+            return f"CoNLL F1, {setting}", 100 * scores["conll"].f1
     except RefnbError:
-        return "", None
+        pass
+    return "", None
 
 # %% ../../nbs/results/12_run_list.ipynb #fe2feecb
 def listed_run(folder: Path, date: str, s: Settings) -> ListedRun:
@@ -94,12 +95,7 @@ def listed_run(folder: Path, date: str, s: Settings) -> ListedRun:
 # %% ../../nbs/results/12_run_list.ipynb #1c51e7c1
 def matches(task: str, pattern: str) -> bool:
     "Tell whether a task has this name or beginning, or matches this pattern."
-    return (
-        not pattern
-        or task == pattern
-        or task.startswith(f"{pattern}/")
-        or fnmatchcase(task, pattern)
-    )
+    return pattern in ("", task) or task.startswith(f"{pattern}/") or fnmatchcase(task, pattern)
 
 # %% ../../nbs/results/12_run_list.ipynb #ab35e664
 def listed_runs(
@@ -119,10 +115,10 @@ def listed_runs(
         date = datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M")
         try:
             line = listed_run(folder, date, s)
+            if matches(line.task, task):
+                out.append(line)
         except (RefnbError, OSError) as e:
             damage = getattr(e, "what", str(e))
             nothing = (0, None, 0, "", None, None)
-            line = ListedRun(name, "", "damaged", *nothing, date, str(folder), damage)
-        if line.state == "damaged" or matches(line.task, task):
-            out.append(line)
+            out.append(ListedRun(name, "", "damaged", *nothing, date, str(folder), damage))
     return sorted(out, key=lambda r: (r.task, r.system, r.date))
