@@ -52,7 +52,7 @@ def fetch(
     "Download upstream files and verify their checksums."
     from refnb.core.corpora import gold_clusters
     from refnb.core.hub import fetch_hub, hub_files, hub_path, lacks
-    from refnb.core.upstream import fetch_files, files_of, set_names, survey, where
+    from refnb.core.upstream import fetch_files, files_of, local_path, set_names, survey
 
     s, say, known = load_settings(), messages(json), hub_files()
     hub = [n for n in names if n in known]
@@ -71,7 +71,7 @@ def fetch(
         say(f"{g.name}: {g.files} files, {g.here} here, {mb}")
     files = list(dict.fromkeys(f for g in got for f in files_of(g.name)))
     if check:
-        faults = fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
+        faults = fetch_files([f for f in files if local_path(f, s)], s)
     else:
         bar: Any = new_bar(of_bytes=True) if sys.stderr.isatty() else None
         task = bar.add_task("fetching", total=sum(g.to_come for g in got) or None) if bar else None

@@ -233,7 +233,7 @@ def score_coref_(
     ] = "keep",
     duplicates: Annotated[str, opt(_DUPLICATES, default=True)] = "official",
     indices: Annotated[
-        str, opt("offsets of JSONL files with word pieces: auto, subtokens or words", default=True)
+        str, opt("offsets of JSONL files with word pieces: auto or words", default=True)
     ] = "auto",
     by: Annotated[str, opt("document: also scores by document (or window), and their mean")] = "",
     json: Json = False,

@@ -15,7 +15,7 @@ import msgspec
 from ..core.types import DataError, FormatError, RefnbError
 from ..core.settings import Settings, packaged
 from ..core.files import write_atomic
-from ..core.upstream import files_of, local_copy
+from ..core.upstream import files_of, local_path
 from ..core.hub import hub_files, hub_path
 from ..core.inert import csv_rows
 from ..core.summaries import reports_for
@@ -60,8 +60,7 @@ def inputs_here(name: str, s: Settings) -> dict[str, str]:
             out[i] = sha256(path.read_bytes()) if path else "absent"
             continue
         for f in files_of(i):
-            cached = Path(s.cache) / "upstream" / f.place
-            here = cached if cached.is_file() else local_copy(f, s)
+            here = local_path(f, s)
             now = here.stat() if here else None
             out[f.key] = f"{f.blob} {now.st_size} {now.st_mtime_ns}" if now else "absent"
     return out
