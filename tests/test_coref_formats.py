@@ -561,7 +561,7 @@ def litbank_text(d: Document) -> tuple[str, str]:
     return lined(rows + links), "".join(" ".join(s) + "\n" for s in d.sentences)
 
 
-ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat", "text")
+COLUMNS = ("COREF", "start_token", "end_token", "prop", "cat", "text")
 
 
 def booknlp_text(d: Document) -> tuple[str, str]:
@@ -578,7 +578,7 @@ def booknlp_text(d: Document) -> tuple[str, str]:
         "token_ID_within_document",
         "word",
     )
-    return lined([ENTITIES, *rows]), lined(
+    return lined([COLUMNS, *rows]), lined(
         [head, *((p, n, i, k, w) for k, (p, n, i, w) in enumerate(words))]
     )
 
