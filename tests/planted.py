@@ -139,14 +139,6 @@ PLANTED = [
         "f45_a_changed",
     ),
     Planted(
-        "YAML makes objects",
-        FILES,
-        'class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):',
-        "class Strict(yaml.UnsafeLoader):",
-        "test_formats.py",
-        "f54",
-    ),
-    Planted(
         "remote code is allowed",
         "models/language/local.py",
         '"trust_remote_code": False}',
@@ -420,8 +412,8 @@ PLANTED = [
     Planted(
         "names are markup in a look",
         "core/documents.py",
-        "lambda t: html.escape(plain(t))",
-        "plain",
+        "[html.escape(plain(t)) for t in tokens]",
+        "list(map(plain, tokens))",
         "test_looking.py",
         "f53",
     ),

@@ -229,7 +229,6 @@ def test_word_pieces_are_read_as_words(d, tokenize, specials, segment):
     assume(text)
     assert jsonlines.parse_jsonlines(text.encode()) == [bare(d)]
     assert all(len(s) <= segment for s in json.loads(text)["sentences"])
-    assert jsonlines.parse_jsonlines(text.encode(), indices="subtokens") == [bare(d)]
 
 
 @many
@@ -302,8 +301,7 @@ def test_pieces_that_are_numbers():
 
 
 @pytest.mark.parametrize(
-    "indices, clusters",
-    [("auto", ((0, 0), (2, 2))), ("subtokens", ((0, 0), (2, 2))), ("words", ((1, 2), (2, 2)))],
+    "indices, clusters", [("auto", ((0, 0), (2, 2))), ("words", ((1, 2), (2, 2)))]
 )
 def test_f43_indices_count_pieces_or_words(indices, clusters):
     line = subtokens(clusters=[[[1, 2], [4, 4] if indices != "words" else [2, 2]]])
@@ -563,6 +561,9 @@ def litbank_text(d: Document) -> tuple[str, str]:
     return lined(rows + links), "".join(" ".join(s) + "\n" for s in d.sentences)
 
 
+COLUMNS = ("COREF", "start_token", "end_token", "prop", "cat", "text")
+
+
 def booknlp_text(d: Document) -> tuple[str, str]:
     "A document as BookNLP's files."
     rows = [
@@ -577,7 +578,7 @@ def booknlp_text(d: Document) -> tuple[str, str]:
         "token_ID_within_document",
         "word",
     )
-    return lined([standoff.ENTITIES, *rows]), lined(
+    return lined([COLUMNS, *rows]), lined(
         [head, *((p, n, i, k, w) for k, (p, n, i, w) in enumerate(words))]
     )
 

@@ -390,21 +390,6 @@ def test_f54_yaml_makes_no_objects(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    "text, line",
-    [
-        ("a: 1\na: 2", 1),
-        ("b:\n  c: 1\n  'c': 2", 2),
-        ("- {x: 1, x: 1}", 1),
-        ("a: {1: x, 0x1: y}", 1),
-        ("? {k: 1, k: 2}\n: x", 1),
-    ],
-)
-def test_f54_doubled_keys_are_refused(tmp_path, text, line):
-    with pytest.raises(FormatError, match=f"line {line}: the key .* appears twice"):
-        yaml(tmp_path, text, object)
-
-
-@pytest.mark.parametrize(
     "value",
     [
         "2001-99-99",

@@ -19,7 +19,6 @@ from test_coref_formats import (
     gap_text,
     in_pieces,
     kitmus_text,
-    subtokens,
 )
 from test_formats import ANSWERS, DOCUMENTS, PAPER, PLAIN, QUESTIONS, Paper, mutated
 from tools import FULL, HANG, growth
@@ -179,10 +178,6 @@ READERS = {
     "jsonlines": of_bytes(jsonlines.jsonlines_text(DOCS).encode(), jsonlines.parse_jsonlines),
     "kitmus": of_bytes(kitmus_text(DOCS).encode(), jsonlines.parse_jsonlines),
     "pieces": of_bytes(in_pieces(DOCS, bert, 9).encode(), jsonlines.parse_jsonlines),
-    "cut pieces": of_bytes(
-        subtokens(clusters=[[[1, 1], [2, 4]]]),
-        lambda data, where: jsonlines.parse_jsonlines(data, where, "subtokens"),
-    ),
     "clusters": of_bytes(json.dumps(STORY.clusters, indent=1).encode(), jsonlines.parse_jsonlines),
     "conllu": of_bytes(conllu.conllu_text(DOCS).encode(), conllu.parse_conllu),
     "gaps": of_bytes(GAPS, conllu.parse_conllu),

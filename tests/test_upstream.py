@@ -75,9 +75,9 @@ def refused(f, s, *parts: str) -> str:
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_file_is_downloaded_once(tree, online, data, packed):
     f = put(tree.root, data, packed=packed)
-    assert u.where(f, online) == "download"
+    assert u.local_path(f, online) is None
     assert (u.get(f, online), u.get(f, online)) == (data, data)
-    assert (len(tree.seen), u.where(f, online)) == (1, "cache")
+    assert len(tree.seen) == 1 and u.local_path(f, online)
     assert cached(online) == {f"upstream/{f.place}": data}
 
 
@@ -92,7 +92,7 @@ def test_no_litter_stays_beside_a_file(tree, online):
 def test_a_local_copy_comes_before_the_network(tree, settings, tmp_path):
     f = put(tmp_path / "copy", BIG, packed=True)
     s = settings(host=tree.host, offline=False, upstream=str(tmp_path / "copy"))
-    assert (u.where(f, s), u.get(f, s), tree.seen) == ("local", BIG, [])
+    assert (u.get(f, s), tree.seen) == (BIG, [])
 
 
 def test_progress_is_told_as_bytes_arrive(tree, online):
@@ -114,7 +114,7 @@ def test_one_failure_does_not_stop_the_others(tree, online):
     tree.fail(files[2].place, [Fault(status=404)])
     errors = u.fetch_files(files, online)
     assert [e.where for e in errors] == [files[2].key]
-    assert [u.where(f, online) for f in files] == ["cache"] * 2 + ["download"] + ["cache"] * 3
+    assert [f for f in files if not u.local_path(f, online)] == [files[2]]
 
 
 def test_f45_a_set_is_not_a_file(settings):
@@ -179,7 +179,7 @@ def test_f45_a_killed_download_leaves_no_half_file(tree, online, spawn):
     wait(lambda: tree.seen, "the download begins")
     p.kill()
     p.wait()
-    assert u.where(f, online) == "download" and u.get(f, online) == BIG
+    assert not u.local_path(f, online) and u.get(f, online) == BIG
 
 
 def test_two_processes_fetch_one_file(tree, online, spawn):
@@ -242,7 +242,7 @@ def test_a_host_that_is_no_address(settings, host):
 
 def test_f45_offline(tree, settings):
     f, s = put(tree.root, BIG), settings(host=tree.host, offline=True)
-    assert u.where(f, s) == "missing"
+    assert u.local_path(f, s) is None
     refused(f, s, "REFNB_OFFLINE", "REFNB_UPSTREAM")
     assert (tree.seen, [str(e) for e in u.fetch_files([f], s)]) == ([], [refused(f, s)])
 
@@ -334,7 +334,7 @@ def test_f45_a_damaged_cache_heals(tree, online, wrong):
     u.get(f, online)
     (Path(online.cache) / "upstream" / f.place).write_bytes(wrong)
     refused(f, online, f.blob, u.blob_id(wrong), "cache")
-    assert u.where(f, online) == "download"
+    assert u.local_path(f, online) is None
     assert u.get(f, online) == BIG and quarantined(online) == [wrong]
 
 
@@ -499,7 +499,7 @@ def test_a_file_of_unknown_size_is_counted(settings, tree):
     "It has no size to tell before a download, but it is known, wanted and checked like any other."
     unknown = [f for f in u.registry().values() if f.size is None]
     assert unknown and all(
-        u.files_of(f.key) == [f] and u.where(f, settings()) == "missing" for f in unknown
+        u.files_of(f.key) == [f] and not u.local_path(f, settings()) for f in unknown
     )
     assert u.survey(unknown[0].key, settings())[2:6] == (1, 0, 0, 0)
     s = settings(host=tree.host, offline=False)
@@ -511,7 +511,7 @@ def test_a_file_of_unknown_size_is_counted(settings, tree):
 
 def test_the_local_copy_is_right(upstream, settings):
     s = settings(upstream=str(upstream))
-    here = [f for f in u.registry().values() if u.where(f, s) == "local"]
+    here = [f for f in u.registry().values() if u.local_path(f, s)]
     assert len(here) > 500 and {f.size is None for f in here} == {False}
     for f in here:
         assert len(u.get(f, s)) == f.size, f

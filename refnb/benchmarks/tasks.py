@@ -20,7 +20,7 @@ from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
 from ..core.reading import read_documents
-from ..core.upstream import UpstreamFile, files_of, where
+from ..core.upstream import UpstreamFile, files_of, local_path
 from ..core.runs import documents_id, questions_id
 from ..core.extensions import named_cards, named_object
 
@@ -198,7 +198,7 @@ def the_card(name: str, s: Settings | None = None) -> TaskCard:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #aa225086
 def are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
     "Tell whether all files are in the cache or the local copy."
-    return all(where(f, s) in ("cache", "local") for f in files)
+    return all(local_path(f, s) for f in files)
 
 
 class Task:

@@ -41,7 +41,14 @@ def fetch(
     "Download upstream files and verify their checksums."
     from refnb.core.corpora import gold_clusters
     from refnb.core.hub import fetch_hub, hub_files, hub_path, lacks
-    from refnb.core.upstream import UpstreamFile, fetch_files, files_of, set_names, survey, where
+    from refnb.core.upstream import (
+        UpstreamFile,
+        fetch_files,
+        files_of,
+        local_path,
+        set_names,
+        survey,
+    )
 
     s, say, known = load_settings(), messages(json), hub_files()
     hub = [n for n in names if n in known]
@@ -60,7 +67,7 @@ def fetch(
         say(f"{g.name}: {g.files} files, {g.here} here, {mb}")
     files = list(dict.fromkeys(f for g in got for f in files_of(g.name)))
     if check:
-        faults = fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
+        faults = fetch_files([f for f in files if local_path(f, s)], s)
     else:
         total, sizes = sum(g.to_come for g in got), dict[str, int]()
         with progress("bytes downloaded") as shown:

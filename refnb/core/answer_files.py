@@ -6,6 +6,7 @@
 __all__ = ['IDS', 'ANSWERS', 'FLAGS', 'parse_csv_answers', 'parse_gap_answers', 'gap_answers_text', 'read_answers']
 
 # %% ../../nbs/core/19_answer_files.ipynb #4dcb29e3
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from .types import Answer, DataError, FormatError, NONE, Question, single_best
@@ -31,34 +32,33 @@ def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "
                 what = f"columns {heads[found[0]]!r} and {heads[found[1]]!r} could both be meant"
             raise FormatError(what, at_line(where, 1), "the first line names them: id,answer")
         columns += found
-    asked = {q.id: q for q in questions}
-    out: dict[str, Answer | None] = {}
+    options = {q.id: [" ".join(o.name.split()).casefold() for o in q.options] for q in questions}
+    given: dict[str, str] = {}
+    out: list[Answer] = []
     for n, cells in rows:
         at = at_line(where, n)
         if len(cells) != len(heads):
             do = "put a cell that holds the delimiter in quotes"
             raise FormatError(f"{len(cells)} columns instead of {len(heads)}", at, do)
-        id, cell = cells[columns[0]].strip(), " ".join(cells[columns[1]].split())
-        if id not in asked:
+        id, cell = (" ".join(cells[i].split()) for i in columns)
+        if id not in options:
             raise DataError(f"{id!r} is not a question", at, "are the answers of other questions?")
-        if id in out:
+        if id in given:
             raise FormatError(f"{id!r} appears twice", at, "keep one of the two answers")
-        out[id] = None
-        if not cell:
-            continue
-        names = [" ".join(o.name.split()).casefold() for o in asked[id].options]
-        chosen = -1
+        given[id] = cell
+        names, chosen = options[id], -1
         if names.count(cell.casefold()) == 1:
             chosen = names.index(cell.casefold())
-        elif len(cell) == 1 and "A" <= cell.upper() <= "Z":
+        elif re.fullmatch("[A-Za-z]", cell):
             chosen = ord(cell.upper()) - ord("A")
-        elif cell.isascii() and cell.isdigit():
-            chosen = int(cell[:9])
-        if not 0 <= chosen < len(names):
+        elif re.fullmatch("[0-9]{1,9}", cell):
+            chosen = int(cell)
+        if cell and not 0 <= chosen < len(names):
             do = "give an option's name, its letter, or its number from 0"
             raise FormatError(f"{cell[:60]!r} is none of the options of {id!r}", at, do)
-        out[id] = Answer(id, (chosen,))
-    return [a for a in out.values() if a]
+        if cell:
+            out.append(Answer(id, (chosen,)))
+    return out
 
 # %% ../../nbs/core/19_answer_files.ipynb #ac5f02fd
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -94,9 +94,9 @@ def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer
             raise DataError(what, f"question {q.id!r}", do)
         if "\t" in q.id or "\n" in q.id:
             raise DataError("the id holds a tab or a line break", f"question {q.id!r}")
-        a = answers.get(q.id)
-        chosen = a.chosen if a else ()
-        if a and a.scores and not a.chosen and not a.reason:
+        a = answers.get(q.id, Answer(q.id))
+        chosen = a.chosen
+        if a.scores and not a.chosen and not a.reason:
             chosen = single_best(a.scores)
         a_coref, b_coref = ("TRUE" if i in chosen else "FALSE" for i in (0, 1))
         text += f"{q.id}\t{a_coref}\t{b_coref}\n"

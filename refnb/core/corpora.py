@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['TEXTS', 'Corpus', 'read_card_file', 'corpus_cards', 'corpora', 'the_corpus', 'litbank', 'fantasycoref', 'animal_farm',
-           'gap', 'check_counts', 'book_title', 'book_texts', 'gold_clusters', 'bookcoref', 'StoryEntity', 'Story',
-           'Stories', 'stories', 'sample', 'load', 'counts']
+           'gap', 'as_published', 'book_texts', 'gold_clusters', 'bookcoref', 'StoryEntity', 'Story', 'Stories',
+           'stories', 'sample', 'load', 'counts']
 
 # %% ../../nbs/core/14_corpora.ipynb #990e4b34
 import html, inspect
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from .types import CallError, DataError, Record, nearest
@@ -48,13 +47,9 @@ class Corpus(Record):
     books: dict[str, dict[str, str | int]] = {}  # doc_key -> title and counts
 
     def _repr_html_(self):
-        facts = {
-            "about": self.about,
-            "cite": self.cite,
-            "licence": self.licence,
-            "splits": ", ".join(self.splits),
-            "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items()),
-        }
+        facts = {name: getattr(self, name) for name in ("about", "cite", "licence")}
+        facts["splits"] = ", ".join(self.splits)
+        facts["counts"] = ", ".join(f"{v:,} {k}" for k, v in self.counts.items())
         rows = "".join(
             f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
             for name, text in facts.items()
@@ -133,39 +128,32 @@ def gap(split: str = "", s: Settings | None = None) -> list[Document]:
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"
 
 
-def check_counts(found: dict[str, int], key: str, where: str):
-    "Refuse a book whose counts are not the published ones."
-    published = the_corpus("bookcoref").books.get(key, {})
-    for field, n in found.items():
-        if published.get(field, n) != n:
-            what = f"{n:,} {field} where the published version has {published[field]:,}"
+def as_published(d: Document, where: str, *fields: str) -> Document:
+    "Give a book of BookCoref its title, and refuse one whose counts are not the published ones."
+    book = the_corpus("bookcoref").books.get(d.doc_key)
+    if not book:
+        return d
+    found = {"tokens": d.size, "mentions": len(d.mentions), "clusters": len(d.clusters)}
+    for field in fields:
+        if found[field] != book.get(field, found[field]):
+            what = f"{found[field]:,} {field} where the published version has {book[field]:,}"
             do = "it is another version of the book: scores on it would not be the paper's"
-            raise DataError(what, f"{where}, {key}", do)
+            raise DataError(what, f"{where}, {d.doc_key}", do)
+    return d.changed(meta=d.meta | {"title": str(book["title"])})
 
 
-def book_title(key: str) -> dict[str, str]:
-    "Return the title of a book of BookCoref's, as metadata."
-    book = the_corpus("bookcoref").books.get(key)
-    return {"title": str(book["title"])} if book else {}
-
-
-def book_texts(s: Settings | None = None, file: str = TEXTS) -> dict[str, Document]:
-    """Load the text of BookCoref's three gold books, by key, without clusters, from any released predictions on whole
-    books."""
-    docs = parse_jsonlines(get(file, s), Path(file).name)
-    for d in docs:
-        check_counts({"tokens": d.size}, d.doc_key, file)
-    return {d.doc_key: d.changed(clusters=(), names=(), meta=book_title(d.doc_key)) for d in docs}
+def book_texts(s: Settings | None = None) -> dict[str, Document]:
+    "Load the text of BookCoref's three gold books, by key, without clusters, from released predictions on whole books."
+    docs = parse_jsonlines(get(TEXTS, s), Path(TEXTS).name)
+    bare = (Document(d.doc_key, d.sentences) for d in docs)
+    return {d.doc_key: as_published(d, TEXTS, "tokens") for d in bare}
 
 
 def gold_clusters(path: str | Path) -> dict[str, Document]:
     """Read BookCoref's gold clusters with names, by key, from the hub's test.jsonl or a file of its form.
     There is text if the file has it."""
     docs = parse_jsonlines(read_bytes(path), str(path))
-    for d in docs:
-        found = {"mentions": len(d.mentions), "clusters": len(d.clusters)}
-        check_counts(found, d.doc_key, str(path))
-    return {d.doc_key: d for d in docs}
+    return {d.doc_key: as_published(d, str(path), "mentions", "clusters") for d in docs}
 
 
 def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") -> list[Document]:
@@ -179,16 +167,15 @@ def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") ->
     gold, where, out = gold_clusters(path), str(path), []
     texts = {} if all(d.sentences for d in gold.values()) else book_texts(s)
     for key, d in gold.items():
-        text = d if d.sentences else texts.get(key)
-        if not text:
+        if not d.sentences and key not in texts:
             what = f"no text is known for the book {key!r}"
             raise DataError(what, where, nearest(key, texts))
-        check_counts({"tokens": text.size}, key, where)
         try:
-            out.append(d.changed(sentences=text.sentences, meta=d.meta | book_title(key)))
+            whole = d.changed(sentences=d.sentences or texts[key].sentences)
         except ValueError as e:
             do = "clusters and text are of different versions"
             raise DataError(str(e), where, do) from None
+        out.append(as_published(whole, where, "tokens"))
     return out
 
 # %% ../../nbs/core/14_corpora.ipynb #20649d01
@@ -261,26 +248,18 @@ def load(
     >>> refnb.load("sample")[0]
     """
     if str(name) not in corpora(s):
-        if Path(name).exists():
-            if split:
-                raise CallError("a file has no splits", str(name), "leave the split out")
+        if Path(name).exists() and split:
+            raise CallError("a file has no splits", str(name), "leave the split out")
+        if Path(name).exists() or any(c in str(name) for c in "./\\"):
             return read_documents(name, **arguments)
-        if any(c in str(name) for c in "./\\"):
-            raise DataError("no such file", str(name))
     card = the_corpus(str(name), s)
     if split and split not in card.splits:
         raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
     f = named_object(card.load, corpus_cards(s)[card.corpus][1])
-    takes = inspect.signature(f).parameters
-    known = [p for p in takes if p not in ("split", "s")]
-    if bad := set(arguments) - set(known):
-        do = nearest(min(bad), known) if known else ""
-        raise CallError(f"{name} has no parameter {min(bad)!r}", do=do)
-    if split:
-        arguments["split"] = split
-    if "s" in takes:
-        arguments["s"] = s
-    docs = list(f(**arguments))
+    given: dict[str, Any] = {"split": split} if split else {}
+    if "s" in inspect.signature(f).parameters:
+        given["s"] = s
+    docs = list(f(**given, **arguments))
     for d in docs:
         if not isinstance(d, Document):
             what = f"{card.load} returned {type(d).__name__}, not refnb's Document"
@@ -291,10 +270,10 @@ def load(
 def counts(docs: Iterable[Document]) -> dict[str, int]:
     "Count documents, tokens, mentions and clusters."
     docs = list(docs)
-    clusters = list(chain.from_iterable(d.clusters for d in docs))
+    mentions = sum(len(c) for d in docs for c in d.clusters)
     return {
         "documents": len(docs),
         "tokens": sum(d.size for d in docs),
-        "mentions": sum(map(len, clusters)),
-        "clusters": len(clusters),
+        "mentions": mentions,
+        "clusters": sum(len(d.clusters) for d in docs),
     }

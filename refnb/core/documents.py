@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'DEEPEST', 'MOST', 'STRONG', 'PALER', 'PRONOUNS', 'Document', 'sentence_starts',
            'sentence_of', 'map_members', 'tidy', 'told_apart', 'check_keys', 'other_words', 'document_of', 'plain',
-           'Look', 'pale', 'rows_below', 'Box', 'Piece', 'pieces', 'woven', 'boxed', 'bracketed', 'colors', 'name_of',
-           'window_tokens', 'as_span', 'places_of', 'View', 'named']
+           'Look', 'pale', 'rows_below', 'Box', 'Piece', 'pieces', 'boxed', 'colors', 'name_of', 'window_tokens',
+           'as_span', 'places_of', 'View', 'named']
 
 # %% ../../nbs/core/01_documents.ipynb #7445bd10
 import html, unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
@@ -91,7 +91,7 @@ class Document(Record):
             what = f"{[start, end]} is not a span of the {v.stop:,} tokens"
             raise CallError(what, f"document {plain(self.doc_key)!r}")
         for w in (width, width // 4, width // 16):  # less of it where words are very long
-            row = v.asked(Span(start, end), w)
+            row = v.near(Span(start, end), w)
             if len(row[1].html) < 40_000:
                 break
         return rows_below(v.sizes, [row], 1)
@@ -100,8 +100,7 @@ class Document(Record):
         "List the n largest clusters: name, size, first and last place, phrases."
         v = View(self)
         table = v.largest(min(n, 100))
-        head = f'<div style="opacity:.75">{html.escape(v.sizes)}</div>'
-        return Look(head + table.html, f"{v.sizes}\n{table.text}")
+        return Look(pale(v.sizes) + table.html, f"{v.sizes}\n{table.text}")
 
     def find(self, text: str, n: int = 8, width: int = 20, case: bool = False) -> "Look":
         "Show the first n places where words occur, in white boxes."
@@ -111,9 +110,8 @@ class Document(Record):
         hits, v = places_of(self.tokens, text, case), View(self)
         key, many = plain(self.doc_key, 80), "" if len(hits) == 1 else "s"
         head = f"{plain(text)!r}: {len(hits):,} hit{many} in {key}"
-        return rows_below(
-            head, ((s.start, v.asked(s, width)[1]) for s in hits[: max(n, 0)]), len(hits)
-        )
+        rows = ((s.start, v.near(s, width)[1]) for s in hits[: max(n, 0)])
+        return rows_below(head, rows, len(hits))
 
     def cluster(self, which: int | str, n: int = 10, width: int = 12) -> "Look":
         "Show n mentions of one cluster (an index or a name), taken evenly from the whole text."
@@ -130,7 +128,7 @@ class Document(Record):
         spans = few = sorted(self.clusters[i])
         if len(spans) > n:
             few = [spans[round(k * (len(spans) - 1) / max(n - 1, 1))] for k in range(n)]
-        rows = ((s[0], v.window(*v.near(s, width), [v.box(i, s, "")])) for s in few)
+        rows = ((s[0], v.near(s, width, [v.box(i, s)._replace(label="")])[1]) for s in few)
         phrases = Counter(map(v.phrase, spans)).most_common(8) if self.sentences else []
         head = f"{plain(name_of(self, i))}: {len(spans):,} mentions"
         head += "".join(f" · {p} {k:,}" for p, k in phrases)
@@ -279,13 +277,11 @@ class Piece(NamedTuple):
 
 def pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
     "Divide the boxes of a window into pieces that nest; a piece comes after those that lie in it."
-    todo = sorted(
-        (b for b in boxes if b.end >= start and b.start < stop),
-        key=lambda b: (-max(start, b.start), b.end),
-    )
+    here = (b for b in boxes if b.end >= start and b.start < stop)
+    todo = sorted(here, key=lambda b: (-max(start, b.start), b.end))
     done: list[Piece] = []
     stack: list[Piece] = []
-    begun = 0
+    begun = 0  # a box that goes on counts again
     for t in range(start, stop):
         while todo and todo[-1].start <= t:
             box = todo.pop()
@@ -306,48 +302,35 @@ def pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
     return done
 
 
-def woven(
-    tokens: list[str],
-    start: int,  # index of the first token
-    made: list[Piece],
-    before: Callable[[Piece], str],  # what stands before a piece
-    after: Callable[[str], str],  # and after it, given the label, which the last piece of a box has
-    show: Callable[[str], str],  # how a token is written
-) -> str:
-    "Join tokens, with text before and after each piece."
-    opens, closes, stop = [""] * len(tokens), [""] * len(tokens), start + len(tokens)
-    for p in made:
-        label = plain(p.box.label, 18) if p.box.label and p.end == min(p.box.end, stop - 1) else ""
-        opens[p.start - start] = before(p) + opens[p.start - start]
-        closes[p.end - start] += after(label)
-    return " ".join(a + show(t) + b for a, t, b in zip(opens, tokens, closes, strict=True))
-
-
-def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
-    """Write a window's tokens with coloured boxes, as HTML where everything is escaped.
-    `start` is the index of the first token; boxes outside the window are left out."""
-
-    def before(p: Piece) -> str:  # an edge is open where the box continues
-        b = p.box
+def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> Look:
+    """Show a window's tokens with the boxes that reach into it, coloured in HTML, where everything is escaped, and as
+    brackets on one line of text. `start` is the index of the first token; what is not drawn is counted."""
+    stop = start + len(tokens)
+    here = [b for b in boxes if b.end >= start and b.start < stop]
+    rich, text = [html.escape(plain(t)) for t in tokens], list(map(plain, tokens))
+    made = pieces(here, start, stop)
+    small = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
+    for p in made:  # from the inside out
+        b, first, last = p.box, p.start - start, p.end - start
         title = f' title="{html.escape(plain(b.title, 60))}"' if b.title else ""
         style = f"background:{b.color};color:{INK};border:{b.border} {INK};"
+        # an edge is open where the box continues
         style += "border-left:0;" * (p.start > b.start) + "border-right:0;" * (p.end < b.end)
-        return f'<span{title} style="{style}border-radius:3px;padding:{1 + 3 * p.inside}px 2px">'
-
-    def after(label: str) -> str:
-        style = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
-        return f'<small style="{style}">{html.escape(label)}</small></span>' if label else "</span>"
-
-    made = pieces(boxes, start, start + len(tokens))
-    text = woven(tokens, start, made, before, after, lambda t: html.escape(plain(t)))
+        style += f"border-radius:3px;padding:{1 + 3 * p.inside}px 2px"
+        rich[first], text[first] = f'<span{title} style="{style}">{rich[first]}', f"[{text[first]}"
+        rich_end, text_end = "</span>", "]"
+        if b.label and p.end == min(b.end, stop - 1):
+            label = plain(b.label, 18)
+            rich_end = f'<small style="{small}">{html.escape(label)}</small></span>'
+            text_end += label
+        rich[last], text[last] = rich[last] + rich_end, text[last] + text_end
     height = 2 + 0.4 * max((p.inside for p in made), default=0)
-    return f'<span style="line-height:{height:.1f}">{text}</span>'
-
-
-def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
-    "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
-    made = pieces(boxes, start, start + len(tokens))
-    return woven(tokens, start, made, lambda p: "[", lambda label: f"]{label}", plain)
+    hidden = len(here) - len({id(p.box) for p in made})
+    rest = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
+    return Look(
+        f'<span style="line-height:{height:.1f}">{" ".join(rich)}</span><i>{rest}</i>',
+        " ".join(text) + rest,
+    )
 
 # %% ../../nbs/core/01_documents.ipynb #dbfe9547
 # Paul Tol's "light" scheme: the colour-blind tell them apart; his "pale" one for those that follow
@@ -393,13 +376,14 @@ def places_of(tokens: list[str], text: str, case: bool = False) -> list[Span]:
     wanted, folded = "".join(fold(text).split()), [fold(t).strip() for t in tokens]
     if not wanted:
         raise CallError("there is nothing to search for")
-    ends, joined, out = list(accumulate(map(len, folded))), "".join(folded), []
-    at = joined.find(wanted)
-    while at >= 0:
-        first, last = bisect_right(ends, at), bisect_left(ends, at + len(wanted))
-        if ends[first] - len(folded[first]) == at and ends[last] == at + len(wanted):
+    out: list[Span] = []
+    for first, found in enumerate(folded):
+        last = first
+        while found and found != wanted and wanted.startswith(found) and last + 1 < len(folded):
+            last += 1
+            found += folded[last]
+        if found == wanted:
             out.append(Span(first, last))
-        at = joined.find(wanted, at + 1)
     return out
 
 
@@ -415,11 +399,10 @@ class View:
         text = text if d.sentences else "without text"
         self.sizes = f"{plain(d.doc_key, 80)} · {text} · {counts}"
 
-    def box(self, i: int, s: Span, label: str | None = None) -> Box:
+    def box(self, i: int, s: Span) -> Box:
         "Make the box of a mention of cluster `i`; its label is the cluster's name."
         name = name_of(self.doc, i)
-        title = f"{name[:40]} [{s[0]}, {s[1]}]"
-        return Box(*s, name if label is None else label, self.colors[i], title=title)
+        return Box(*s, name, self.colors[i], title=f"{name[:40]} [{s[0]}, {s[1]}]")
 
     def boxes(self, start: int, stop: int) -> list[Box]:
         "Make the boxes of all mentions that reach into a window."
@@ -438,30 +421,24 @@ class View:
         words = window_tokens(self.doc, s[0], stop, self.starts)
         return " ".join(map(plain, words)) + (" …" if stop <= s[1] else "")
 
-    def near(self, s: tuple[int, int], width: int) -> tuple[int, int]:
-        "Return a window of at most 400 tokens around some tokens: its first, and the one behind it."
+    def near(self, s: Span, width: int, boxes: list[Box] | None = None) -> tuple[int, Look]:
+        """Show at most 400 tokens around some tokens, and tell where they begin; where no boxes are given, the tokens
+        have a white one, and the mentions theirs."""
         width = max(0, min(width, 195))
         start = max(0, s[0] - width)
-        return start, min(self.stop, s[1] + 1 + width, start + 400)
-
-    def asked(self, s: Span, width: int) -> tuple[int, Look]:
-        "Show some tokens in a white box, and the mentions around them; and tell where the window begins."
-        start, stop = self.near(s, width)
-        white = Box(*s, "", "#ffffff", "2px solid", "asked for")
-        return start, self.window(start, stop, [white, *self.boxes(start, stop)])
+        stop = min(self.stop, s[1] + 1 + width, start + 400)
+        if boxes is None:
+            white = Box(*s, "", "#ffffff", "2px solid", "asked for")
+            boxes = [white, *self.boxes(start, stop)]
+        return start, self.window(start, stop, boxes)
 
     def window(self, start: int, stop: int, boxes: list[Box]) -> Look:
         "Show a window, in HTML and in text."
         if start >= stop:
             return Look("<i>no text and no mentions</i>", "no text and no mentions")
-        tokens = window_tokens(self.doc, start, stop, self.starts)
-        before, after = "… " if start else "", " …" if stop < self.stop else ""
-        hidden = len(boxes) - len({id(p.box) for p in pieces(boxes, start, stop)})
-        rest = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
-        return Look(
-            f"{before}{boxed(tokens, start, boxes)}{after}<i>{rest}</i>",
-            before + bracketed(tokens, start, boxes) + after + rest,
-        )
+        look = boxed(window_tokens(self.doc, start, stop, self.starts), start, boxes)
+        before, after = "… " * (start > 0), " …" * (stop < self.stop)
+        return Look(before + look.html + after, before + look.text + after)
 
     def largest(self, n: int) -> Look:
         "List the largest clusters, in HTML and in text: name, size, first and last place, a few phrases."
@@ -474,21 +451,15 @@ class View:
             phrases = plain(" · ".join(words), 120)
             swatch = f"background:{self.colors[i]};border:1px solid {INK};border-radius:3px"
             named = f'<span style="{swatch}">&emsp;</span> {html.escape(name)}'
+            cells = (named, f"{len(c):,}", places, html.escape(phrases))
             rich += "<tr>"
-            for side, x in (
-                ("left", named),
-                ("right", f"{len(c):,}"),
-                ("right", places),
-                ("left", html.escape(phrases)),
-            ):
+            for side, x in zip(("left", "right", "right", "left"), cells, strict=True):
                 rich += f'<td style="text-align:{side};padding:.1em .7em .1em 0">{x}</td>'
             rich += "</tr>"
             text.append(f"{name:<24} {len(c):>7,}  {places:>19}  {phrases}")
         more = len(d.clusters) - len(text)
         rest = f"and {more:,} more clusters" if more > 0 else ""
-        page = (
-            f'<table style="font-size:.9em">{rich}</table><small style="opacity:.75">{rest}</small>'
-        )
+        page = f'<table style="font-size:.9em">{rich}</table>{pale(rest)}'
         return Look(page, "\n".join(filter(None, [*text, rest])))
 
 # %% ../../nbs/core/01_documents.ipynb #ee71eb40

@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line',
-           'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'table_records', 'python_list',
-           'once', 'decoded', 'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
+           'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'of_texts', 'table_records',
+           'python_list', 'once', 'decoded', 'read_jsonl', 'write_jsonl', 'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #e6ce90db
 import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 import msgspec
@@ -25,23 +24,18 @@ def disk_fault(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        do = {
-            28: "free some space and start again; ",
-            30: "choose another folder; ",
-            13: "choose another folder, or change its rights; ",
-        }.get(e.errno or 0, "")
         what = f"cannot write: {(e.strerror or str(e)).lower()}"
-        raise DataError(what, str(path), f"{do}the earlier content is intact") from None
+        do = "free some space, or choose another folder; the earlier content is intact"
+        raise DataError(what, str(path), do) from None
 
 
 def sync_folder(folder: Path):
     "Sync a folder: a new name in it is on the disk only then; not every system lets a folder be synced."
     with suppress(OSError):
         fd = os.open(folder, os.O_RDONLY)
-        try:
+        with suppress(OSError):
             os.fsync(fd)
-        finally:
-            os.close(fd)
+        os.close(fd)
 
 
 def make_folder(path: Path):
@@ -190,6 +184,9 @@ def read_bytes(path: str | Path) -> bytes:
     return data.removeprefix(b"\xef\xbb\xbf")
 
 # %% ../../nbs/core/03_files.ipynb #deaf2149
+T = TypeVar("T")
+
+
 def table_rows(
     data: bytes,
     where: str = "",  # the file's name, for errors
@@ -215,15 +212,30 @@ def table_rows(
         raise FormatError(f"not a row ({fault})", at_line(where, last + 1), do) from None
 
 
+def of_texts(values: Any, kind: type[T], where: str, line: int) -> T:
+    "Make a record of texts, of which some are numbers or flags; `where` and `line` are their place, for errors."
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as e:
+        what, _, path = str(e).partition(" - at `$")
+        if field := path.strip(".[]`"):
+            what = f"{values[int(field) if field.isdecimal() else field]!r}: {what}"
+        raise FormatError(what, at_line(where, line, field)) from None
+
+
 def table_records(
     data: bytes,
-    needed: Iterable[str],  # columns that it must have
+    kind: type[T],  # the record of a row; its fields are columns
     where: str = "",  # the file's name, for errors
     quoted: bool = True,
-) -> Iterator[tuple[int, dict[str, str]]]:
-    "Read a table of tabs whose first line names the columns: each row by column, with its line."
+    optional: Iterable[str] = (),  # columns that a file may leave out
+) -> Iterator[tuple[int, T]]:
+    "Read a table of tabs whose first line names the columns: each row as a record, with its line."
     rows = table_rows(data, where, "\t", quoted=quoted)
     _, names = next(rows, (1, list[str]()))
+    fields: Any = msgspec.structs.fields(kind)  # type: ignore[arg-type]
+    columns = {f.encode_name: f.required for f in fields}
+    needed = [name for name, required in columns.items() if required and name not in optional]
     if missing := [name for name in needed if name not in names]:
         do = "the first line names the columns"
         raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), do)
@@ -234,7 +246,8 @@ def table_records(
             what = f"{len(cells)} columns instead of {len(names)}"
             do = "a text that holds a tab or a line feed is in quotes" if quoted else ""
             raise FormatError(what, at_line(where, n), do)
-        yield n, dict(zip(names, cells, strict=True))
+        row = {name: x for name, x in zip(names, cells, strict=True) if name in columns}
+        yield n, of_texts(dict.fromkeys(optional, "") | row, kind, where, n)
 
 
 def python_list(text: str, where: str = "") -> list:
@@ -250,9 +263,6 @@ def python_list(text: str, where: str = "") -> list:
     return value
 
 # %% ../../nbs/core/03_files.ipynb #f5b859f5
-T = TypeVar("T")
-
-
 def once(pairs: list[tuple[str, Any]]) -> None:
     "Refuse a repeated key, as `object_pairs_hook` of `json`: its readers take the last one in silence."
     if twice := repeated(key for key, _ in pairs):
@@ -301,35 +311,10 @@ def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Pa
     return write_atomic(path, msgspec.json.Encoder().encode_lines(records), gz=True)
 
 # %% ../../nbs/core/03_files.ipynb #4d33edd2
-@cache
-def strict_loader() -> type:
-    "Make a safe loader of YAML that refuses repeated keys, in C where PyYAML was built with it."
-    import yaml
-
-    class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict:
-            pairs = node.value if isinstance(node, yaml.MappingNode) else []
-            if twice := repeated(self.construct_object(key, deep=True) for key, _ in pairs):
-                problem = f"the key {twice[0]!r} appears twice"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-            return super().construct_mapping(node, deep)
-
-    return Strict
-
-
 def read_yaml(path: str | Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
-    import yaml
-
     data = read_bytes(path)
     try:
-        return msgspec.convert(yaml.load(data.decode(), Loader=strict_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
-    except yaml.MarkedYAMLError as e:
-        line = e.problem_mark.line + 1 if e.problem_mark else "?"
-        raise FormatError(e.problem or "not YAML", f"{path}, line {line}") from None
-    except UnicodeDecodeError:
-        raise FormatError("not UTF-8", str(path)) from None
-    except msgspec.ValidationError as e:
-        raise FormatError(str(e), str(path)) from None
+        return msgspec.yaml.decode(data, type=kind)
     except Exception as e:  # PyYAML raises any kind: for an impossible date, `0x_`, a deep nest
-        raise FormatError(f"a value cannot be read ({e})", str(path)) from None
+        raise FormatError(str(e), str(path)) from None

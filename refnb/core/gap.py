@@ -9,7 +9,6 @@ __all__ = ['COLUMNS', 'GapRow', 'parse_gap_rows', 'token_chars', 'gap_document',
 import re
 from collections.abc import Iterable
 from itertools import chain, pairwise
-import msgspec
 from .types import FormatError, Meta, Record, Span
 from .documents import Document
 from .files import at_line, table_records
@@ -62,10 +61,8 @@ class GapRow(Record, rename={field: column for column, field in COLUMNS.items()}
                 return f"row {self.id!r}, field {field}: empty"
             if at >= 0 and (not self.text or self.text[at : at + len(name)] == name):
                 continue
-            why = ""
-            if self.text.encode("utf-8", "replace")[at:].startswith(
-                name.encode("utf-8", "replace")
-            ):
+            why, begins = "", self.text.encode("utf-8", "replace")[at:]
+            if begins.startswith(name.encode("utf-8", "replace")):
                 why = "; the offset seems to count bytes, not characters"
             elif places := [m.start() for m in re.finditer(re.escape(name), self.text)]:
                 why = f"; the nearest is at {min(places, key=lambda p: abs(p - at))}"
@@ -77,16 +74,8 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     "Read the rows of a table of GAP, in its order; `where` is its name, for errors."
     out: list[GapRow] = []
     lines: dict[str, int] = {}
-    # a system may leave out texts and addresses
-    for n, cells in table_records(data, [c for c in COLUMNS if c not in ("Text", "URL")], where):
-        values = {"Text": ""} | {c: x for c, x in cells.items() if c in COLUMNS}
-        try:
-            row = msgspec.convert(values, GapRow, strict=False)  # offsets and flags are text
-        except msgspec.ValidationError as e:
-            what, _, path = str(e).partition(" - at `$.")
-            column = path.strip("`")
-            what = f"{cells[column]!r}: {what}" if column else what
-            raise FormatError(what, at_line(where, n, column)) from None
+    # a system may leave out texts
+    for n, row in table_records(data, GapRow, where, optional=["Text"]):
         if row.id in lines:
             raise FormatError(f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID"))
         lines[row.id] = n
@@ -113,20 +102,16 @@ def gap_document(row: GapRow) -> Document:
     for column, (start, end) in ends.items():
         inside = [i for i, (a, b) in enumerate(tokens) if start <= a and b <= end]
         spans[column] = Span(inside[0], inside[-1])
-    own, clusters, meant = [spans["Pronoun"]], list[tuple[tuple[Span, ...], str]](), ""
-    for column, name, means in (("A", row.a, row.a_coref), ("B", row.b, row.b_coref)):
-        if means:
-            own.append(spans[column])
-            meant = meant or name
-        else:
-            clusters.append(((spans[column],), name))
-    clusters.append((tuple(sorted(own)), meant))
-    in_order, names = zip(*sorted(clusters), strict=True)
+    names = [(spans["A"], row.a, row.a_coref), (spans["B"], row.b, row.b_coref)]
+    own = sorted([spans["Pronoun"], *(span for span, _, means in names if means)])
+    meant = next((name for _, name, means in names if means), "")
+    others = [((span,), name) for span, name, means in names if not means]
+    in_order, called = zip(*sorted([(tuple(own), meant), *others]), strict=True)
     meta: Meta = {"pronoun": row.pronoun}
     if row.url:
         meta["url"] = row.url
     sentence = tuple(row.text[s:e] for s, e in tokens)
-    return Document(row.id, (sentence,), in_order, names, meta=meta)
+    return Document(row.id, (sentence,), in_order, called, meta=meta)
 
 
 def parse_gap(data: bytes, where: str = "") -> list[Document]:

@@ -47,7 +47,7 @@ SPECIAL = frozenset(("[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"))  # piec
 def in_words(
     line: Line,
     clusters: Clusters,
-    indices: str,  # what the clusters count; subtokens: a mention may cut a word
+    indices: str,  # what the clusters count: pieces (auto) or words
     at: Callable[[str], str],  # names the place of a field, for errors
 ) -> tuple[tuple[tuple[str, ...], ...], Clusters]:
     "Return the sentences and the clusters of a line of word pieces, in words; numbers alone tell no text."
@@ -77,16 +77,12 @@ def in_words(
     elif all(isinstance(piece, str) for piece in pieces):
         words = [""] * size
         for i in own:
-            w = word[i]
-            words[w] += pieces[i].removeprefix("##") if words[w] else pieces[i]
+            words[word[i]] += pieces[i].removeprefix("##") if words[word[i]] else pieces[i]
         words = [w or "[UNK]" for w in words]
 
     # sentences
-    first: dict[int, int] = {}  # the pieces with which words begin
-    last: dict[int, int] = {}  # and end
-    for i in own:
-        first.setdefault(word[i], i)
-        last[word[i]] = i
+    first = {word[i]: i for i in reversed(own)}  # the pieces with which words begin
+    last = {word[i]: i for i in own}  # and end
     sentences: list[list[str]] = []
     before: int | None = None
     for w, text in enumerate(words):
@@ -102,14 +98,11 @@ def in_words(
 
     # clusters
     starts, ends = set(first.values()), set(last.values())
-    if indices == "subtokens":
-        starts = ends = set(own)
     for k, c in enumerate(clusters):
         for start, end in c:
             if start not in starts or end not in ends or end < start:
                 what = f"{[start, end]} does not begin and end with a word"
-                do = 'say indices="words" if the clusters count words, '
-                do += 'indices="subtokens" if a mention may cut a word'
+                do = 'say indices="words" if the clusters count words'
                 raise FormatError(what, at(f"clusters[{k}]"), do)
     return text_of, map_members(lambda s: Span(word[s.start], word[s.end]), clusters)
 
@@ -138,21 +131,16 @@ def document_of_line(line: Line, indices: str, at: Callable[[str], str]) -> Docu
     sentences: Any = line.sentences or ()
     if line.subtoken_map is not None:
         sentences, clusters = in_words(line, clusters, indices, at)
-    elif indices == "subtokens":
-        do = 'say indices="auto" if the sentences hold words'
-        raise FormatError("is missing", at("subtoken_map"), do)
     elif any(isinstance(word, int) for s in sentences for word in s):
         raise FormatError("numbers in place of words", at("sentences"))
     size = sum(map(len, sentences)) if sentences else LONGEST
     for i, c in enumerate(clusters):
         for start, end in c:
-            if end < start:
-                raise FormatError(
-                    f"span {[start, end]} ends before it starts", at(f"clusters[{i}]")
-                )
-            if start < 0 or end >= size:
-                what = f"span {[start, end]} lies outside the text of {size} tokens"
-                raise FormatError(what, at(f"clusters[{i}]"))
+            if not 0 <= start <= end < size:
+                why = "ends before it starts"
+                if start <= end:
+                    why = f"lies outside the text of {size} tokens"
+                raise FormatError(f"span {[start, end]} {why}", at(f"clusters[{i}]"))
     speakers: tuple[str, ...] = ()
     if isinstance(line.speakers, list) and line.subtoken_map is None:
         given = [x[0] if isinstance(x, list) and x else x for x in line.speakers]
@@ -168,18 +156,16 @@ def document_of_line(line: Line, indices: str, at: Callable[[str], str]) -> Docu
 def parse_jsonlines(
     data: bytes,  # of a whole file
     where: str = "",  # its name, for errors
-    indices: Literal["auto", "subtokens", "words"] = "auto",
+    indices: Literal["auto", "words"] = "auto",
 ) -> list[Document]:
     """Read documents, in words, from JSON lines, in the file's order.
-    `indices` says what clusters count where sentences hold word pieces."""
-    if indices not in (known := ("auto", "subtokens", "words")):
+    `indices` says whether clusters count words where sentences hold word pieces."""
+    if indices not in (known := ("auto", "words")):
         raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
     if data.lstrip().startswith(b"["):  # nothing but clusters
         only = Line(doc_key="", clusters=decoded(data, Clusters, at_line(where, 1)))
         return [document_of_line(only, "auto", partial(at_line, where, 1))]
     lines = [(n, x) for n, x in enumerate(data.splitlines(), 1) if x.strip()]
-    if lines and lines[0][1].startswith(b'{"canary"'):
-        del lines[0]
     if len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{"):
         lines = [(lines[0][0], b"\n".join(x for _, x in lines))]  # one object takes all lines
     docs: list[Document] = []

@@ -6,7 +6,7 @@
 __all__ = ['CONLLU', 'BEGINS', 'PARSERS', 'PAIRS', 'WRITERS', 'format_of', 'read_documents', 'write_documents']
 
 # %% ../../nbs/core/09_reading.ipynb #2e30416f
-import inspect, re
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -76,23 +76,15 @@ def read_documents(
         raise FormatError("does not look like any format of documents", str(path), do)
     if form not in PARSERS:
         raise CallError(f"unknown format {form!r}", do=nearest(form, PARSERS))
-    parse, pair = PARSERS[form], PAIRS.get(form, ())
-    takes = [] if pair else [*inspect.signature(parse).parameters][2:]
-    if bad := how.keys() - set(takes):
-        do = f"it has {', '.join(takes)}" if takes else "it has none"
-        raise CallError(f"the format {form} has no option {min(bad)!r}", str(path), do)
-    if not pair:
-        return parse(data, str(path), **how)
-    name = path.name.removesuffix(".gz").rpartition(".")[0]
-    files = []
-    for end in pair:  # beside each other, packed or not
-        here = [
-            p for packed in ("", ".gz") if (p := path.with_name(f"{name}.{end}{packed}")).is_file()
-        ]
-        if not here:
+    if form not in PAIRS:
+        return PARSERS[form](data, str(path), **how)
+    name, files = path.name.removesuffix(".gz").rpartition(".")[0], list[Path]()
+    for end in PAIRS[form]:  # beside each other, packed or not
+        beside = [path.with_name(f"{name}.{end}{packed}") for packed in ("", ".gz")]
+        files += [p for p in beside if p.is_file()][:1]
+        if not files or files[-1] not in beside:
             raise DataError(f"the file {name}.{end} that belongs to it is not there", str(path))
-        files.append(here[0])
-    return [parse(*map(read_bytes, files), name, str(files[0]))]
+    return [PARSERS[form](*map(read_bytes, files), name, str(files[0]), **how)]
 
 # %% ../../nbs/core/09_reading.ipynb #660d0d6a
 WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {

@@ -13,7 +13,6 @@ import hashlib, os, re, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -24,6 +23,7 @@ from refnb.core.types import (
     Question,
     Record,
     Usage,
+    repeated,
     safe_name,
     safe_path,
     single_best,
@@ -219,28 +219,23 @@ def majority(samples: list[Answer]) -> Answer:
     sums = tuple(map(sum, zip(*scored, strict=True)))
     reasons = Counter(a.reason for a in samples if a.reason)
     votes = Counter(a.chosen for a in samples if a.chosen)
-    most = max(votes.values()) if votes else max(sums, default=0)
-    if reasons and (votes or not sums) and reasons.total() > most:
+    if (votes or not sums) and reasons.total() > max(votes.values(), default=0):
         reason = reasons.most_common(1)[0][0]
         return Answer(first.id, reason=reason, raw=first.raw, usage=usage)
-    chosen: tuple[int, ...] = ()
-    scores: tuple[float, ...] | None = None
-    if sums:
-        chosen = single_best(sums) if votes else ()
-        scores = tuple(x / len(scored) for x in sums)
-    elif votes:  # of several with the same number the first
-        chosen = votes.most_common(1)[0][0]
+    # of several that were chosen as often the first
+    chosen = votes.most_common(1)[0][0] if votes else ()
+    scores = tuple(x / len(scored) for x in sums) or None
+    if scores and votes:
+        chosen = single_best(sums)
     raw = next((a.raw for a in samples if chosen and a.chosen == chosen), first.raw)
     return Answer(first.id, chosen, scores, raw=raw, usage=usage)
 
 
 def by_question(records: dict) -> dict[str, list]:
     "Group records by id, each question's in the order of its samples."
-    out: dict[str, list] = {}
-    for r in records.values():
-        out.setdefault(r.id, []).append(r)
-    for samples in out.values():
-        samples.sort(key=attrgetter("sample"))
+    out: dict[str, list] = {r.id: [] for r in records.values()}
+    for r in sorted(records.values(), key=lambda r: r.sample):
+        out[r.id].append(r)
     return out
 
 
@@ -265,23 +260,15 @@ class Seal(Record, omit_defaults=False):
 
 def seal_of(records: list, questions: int, sha256: str) -> Seal:
     "Make the seal of records, which answer so many questions and are a journal with this hash."
-    u = total_usage(records) or Usage(usd=0)
-    reasons = Counter(r.reason for r in records if r.reason)
-    models = Counter(r.usage.model for r in records if r.usage and r.usage.model)
+    u, used = total_usage(records) or Usage(usd=0), [r.usage for r in records if r.usage]
+    reasons = Counter(sorted(r.reason for r in records if r.reason))
+    models = Counter(sorted(u.model for u in used if u.model))
     tokens = {"read": u.tokens_in, "written": u.tokens_out, "reasoning": u.tokens_reasoning}
-    timeless = (  # no two runs share their times
-        r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records
-    )
-    return Seal(
-        questions,
-        len(records),
-        dict(sorted(reasons.items())),
-        u.usd,
-        sha256,
-        hash_lines(timeless),
-        dict(sorted(models.items())),
-        tokens if any(tokens.values()) else {},
-    )
+    tokens = tokens if any(tokens.values()) else {}
+    # no two runs share their times
+    said = (r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records)
+    counts = questions, len(records), dict(reasons), u.usd
+    return Seal(*counts, sha256, hash_lines(said), dict(models), tokens)
 
 
 def read_record(path: Path, kind: type) -> Any:
@@ -411,7 +398,7 @@ class Run:
         "Close a complete run: counts, and the journal's hash."
         asked, found, where = list(ids), self.taken(), str(self.folder)
         keys = [record_key(i, k) for i in asked for k in range(samples(i))]
-        if twice := {key for key, n in Counter(keys).items() if n > 1}:
+        if twice := repeated(keys):
             what = f"{len(twice)} questions appear twice, one is {min(twice)}"
             raise DataError(what, self.info.task)
         missing = [key for key in keys if key not in found]
@@ -456,8 +443,7 @@ def open_run(info: RunInfo, runs: str | Path, kind: type = Answer) -> Run:
     if not (folder / "run.json").exists():
         write_record(folder / "run.json", info)
     run = load_run(folder, kind)
-    if run.info.hash != run.folder.name:
+    if run.info.hash != info.hash:
         do = "it is damaged; delete it and start the run again"
-        what = "does not match the name of its folder"
-        raise FormatError(what, str(run.folder / "run.json"), do)
+        raise FormatError("does not match the name of its folder", f"{folder}/run.json", do)
     return run

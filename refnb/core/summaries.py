@@ -52,7 +52,7 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
             return f"a column has not {n} values, one for each question"
         if any(not 0 <= i < len(self.docs) for i in self.doc):
             return f"field doc: not an index of the {len(self.docs)} documents"
-        if isinstance(self.like, dict) and len(self.like) > 1:
+        if self.like and len(self.like) > 1:
             return "field like: names more than one task"
         return ""
 
@@ -93,20 +93,16 @@ def summaries_folder(reports: str | Path, task: str) -> Path:
 
 def read_card(path: str | Path) -> Card:
     "Read a task's card, without its text, from a part.json, and that of the task which it is like."
-    path = Path(path)
-    card = read_record(path, Card)
+    card = read_record(Path(path), Card)
     if not card.like:
         return card
     [(task, questions)] = card.like.items()
-    up = safe_path(card.task).count("/") + 2
-    if up >= len(path.parents):
-        raise FormatError(f"is of {card.task}, which has another place", str(path))
-    other = summaries_folder(path.parents[up], task) / "part.json"
-    if not other.exists():
-        raise DataError(f"is like {task}, which has no card", str(path), "make it again: refnb run")
-    first = read_record(other, Card)
-    if first.questions != questions or first.like:
-        what = f"is like {task} with questions {questions}, which has {first.questions}"
+    reports = Path(path).resolve().parent
+    for _ in range(safe_path(card.task).count("/") + 2):
+        reports = reports.parent
+    first = in_place(summaries_folder(reports, task) / "part.json", Card)
+    if not first or first.questions != questions or first.like:
+        what = f"is like {task} with questions {questions}, which has no such card"
         raise DataError(what, str(path), "make it again: refnb run")
     return first.changed(task=card.task, questions=card.questions, data=card.data)
 
@@ -130,8 +126,8 @@ def write_card(
     if before and "texts" in before.data:
         card = card.changed(data=card.data | {"texts": before.data["texts"]})
     if like and (other := summaries_folder(reports, like) / "part.json").exists():
-        first, shared = read_card(other), ("ids", "docs", "doc", "options", "fields")
-        if all(getattr(card, x) == getattr(first, x) for x in shared):
+        first = read_card(other)
+        if first.changed(task=card.task, questions=card.questions, data=card.data) == card:
             bare = Card(card.task, card.questions, [], [], [], [], {}, card.data)
             card = bare.changed(like={like: first.questions})
     return write_atomic(path, msgspec.json.encode(card) + b"\n")
@@ -197,9 +193,8 @@ def write_summary(
             new = new.changed(credit={}, signs="".join(signs))
     path = summaries_folder(reports, info.task) / f"{safe_path(info.system)}-{info.hash}.json"
     old = in_place(path, Summary)
-    if old:
-        renewed = old.changed(info=old.info.changed(refnb=info.refnb))
-    if not old or renewed != new.changed(cost=old.cost or new.cost):
+    same = old and old.changed(info=old.info.changed(refnb=info.refnb))
+    if not old or same != new.changed(cost=old.cost or new.cost):
         write_record(path, new)
     return path
 
@@ -212,21 +207,19 @@ def read_summary(path: str | Path, card: Card | None = None) -> Summary:
         return s
     made_for = s.info.data.get("questions")
     known = (card.questions, card.data.get("texts", card.questions))
+    do = "make the summary again from its run"
     if s.info.task != card.task or made_for not in known:
         what = f"was made for {s.info.task} with questions {made_for}"
-        what += f", not for {card.task} with {card.questions}"
-        raise DataError(what, str(path), "make the summary again from its run")
+        raise DataError(f"{what}, not for {card.task} with {card.questions}", str(path), do)
     if s.signs:
-        if len(s.signs) != len(card.ids):
-            what = f"has {len(s.signs)} signs for {len(card.ids)} questions"
-            raise DataError(what, str(path), "make the summary again from its run")
-        if unknown := set(s.signs) - SIGNS.keys():
-            raise FormatError(f"has an unknown sign {min(unknown)!r}", str(path))
+        if len(s.signs) != len(card.ids) or set(s.signs) - SIGNS.keys():
+            what = f"has not a sign of {''.join(SIGNS)} for each of {len(card.ids)} questions"
+            raise DataError(what, str(path), do)
         credit = {id: SIGNS[x] for id, x in zip(card.ids, s.signs, strict=True)}
         s = s.changed(credit=credit, signs="")
     if strange := set(s.credit) - set(card.ids):
         what = f"holds {len(strange)} ids that the task does not have, one is {min(strange)}"
-        raise DataError(what, str(path))
+        raise DataError(what, str(path), do)
     return s
 
 # %% ../../nbs/core/16_summaries.ipynb #fb32fc00
@@ -276,21 +269,21 @@ def places_of_summaries(s: Settings) -> list[Path]:
 
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
     "Select the runs of the highest builder and system revisions, which replace earlier ones."
-    found = [(i.builder_revision, i.system_revision, i) for i in infos]
-    last = max((x[:2] for x in found), default=None)
-    return [x[2] for x in found if x[:2] == last]
+    found = [((i.builder_revision, i.system_revision), i) for i in infos]
+    last = max((revisions for revisions, _ in found), default=None)
+    return [i for revisions, i in found if revisions == last]
 
 
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Report several runs under one name, each with its differences from the others: the newest need not be the best."
-    rows: list[dict[str, Any]] = [
-        {"mode": i.mode, "prompt": prompt_hash(i.prompt)[-12:]} | i.data | i.settings for i in infos
-    ]
-    known = dict.fromkeys(k for r in rows for k in r)
-    keys = [k for k in known if any(r.get(k) != rows[0].get(k) for r in rows)]
+    rows: dict[str, dict] = {
+        i.hash: {"mode": i.mode, "prompt": prompt_hash(i.prompt)[-12:]} | i.data | i.settings
+        for i in infos
+    }
+    keys = dict.fromkeys(k for r in rows.values() for k in r)
+    differ = [k for k in keys if len({repr(r.get(k)) for r in rows.values()}) > 1]
     names = [
-        f"@{i.hash} ({', '.join(f'{k}={r.get(k)}' for k in keys)})"
-        for i, r in zip(infos, rows, strict=True)
+        f"@{hash_} ({', '.join(f'{k}={r.get(k)}' for k in differ)})" for hash_, r in rows.items()
     ]
     what = f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}"
     return CallError(what, where, "put one of these behind the system's name")

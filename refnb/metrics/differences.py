@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from ..core.types import CallError, DataError, Later, Span
 from ..core.documents import Box, Document, Look, PALE
-from ..core.documents import as_span, boxed, bracketed, colors, name_of, plain
+from ..core.documents import as_span, boxed, colors, name_of, plain
 from ..core.documents import sentence_starts, window_tokens
 from .coref import align
 
@@ -213,8 +213,9 @@ def side_by_side(
     for sentence in pairwise(sorted(edges)):
         tokens = window_tokens(text, *sentence)
         for who, boxes in zip(("gold", "predicted"), sides):
-            rich += f"<div>{boxed(tokens, sentence[0], boxes)}</div>"
-            lines.append(f"{who:<10} {bracketed(tokens, sentence[0], boxes)}")
+            look = boxed(tokens, sentence[0], boxes)
+            rich += f"<div>{look.html}</div>"
+            lines.append(f"{who:<10} {look.text}")
     style = "display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"
     key = (
         f'<span style="background:{PALE};color:#1b1b1b;border:{_BORDERS[s]} #1b1b1b;border-radius:3px;'

@@ -21,7 +21,7 @@ from ..core.files import alone, write_atomic
 from ..core.hub import hub_files, hub_path
 from ..core.ray_cluster import as_ended, ray_cluster
 from ..core.summaries import reports_for
-from ..core.upstream import fetch_files, files_of, local_copy, reachable, survey
+from ..core.upstream import fetch_files, files_of, local_path, reachable, survey
 from ..benchmarks.tasks import Task, find_task, is_task
 from .notebooks import YOURS, Notebook, bind, notebook_of, parameters_of, read_notebook
 from .printed import own_names, papers, printed, table_names
@@ -235,9 +235,7 @@ def made_from(job: Job, s: Settings, place: Path, code: str) -> str:
             inputs[i] = stamp(hub_path(i, s))
             continue
         for f in files_of(i):
-            cached = Path(s.cache) / "upstream" / f.place
-            here = cached if cached.is_file() else local_copy(f, s)
-            inputs[f.key] = f"{f.blob} {stamp(here)}"
+            inputs[f.key] = f"{f.blob} {stamp(local_path(f, s))}"
     # a table of books needs two tasks of one benchmark
     benchmark = job.task.split("/")[0]
     roots = [reports_for(f"{benchmark}/", s.reports), packaged("reports")]

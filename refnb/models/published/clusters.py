@@ -12,7 +12,7 @@ from typing import Any
 from ...core.types import CallError, Record, nearest
 from ...core.documents import Document
 from ...core.settings import Settings
-from ...core.upstream import files_of, get, registry as upstream_files, where
+from ...core.upstream import files_of, get, local_path, registry as upstream_files
 from ...core.jsonlines import parse_jsonlines
 from ...core.runs import ClusterAnswer
 from ...core.summaries import split_hash
@@ -62,10 +62,7 @@ class PublishedClusterSystem(BaseSystem):
         if task.name not in self.record.files:
             known = "bookcoref/gold and bookcoref/split"
             return f"the released systems answered {known}, not {task.name}"
-        if where(upstream_files()[self.record.files[task.name]], task.settings) in (
-            "cache",
-            "local",
-        ):
+        if local_path(upstream_files()[self.record.files[task.name]], task.settings):
             return ""
         return f"its released predictions are not here: refnb fetch {self.set_of(task.name)}"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.types import Answer, CallError, Question, nearest
 from ...core.settings import Settings, load_settings
-from ...core.upstream import UpstreamFile, files_of, get, where
+from ...core.upstream import UpstreamFile, files_of, get, local_path
 from ...core.runs import Run
 from ...core.summaries import find_summaries, places_of_summaries, read_summary
 from ...metrics.antecedents import Links
@@ -89,7 +89,7 @@ class PublishedLinks(BaseSystem):
 
     @property
     def needs(self) -> str:
-        here = sum(where(p.file, self.settings) in ("cache", "local") for p in self.files)
+        here = sum(local_path(p.file, self.settings) is not None for p in self.files)
         return f"kitmus-predictions ({here} of {len(self.files)} files here)"
 
     def identity(self, task: Task) -> Identity:
@@ -104,7 +104,7 @@ class PublishedLinks(BaseSystem):
         found = [p for p in self.files if p.task == task.name]
         if not found:
             return f"the release has no predictions of {self.name} on {task.name}"
-        if where(found[0].file, task.settings) in ("cache", "local"):
+        if local_path(found[0].file, task.settings):
             return ""
         return "its released predictions are not here: refnb fetch kitmus-predictions"
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 from ...core.settings import Settings
-from ...core.upstream import where
+from ...core.upstream import local_path
 
 from ...core.summaries import find_summaries, places_of_summaries, read_summary, the_summary
 from ...metrics.antecedents import Links, Together, together
@@ -41,7 +41,7 @@ def why_not(model: str, task: str, got: Scored, s: Settings) -> str:
         return NOT_RELEASED
     if got.runs and len(got.runs) == got.listed:
         return ""
-    here = sum(where(p.file, s) in ("cache", "local") for p in runs_of(model, task))
+    here = sum(local_path(p.file, s) is not None for p in runs_of(model, task))
     return f"{max(here, len(got.runs))} of {got.listed} released files are here: refnb fetch kitmus-predictions"
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #a4c85e01
