@@ -146,17 +146,6 @@ def test_every_question_keeps_all_rules(both):
     assert [x for qs in both.values() for q in qs for x in departures(q)] == []
 
 
-def test_the_template_names_the_choices(both):
-    assert all(
-        q.question == alt.asked_as([c.name for c in q.choices], q.domain)
-        for qs in both.values()
-        for q in qs
-    )
-    assert (
-        sum(alt.title(c.name) != c.name for q in both["songs"] for c in q.choices) == 1245
-    )  # of 1,248: three songs have no artist
-
-
 def test_pairs_are_what_their_method_says(both):
     edits = {
         d: Counter(
@@ -199,16 +188,6 @@ def test_descriptions_are_of_known_lengths(both):
     assert sum(bool("<a href" in c.description) for c in told["songs"]) == 1248
     boxes = Counter(c.infobox.partition(". ")[0].lower() for c in told["books"])
     assert (boxes[": infobox book"], boxes[": "], len(told["books"])) == (585, 667, 1252)
-
-
-def test_keys_of_an_infobox_are_sorted(both):
-    keys = [
-        re.findall(r"(?:(?<=\. )|^)([A-Za-z_0-9]+): ", c.infobox[2:].partition(". ")[2])
-        for qs in both.values()
-        for q in qs
-        for c in q.choices
-    ]
-    assert (len(keys), sum(k == sorted(k) for k in keys)) == (3758, 3744)
 
 
 def test_expressions_are_as_they_were_written(both):
@@ -278,16 +257,6 @@ def test_what_was_meant_before_is_wrong_now(corpus):
     assert [(len(a), len(b)) for a, b in entities] == [(530, 285), (395, 162), (366, 132)]
 
 
-def test_nine_pairs_of_books_stand_twice_in_their_split(corpus):
-    pairs = {
-        k: Counter(frozenset(c.wikipedia_url for c in q.choices) for q in qs)
-        for k, qs in corpus.items()
-    }
-    assert [sum(n == 2 for n in c.values()) for c in pairs.values()] == [3, 6, 0, 0, 0, 0] and max(
-        max(c.values()) for c in pairs.values()
-    ) == 2
-
-
 def test_statistics(both, corpus):
     told = {d: alt_statistics(qs) for d, qs in both.items()}
     shown = [
@@ -341,7 +310,9 @@ def test_the_card_names_every_cell():
         ]
 
 
-@pytest.mark.parametrize("part", [p for p in PARTS if not p.endswith("/train")])
+@pytest.mark.parametrize(
+    "part", [f"altentities/{x}/test" for x in ("books/oracle", "recipes/infobox", "songs/name")]
+)
 def test_a_part_is_whole(s, part):
     domain, setting, split = alt.read_altentities_task(part)
     questions = task_questions(part, s)
@@ -453,64 +424,27 @@ def same_thing(n: int) -> bytes:
 
 
 UNUSABLE = [
-    (lambda: changed(4, domain="FILMS"), "question 4, field domain: unknown value 'FILMS'"),
     (lambda: changed(4, domain="SONG"), "did you mean SONGS"),
-    (
-        lambda: changed(9, sampling_method="RANDOM"),
-        "question 9, field sampling_method: unknown value 'RANDOM'",
-    ),
     (lambda: same_thing(11), r"question 11, field choices\[0\]: the same thing as choices\[1\]"),
-    (lambda: changed(11, choices=[]), "question 11, field choices: 0 of them"),
     (lambda: changed(0, target_index=-1), "field target_index: -1 is none of the 2 choices"),
-    (
-        lambda: changed(0, target="http://sample.invalid/wiki/Other"),
-        r"field target: is not the page of choices\[0\]",
-    ),
-    (lambda: changed(0, target_index=True), "field target_index: Expected `int`, got `bool`"),
     (lambda: changed(0, expressions=[]), "field expressions: there are none"),
     (
-        lambda: changed(8, expressions=["the old one", "", "red"]),
-        r"question 8, field expressions\[1\]: is empty",
-    ),
-    (
-        lambda: changed(8, expressions=["the old one", None]),
-        r"question 8, field expressions\[1\]: Expected `str`, got `null`",
+        lambda: changed(7, expressions=["the old one", "\u200b\ufeff"]),
+        r"question 7, field expressions\[1\]: is empty",
     ),
     (lambda: with_choice(41, 1, name=" \t"), r"question 41, field choices\[1\]\.name: is empty"),
     (
         lambda: with_choice(5, 1, drop="infobox"),
         r"question 5, field choices\[1\]: Object missing required field `infobox`",
     ),
-    (
-        lambda: with_choice(5, 0, drop="description"),
-        r"question 5, field choices\[0\]: Object missing required field `description`",
-    ),
-    (
-        lambda: with_choice(5, 0, plot="x"),
-        r"question 5, field choices\[0\]: Object contains unknown field `plot`",
-    ),
-    (
-        lambda: changed(6, drop="description_section"),
-        "question 6: Object missing required field `description_section`",
-    ),
     (lambda: changed(6, split="dev"), "question 6: Object contains unknown field `split`"),
-    (
-        lambda: changed(7, expressions=["the old one", "\u200b\ufeff"]),
-        r"question 7, field expressions\[1\]: is empty",
-    ),
     (lambda: b"[]", "f: has no questions"),
-    (lambda: b"", "f: ends before its last question does"),
-    (lambda: b"{}", "f: Expected `array`, got `object`"),
-    (lambda: b"[1]", "question 0: Expected `object`"),
-    (lambda: SAMPLE.read_bytes()[:-2], "f: ends before its last question does; get it again"),
     (lambda: SAMPLE.read_bytes()[:90_000], "f: ends before its last question does"),
-    (lambda: SAMPLE.read_bytes() + b"]", "f: JSON is malformed: trailing characters"),
     (
         lambda: SAMPLE.read_bytes().replace(b'"question":', b'"domain": "BOOKS", "question":', 1),
         "f: the key 'domain' appears twice",
     ),
     (lambda: SAMPLE.read_bytes().replace(b"harbour", b"harb\xf6ur", 1), r"f, line \d+: not UTF-8"),
-    (lambda: changed(0, target_index="nan").replace(b'"nan"', b"NaN"), "f: JSON is malformed"),
 ]
 
 
@@ -566,12 +500,9 @@ def test_html_of_songs_is_told_to_nobody(sample):
     ("part", "said"),
     [
         ("altentities/films/name/test", "unknown domain 'films'"),
-        ("altentities/music/name/test", "the files call it songs"),
         ("altentities/books/orcale/test", "did you mean oracle"),
         ("altentities/books/name/tset", "did you mean test"),
-        ("altentities/mixed/oracle/test", "mixed have no setting 'oracle'"),
         ("altentities/books/name", "tasks look like"),
-        ("kitmus/books/name/test", "tasks look like"),
     ],
 )
 def test_a_part_that_is_none(part, said):
@@ -644,22 +575,6 @@ def test_any_number_of_options(records):
     )
 
 
-@given(st.lists(words, min_size=2, max_size=9), st.sampled_from(list(DOMAINS.values())))
-def test_the_template_of_any_number(names, domain):
-    assert (
-        alt.asked_as(names, domain).startswith("Do you mean '")
-        and alt.asked_as(names, domain).count("', '") >= len(names) - 2
-    )
-
-
-def test_two_options_of_one_name_are_told_apart(sample):
-    a, b = sample[0].choices
-    q = sample[0].changed(choices=(a, b.changed(name=a.name)))
-    assert [(len(x.options), x.right) for x in alt.questions_of(q)[:1]] == [
-        (2, (0,))
-    ] and "two have one name" in departures(q)
-
-
 # The dialogue
 
 
@@ -726,8 +641,6 @@ def test_a_spreadsheet_may_do_what_it_likes_to_other_cells(tmp_path, sample):
 
 
 BAD_SHEETS = [
-    (b'id,judgement\n"' + b"x" * 140_000, "field larger than"),
-    (b"id,judgement\n,right", "line 2, field id: a line without an id; keep one line"),
     (b"id;judgement\na;right", "columns are divided by commas"),
     (b"id,judgement\na,right\na,both", "line 3, field id: a appears twice; keep one line"),
     (
@@ -746,18 +659,6 @@ def test_f42_a_sheet_that_is_wrong(tmp_path, data, said):
     assert str(e.value).startswith(str(path)) and said in str(e.value) and "\n" not in str(e.value)
 
 
-def test_a_table_refuses_the_sheet_of_another_domain(tmp_path, sample, make_table):
-    [path] = write_sheets(
-        tmp_path / "sheets", {"songs": [q for q in sample if q.topic == "songs"]}
-    )[:1]
-    path.rename(path.with_name("multi-modality-recipes.csv"))
-    how = dict(task="sample/altentities", sheets=str(tmp_path / "sheets"))
-    with pytest.raises(
-        FormatError, match="is none of the expressions that this sheet may ask about"
-    ):
-        make_table(tmp_path, "altentities/table_5_corpus_statistics", **how)
-
-
 def test_the_sample_is_a_part(settings):
     home = settings()
     got = score(as_outcomes(run("sample/altentities", "random", s=home), home), by="domain")
@@ -766,30 +667,14 @@ def test_the_sample_is_a_part(settings):
     } == {"books": (0.5, 75, 15), "recipes": (0.5, 62, 14), "songs": (0.5, 63, 13)}
 
 
-@pytest.mark.parametrize("table", ["table_3_questions", "table_5_corpus_statistics"])
-def test_a_table_of_the_corpus(upstream, tmp_path, make_table, table):
-    rows = {
-        (r["row"], r["column"]): r for r in make_table(tmp_path, f"altentities/{table}", upstream)
-    }
-    path = tmp_path / f"reports/altentities/{table}"
-    if table.startswith("table_3"):
-        assert [rows["all, test", c]["ours"] for c in ("books", "recipes", "music")] == [
-            "313",
-            "314",
-            "312",
-        ] and rows["all", "music"]["paper"] == "2075"
-        assert {r["reason"] for (row, _), r in rows.items() if ", " not in row} == {
-            "the training file is not here: refnb fetch altentities-train"
-        }
-    else:
-        assert [
-            round(float(rows[f"{d}, dev and test", "length"]["ours"]), 2)
-            for d in ("books", "recipes", "music")
-        ] == [7.84, 6.2, 6.87]
-        assert (
-            all(r["ours"] or r["reason"] for r in rows.values())
-            and rows["music", "multi-modality"]["paper"] == "20"
-        )
-    assert json.loads(path.with_suffix(".json").read_text())["inputs"].keys() >= {
+def test_a_table_of_the_corpus(upstream, tmp_path, make_table):
+    name = "altentities/table_5_corpus_statistics"
+    rows = {(r["row"], r["column"]): r for r in make_table(tmp_path, name, upstream)}
+    length = lambda d: round(float(rows[f"{d}, dev and test", "length"]["ours"]), 2)
+    assert [length(d) for d in ("books", "recipes", "music")] == [7.84, 6.2, 6.87]
+    assert all(r["ours"] or r["reason"] for r in rows.values())
+    assert rows["music", "multi-modality"]["paper"] == "20"
+    told = json.loads((tmp_path / f"reports/{name}.json").read_text())
+    assert told["inputs"].keys() >= {
         alt.altentities_file(d, p) for d in DOMAINS for p in ("dev", "test")
     }

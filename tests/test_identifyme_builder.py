@@ -55,7 +55,6 @@ from refnb.core.files import read_jsonl
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, Question, Span
 from refnb.models.registry import find_system
-from refnb.models.running import run
 from refnb.metrics.choice import credit
 import tools
 from tools import examples
@@ -120,20 +119,6 @@ def test_stories_and_pools(built):
     assert [len(candidates(built.mentions, k)) for k in KINDS] == [1_386, 1_361]
 
 
-def test_pools_of_neighbouring_thresholds(built):
-    nominal, pronominal = (built.mentions[built.mentions.kind == k] for k in KINDS)
-    assert (
-        (nominal.fuzzy <= 75).sum(),
-        (nominal.fuzzy > 75).sum(),
-        (nominal.fuzzy == 75).sum(),
-    ) == (1_406, 804, 43)
-    assert ((pronominal.net >= 0) & (pronominal.pronoun_class >= 0)).sum() == 1_741
-    assert [len(candidates(built.mentions, k, RELEASED.changed(hard=False))) for k in KINDS] == [
-        2_189,
-        8_984,
-    ]
-
-
 def test_alignment_finds_all_names(s, litbank, litbank_documents):
     docs, labels = {d.doc_key: d for d in litbank_documents}, released_labels(s)
     assert (
@@ -195,17 +180,14 @@ def test_options_answers_and_none_rows(test_set, litbank):
     ] and sum(q.meta["answer"] == "none" for q in test_set) == 60
 
 
-@pytest.mark.parametrize("rules", [[], ["--set", "window=10", "--seed", "0"]])
-def test_the_command_builds_the_released_half(upstream, litbank, tmp_path, rules):
+def test_the_command_builds_the_released_half(upstream, litbank, tmp_path, capsys, monkeypatch):
     "A rule that is given with its usual value changes nothing."
-    said = tools.refnb(
-        tmp_path,
-        *["build", "identifyme", "--corpus", "litbank", "--names", "authors", "--out", "q.jsonl"],
-        *rules,
-        REFNB_UPSTREAM=str(upstream),
-    )
+    monkeypatch.setenv("REFNB_UPSTREAM", str(upstream))
+    out, rules = tmp_path / "q.jsonl", ("--set", "window=10", "--seed", "0")
+    asked = ("--corpus", "litbank", "--names", "authors", "--out", out, *rules)
+    said = tools.here(capsys, "build", "identifyme", *asked)
     assert said.status == 0, said.err
-    questions = list(read_jsonl(tmp_path / "q.jsonl", Question))
+    questions = list(read_jsonl(out, Question))
     assert len(questions) == 600
     assert [(q.id, [o.name for o in q.options], q.options[q.right[0]].name) for q in questions] == [
         (row_id(r), ast.literal_eval(r["options"]), r["answer"]) for r in litbank
@@ -273,14 +255,6 @@ def test_the_released_example(built):
     assert md5(marked(q)) == "002dc5ff8f65ccbd45e7f9fcf01cde71"
 
 
-def test_the_first_development_question(built):
-    q = built.questions("dev")[0]
-    assert (
-        q.id == "4276_north_and_south_brat_0:271"
-        and md5(q.options[q.right[0]].name) == "dc4ea128f48b2c556fe419093c402188"
-    )
-
-
 def test_fantasycoref_options_come_from_the_same_stream(s, built, rows):
     "FantasyCoref's blocks follow LitBank's in both generators, so turning its options back proves LitBank's development questions too."
     labels, full = (
@@ -304,42 +278,6 @@ def test_fantasycoref_options_come_from_the_same_stream(s, built, rows):
     )
 
 
-def test_a_wrong_stream_is_noticed(built, rows):
-    with pytest.raises(DataError, match="its questions give two lists of names"):
-        lists_of_names(built, rows[::-1])
-
-
-def test_fantasycorefs_half_builds_the_same_way(s, test_set, monkeypatch):
-    "With other stories in place of its training file: LitBank's half stays as it is, and the second half follows."
-    import refnb.benchmarks.identifyme.released as module
-
-    stories = [auto_names(d) for d in load("fantasycoref", "dev", s)]
-    listed = {
-        d.doc_key: [
-            Label(d.names[p.cluster], p.gender, p.gender is None)
-            for p in profiles(d)
-            if d.names[p.cluster]
-        ]
-        for d in stories
-    }
-    true_load, true_labels = module.load, module.released_labels
-    monkeypatch.setattr(
-        module,
-        "load",
-        lambda name, split, s: (
-            [d.changed(names=()) for d in stories]
-            if name == "fantasycoref"
-            else true_load(name, split, s)
-        ),
-    )
-    monkeypatch.setattr(module, "released_labels", lambda s=None: true_labels(s) | listed)
-    both = rebuilt(s, corpora=["LitBank", "FantasyCoref"])
-    assert both.questions("test", "LitBank") == test_set and len(both.questions()) > 1_000
-    assert {q.meta["corpus"] for q in both.questions("test", "FantasyCoref")} == {
-        "FantasyCoref"
-    } and both.blocks["FantasyCoref", "test", "NOM"]
-
-
 def test_parts(s, test_set):
     told = released_dialogue(s)
     part = task_questions("identifyme/litbank/test", s)
@@ -359,33 +297,10 @@ def test_parts(s, test_set):
     )
 
 
-def test_random_sets(built):
-    sets = [{q.id for q in built.questions(f"random{i}")} for i in range(10)]
-    assert all(len(x) == 300 for x in sets) and len(set.union(*sets)) == 3_000
-
-
-EXPECTED = {
-    "most-frequent": 154,
-    "nearest-mention": 111,
-    "preceding-mention": 122,
-    "always-none": 60,
-}
-
-
-@pytest.mark.parametrize("system", EXPECTED)
-def test_baselines(test_set, system):
-    assert sum(credit(q, find_system(system).f(q)) for q in test_set) == EXPECTED[system]
-
-
-def test_baseline_by_pronoun_class(test_set):
-    assert (
-        sum(
-            credit(q, find_system("preceding-same-class").f(q))
-            for q in test_set
-            if q.meta["type"] == "pronominal"
-        )
-        == 148
-    )
+def test_baselines(test_set):
+    known = {"most-frequent": 154, "nearest-mention": 111, "always-none": 60}
+    for system, right in known.items():
+        assert sum(credit(q, find_system(system).f(q)) for q in test_set) == right
 
 
 def test_paper_mode(s):
@@ -405,38 +320,31 @@ def test_paper_mode(s):
     )
 
 
-def test_names_by_rule_on_litbank(s):
+def test_names_by_rule_on_litbank(litbank_documents):
     "Nearly all the clusters that the authors named get a name by rule, and most of these are like theirs."
-    docs = load("litbank", "train", s)
-    ours, theirs = [auto_names(d) for d in docs], named_documents("LitBank", s)
     pairs = [
         (a, b)
-        for x, y in zip(ours, theirs, strict=True)
-        for a, b in zip(x.names, y.names, strict=True)
+        for d in litbank_documents[::4]
+        for a, b in zip(auto_names(d.changed(names=())).names, d.names, strict=True)
         if b
     ]
-    assert (
-        sum(bool(a) for a, _ in pairs) >= 725
-        and sum(likeness(b, a) > 75 for a, b in pairs if a) >= 600
-    )
+    assert sum(bool(a) for a, _ in pairs) >= 0.98 * len(pairs)
+    assert sum(likeness(b, a) > 75 for a, b in pairs if a) >= 0.8 * len(pairs)
 
 
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_any_corpus(s, split):
-    docs = load("fantasycoref", split, s)
+def test_any_corpus(s):
+    "Names that a rule gave find their clusters again, thirty and more of a story."
+    docs = [auto_names(d) for d in load("fantasycoref", "dev", s)]
     b = build_benchmark("identifyme", docs)
     names = set(b.mentions.id[b.mentions.kind == "PROP"])
     assert b.questions() and names.isdisjoint(q.id for q in b.questions())
-    for d in map(auto_names, docs):  # names find their clusters again, thirty and more of a story
-        found = align_names(
-            d.changed(names=()),
-            [
-                Label(d.names[p.cluster], p.gender, p.gender is None)
-                for p in profiles(d)
-                if d.names[p.cluster]
-            ],
-        )
-        assert found.names == tuple(n if n else "" for n in d.names)
+    for d in docs:
+        known = [
+            Label(d.names[p.cluster], p.gender, p.gender is None)
+            for p in profiles(d)
+            if d.names[p.cluster]
+        ]
+        assert align_names(d.changed(names=()), known).names == tuple(n or "" for n in d.names)
 
 
 def test_a_whole_book(s):
@@ -520,7 +428,7 @@ def test_points_as_written(criteria):
     assert copeland(criteria).tolist() == expected
 
 
-@examples(40)
+@examples(15)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(["released", "paper"]),
@@ -548,24 +456,14 @@ def test_laws_of_questions(seed, mode, options, context):
             assert all(0 <= q.meta[f] < len(q.options) for f in RULES_OF_THUMB)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        dict(max_fuzzy=60),
-        dict(min_net=3),
-        dict(window=4),
-        dict(neighbours="pronouns"),
-        dict(max_chars=12),
-        dict(min_entities=15),
-        dict(count_itself=False),
-        dict(most=40, test=30),
-        dict(none_share=0.5),
-        dict(seed=1),
-    ],
-)
-def test_each_rule_changes_something(changed):
-    plain, other = build("identifyme", "sample"), build("identifyme", "sample", **changed)
-    assert [(q.id, q.options) for q in plain] != [(q.id, q.options) for q in other]
+def test_each_rule_changes_something():
+    def asked(**rules):
+        return [(q.id, q.options) for q in build("identifyme", "sample", **rules)]
+
+    plain = asked()
+    rules = (dict(window=4), dict(neighbours="pronouns"), dict(max_chars=12))
+    for changed in (*rules, dict(most=40, test=30), dict(none_share=0.5), dict(seed=1)):
+        assert asked(**changed) != plain, changed
 
 
 def test_order_of_clusters_and_mentions_means_nothing():
@@ -581,10 +479,6 @@ def test_order_of_clusters_and_mentions_means_nothing():
     assert [q.id for q in build("identifyme", docs)] == [q.id for q in build("identifyme", turned)]
 
 
-def test_equal_runs_equal_questions():
-    assert build("identifyme", "sample") == build("identifyme", "sample")
-
-
 # Bad input: an error of one line, or a documented outcome
 
 
@@ -593,11 +487,6 @@ def test_f46_a_document_without_clusters_is_left_out():
     assert b.rejected == {"empty": "no clusters"}
     with pytest.raises(DataError, match="none of the 1 documents can be used: no clusters"):
         build_identifyme([Document("empty", (("a",),))])
-
-
-def test_clusters_without_text_are_left_out():
-    bare = Document("bare", clusters=((Span(0, 0),),))
-    assert build_identifyme([*load("sample"), bare]).rejected == {"bare": "no text"}
 
 
 def test_names_for_unknown_clusters():
@@ -624,26 +513,7 @@ def test_one_entity_only():
         build_identifyme([d], "paper", min_tokens=0, max_others=1.0)
 
 
-def test_a_mention_equal_to_an_option():
-    "It is asked about all the same where it means another entity: the audit lists it; where it means that entity it is too like its name."
-    docs = [
-        d.changed(names=tuple("him" if i == 1 else n for i, n in enumerate(d.names)))
-        for d in load("sample")
-    ]
-    b = build_identifyme(docs)
-    assert any(
-        q.text[slice(*q.chars)].lower() == "him" and "him" in [o.name for o in q.options]
-        for q in b.questions() + b.questions("dev")
-    )
-    assert all(
-        likeness(e, w) <= 75
-        for e, w in zip(
-            *(candidates(b.mentions, "NOM")[c] for c in ("entity", "words")), strict=True
-        )
-    )
-
-
-@pytest.mark.parametrize("mark", ["{{", "}}", "x{{y", "(#This is the marked mention)"])
+@pytest.mark.parametrize("mark", ["x{{y", "(#This is the marked mention)"])
 def test_a_text_that_holds_a_marker_is_left_out(mark):
     docs = load("sample")
     first = docs[0].changed(sentences=(*docs[0].sentences, tuple(mark.split(" "))))
@@ -658,66 +528,27 @@ def test_the_same_document_twice():
         build_identifyme([*load("sample"), load("sample")[2]])
 
 
-@pytest.mark.parametrize(
-    ("rule", "value", "said"),
-    [
-        ("window", 0, "the least is 1"),
-        ("max_others", 1.5, "not a share"),
-        ("options", 1, "one option is no choice"),
-        ("test", 451, "more would be test questions"),
-        ("none_share", -1.0, "not a share"),
-    ],
-)
-def test_rules_that_cannot_be(rule, value, said):
-    with pytest.raises(CallError, match=said):
-        the_rules(**{rule: value})
-    with pytest.raises(ValueError, match=said):
-        Rules(**{rule: value})
-
-
-def test_unknown_rules_modes_and_splits():
+def test_rules_modes_and_splits_that_cannot_be():
     for call, said in (
+        (lambda: the_rules(window=0), "the least is 1"),
+        (lambda: the_rules(max_others=1.5), "not a share"),
+        (lambda: the_rules(test=451), "more would be test questions"),
         (lambda: the_rules(windwo=3), "did you mean window"),
         (lambda: the_rules("releesed"), "did you mean released"),
         (lambda: build("identifyme", "sample", split="tset"), "did you mean test"),
-        (lambda: build("identifym", "sample"), "did you mean identifyme"),
     ):
         with pytest.raises(CallError, match=said):
             call()
+    with pytest.raises(ValueError, match="one option is no choice"):
+        Rules(options=1)
 
 
-def test_a_tie_that_the_release_cannot_have(s, litbank):
+def test_a_tie_that_the_release_cannot_have(litbank_documents, litbank):
     "Ranks of other names or other documents are refused, and never bend the order."
-    docs, ranks = named_documents("LitBank", s), implied_ranks(litbank)
+    docs, ranks = litbank_documents, implied_ranks(litbank)
     a, b = (row_id(litbank[i]) for i in (0, 1))
     with pytest.raises(DataError, match="are the documents and names those of the release"):
         build_identifyme(docs, known=Known(ranks | {a: ranks[b], b: ranks[a]}, {}, {}))
 
 
 # Systems on questions
-
-
-def test_runs_of_anything(settings):
-    s, qs = settings(), build("identifyme", "sample")
-    mine = run(qs, lambda q: q.right[0], s=s)
-    assert mine.sealed and all(credit(q, mine.answers()[q.id]) == 1 for q in qs)
-    assert (
-        run(qs, "most-frequent", s=s).sealed
-        and run("sample/identifyme", "preceding-mention", s=s).sealed
-    )
-
-
-def test_a_run_goes_on_after_an_error(settings):
-    s, qs, calls = settings(), build("identifyme", "sample"), []
-
-    def shaky(q):
-        calls.append(q.id)
-        if len(calls) == 20:
-            raise RuntimeError("a bad moment")
-        return 0
-
-    with pytest.raises(
-        DataError, match="the system raised RuntimeError: a bad moment; earlier answers are saved"
-    ):
-        run(qs, shaky, s=s)
-    assert run(qs, shaky, s=s).sealed and len(calls) == len(qs) + 1 and len(set(calls)) == len(qs)

@@ -5,13 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings as how, strategies as st
 from refnb.benchmarks.kitmus.sampler import SPLITS, VARIANTS, Resources, Sampler
-from refnb.benchmarks.kitmus.files import (
-    build_files,
-    clusters_of,
-    scope_sentences,
-    split_files,
-    text_of,
-)
+from refnb.benchmarks.kitmus.files import build_files, clusters_of, scope_sentences, split_files
 from refnb.benchmarks.kitmus.tasks import the_resources
 from refnb.benchmarks.tasks import Task, find_task
 from refnb.core.conll import parse_conll
@@ -37,29 +31,24 @@ def s(upstream):
 # The release
 
 
-def made_of(s, variants=tuple(VARIANTS)) -> dict[str, tuple[str, int]]:
-    "The git blob id and the size of each file that a build from the release's resources would write."
-    return {
-        name: (blob_id(data), len(data))
-        for t in Sampler(the_resources("released", s)).subtasks(variants)
-        for name, data in split_files(t)
-    }
+def made_of(subtasks) -> dict[str, tuple[str, int]]:
+    "The git blob id and the size of each file that a build of subtasks would write."
+    return {n: (blob_id(data), len(data)) for t in subtasks for n, data in split_files(t)}
 
 
 def test_the_files_of_a_variant_come_out_byte_for_byte(s):
     known = {f.path: f.blob for f in files_of("kitmus-texts")}
-    made = made_of(s, ["background-both"])
-    assert (
-        len(set(made) & set(known)) > 5
-        and {p for p in set(made) & set(known) if made[p][0] != known[p]} == set()
-    )
+    both = Sampler(the_resources("released", s)).subtasks(["background-both"])
+    made = made_of(itertools.islice(both, 3))
+    here = known.keys() & made.keys()
+    assert len(here) >= 4 and all(made[p][0] == known[p] for p in here)
 
 
 @pytest.mark.full
 def test_all_known_files_come_out_byte_for_byte(s):
     "All 696 files are made in memory; every one whose id is in the registry is that file."
     known = {f.path: (f.blob, f.size) for f in files_of("kitmus-texts")}
-    made = made_of(s)
+    made = made_of(Sampler(the_resources("released", s)).subtasks())
     assert len(made) == 696 and set(known) <= set(made) and len(known) >= 90
     assert {p for p in known if made[p][0] != known[p][0]} == set()
 
@@ -85,16 +74,6 @@ def test_every_variant_starts_from_the_same_state(s):
         )
         == 1
     )
-
-
-def test_a_variant_alone_is_as_in_the_row(s):
-    one = next(iter(Sampler(the_resources("released", s)).subtasks(["background-both"])))
-    said = (
-        "Steed is a judge. Jarreau is a dentist. The work of a dentist is fixing and treating problems with teeth. The work of a judge is deciding cases in a law court. Steed and Jarreau encountered each other at the museum tour. "
-        "The museum would be great to come back again and again! Ey pondered whether choosing deciding cases in a law court as a career was a wise decision."
-    )
-    assert text_of(scope_sentences(one.build(0), "full-text")) == said
-    assert clusters_of(scope_sentences(one.build(0), "full-text"), 2) == [[0, 36, 59], [5, 38]]
 
 
 def without_version(summary: bytes) -> dict:
@@ -128,7 +107,7 @@ def test_published_scores(s, tmp_path):
     here = s.changed(runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports"))
     with (Path(__file__).parent / "data/kitmus_scores.tsv").open() as f:
         rows = list(csv.DictReader(f, delimiter="\t"))
-    for r in rows[:: 1 if FULL else 8]:
+    for r in rows[:: 1 if FULL else 12]:
         task = f"kitmus/{r['variant']}/{r['entities']}/test"
         assert run(task, f"published/{r['model']}/run-{r['run']}", s=here).sealed
         got = kitmus_scores(r["model"], task, here)
@@ -196,48 +175,27 @@ def mean_credit(task: Task, system: str) -> float:
 
 def test_theory_of_the_systems_without_weights(s):
     "Position is worth one in n, chance exactly; overlap solves what the text says itself; the key is the ceiling."
-    systems = ("random", "first-mention", "last-mention", "most-recent", "overlap", "answer-key")
-    for variant, n in (
-        ("background-train", 2),
-        ("background-both", 4),
-        ("background-inference-charfict-charfict", 3),
-    ):
+    for variant, n in (("background-train", 2), ("background-both", 4)):
         task = find_task(f"kitmus/{variant}/{n}/test", s)
+        systems = ("random", "first-mention", "overlap", "answer-key")
         mean = {k: mean_credit(task, k) for k in systems}
         assert mean["answer-key"] == 1 and mean["random"] == pytest.approx(1 / n)
-        assert all(
-            abs(mean[k] - 1 / n) < 4 * ((1 / n) * (1 - 1 / n) / len(task.questions)) ** 0.5
-            for k in ("first-mention", "last-mention", "most-recent")
-        )
-        assert (
-            (abs(mean["overlap"] - 1 / n) < 0.02)
-            if variant == "background-train"
-            else mean["overlap"] > 0.95
-        )
+        error = ((1 / n) * (1 - 1 / n) / len(task.questions)) ** 0.5
+        assert abs(mean["first-mention"] - 1 / n) < 4 * error
+        solved = mean["overlap"] > 0.95
+        assert solved or (variant == "background-train" and abs(mean["overlap"] - 1 / n) < 0.02)
 
 
 def test_the_school_reunion_falls_into_two_splits(s):
     "A defect of the release that the mode `paper` does not have."
-    places = lambda mode: [
-        {l.words for l in t.pools.locations}
-        for t in Sampler(the_resources("released", s), mode, [2], (1, 1, 1)).subtasks(
-            ["background-train"]
-        )
-    ]
-    shared = lambda p: (p[0] & p[1]) | (p[0] & p[2]) | (p[1] & p[2])
-    assert not shared(places("paper"))
-    both = [
-        shared(
-            [
-                {l.words for l in t.pools.locations}
-                for t in list(
-                    Sampler(the_resources("released", s), "released", [2], (1, 1, 1)).subtasks([v])
-                )
-            ]
-        )
-        for v in VARIANTS
-    ]
-    assert any(both) and all(len(b) <= 1 for b in both)
+
+    def shared(mode, variant):
+        sampler = Sampler(the_resources("released", s), mode, [2], (1, 1, 1))
+        a, b, c = ({l.words for l in t.pools.locations} for t in sampler.subtasks([variant]))
+        return (a & b) | (a & c) | (b & c)
+
+    assert not shared("paper", "background-train")
+    assert any(len(shared("released", v)) == 1 for v in VARIANTS)
 
 
 def test_the_paper_mode_shares_no_noise(s):
@@ -256,7 +214,7 @@ def test_the_paper_mode_shares_no_noise(s):
     assert len({i.templates for t in got for i in t}) == 1
 
 
-@pytest.mark.parametrize("n", range(2, 9))
+@pytest.mark.parametrize("n", range(2, 9) if FULL else (2, 8))
 def test_any_number_of_entities(s, n):
     [*_, t] = Sampler(the_resources("released", s), "paper", [n], (3, 3, 20)).subtasks(
         ["background-both"]
@@ -435,7 +393,6 @@ def folder(s, tmp_path):
 @pytest.mark.parametrize(
     "name, old, new, told",
     [
-        ("names.csv", b"lastname\n", b"name\n", "names.csv, line 1: the header is not lastname"),
         (
             "names.csv",
             b"Mehaffey\n",
@@ -449,21 +406,13 @@ def folder(s, tmp_path):
             "templates/meet_sentence.txt, line 1: the slot {location} is missing",
         ),
         (
-            "templates/pronoun_sentence.txt",
-            b"{happy}",
-            b"{happyy}",
-            "unknown slot {happyy}; did you mean happy?",
-        ),
-        (
             "locations.csv",
             b"'bar', 'NN'",
             b"'bar'",
             "locations.csv, line 2, field location: is not a list of (token, tag) pairs",
         ),
         ("locations.csv", b"noise/food.txt", b"../food.txt", "leaves the folder"),
-        ("locations.csv", b"noise/food.txt", b"noise/foot.txt", "foot.txt: no such file"),
         ("pronouns.json", b"0.4", b"0.5", "the probabilities sum to"),
-        ("vocab.json", b'"DT"', b"1", "vocab.json, field a: is not [token, tag]"),
         (
             "occupations/real_real.csv",
             b"occupation,",
@@ -526,30 +475,16 @@ def built(s, tmp_path, monkeypatch, capsys):
 
 
 def test_score_kitmus_any_two_formats(built, capsys):
-    for f in ("test.jsonlines", "test.v4_gold_conll"):
-        (built / f"{f}.gz").write_bytes(gzip.compress((built / f).read_bytes()))
+    (built / "test.jsonlines.gz").write_bytes(
+        gzip.compress((built / "test.jsonlines").read_bytes())
+    )
     for gold in ("test.v4_gold_conll", "test.jsonlines"):
-        for predicted in (
-            "test.jsonlines",
-            "test.v4_gold_conll.gz",
-            "test.tsv",
-            "test.jsonlines.gz",
-        ):
-            status, out, err = say(
-                capsys, "score", "kitmus", str(built / gold), str(built / predicted), "--json"
-            )
-            assert (status, err, json.loads(out)) == (
-                0,
-                "",
-                {
-                    "unit": "fraction",
-                    "texts": 6,
-                    "antecedent": {"precision": 1.0, "recall": 1.0, "f1": 1.0},
-                    "pronoun_accuracy": 1.0,
-                    "pronoun_accuracy_lenient": 1.0,
-                    "counts": {"correct_texts": 6, "true_positive_links": 6, "predicted_links": 6},
-                },
-            ), (gold, predicted)
+        for predicted in ("test.jsonlines.gz", "test.v4_gold_conll", "test.tsv"):
+            files = str(built / gold), str(built / predicted)
+            status, out, err = say(capsys, "score", "kitmus", *files, "--json")
+            told = json.loads(out)
+            assert (status, err, told["texts"], told["pronoun_accuracy"]) == (0, "", 6, 1.0)
+            assert told["antecedent"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
 
 
 def test_score_kitmus_matches_by_id(built, capsys):
@@ -603,25 +538,8 @@ def test_score_kitmus_bad_files(built, capsys, change, told):
 @pytest.mark.parametrize(
     "args, told",
     [
-        (["build", "kitmuss", "--out", "x"], "No such command 'kitmuss'; did you mean kitmus?"),
         (["build", "kitmus"], "no folder is named"),
-        (
-            ["build", "kitmus", "--out", "x", "--resources", "nowhere"],
-            "no resources are called 'nowhere'",
-        ),
-        (
-            [
-                "build",
-                "kitmus",
-                "--out",
-                "x",
-                "--resources",
-                "released",
-                "--variants",
-                "background-bth",
-            ],
-            "did you mean background-both?",
-        ),
+        (["build", "kitmus", "--out", "x", "--variants", "background-bth"], "background-both?"),
         (
             ["build", "kitmus", "--out", "x", "--resources", "released", "-p", "entities=9"],
             "say 2 to 8",

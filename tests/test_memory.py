@@ -43,7 +43,7 @@ def plainly(table, words, reach, most):
     return at, score
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=25, deadline=None)
 @given(texts(), st.integers(1, 200), st.integers(1, 9))
 def test_local_compares_with_the_last_and_with_those_that_share_a_word(text, reach, most):
     table, words = text
@@ -55,7 +55,7 @@ def test_local_compares_with_the_last_and_with_those_that_share_a_word(text, rea
     ]
 
 
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=15, deadline=None)
 @given(texts())
 def test_with_room_for_everything_local_is_all_pairs(text):
     table, words = text
@@ -64,7 +64,7 @@ def test_with_room_for_everything_local_is_all_pairs(text):
     assert link(near).tolist() == link(every).tolist()
 
 
-@hypothesis_settings(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=15, deadline=None)
 @given(texts(), st.integers(0, 5))
 def test_known_entities_keep_their_numbers(text, seed):
     table, words = text

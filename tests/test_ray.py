@@ -91,14 +91,11 @@ def cluster(short) -> str:
     return f"127.0.0.1:{port}"
 
 
-def test_the_same_bytes_as_without_ray(batch, tmp_path):
-    said = tools.refnb(tmp_path / "plain", "reproduce", TABLE, "--sample")
+def test_the_same_bytes_as_without_ray(batch, cluster, tmp_path, make_table):
+    make_table(tmp_path / "plain", TABLE)
+    said = tools.ended(batch(TABLE, "--ray", cluster))
     assert said.status == 0, said
-    said = tools.ended(batch(TABLE, "--sample", "--ray", "local"))
-    assert said.status == 0, said
-    with_, without = (
-        home / "reports/sample" / f"{TABLE}.csv" for home in (tmp_path, tmp_path / "plain")
-    )
+    with_, without = (home / f"reports/{TABLE}.csv" for home in (tmp_path, tmp_path / "plain"))
     assert with_.read_bytes() == without.read_bytes()
 
 
@@ -214,8 +211,8 @@ def test_f02_a_run_in_shards_goes_on_where_a_worker_died(cluster, tmp_path, spaw
     )  # what was journalled before the death is not asked again
 
 
+@pytest.mark.full
 def test_a_model_in_shards_says_what_it_says_alone(batch, cluster, tmp_path):
-    "A shard loads the model, which takes seconds, so here is one of them; that shards are joined is tested above."
     pytest.importorskip("transformers", reason="needs the extra refnb[models]")
     from tiny import tiny_checkpoint
     from refnb.benchmarks.tasks import task_questions
