@@ -301,7 +301,7 @@ class Report:
             rounded = sum(c.changed(rounding="half-up").difference == 0 for c in cut)
             truncated = sum(c.difference == 0 for c in cut)
             agree = f"{truncated} of {len(cut)} computed cells agree truncated, {rounded} rounded"
-            out.append(f"The paper truncates digits: {agree}.")
+            out.append(f"The paper truncates digits, as do cells with ✓ here: {agree}.")
         if any(c.low is not None for c in cells):
             out.append("Brackets hold 95 % intervals, clustered by what the questions share.")
         nb = None if self.sample else notebook_of(self.name)

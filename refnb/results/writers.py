@@ -38,15 +38,16 @@ def cell_text(c: Result | None, reasons: list[str]) -> str:
         return f"— ({letter(reasons.index(c.reason))}){beside}"
     more = max(c.decimals, 1)  # we show one decimal at least in percent and fractions
     decimals = more if c.unit in ("percent", "fraction") else c.decimals
-    text = f"{as_printed(c.ours, decimals):f}"  # :f: thousands are not written as 2.10E+5
+    agrees = c.difference == 0 and c.status in ("match", "apart")
+    shown = c.as_in_paper(c.ours) if agrees else as_printed(c.ours, decimals)
+    text = f"{shown:f}"  # :f: thousands are not written as 2.10E+5
     if c.unit == "p" and c.ours < 0.0001:
         text = "< 0.0001"
     if c.low is not None and c.high is not None:
         text += f" [{as_printed(c.low, more)}, {as_printed(c.high, more)}]"
-    cut_off = c.ours and c.as_in_paper(c.ours) != as_printed(c.ours, c.decimals)
-    if c.difference == 0 and c.status in ("match", "apart"):
+    if agrees:
         text += " ✓"
-    if c.status == "differs" or (c.status == "match" and cut_off):
+    if c.status == "differs":
         text += beside
     return f"{text} {c.letters}".rstrip()
 
