@@ -1003,7 +1003,7 @@ def test_there_is_no_way_back_to_the_texts(bob, request):
             and bob.js("document.querySelectorAll('#write .back').length") == 0
         )
         assert "stolen ledger" not in bob.js(
-            "document.querySelector('main > :not([hidden])').innerText"
+            "[...document.querySelectorAll('main > :not([hidden])')].map(x => x.innerText).join()"
         )
         assert bob.js("document.querySelector('#answer0').value") == "the one with the smugglers"
         if not again:

@@ -306,7 +306,7 @@ def test_the_command(story, tmp_path, monkeypatch, capsys):
     assert proposed.status == 0, proposed.err
     who = read_characters(tmp_path / "out" / "proposed.yaml")
     assert [c["name"] for c in json.loads(proposed.out)["characters"]] == [c.name for c in who]
-    given = ("--characters", "out/proposed.yaml", "--linker", "rules", "--window", 100)
+    given = ("--characters", "out/proposed.yaml", "-p", "linker=rules", "-p", "window=100")
     done = refnb("tale.txt", "--out", "out", *given, "--json")
     told = json.loads(done.out)
     assert done.status == 0 and [*told["stages"]] == ["linked", "windows", "grouped"]

@@ -421,7 +421,7 @@ def sampled(tmp_path_factory, reproduced):
 
 
 MATCH = {
-    "table_1_statistics": (9, 2),
+    "table_1_statistics": (20, 4),
     "table_4_efficiency": (0, 0),
     "table_5_prompt": (0, 0),
     "table_7_error_analysis": (0, 0),

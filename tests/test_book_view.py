@@ -148,9 +148,9 @@ def test_a_run_is_shown_beside_gold_and_beside_another(tmp_path):
 
 def test_the_command_shows_files(tmp_path, monkeypatch, capsys):
     tools.live_in(monkeypatch, tmp_path)
-    write_documents("gold.jsonl", [STORY])
+    write_documents([STORY], "gold.jsonl")
     fewer = STORY.changed(clusters=STORY.clusters[1:], names=STORY.names[1:], labels={})
-    write_documents("said.jsonl", [fewer])
+    write_documents([fewer], "said.jsonl")
     said = tools.here(capsys, "view", "gold.jsonl", "--other", "said.jsonl", "--json")
     size = (tmp_path / "view.html").stat().st_size
     assert json.loads(said.out) == {"file": "view.html", "documents": 1, "bytes": size}

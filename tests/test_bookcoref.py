@@ -421,9 +421,9 @@ def files(tmp_path, monkeypatch):
     monkeypatch.setenv("REFNB_OFFLINE", "true")
     guess = GOLD.changed(clusters=tidy([[(0, 0)], [(2, 2), (4, 4)]]))
     for name in ("gold.conll", "gold.jsonl.gz"):
-        write_documents(name, [GOLD])
+        write_documents([GOLD], name)
     for name in ("p.conll", "p.conll.gz", "p.jsonl", "p.jsonl.gz", "p.conllu", "p.conllu.gz"):
-        write_documents(name, [guess])
+        write_documents([guess], name)
     (tmp_path / "plain.jsonl").write_text(
         json.dumps({"doc_key": "book_0", "clusters": [[[0, 0]], [[2, 2], [4, 4]]]}) + "\n"
     )

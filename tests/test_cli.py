@@ -414,7 +414,7 @@ def test_build_from_a_file(refnb, home):
     from refnb.core.corpora import load
     from refnb.core.reading import write_documents
 
-    write_documents(home / "mine.conllu", [d.changed(names=(), labels={}) for d in load("sample")])
+    write_documents([d.changed(names=(), labels={}) for d in load("sample")], home / "mine.conllu")
     rules = "-p options=4 -p context=60"
     said = refnb(f"build identifyme --corpus mine.conllu --split dev {rules} --out mine.jsonl")
     assert said.status == 0 and "mine" in said.out and "questions in mine.jsonl" in said.out

@@ -265,7 +265,7 @@ def test_f48_a_mention_that_stands_twice_is_told(tmp_path, capsys, clusters):
     gold, predicted = book(((0, 0), (4, 4))), book(*clusters)
     assert "1 with a mention that appears twice" in repr(score_coref(gold, predicted))
     for name, d in (("gold", gold), ("said", predicted)):
-        write_documents(tmp_path / f"{name}.jsonl", [d])
+        write_documents([d], tmp_path / f"{name}.jsonl")
     said = here(capsys, "score", "coref", tmp_path / "gold.jsonl", tmp_path / "said.jsonl")
     assert (
         said.status == 0

@@ -44,12 +44,12 @@ def beginning(d, n):
 def stories(home):
     "A file of stories to learn from."
     return write_documents(
-        home / "stories.jsonl",
         [
             d.changed(doc_key=f"{d.doc_key}-{n}")
             for n in (12, 16)
             for d in (beginning(d, n) for d in sample())
         ],
+        home / "stories.jsonl",
     )
 
 
@@ -186,7 +186,7 @@ def test_nothing_to_learn_from():
 def test_a_book_is_learnt_from_in_windows(tmp_path):
     one = sample()[0]
     book = Document("book", one.sentences * 5, one.clusters)
-    write_documents(tmp_path / "book.jsonl", [book])
+    write_documents([book], tmp_path / "book.jsonl")
     t = taught_by(str(tmp_path / "book.jsonl"))
     windows = [*t.teach, *t.judge]
     assert (
@@ -381,7 +381,7 @@ def test_all_folds_as_one_command(settings, small, monkeypatch, tmp_path):
 def test_of_several_trainings_each_document_has_one_that_has_not_seen_it(settings, small, tmp_path):
     docs = [beginning(d, 12) for d in sample()]
     for k in (0, 1):
-        write_documents(tmp_path / f"{k}.jsonl", docs[3 * k : 3 * k + 3])
+        write_documents(docs[3 * k : 3 * k + 3], tmp_path / f"{k}.jsonl")
         train_coref(
             "coref-minilm",
             str(tmp_path / f"{k}.jsonl"),

@@ -176,12 +176,12 @@ def test_mentions_of_two_characters_may_cross():
 
 def test_corrected_windows_are_gold_for_scores(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_documents("book.jsonl", [STORY])
+    write_documents([STORY], "book.jsonl")
     for n in (1, 2):
         (tmp_path / f"{n}.json").write_bytes(file_of(STORY, "Ada", [], n, 300))
     said = here(capsys, "correct", "book.jsonl", "1.json", "2.json", "--out", "gold.jsonl")
     assert said.status == 0 and "2 corrected windows in gold.jsonl" in said.out
-    write_documents("windows.jsonl", split(STORY, 300, "drop"))
+    write_documents(split(STORY, 300, "drop"), "windows.jsonl")
     scored = here(capsys, "score", "coref", "gold.jsonl", "windows.jsonl", "--json")
     assert json.loads(scored.out)["conll"]["f1"] == 100 and [
         d.doc_key for d in read_documents("gold.jsonl")
@@ -193,7 +193,7 @@ def test_corrected_windows_are_gold_for_scores(tmp_path, capsys, monkeypatch):
 
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_documents("book.jsonl", [tale()])
+    write_documents([tale()], "book.jsonl")
     assert here(capsys, "correct", "book.jsonl", "--out", "page.html").status == 0 and (
         tmp_path / "page.html"
     ).read_text().startswith(f"<!-- {CANARY['canary']}")
@@ -246,8 +246,8 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 )
 def test_wrong_calls_are_told_in_one_line(tmp_path, capsys, monkeypatch, args, status, said):
     monkeypatch.chdir(tmp_path)
-    write_documents("book.jsonl", [tale()])
-    write_documents("two.jsonl", [tale(), tale("other")])
+    write_documents([tale()], "book.jsonl")
+    write_documents([tale(), tale("other")], "two.jsonl")
     one_line(here(capsys, "correct", *args), status, said)
     assert not (tmp_path / "p.html").exists()
 

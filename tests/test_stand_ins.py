@@ -154,12 +154,12 @@ def test_a_corpus_of_yours_fills_its_row(tmp_path, made):
     docs = load("sample")
     (tmp_path / "a").mkdir()
     for d in docs:
-        write_documents(tmp_path / f"a/{d.doc_key.replace('/', '_')}.conll", [d])
+        write_documents([d], tmp_path / f"a/{d.doc_key.replace('/', '_')}.conll")
     rows = made("bookcoref/table_1_statistics", corpora={"OntoNotes": str(tmp_path / "a")})
     assert (
         rows["OntoNotes", "documents"]["ours"] == str(len(docs))
         and rows["OntoNotes", "documents"]["paper"]
-        and not rows["WikiCoref", "documents"]["ours"]
+        and not rows["LongtoNotes", "documents"]["ours"]
     )
     with pytest.raises(Exception, match="unknown corpus 'Ontonotes'; did you mean OntoNotes"):
         made("bookcoref/table_1_statistics", corpora={"Ontonotes": "x"})

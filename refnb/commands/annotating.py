@@ -117,7 +117,7 @@ def correct_(
     got = read_corrections(files, d)
     docs = got.documents(by) if out else []
     if docs:
-        write_documents(out, docs)
+        write_documents(docs, out)
     rows = [{"window": n, "by": who, "edits": k} for (n, who), k in sorted(got.edits.items())]
     if json:
         return print_json({"written": len(docs), "corrections": rows})

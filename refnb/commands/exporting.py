@@ -63,7 +63,7 @@ def export_(
         elif to == "documents":
             docs = read_documents(task) if Path(task).exists() else load(task)
             print_notes(task, docs)
-            result = {"file": str(write_documents(out, docs)), "documents": len(docs)}
+            result = {"file": str(write_documents(docs, out)), "documents": len(docs)}
             said = f"{len(docs):,} documents in {out}"
         else:
             found = None if Path(task).is_file() else answered(task, "", load_settings())

@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line',
            'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'of_texts', 'table_records',
-           'python_list', 'once', 'decoded', 'read_jsonl', 'write_jsonl', 'read_yaml']
+           'python_list', 'once', 'decoded', 'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #e6ce90db
 import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 import msgspec
@@ -311,10 +312,32 @@ def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Pa
     return write_atomic(path, msgspec.json.Encoder().encode_lines(records), gz=True)
 
 # %% ../../nbs/core/03_files.ipynb #4d33edd2
+@cache
+def strict_loader() -> type:
+    "Make a safe loader of YAML that refuses repeated keys, in C where PyYAML was built with it."
+    import yaml
+
+    class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+            pairs = node.value if isinstance(node, yaml.MappingNode) else []
+            if twice := repeated(self.construct_object(key, deep=True) for key, _ in pairs):
+                problem = f"the key {twice[0]!r} appears twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            return super().construct_mapping(node, deep)
+
+    return Strict
+
+
 def read_yaml(path: str | Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
+    import yaml
+
     data = read_bytes(path)
     try:
-        return msgspec.yaml.decode(data, type=kind)
+        values = yaml.load(data.decode(), Loader=strict_loader())  # noqa: S506 (a safe loader)
+        return msgspec.convert(values, kind)
+    except yaml.MarkedYAMLError as e:
+        line = e.problem_mark.line + 1 if e.problem_mark else 0
+        raise FormatError(e.problem or "not YAML", at_line(str(path), line)) from None
     except Exception as e:  # PyYAML raises any kind: for an impossible date, `0x_`, a deep nest
         raise FormatError(str(e), str(path)) from None

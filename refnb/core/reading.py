@@ -95,8 +95,8 @@ WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {
 
 
 def write_documents(
-    path: str | Path,  # where; the ending names the format
     docs: Iterable[Document],  # with different keys
+    path: str | Path,  # where; the ending names the format
 ) -> Path:  # the path
     "Write documents to a file, as a whole."
     form = Path(path).name.removesuffix(".gz").rpartition(".")[2]
