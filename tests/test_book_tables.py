@@ -448,6 +448,8 @@ def test_printed_cells_that_match(made):
     assert {k for k, c in one.items() if c["difference"] not in ("", "0")} == {
         ("BookCoref gold", "tokens"),
         ("BookCoref gold", "tokens per document"),
+        ("WikiCoref", "tokens per document"),
+        ("WikiCoref", "mention distance"),
     }
     eight = made["table_8_books"]
     assert {k for k, c in eight.items() if c["difference"] not in ("", "0")} == {
