@@ -55,11 +55,11 @@ def notebooks() -> dict[Path, tuple[list[dict], str]]:
 
 def exported() -> list[str]:
     "Format, export and clean change nothing."
-    before = {p: p.read_bytes() for p in files(".py", ".ipynb", ".md")}
+    before = {p: p.read_bytes() for p in files(".py", ".ipynb", ".md", ".txt")}
     tools = (["ruff", "format", "-q", "."], ["nbdev-export"], ["nbdev-clean"])
     told = [said(BIN / tool, *how) for tool, *how in tools]
     told += [said(sys.executable, ROOT / ".ci/readme.py")]
-    after = {p: p.read_bytes() for p in files(".py", ".ipynb", ".md")}
+    after = {p: p.read_bytes() for p in files(".py", ".ipynb", ".md", ".txt")}
     changed = [p for p in before | after if before.get(p) != after.get(p)]
     now = "was not formatted, exported or clean; it is now: look, and commit"
     return [x for x in told if x] + [f"{p.relative_to(ROOT)}: {now}" for p in changed]
@@ -98,7 +98,7 @@ def form() -> list[str]:
     bad = []
     for n, (cells, _) in notebooks().items():
         at, tables = n.relative_to(ROOT), ROOT / "nbs/tables" in n.parents
-        if not re.match(r"# .+\n\n> .+\n", cells[0]["source"]):
+        if not re.match(r"# .+\n\n> .", cells[0]["source"]):
             what = "`# Title`, an empty line, `> one line that says what it gives you`"
             bad.append(f"{at}: the first cell must be {what}")
         if tables and sum("parameters" in c["metadata"].get("tags", []) for c in cells) != 1:

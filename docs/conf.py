@@ -42,7 +42,7 @@ html_theme_options = {
 }
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
-html_extra_path = ["extra"]
+html_extra_path = ["extra", "../nbs/llms.txt"]
 
 
 # Pages that are made from others

@@ -126,7 +126,7 @@ def benchmarks(s: Settings | None = None) -> dict[str, Benchmark]:
 
 def tasks(
     s: Settings | None = None,  # where your own cards are
-) -> dict[str, TaskCard]:
+) -> dict[str, TaskCard]:  # name -> what its card says
     "List all tasks by name."
     return {name: task for card in benchmarks(s).values() for name, task in card.tasks.items()}
 
@@ -403,7 +403,7 @@ def as_task(
     s: Settings | None = None,  # where to look
     shapes: Iterable[str] = ("choice", "clusters"),  # what is wanted of a file that can
     # be read as both
-) -> Task:
+) -> Task:  # .questions or .documents, and where they are from
     """Resolve whatever names a task.
 
     >>> refnb.task("sample/identifyme").questions[0]
@@ -430,7 +430,7 @@ def share_of(
     s: Settings | None = None,  # where to look
     shapes: Iterable[str] = ("choice", "clusters"),  # what is wanted of a file that can
     # be read as both
-) -> Task:
+) -> Task:  # .questions or .documents, and where they are from
     "Take a fixed share of a task's questions, as whole documents."
     if not 0 < share < 1:
         do = "say a number between 0 and 1, such as 0.1"

@@ -242,7 +242,7 @@ def load(
     split: str = "",  # of the corpus; empty: all of it
     s: Settings | None = None,  # where to look
     **arguments: Any,  # arguments of the corpus' own function: fold, file, characters
-) -> list[Document]:  # in the corpus' order
+) -> list[Document]:  # documents, in the corpus' order
     """Read annotated documents by the name of their corpus, or from a file.
 
     >>> refnb.load("sample")[0]

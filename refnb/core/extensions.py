@@ -103,20 +103,24 @@ COMMENT = re.compile(r"^    \*{0,2}(\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", re.M)
 
 
 def parameter_comments(f: Any) -> dict[str, str]:
-    "Read the comments beside the parameters of a function with one parameter per line; a comment may go on below."
+    "Read the comments beside a function's parameters, one a line, and beside what it returns; one may go on below."
     try:
         head = inspect.getsource(f).partition('\n    "')[0]
     except (OSError, TypeError):
         return {}
     found = COMMENT.findall(head)
+    if returned := re.search(r"^.*->.*:\s+# (.+)$", head, re.M):
+        found.append(("return", returned[1]))
     return {name: re.sub(r"\s*\n\s+#\s*", " ", comment) for name, comment in found}
 
 
 def with_parameters(f: C) -> C:
-    "Add the parameters' comments to a function's docstring."
+    "Add the comments beside a function's parameters, and beside what it returns, to its docstring."
     bare = inspect.isfunction(f) and f.__doc__ and "\nParameters:" not in f.__doc__
     if bare and (found := parameter_comments(f)):
-        width = max(map(len, found))
+        returned = found.pop("return", "")
+        width = max(map(len, found), default=0)
         lines = [f"    {name:{width}}  {text}" for name, text in found.items()]
+        lines += ["", "Returns:", f"    {returned}"] if returned else []
         f.__doc__ = "\n".join([inspect.cleandoc(f.__doc__ or ""), "", "Parameters:", *lines])
     return f

@@ -62,7 +62,7 @@ def read_documents(
     path: str | Path,  # a file, plain or .gz
     form: str = "",  # its format; empty: found out
     **how: Any,  # of the format's own reader: indices of JSONL, heads of CoNLL-U
-) -> list[Document]:  # in the file's order
+) -> list[Document]:  # documents, in the file's order
     """Read the documents of a file in any readable format.
 
     >>> refnb.read_documents("GOLD.conll")

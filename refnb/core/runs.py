@@ -425,7 +425,7 @@ class Run:
 def load_run(
     folder: str | Path,  # a run's folder
     kind: type | None = None,  # the record that is journalled; None: as the journal shows
-) -> Run:
+) -> Run:  # with its answers so far
     "Open an existing run."
     folder = Path(folder)
     if not (folder / "run.json").exists():

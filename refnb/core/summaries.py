@@ -234,7 +234,7 @@ def find_runs(
     runs: str | Path,  # the folder of all runs
     task: str,  # its name
     system: str,  # its name
-) -> list[Run]:  # sealed ones, the newest first
+) -> list[Run]:  # sealed runs, the newest first
     "Find the sealed runs of a system on a task."
     found = (Path(runs) / safe_path(task) / safe_path(system)).glob("*/seal.json")
     return [load_run(p.parent) for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]

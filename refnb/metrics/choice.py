@@ -50,7 +50,7 @@ def outcomes(
     questions: Iterable[Question],  # all of a task
     answers: Mapping[str, Answer] | Iterable[Answer],  # by id, or in any order
     where: str = "answers",  # named in errors
-) -> "pd.DataFrame":  # one row per question
+) -> "pd.DataFrame":  # a table with one row per question
     "Make a table of the credit and the fields of every question, answered or not."
     qs = list(questions)
     ids = [q.id for q in qs]

@@ -147,7 +147,7 @@ def score_coref(
     length: int = LENGTH,  # tokens of a window, nominally
     match: Match = "exact",  # which mentions are the same: exact, head, partial
     zeros: Zeros = "",  # matching of empty nodes: linear, dependent; "": linear if exact
-) -> CorefScores:  # fractions
+) -> CorefScores:  # precision, recall and F1 as fractions, a row for each metric
     """Score predicted clusters against gold, by exact, head or partial match of mentions.
 
     >>> refnb.score_coref(refnb.load("sample"), refnb.load("sample"), match="head")

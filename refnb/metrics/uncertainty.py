@@ -114,7 +114,7 @@ def cluster_interval(
     clusters: Iterable[Hashable],  # what each item shares with others, such as its document
     level: float = 0.95,  # confidence
     groups: Iterable[Hashable] | None = None,  # a label per item, for an interval each
-) -> Interval | dict[Any, Interval]:  # with `groups`, one for each label, sorted
+) -> Interval | dict[Any, Interval]:  # an interval; with `groups`, one for each label, sorted
     "Compute the mean of `values` with an interval over whole clusters, Student's t with the jackknife."
     from scipy.special import stdtrit  # late: half a second of CPU time to import
 

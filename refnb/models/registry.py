@@ -320,7 +320,7 @@ def find_system(
     # or a system
     s: Settings | None = None,  # settings with the folder of your own systems
     **changed,  # single settings, such as constraint="regex"
-) -> System:
+) -> System:  # ready for `refnb.run`
     """Find a system by its name; changed settings change the name.
 
     >>> refnb.find_system("gpt-4o-mini", order="reversed")

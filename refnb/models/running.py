@@ -177,7 +177,7 @@ def run(
     tolerate: float = 0,  # failures that a complete run may have; below 1: a share
     **settings,  # of the system, such as constraint="regex",
     # order="reversed" or budget=2.5
-) -> Run:  # complete if everything is answered
+) -> Run:  # a run with its answers, complete if everything is answered
     """Evaluate a system on a task; interrupted runs resume.
 
     >>> refnb.run("sample/identifyme", "nearest-mention", limit=20)

@@ -379,7 +379,7 @@ def linked(l: Line, folder: str = "") -> str:
 # %% ../../nbs/results/06_board.ipynb #15b332e3
 def board(
     s: Settings | None = None,  # where reports are, and where files would come from
-) -> Board:  # all tables
+) -> Board:  # what is printed and computed, table by table
     """Count the printed results of the four papers that are computed here, table by table.
 
     >>> refnb.board()

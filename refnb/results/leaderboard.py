@@ -80,7 +80,7 @@ def leaderboard(
     by: str = "",  # a field of the questions: a column for each of its values
     mode: Mode = "strict",  # how a missing answer counts
     s: Settings | None = None,  # where runs are
-) -> Report:
+) -> Report:  # a row for each system; .markdown(), .latex(), .csv(), .write(folder)
     """Rank systems on what all of them answered, each with its difference from the first.
 
     >>> refnb.leaderboard("identifyme/test", ["published/gpt-4o", "published/gemini-1.5-flash"], by="type")

@@ -272,7 +272,7 @@ def score(
     # it is left out
     metrics: Iterable[str | Metric] = (),  # further columns: functions from outcomes to
     # a number, or their names
-) -> Scores:  # fractions
+) -> Scores:  # accuracy with 95 % intervals as fractions, a row for each group
     """Compute accuracy with intervals clustered by document.
 
     >>> refnb.score("identifyme/test:published/gpt-4o", by="type")
@@ -350,7 +350,7 @@ def compare(
     mode: Mode = "strict",  # how a missing answer counts
     resamples: int = 10_000,  # of the permutation test
     seed: int = 0,  # of the permutation test
-) -> Comparison:  # fractions
+) -> Comparison:  # the difference as a fraction, its interval, and p
     """Compare the accuracy of two systems on the questions that count for both.
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")

@@ -71,7 +71,7 @@ def build(
     names: Naming = "",  # given, auto, a function; "": given where there are any
     of: str = "",  # a split of the corpus, such as train
     **rules: Any,  # single rules, such as window=5 or options=4
-) -> list[Question]:  # in order
+) -> list[Question]:  # questions, in the order of the text
     """Build a benchmark's questions from documents; filter takes `of` and rules.
 
     >>> refnb.build("identifyme", refnb.load("sample"), options=4)

@@ -232,7 +232,7 @@ def view_book(
     predicted: Document | Iterable[Document] | None = None,  # on the same texts;
     # found by key where there are several
     labels: Sequence[str] = ("gold", "predicted"),  # what the two are called
-) -> BookView:  # shows itself in a notebook; .write(path)
+) -> BookView:  # a page; it shows itself in a notebook, .write(path) keeps it
     """Look at a book, or at several: text and clusters, timeline and network; gold beside predicted.
 
     >>> refnb.view_book(refnb.load("sample")[0])

@@ -309,7 +309,7 @@ def report(
     task: str = "",  # a task, the beginning of its name, or a pattern; all if not given
     out: str | Path = "",  # the page to write; empty: none
     s: Settings | None = None,  # where runs and reports are
-) -> Report:  # shows itself in a notebook
+) -> Report:  # rankings; they show themselves in a notebook, .write(path) makes a page
     "Rank the systems of a folder of runs, task by task, and make a page of it."
     s = s or load_settings()
     if runs and not Path(runs).is_dir():

@@ -280,6 +280,6 @@ def view(
     # shown beside the first
     questions: Given = None,  # the questions, or their file; found by themselves as a rule
     s: Settings | None = None,  # where runs and upstream files are
-) -> View:  # shows itself in a notebook; .write(path), .frame()
+) -> View:  # a page; it shows itself in a notebook, .write(path) keeps it
     "Look at the questions and answers of a run, or of two."
     return View(view_data(run, questions, other, s))
