@@ -23,7 +23,7 @@ in `nbs/` is a lab page of the thing that it is named after.
 __all__ = []
 
 # %% ../nbs/results/13_root.ipynb #4e8f3815
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # %% ../nbs/results/13_root.ipynb #fd1c2aa0
 _NAMES = {
