@@ -11,9 +11,7 @@ def readme() -> str:
     parts = []
     for c in json.loads((ROOT / "nbs/index.ipynb").read_text())["cells"]:
         shown = [o["data"]["text/markdown"] for o in c.get("outputs", [])]
-        parts += [
-            "".join(x).removeprefix("#| export\n").strip("\n") for x in shown or [c["source"]]
-        ]
+        parts += ["".join(x).removeprefix("#| export").strip("\n") for x in shown or [c["source"]]]
     text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", "\n\n".join(parts)).replace("](../", "](")
     return f"<!-- written from nbs/index.ipynb: edit there -->\n\n{text}\n"
 
