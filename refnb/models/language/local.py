@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['common', 'Local', 'load_local', 'Encoded', 'prompt_text', 'encode', 'shared_order', 'option_ids', 'mask_of', 'Row',
-           'row_of', 'score', 'score_anew', 'constraint_of', 'EachItsOwn', 'write_replies', 'together', 'replies_to']
+           'row_of', 'score', 'constraint_of', 'EachItsOwn', 'write_replies', 'answered', 'replies_to']
 
 # %% ../../../nbs/models/language/05_local.ipynb #40cc2bf3
 import copy
@@ -130,6 +130,9 @@ def encode(local: Local, ask: Ask, lead: str = "") -> Encoded:
     if local.m.context and len(ids) > local.m.context:
         most = f"{local.m.context:,} that {local.m.title} can read"
         raise DataError(f"{len(ids):,} tokens, more than the {most}")
+    if not writes and not local.shares:
+        what = f"{local.m.title} cannot score options, as it cannot go back to a text's beginning"
+        raise CallError(what, do="say -p way=reply")
     if not writes:
         return Encoded(ask, ids, option_ids(local.tokenizer, lead, ask.options))
     held = ask.constraint != "none" and ask.pattern
@@ -237,20 +240,6 @@ def score(local: Local, item: Encoded) -> Reply:
         seconds=time.monotonic() - start,
     )
 
-
-def score_anew(local: Local, item: Encoded) -> Reply:
-    "Score options by a model that cannot go back: each with the whole prompt before it."
-    torch, start, scores = need("torch", "models"), time.monotonic(), []
-    for option in item.options:
-        ids = local.tensor(item.ids + option)
-        with torch.inference_mode():
-            out = local.model(ids, use_cache=False, logits_to_keep=len(option) + 1)
-        logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
-        scores.append(float(logp[range(len(option)), option].mean()))
-        local.computed += len(item.ids) + len(option)
-    used = time.monotonic() - start
-    return Reply(model=local.m.model, tokens_in=len(item.ids), scores=tuple(scores), seconds=used)
-
 # %% ../../../nbs/models/language/05_local.ipynb #1fdc140f
 def constraint_of(local: Local, ask: Ask) -> Any:
     "Make the processor that holds one reply to a request's pattern."
@@ -303,25 +292,20 @@ class EachItsOwn:
 def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
     "Write replies to requests of one decoding, side by side after their common beginning."
     torch, start, d = need("torch", "models"), time.monotonic(), items[0].ask.decoding
-    rows, shared, how = [j.ids for j in items], 0, dict[str, Any]()
+    rows, shared, how = [item.ids for item in items], 0, dict[str, Any]()
     if local.shares:
         shared = min(common(rows[0], row[:-1]) for row in rows)
         local.prefill(rows[0][:shared])
         how["past_key_values"] = copy.deepcopy(local.cache)
         if len(rows) > 1:
             how["past_key_values"].batch_repeat_interleave(len(rows))
-    width = max(map(len, rows))
-    ids, seen = [], []
+    width, ids, seen = max(map(len, rows)), [], []
     for row in rows:
         gap = width - len(row)
         ids.append(row[:shared] + [local.pad] * gap + row[shared:])
         seen.append([1] * shared + [0] * gap + [1] * (len(row) - shared))
-    if any(j.held for j in items):
-        how["logits_processor"] = [EachItsOwn([j.held for j in items], local.ends)]
-    if d.temperature:
-        how |= {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
-    else:
-        how |= {"do_sample": False, "temperature": None, "top_p": None}
+    if any(item.held for item in items):
+        how["logits_processor"] = [EachItsOwn([item.held for item in items], local.ends)]
     if d.seed is not None:
         torch.manual_seed(d.seed)
     # to compile what strikes out tokens would take many seconds; as it is, it takes 0.1 ms
@@ -332,6 +316,9 @@ def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
             max_new_tokens=d.max_tokens,
             eos_token_id=sorted(local.ends),
             pad_token_id=local.pad,
+            do_sample=bool(d.temperature),
+            temperature=d.temperature or None,
+            top_p=d.top_p if d.temperature else None,
             **how,
         )
     local.computed += sum(map(len, rows)) - shared * len(rows)
@@ -345,29 +332,25 @@ def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
     return replies
 
 # %% ../../../nbs/models/language/05_local.ipynb #0ffee767
-def together(
-    local: Local,
-    asks: Iterable[tuple[Ask, str]],  # requests, each with the words that lead up to its answer
-) -> Iterator[list[Encoded] | DataError]:
-    "Group requests that are written side by side; in place of an impossible one say why."
-    group: list[Encoded] = []
-    for ask, lead in asks:
+def answered(local: Local, group: list[Encoded]) -> Iterator[Reply]:
+    "Answer requests side by side; if they are too many for the memory, half as many from now on."
+    while group:
+        part = group[: local.batch]
         try:
-            item = encode(local, ask, lead)
-        except DataError as e:
-            yield group
-            yield e
-            group = []
-            continue
-        first = group[0] if group else item
-        shares = local.shares and ask.way == "reply" and not ask.decoding.temperature
-        tail = max(len(first.ids), len(item.ids)) - common(first.ids, item.ids)
-        same = ask.decoding == first.ask.decoding and tail <= 512
-        if group and not (shares and same and len(group) < local.batch):
-            yield group
-            group = []
-        group.append(item)
-    yield group
+            if part[0].ask.way == "reply":
+                yield from write_replies(local, part)
+            else:
+                yield from [score(local, item) for item in part]
+        except RuntimeError as e:
+            if not re.search("out of memory|allocate memory", str(e).lower()):
+                raise
+            local.forget()
+            if len(part) > 1:
+                local.batch = len(part) // 2
+                continue
+            yield Reply(finish="failed", model=local.m.model, error="out of memory")
+        local.read += sum(len(item.ids) for item in part)
+        group = group[len(part) :]
 
 
 def replies_to(
@@ -375,26 +358,21 @@ def replies_to(
     asks: Iterable[tuple[Ask, str]],  # requests, each with the words that lead up to its answer
 ) -> Iterator[Reply]:
     "Reply to requests in their order; an impossible one gets a failed reply."
-    failed = Reply(finish="failed", model=local.m.model)
-    one = score if local.shares else score_anew
-    for group in together(local, asks):
-        if isinstance(group, DataError):
-            yield failed.changed(error=group.what)
+    group: list[Encoded] = []  # written side by side, as few tokens follow what they share
+    for ask, lead in asks:
+        try:
+            item = encode(local, ask, lead)
+        except DataError as e:
+            yield from answered(local, group)
+            group = []
+            yield Reply(finish="failed", model=local.m.model, error=e.what)
             continue
-        while group:
-            part = group[: local.batch]
-            try:
-                if part[0].ask.way == "reply":
-                    yield from write_replies(local, part)
-                else:
-                    yield from [one(local, item) for item in part]
-            except RuntimeError as e:
-                if not re.search("out of memory|allocate memory", str(e).lower()):
-                    raise
-                local.forget()
-                if len(part) > 1:  # half as many from now on
-                    local.batch = len(part) // 2
-                    continue
-                yield failed.changed(error="out of memory")
-            local.read += sum(len(item.ids) for item in part)
-            group = group[len(part) :]
+        first = group[0] if group else item
+        shares = local.shares and ask.way == "reply" and not ask.decoding.temperature
+        tail = max(len(first.ids), len(item.ids)) - common(first.ids, item.ids)
+        same = ask.decoding == first.ask.decoding and tail <= 512
+        if group and not (shares and same and len(group) < local.batch):
+            yield from answered(local, group)
+            group = []
+        group.append(item)
+    yield from answered(local, group)
