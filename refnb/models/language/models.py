@@ -214,7 +214,7 @@ def model_of(entry: Entry) -> LanguageModel:
         kind = fields.get("provider", "openai")
     usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS}
     if kind == "local":
-        usual["provider"] = "local"
+        usual |= {"provider": "local", "decoding": {"max_tokens": 512}}
     else:
         known = dialects().items()
         fitting = [name for name, d in known if d.kind == kind != "openai"]

@@ -20,13 +20,6 @@ from .models import sent_settings, the_dialect
 def bound_of(ask: Ask, how: Bound) -> Any:
     "Write what a reply is held to, in a dialect's format: a pattern, a schema or the options."
     options = list(dict.fromkeys(ask.options))
-    match how:
-        case "pattern":
-            return ask.pattern
-        case "list":
-            return options
-        case "grammar":
-            return "root ::= " + " | ".join(json.dumps(o, ensure_ascii=False) for o in options)
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "string", "enum": options}},
@@ -36,14 +29,17 @@ def bound_of(ask: Ask, how: Bound) -> Any:
     if ask.constraint == "json":
         schema = json.loads(ask.pattern)
     named = {"name": "answer", "strict": True, "schema": schema}
-    match how:
-        case "typed":
-            return {"type": "json_schema", "schema": schema}
-        case "named":
-            return {"type": "json_schema"} | named
-        case "wrapped":
-            return {"type": "json_schema", "json_schema": named}
-    return schema
+    quoted = [json.dumps(option, ensure_ascii=False) for option in options]
+    formats = {
+        "pattern": ask.pattern,
+        "list": options,
+        "grammar": f"root ::= {' | '.join(quoted)}",
+        "schema": schema,
+        "typed": {"type": "json_schema", "schema": schema},
+        "named": {"type": "json_schema"} | named,
+        "wrapped": {"type": "json_schema", "json_schema": named},
+    }
+    return formats[how]
 
 
 def texts(ask: Ask) -> dict[str, Any]:
@@ -166,8 +162,8 @@ def words_of(body: dict, shape: Shape) -> tuple[Any, str, Any]:
             return joined(parts(said, "text")), joined(parts(said, "thinking"), "thinking"), ""
         case "gemini":
             said = parts(at(said, "0.content.parts"))
-            thoughts = [p for p in said if p.get("thought")]
-            return joined([p for p in said if not p.get("thought")]), joined(thoughts), ""
+            thinks = [p for p in said if p.get("thought")]
+            return joined([p for p in said if p not in thinks]), joined(thinks), ""
     message = at(said, "0.message")
     content = at(message, "content")
     told = [at(message, "reasoning_content"), at(message, "reasoning")]
