@@ -372,7 +372,7 @@ class Asking:
         self.dearest: dict[str, Reply] = {}  # the most that requests under way can use
         self.unanswered: set[str] = set()  # keys of requests that are on their way
         self.rows: list[Kept] = []  # replies that are not on disk yet
-        self.storing = Lock()
+        self.storing, self.turn = Lock(), asyncio.Lock()
         self.met = False  # the server has answered once
         self.failures = 0  # in a row
         self.stopped = ""
@@ -456,8 +456,10 @@ class Asking:
             usd = cost(self.m, reply) or 0.0
             reply = reply.changed(seconds=time.monotonic() - start)
             self._lose(key)
-            self.rows.append(Kept(key, reply, raw))
-            await asyncio.to_thread(self.flush)
+            self.rows.append(kept := Kept(key, reply, raw))
+            async with self.turn:
+                if kept in self.rows:
+                    await asyncio.to_thread(self.flush)
         finally:
             self._lose(key)
             del self.dearest[key]
