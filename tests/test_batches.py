@@ -3,7 +3,7 @@
 import itertools, json, random
 import pytest
 import tools
-from asking import KEY, SOON, model, one_line, questions
+from asking import KEY, KILLS, SOON, model, one_line, questions
 from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.language.batches import advance, jobs
 from refnb.models.language.models import cost
@@ -211,7 +211,7 @@ def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn):
     with Stub(0.02) as stub:
         for turn in itertools.count():
             p = spawn(CALL, stub.url, tmp_path)
-            if turn < 10:
+            if turn < KILLS:
                 seen = len(stub.seen)
                 tools.wait(
                     lambda n=seen, p=p: len(stub.seen) > n or p.poll() is not None, "a request"
@@ -219,7 +219,7 @@ def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn):
                 tools.wait(lambda: rng.random() < 0.2, "an instant")
                 p.kill()
             out, _ = p.communicate(timeout=HANG)
-            if turn >= 10 and out.split() == ["done", "done"]:
+            if turn >= KILLS and out.split() == ["done", "done"]:
                 break
             assert turn < 40, out
         assert len(stub.batches) == 2

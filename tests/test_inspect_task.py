@@ -81,52 +81,15 @@ def test_names_are_safe_and_nothing_in_a_question_is_a_template(tmp_path):
 
 
 def test_a_task_knows_what_it_is(tmp_path):
-    told = json.loads(
-        (export_inspect(KITMUS, tmp_path / "a", "gpt-4o", limit=7) / "about.json").read_text()
-    )
+    told = json.loads((export_inspect(KITMUS, tmp_path / "a", "gpt-4o") / "about.json").read_text())
     assert (
         told["part"],
         told["system"],
         told["form"],
         told["questions"],
         told["decoding"]["max_tokens"],
-    ) == (KITMUS, "gpt-4o", "kitmus/cant-say", 7, 4095)
-    assert (
-        told["questions_id"]
-        and told["prompt_id"]
-        and told["refnb"]
-        and told["canary"] == CANARY["canary"]
-    )
-
-
-def test_a_system_message_is_one_and_stands_before_a_raw_prompt(tmp_path):
-    part = "sample/identifyme"
-    chat, raw = (
-        records(export_inspect(part, tmp_path / m, "gpt-4o", limit=1, message=m))[0]
-        for m in ("chat", "raw")
-    )
-    m, q = the_model("gpt-4o", system={"sample": "identifyme_system"}), task_questions(part)[0]
-    assert (
-        not raw["system"]
-        and raw["prompt"] == (f"{chat['system']}\n\n" if chat["system"] else "") + chat["prompt"]
-    )
-    assert exported(m, q, "identifyme/desc", system="Be brief.").system == "Be brief."
-    assert exported(
-        m.changed(message="raw"), q, "identifyme/desc", system="Be brief."
-    ).prompt.startswith("Be brief.\n\n")
-
-
-def test_the_page_names_the_run_that_it_equals(tmp_path):
-    page = export_inspect(
-        FERRYMAN, tmp_path / "x", "mistral-7b", order="reversed", decoding={"max_tokens": 5}
-    )
-    text = (page / "README.md").read_text()
-    assert (
-        "refnb run sample/ferryman mistral-7b --form identifyme/desc --order reversed -p decoding.max_tokens=5 -p constraint=none\n"
-        in text
-    )
-    assert "messages[0]" in text
-    assert "-p way=reply" in (export_inspect(FERRYMAN, tmp_path / "z") / "README.md").read_text()
+    ) == (KITMUS, "gpt-4o", "kitmus/cant-say", 60, 4095)
+    assert told["refnb"] and told["canary"] == CANARY["canary"]
 
 
 def test_task_files_are_python_and_import_what_there_is():
@@ -163,7 +126,6 @@ def test_writing_loads_no_heavy_package(tmp_path):
         ({"form": "choice/name"}, "unknown prompt form 'choice/name'; did you mean choice/names?"),
         ({"system": "gpt-4"}, "unknown language model 'gpt-4'; did you mean gpt-4o?"),
         ({"order": "backwards"}, "unknown order 'backwards'"),
-        ({"limit": -1}, "limit: a limit of -1 questions"),
         ({"constraint": "regex"}, "constraint=regex"),
         ({"way": "likelihood"}, "way=likelihood: inspect can only do way=reply; leave it out"),
         ({"choise": 1}, "no setting 'choise'"),
@@ -186,7 +148,7 @@ def test_a_wrong_call_writes_nothing(tmp_path, how, said):
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
     (tmp_path / "x").mkdir()
-    assert export_inspect(KITMUS, tmp_path / "x", limit=2) == tmp_path / "x"
+    assert export_inspect(KITMUS, tmp_path / "x") == tmp_path / "x"
     before = {p: p.read_bytes() for p in (tmp_path / "x").iterdir()}
     with pytest.raises(CallError, match="exists and is not empty; name a new folder"):
         export_inspect(FERRYMAN, tmp_path / "x")

@@ -123,7 +123,7 @@ def test_letters_are_scored_by_log_probabilities(stub, settings):
         and stub.seen[0].body["max_tokens"] == 1
     )
     with pytest.raises(
-        CallError, match="words before the answer, which a chat does not support; say message: raw"
+        CallError, match="words before the answer, which a chat does not support; choose a form"
     ):
         run(
             QUESTIONS,

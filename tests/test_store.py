@@ -50,7 +50,7 @@ def test_f30_a_damaged_store_is_left_alone(tmp_path, how):
 
 def test_f10_a_full_disk_stops_and_keeps_what_was_kept(disk):
     with Store(disk.path / "s") as store:
-        with pytest.raises(DataError, match="free some space"):
+        with pytest.raises(DataError, match="see to its disk"):
             for i in range(10_000):
                 store.put(f"{i:032x}", Reply("x" * 500))
         assert len(store.all()) == i

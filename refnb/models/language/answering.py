@@ -11,8 +11,8 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 import msgspec
-from ...core.types import Answer, CallError, Question
-from .models import Ask, LanguageModel, Reply, ask_of, usage, wire_name
+from ...core.types import Answer, CallError, Question, Usage
+from .models import Ask, LanguageModel, Reply, ask_of, cost, wire_name
 from .prompts import Order, answers, continuations, in_order, one_of, pattern
 from .prompts import render, schema, text_of, the_form, turned_back, turns
 from .reading import read
@@ -73,11 +73,8 @@ def requests_about(
             if m.cache and not the_form(form).marks and q.text in prompt:
                 shared = prompt.rfind(q.text) + len(q.text)
         elif lead and m.provider != "local":
-            if m.message == "chat":
-                what = f"form {form} has words before the answer, which a chat does not support"
-                do = "say message: raw, or a form whose reply is a letter"
-                raise CallError(what, m.model, do)
-            prompt += lead.rstrip()
+            what = f"form {form} has words before the answer, which a chat does not support"
+            raise CallError(what, m.model, "choose a form whose reply is a letter")
         drawn = m
         if samples > 1 and seed is not None:
             drawn = m.changed(decoding=m.decoding.changed(seed=seed + draw))
@@ -102,7 +99,10 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:
     if t.of > 1 and a.chosen:
         a = a.changed(scores=tuple(float(i in a.chosen) for i in range(len(t.perm))))
     thought = r.reasoning or split_reasoning(r.text).reasoning
-    return turned_back(a.changed(usage=usage(m, r), sample=t.sample, reasoning=thought), t.perm)
+    version = "" if m.provider == "local" else r.model  # local weights are known by their hash
+    usd = cost(m, r)
+    used = Usage(r.tokens_in, r.tokens_out, usd, r.seconds, version, r.tokens_reasoning)
+    return turned_back(a.changed(usage=used, sample=t.sample, reasoning=thought), t.perm)
 
 
 def position_of(q: Question, order: Order = "given", sample: int = 0) -> int | None:

@@ -14,16 +14,15 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 from typing import Any
 import msgspec
 from ...core.files import alone, read_bytes, write_atomic
 from ...core.types import CallError, DataError, FormatError, Record, need
 from .models import Ask, LanguageModel, Reply, at_most
-from .servers import ROOM, check_budget, client_of, covered, hidden
+from .servers import ROOM, client_of, covered, hidden
 from .servers import read_safely, refused
 from .store import SETTLED, Kept, Store
-from .wire import error_words, json_of, request
+from .wire import json_of, request
 
 # %% ../../../nbs/models/language/04_batches.ipynb #73bf8bbc
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -83,26 +82,23 @@ def write_batches(
     most: int = 10_000,  # requests of a batch
 ) -> None:
     "Write the questions that are neither answered nor under way as new batches."
-    check_budget(m, budget)
     before = jobs(folder)
     under_way = [j for j in before if j.state != "done"]
     known = {key for j in under_way for key in keys_in(folder / j.name / "input.jsonl")}
-    parts: list[dict[str, Ask]] = []  # each becomes a batch
+    parts: list[list[Ask]] = []  # each becomes a batch
     size = 0
     for ask in asks:
-        key = ask.key
-        if key in known:
+        kept = [] if ask.key in known else store.all(ask.key)
+        if ask.key in known or any(k.reply.finish in SETTLED or k.reply.batch for k in kept):
             continue
-        known.add(key)
-        if any(k.reply.finish in SETTLED or k.reply.batch for k in store.all(key)):
-            continue
+        known.add(ask.key)
         if not parts or len(parts[-1]) == most or size > MOST_BYTES:
-            parts.append({})
+            parts.append([])
             size = 0
-        parts[-1][key] = ask
+        parts[-1].append(ask)
         size += len(msgspec.json.encode(ask))
     share = m.price.batch if m.price else 1.0
-    usd = [sum(at_most(m, ask) or 0.0 for ask in part.values()) * share for part in parts]
+    usd = [sum(at_most(m, ask) or 0.0 for ask in part) * share for part in parts]
     total = sum(usd) + sum(j.usd or 0.0 for j in under_way)  # none of which is paid yet
     if parts and budget is not None and total > budget:
         what = f"these questions could cost {total:.4g} USD, and the budget is {budget:g}"
@@ -111,11 +107,12 @@ def write_batches(
     last = int(before[-1].name) if before else 0
     for number, (part, most_usd) in enumerate(zip(parts, usd, strict=True), last + 1):
         name, lines = f"{number:04d}", []
-        for key, ask in part.items():
+        for ask in part:
             path, body = request(ask)
-            lines.append({"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body})
+            url = f"/v1{path}"
+            lines.append({"custom_id": ask.key, "method": "POST", "url": url, "body": body})
         write_atomic(folder / name / "input.jsonl", ENCODER.encode_lines(lines))
-        write_atomic(folder / name / "asks.jsonl", ENCODER.encode_lines(part.values()))
+        write_atomic(folder / name / "asks.jsonl", ENCODER.encode_lines(part))
         label = os.urandom(8).hex()
         save_job(folder, Job(name, label, len(part), most_usd if m.price else None))
 
@@ -134,12 +131,10 @@ async def create_batch(client: Any, folder: Path, job: Job) -> Job:
         file = await client.files.create(file=("input.jsonl", f), purpose="batch")
     job = save_job(folder, job, state="sending", since=time.time())
     once = client.with_options(max_retries=0)  # a second attempt begins with the search above
+    label = {"refnb": job.label}
     try:
         b = await once.batches.create(
-            input_file_id=file.id,
-            endpoint=url,
-            completion_window="24h",
-            metadata={"refnb": job.label},
+            input_file_id=file.id, endpoint=url, completion_window="24h", metadata=label
         )
     except need("openai", "models").APIStatusError as e:
         if e.status_code < 500:  # it was refused, so it does not exist
@@ -151,8 +146,7 @@ async def create_batch(client: Any, folder: Path, job: Job) -> Job:
 async def poll_batch(client: Any, folder: Path, job: Job, m: LanguageModel) -> Job:
     "Ask how far a batch is."
     b = await client.batches.retrieve(job.batch)
-    found = (b.errors.data or [])[:3] if b.errors else []
-    errors = [f"{error_words(hidden(str(e.message), m))} (line {e.line})" for e in found]
+    errors = b.errors.data or [] if b.errors else []
     return save_job(
         folder,
         job,
@@ -161,7 +155,7 @@ async def poll_batch(client: Any, folder: Path, job: Job, m: LanguageModel) -> J
         answered=b.request_counts.completed if b.request_counts else 0,
         output=b.output_file_id or "",
         errors=b.error_file_id or "",
-        trouble="; ".join(errors),
+        trouble="; ".join(f"{hidden(str(e.message), m)} (line {e.line})" for e in errors[:3]),
     )
 
 # %% ../../../nbs/models/language/04_batches.ipynb #fd24f48c
@@ -183,12 +177,11 @@ async def store_replies(client: Any, m: LanguageModel, store: Store, folder: Pat
             x = json_of(line)
         except ValueError:
             x = {}
-        key = str(x.get("custom_id"))
+        key, said = str(x.get("custom_id")), x.get("response")
         if key not in asks:
             count["strange"] += 1
-            continue
-        if not isinstance(said := x.get("response"), dict):
-            continue  # it was not carried out
+        if key not in asks or not isinstance(said, dict):
+            continue  # not ours, or not carried out
         status, raw = said.get("status_code"), json.dumps(said.get("body")).encode()
         try:
             if status == 200:
@@ -208,47 +201,41 @@ async def store_replies(client: Any, m: LanguageModel, store: Store, folder: Pat
 
 
 async def step(
-    asks: Iterable[Ask],
-    m: LanguageModel,
-    store: Store,
-    folder: Path,
-    stop: Event,  # set: create no batch any more
-    **how: Any,
+    asks: Iterable[Ask], m: LanguageModel, store: Store, folder: Path, **how: Any
 ) -> None:
     "Do all that can be done now."
     waiting = max([j.asks for j in jobs(folder)], default=0)
     most = ROOM + max(waiting, 10_000) * (4000 + 100 * m.decoding.max_tokens)
-    openai, status, said = need("openai", "models"), 0, b""
-    client = client_of(m, most=most)
+    openai, where = need("openai", "models"), m.base_url or m.model
+    status, said = 0, b""
     try:
-        for job in jobs(folder):
-            if job.state == "sending":
-                job = await create_batch(client, folder, job)
-            try:
-                if job.state == "sent":
-                    job = await poll_batch(client, folder, job, m)
-                if job.state == "ended":
-                    await store_replies(client, m, store, folder, job)
-            except openai.NotFoundError:
-                save_job(folder, job, state="done", trouble="the server has it no more")
-        write_batches(asks, m, store, folder, **how)
-        for job in jobs(folder):
-            if job.state == "written" and not stop.is_set():
-                await create_batch(client, folder, job)
+        async with client_of(m, most=most) as client:
+            for job in jobs(folder):
+                if job.state == "sending":
+                    job = await create_batch(client, folder, job)
+                try:
+                    if job.state == "sent":
+                        job = await poll_batch(client, folder, job, m)
+                    if job.state == "ended":
+                        await store_replies(client, m, store, folder, job)
+                except openai.NotFoundError:
+                    save_job(folder, job, state="done", trouble="the server has it no more")
+            write_batches(asks, m, store, folder, **how)
+            for job in jobs(folder):
+                if job.state == "written":
+                    await create_batch(client, folder, job)
     except openai.NotFoundError:
         do = "it supports no batches, or has deleted this one; run without --batch"
-        raise DataError("the server has no batches", m.base_url or m.model, do) from None
+        raise DataError("the server has no batches", where, do) from None
     except openai.APIStatusError as e:  # read below: an error raised here would show this one
         status, said = e.status_code, covered(e.response.content, m)
     except (openai.OpenAIError, ValueError) as e:
         why = hidden(f"{e} {e.__cause__ or ''}", m)
         what = f"the server cannot be asked for batches ({why})"
-        raise DataError(what, m.model, "rerun later") from None
-    finally:
-        await client.close()
+        raise DataError(what, where, "rerun later") from None
     if status:
         what = refused(status, said, m).error or "the server filters it"
-        raise DataError(what, m.model, "nothing is lost; rerun later")
+        raise DataError(what, where, "nothing is lost; rerun later")
 
 
 def advance(
@@ -259,15 +246,10 @@ def advance(
     **how: Any,  # budget, and the most requests of a batch
 ) -> list[Job]:
     "Store what has come, write what is new, send what is written; return all batches."
-    folder, stop = Path(folder), Event()
+    folder = Path(folder)
     with (
         alone(folder / "lock", "another process uses these batches", str(folder)),
         ThreadPoolExecutor(1) as thread,  # as a notebook has a loop already
-    ):
-        todo = thread.submit(asyncio.run, step(asks, m, store, folder, stop, **how))
-        try:
-            todo.result()
-        except KeyboardInterrupt:  # a step that has begun comes to its end
-            stop.set()
-            raise
+    ):  # also after an interrupt, a step that has begun comes to its end
+        thread.submit(asyncio.run, step(asks, m, store, folder, **how)).result()
     return jobs(folder)

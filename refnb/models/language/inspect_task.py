@@ -9,7 +9,6 @@ __all__ = ['Exported', 'exported', 'Verdict', 'verdict', 'inspect_finish', 'expo
 import hashlib
 import json
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -18,13 +17,12 @@ from typing import Any, NamedTuple
 import msgspec
 from ...benchmarks.tasks import as_task
 from ...core.files import CANARY, write_atomic, write_jsonl
-from ...core.runs import questions_id
 from ...core.settings import Settings, load_settings, packaged
 from ...core.types import CallError, Meta, Option, Question, Record
 from ...metrics.choice import credit
 from .answering import form_for, requests_about, system_text
 from .models import LanguageModel, the_model
-from .prompts import Order, text_of
+from .prompts import Order
 from .reading import read
 
 # %% ../../../nbs/models/language/11_inspect_task.ipynb #90b80c43
@@ -52,12 +50,11 @@ def exported(
         do = "say given or reversed"
         raise CallError("another tool asks each question once", "order", do)
     [t] = requests_about(m, q, form, order)
-    raw = f"{system}\n\n" if system and m.message == "raw" else ""  # which has no messages
     return Exported(
         id=q.id,
         doc_key=q.doc_key,
-        prompt=raw + t.ask.prompt,
-        system="" if raw else system,
+        prompt=t.ask.prompt,
+        system=system,
         options=tuple(o.name for o in t.question.options),
         right=t.question.right,
         form=form,
@@ -94,18 +91,15 @@ def export_inspect(
     system: str = "smollm2-135m",  # the language model whose prompts are exported
     form: str = "",  # another prompt form than the model's own
     order: Order = "given",
-    limit: int = 0,  # first questions only; 0: all
     s: Settings | None = None,
     **changed: Any,  # settings of the model
 ) -> Path:
     "Export a task, a file or questions to a folder: `inspect eval FOLDER/task.py --model …`."
     path, here = Path(folder), packaged("data/inspect")
-    if limit < 0:
-        raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CallError("exists and is not empty", str(path), "name a new folder")
     usual = the_model(system)
-    for name, value in {"constraint": "none", "way": "reply"}.items():
+    for name, value in {"constraint": "none", "way": "reply", "message": "chat"}.items():
         if changed.get(name, value) != value:
             what = f"inspect can only do {name}={value}"
             raise CallError(what, f"{name}={changed[name]}", "leave it out")
@@ -114,9 +108,8 @@ def export_inspect(
     m = the_model(system, **changed)
     task = as_task(questions, s or load_settings(), ["choice"])
     form = form_for(m, task.prompts, form)
-    qs = task.questions[:limit] if limit else task.questions
     said = system_text(m, task.benchmark)
-    records = [exported(m, q, form, order, said) for q in qs]
+    records = [exported(m, q, form, order, said) for q in task.questions]
     d = m.decoding
     decoding = {"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p}
     decoding |= {} if d.seed is None else {"seed": d.seed}
@@ -131,26 +124,12 @@ def export_inspect(
         "form": form,
         "order": order,
         "decoding": decoding,
-        "questions": len(qs),
-        "questions_id": questions_id(qs),
-        "prompt_id": hashlib.sha256(text_of(form).encode()).hexdigest()[:12],
+        "questions": len(records),
         "refnb": version("refnb"),
         "canary": CANARY["canary"],
     }
-    # the equal run of refnb
-    where = "FILE" if task.name.startswith("given/") else task.name
-    words = ["refnb", "run", where, system, "--form", form, "--order", order]
-    for name, value in changed.items():
-        fields = value if isinstance(value, dict) else {"": value}
-        for field, x in fields.items():
-            x = x if isinstance(x, str) else json.dumps(x)
-            words += ["-p", f"{name}{f'.{field}' if field else ''}={x}"]
-    raw = ""
-    if m.message == "raw":
-        template = """`-M 'chat_template="{{ messages[0].content }}"'`"""
-        raw = f"; {template} sends it the raw prompt, as refnb does"
     page = Template((here / "README.md").read_text(encoding="utf-8")).substitute(
-        about | CANARY, count=f"{len(records):,}", run=shlex.join(words), raw=raw
+        about | CANARY, count=f"{len(records):,}"
     )
     write_jsonl(path / "questions.jsonl", records)
     write_atomic(path / "task.py", (here / "task.py").read_bytes())

@@ -14,7 +14,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from functools import cache
-from itertools import chain, count, islice, product
+from itertools import product
 from string import Template, ascii_uppercase
 from typing import Any, Literal, get_args
 from ...core.types import NONE, Answer, CallError, DataError, Question, Record, nearest
@@ -118,8 +118,7 @@ def sentence_of(q: Question, least: int = 60) -> Question:
 # %% ../../../nbs/models/language/06_prompts.ipynb #62b1dcc7
 def letters_of(n: int) -> list[str]:
     "List the letters of `n` options: A to Z, AA, AB, …"
-    words = chain.from_iterable(product(ascii_uppercase, repeat=size) for size in count(1))
-    return ["".join(word) for word in islice(words, n)]
+    return ["".join(word) for k in (1, 2) for word in product(ascii_uppercase, repeat=k)][:n]
 
 
 def shown_options(q: Question, form: Form) -> str:

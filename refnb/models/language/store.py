@@ -49,18 +49,16 @@ def store_fault(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as e:
-        code = getattr(e, "sqlite_errorcode", 0) & 0xFF
-        what, do = "cannot be used", "earlier replies are undamaged"
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        what, do = "cannot be used", "see to its disk and rights, or choose another folder"
+        if getattr(e, "sqlite_errorcode", 0) & 0xFF in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+        ):
             what = "is damaged"
             do = (
                 "it is left unchanged; `sqlite3 FILE .recover` reads undamaged rows; without it "
                 "all requests are billed again"
             )
-        elif code == sqlite3.SQLITE_FULL:
-            do = "free some space and start again"
-        elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            do = "choose another folder, or change its rights"
         raise DataError(f"the store of paid replies {what} ({e})", str(path), do) from None
 
 

@@ -12,9 +12,9 @@ import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 import msgspec
 from ...benchmarks.tasks import Task, find_task, is_task
-from ...core.documents import Document
 from ...core.runs import RunInfo
 from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Question, Record, safe_name
@@ -24,13 +24,13 @@ from .batches import advance, jobs, keys_in
 from .clusters import asks_about, document_answers, form_of_documents
 from .clusters import marking_model
 from .local import Local, load_local, replies_to, shared_order
-from .models import Ask, LanguageModel, Reply, card_price, check_taken, cost
-from .models import fault_of_url, forecast, model_of
+from .models import Ask, LanguageModel, Reply, check_taken, cost
+from .models import fault_of_url, model_of
 from .prompts import Order, examples_for, no_examples, text_of, turns
 from .servers import DEFAULT_URL, Asking, Summary, check_budget
 from .store import Store
 from ..weights import check_here, is_here, weights_id
-from ..registry import Entry, changed_record, differing
+from ..registry import Entry, changed_record, differing, entries_of
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Failure, Identity, Plan, Said
 from ..systems import System, variant_name
 
@@ -63,10 +63,15 @@ def entry_of(name: str) -> Entry:
     data: dict[str, Any] = {"kind": kind, "model": model} | ({"base_url": url} if at else {})
     entry = Entry(name, "language-model", data, Path(name))
     m = model_of(entry)
-    if price := card_price(m):
-        data["price"] = msgspec.to_builtins(price)
     data["title"] = name_of(m)
-    return entry._replace(name=name_of(m))
+    for card in entries_of("language-model").values():
+        if m.provider == "local" or model not in (card.name, card.data.get("model")):
+            continue
+        known = model_of(card)
+        if known.price and urlsplit(known.base_url).hostname == urlsplit(m.base_url).hostname:
+            data["price"] = msgspec.to_builtins(known.price)
+            break
+    return entry._replace(name=data["title"])
 
 
 def true_name(
@@ -116,11 +121,6 @@ class How(Record):
             return "examples: no number of examples is given; say -p shots=3"
         return ""
 
-    @property
-    def several(self) -> bool:
-        "Whether each question is asked several times."
-        return self.samples > 1 or self.order == "rotations"
-
 
 SENDING = frozenset({"concurrency", "budget", "batches"})  # these change no answer
 
@@ -142,21 +142,21 @@ class LanguageModelSystem(BaseSystem):
         self.name, self.model = true_name(base, usual, asked, differing(how, How(), SENDING))
         self.title, self.local = self.model.title, self.model.provider == "local"
         self.had: frozenset[tuple[str, int]] = frozenset()  # ids and samples with an answer
-        self.budget = how.budget  # less what earlier tasks of `run all` have cost
         self.loaded: Local | None = None
-        m = self.model
+        m, several = self.model, how.samples > 1 or how.order == "rotations"
         if how.samples > 1 and (m.way != "reply" or not m.decoding.temperature):
             do = "say way=reply and decoding.temperature=1"
             raise CallError("all samples are alike without random decoding", self.name, do)
-        if how.batches and how.several:
+        if how.batches and several:
             raise CallError("a batch asks each question once", self.name, "leave out --batch")
         if self.local and (how.concurrency or how.batches or how.budget is not None):
             do = "concurrency, budget and batch are for models of a server"
             raise CallError(f"{self.name} sends no requests to a server", do=do)
         check_taken(m)
+        check_budget(m, how.budget)
         if how.batches and not m.speaks.batch:
             raise CallError("its dialect takes no batches", self.name, "leave out --batch")
-        if how.several:
+        if several:
             self.whole = "it answers each question several times: omit --ray"
         elif not self.local:
             self.whole = (
@@ -202,44 +202,37 @@ class LanguageModelSystem(BaseSystem):
 
     # what a run depends on
 
-    def way(self, task: Task) -> tuple[LanguageModel, str, str, str]:
-        "Return what a task is asked with: the model, prompt form, system message and solved examples."
-        m, how = self.model, self.how
-        if task.shape == "clusters":
-            form = form_of_documents(task.prompts, how.form)
-            m = marking_model(m, form)
-        else:
-            form = form_for(m, task.prompts, how.form)
-        shown = examples_for(task, form, how.shots, how.examples)
-        return m, form, system_text(m, task.benchmark), shown
+    def way(self, prompts: str, clusters: bool = False) -> tuple[LanguageModel, str]:
+        "Return the model and the prompt form that a benchmark is asked with."
+        if clusters:
+            form = form_of_documents(prompts, self.how.form)
+            return marking_model(self.model, form), form
+        return self.model, form_for(self.model, prompts, self.how.form)
 
-    def settings_on(self, task: Task) -> dict[str, Any]:
-        "Return the settings of a run on a task; examples are identified by a hash."
-        m, form, _, shown = self.way(task)
+    def settings_on(self, m: LanguageModel, form: str, examples: str) -> dict[str, Any]:
+        "Return the settings of a run; examples are identified by a hash."
         settings = run_settings(m, form, self.how.order, self.how.samples)
-        if shown:
-            hashed = hashlib.sha256(shown.encode()).hexdigest()[:16]
-            settings |= {"shots": self.how.shots, "examples": hashed}
-        return settings
+        return settings | (
+            {"shots": self.how.shots, "examples": examples} if self.how.shots else {}
+        )
 
     def identity(self, task: Task) -> Identity:
-        m, form, system, _ = self.way(task)
+        m, form = self.way(task.prompts, task.shape == "clusters")
+        shown = examples_for(task, form, self.how.shots, self.how.examples)
         weights = {}
         if self.local:  # a server does not show its own
             weights = {"weights": weights_id(check_here(m, task.settings.offline))}
-        texts = filter(None, (system, text_of(form)))
-        return Identity(self.settings_on(task), "\n".join(texts), weights)
+        texts = filter(None, (system_text(m, task.benchmark), text_of(form)))
+        hashed = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        return Identity(self.settings_on(m, form, hashed), "\n".join(texts), weights)
 
     def is_it(self, info: RunInfo) -> bool:
-        how, its = self.how, info.settings
-        task = find_task(info.task) if is_task(info.task) else None
-        if task and not no_examples(task, how.shots, how.examples):
-            mine = self.settings_on(task)
-        else:  # the text of the examples is not here
-            form = form_for(self.model, info.task.partition("/")[0], how.form)
-            mine = run_settings(self.model, form, how.order, how.samples)
-            if how.shots:
-                mine |= {"shots": how.shots, "examples": its.get("examples")}
+        its, prompts, clusters = info.settings, info.task.partition("/")[0], False
+        if is_task(info.task):
+            task = find_task(info.task)
+            prompts, clusters = task.prompts, task.shape == "clusters"
+        examples = its.get("examples", "")  # their text may not be here
+        mine = self.settings_on(*self.way(prompts, clusters), examples)
         if is_own(self.model):  # wherever it ran
             mine["base_url"] = its.get("base_url")
         return its == mine
@@ -266,30 +259,42 @@ class LanguageModelSystem(BaseSystem):
         self, task: Task, items: Iterable[Question], had: Container[tuple[str, int]] = ()
     ) -> Iterator[Sent]:
         "Yield the requests about questions, but for those that `had` an answer."
-        m, form, system, shown = self.way(task)
+        m, form = self.way(task.prompts)
+        how, system = self.how, system_text(m, task.benchmark)
+        shown = examples_for(task, form, how.shots, how.examples)
         for q in items:
-            yield from requests_about(
-                m, q, form, self.how.order, system, self.how.samples, had, shown
-            )
+            yield from requests_about(m, q, form, how.order, system, how.samples, had, shown)
 
     def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Ask]:
         "Yield all requests about questions or documents."
         if task.shape == "choice":
             yield from (t.ask for t in self.to_send(task, items))
         else:
-            m, form, *_ = self.way(task)
+            m, form = self.way(task.prompts, clusters=True)
             for d in items:
                 yield from asks_about(m, d, form)
 
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
-        m, form, *_ = self.way(task)
+        "Estimate tokens and cost: about four characters make a token."
+        clusters = task.shape == "clusters"
+        m, form = self.way(task.prompts, clusters)
         asks = list(self.requests(task, items))
         if not asks:
             return Plan(0, form=form)
+        sizes = [-(-len(a.prompt) // 4) - (-len(a.system) // 4) for a in asks]
+        most = m.decoding.max_tokens if m.way == "reply" else 1
+        # a marked copy is as long as its prompt; a reply repeats a mention and names an option
+        likely = min(most, max(sizes) if clusters else 40)
+        read, n = sum(sizes), len(sizes)
+        usd, usd_likely = (
+            cost(m, Reply(tokens_in=read, tokens_out=out * n)) for out in (most, likely)
+        )
+        if m.effort != "none" and m.thinking != 0 and (m.reasons or m.effort or m.thinking):
+            usd_likely = None  # nobody knows how long it reasons
+        too_long = sum(bool(m.context) and size + most > m.context for size in sizes)
         system = f"[system] {asks[0].system}\n\n" if asks[0].system else ""
-        f = forecast(m, asks, task.shape == "clusters")
-        tokens, usd = (f.tokens_in, f.tokens_out), (f.usd, f.usd_likely)
-        return Plan(f.questions, *tokens, *usd, f.too_long, form, system + asks[0].prompt)
+        prompt = system + asks[0].prompt
+        return Plan(n, read, most * n, usd, usd_likely, too_long, form, prompt)
 
     def resume(self, task: Task, answered: Iterable[Any]) -> None:
         self.had = frozenset((a.id, a.sample) for a in answered if isinstance(a, Answer))
@@ -307,12 +312,10 @@ class LanguageModelSystem(BaseSystem):
             return
         with Store(Path(task.settings.runs) / "replies") as store:
             spent = 0.0
-            if self.budget is not None:  # all that earlier calls have cost, lost requests too
-                keys = (ask.key for ask in self.requests(task, task.items))
-                rows = (k for key in keys for k in store.all(key))
-                spent = sum(cost(self.model, k.reply) or 0.0 for k in rows)
+            if self.how.budget is not None:  # what earlier calls have cost, lost requests too
+                spent = self.paid(store, self.requests(task, task.items))
             if task.shape == "clusters":
-                m, form, *_ = self.way(task)
+                m, form = self.way(task.prompts, clusters=True)
                 if self.local:  # other weights in the same folder give other replies
                     m = m.changed(revision=weights_id(check_here(m, task.settings.offline)))
                 yield from document_answers(
@@ -322,6 +325,11 @@ class LanguageModelSystem(BaseSystem):
                 yield from self.by_batches(task, items, store, spent)
             else:
                 yield from self.from_server(task, items, store, spent)
+
+    def paid(self, store: Store, asks: Iterable[Ask]) -> float:
+        "Sum up what the stored replies to requests have cost."
+        rows = (kept for key in {ask.key for ask in asks} for kept in store.all(key))
+        return sum(cost(self.model, kept.reply) or 0.0 for kept in rows)
 
     def replies(
         self, m: LanguageModel, asks: Iterable[Ask], store: Store, spent: float
@@ -336,7 +344,7 @@ class LanguageModelSystem(BaseSystem):
                     store.put(ask.key, reply)
                 yield ask, reply
             return
-        asking = Asking(m, store, self.how.concurrency or 8, self.budget, spent)
+        asking = Asking(m, store, self.how.concurrency or 8, self.how.budget, spent)
         try:
             yield from asking.replies(asks)
         finally:
@@ -372,44 +380,29 @@ class LanguageModelSystem(BaseSystem):
         self, task: Task, items: Sequence[Question], store: Store, spent: float
     ) -> Iterator[Said]:
         "Advance the batches by one step, and yield what they have answered; the summary says what waits."
-        m, sent, folder = (
-            self.model,
-            list(self.to_send(task, items, self.had)),
-            self.batch_folder(task),
-        )
-        check_budget(m, self.budget)
-        left = None if self.budget is None else max(0.0, self.budget - spent)
-
-        def brought() -> dict[str, list[Reply]]:
-            kept = {t.ask.key: store.all(t.ask.key) for t in sent}
-            return {key: [k.reply for k in rows if k.reply.batch] for key, rows in kept.items()}
-
-        done, before = {j.name for j in jobs(folder) if j.state == "done"}, brought()
-        now = advance((t.ask for t in sent), m, store, folder, budget=left)
-        after, served, failures = brought(), 0, list[Said]()
+        m, budget = self.model, self.how.budget
+        sent = list(self.to_send(task, items, self.had))
+        before = self.paid(store, (t.ask for t in sent))
+        left = None if budget is None else max(0.0, budget - spent)
+        now = advance((t.ask for t in sent), m, store, self.batch_folder(task), budget=left)
+        said: list[Said] = []
         for t in sent:
-            reply = store.get(t.ask.key) or next(iter(after[t.ask.key]), None)
-            if reply is None:
-                continue
-            served += 1
-            answer = answer_of(t, m, reply)
-            if isinstance(answer, Failure):
-                do = "rerun without --batch: it retries only these"
-                failures.append(answer.changed(do=do))
-            else:
-                yield answer
+            failed = (kept.reply for kept in store.all(t.ask.key) if kept.reply.batch)
+            if reply := store.get(t.ask.key) or next(failed, None):
+                said.append(answer_of(t, m, reply))
+        yield from (x for x in said if not isinstance(x, Failure))
         stopped = ""
-        if served == len(sent):
-            yield from failures
+        if len(said) == len(sent):  # failures are told when nothing is under way any more
+            do = "rerun without --batch: it retries only these"
+            yield from (x.changed(do=do) for x in said if isinstance(x, Failure))
         else:
             waits = [j for j in now if j.state != "done"]
             far = "; ".join(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in waits)
             stopped = f"{len(waits)} batch{'es' if len(waits) > 1 else ''} under way ({far})"
-            if trouble := [j.trouble for j in now if j.name not in done and j.trouble]:
-                stopped += f"; before that: {trouble[0]}"
-        new = [r for key, replies in after.items() if not before[key] for r in replies]
-        usd = sum(cost(m, r) or 0.0 for r in new) if m.price else None
-        self.summary = Summary(served=served, usd=usd, usd_at_most=usd, stopped=stopped)
+            if trouble := [j.trouble for j in now if j.trouble]:
+                stopped += f"; before that: {trouble[-1]}"
+        usd = self.paid(store, (t.ask for t in sent)) - before if m.price else None
+        self.summary = Summary(served=len(said), usd=usd, usd_at_most=usd, stopped=stopped)
 
 # %% ../../../nbs/models/language/10_systems.ipynb #97b592a8
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
