@@ -230,8 +230,7 @@ def annotate(
     out: str | Path = "",  # output folder of the stages; "": none
     s: Settings | None = None,  # settings with the folders of runs and files
     say: Callable[[str], None] = lambda line: None,  # called with progress messages
-    # known mentions, of the characters in place of a stage ("linked"), or all "mentions"
-    instead: Mapping[str, Any] | None = None,
+    instead: Mapping[str, Any] | None = None,  # known results: of a stage, or all "mentions"
     **settings: Any,  # of `Annotating`, such as group=5 or filter="gpt-4o-mini"
 ) -> Annotation:  # all mentions of all characters, and the stages
     "Annotate a book: find all mentions of its characters; interrupted annotations resume."
