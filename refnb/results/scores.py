@@ -5,12 +5,11 @@
 # %% auto #0
 __all__ = ['Metric', 'the_usual', 'runs_here', 'run_outcomes', 'outcomes_on', 'split_name', 'questions_beside', 'questions_of',
            'as_outcomes', 'sampled_of', 'sampled_words', 'find_metric', 'measured', 'Scores', 'score', 'Comparison',
-           'compare', 'Ranking', 'rank']
+           'compare']
 
 # %% ../../nbs/results/00_scores.ipynb #bb710ee8
 import html
-from collections.abc import Callable, Iterable, Mapping
-from itertools import combinations
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 import pandas as pd
@@ -41,7 +40,6 @@ from refnb.metrics.uncertainty import (
     written_p,
 )
 from ..metrics.samples import Sampled, score_samples
-from ..metrics.comparisons import holm, tie_groups
 from refnb.benchmarks.tasks import (
     as_task,
     find_task,
@@ -366,30 +364,3 @@ def compare(
         pair.only_a,
         pair.only_b,
     )
-
-# %% ../../nbs/results/00_scores.ipynb #a3902145
-class Ranking(NamedTuple):
-    "Systems that answered the same questions, the best first."
-
-    scores: dict[str, Interval]  # accuracy
-    letters: dict[str, str]  # tie groups: two share a letter where no test tells them apart
-    pairs: dict[tuple[str, str], Comparison]  # first minus second
-    holm: dict[tuple[str, str], float | None]  # corrected p of the differences
-
-
-def rank(
-    systems: Mapping[str, pd.DataFrame],  # outcomes of each
-    mode: Mode = "strict",  # how a missing answer counts
-    resamples: int = 10_000,  # of the permutation tests
-    seed: int = 0,  # of the permutation tests
-) -> Ranking:  # fractions
-    "Rank systems by accuracy, with the differences that are significant."
-    scores = {name: score(o, mode=mode).interval() for name, o in systems.items()}
-    means = {name: iv.value for name, iv in scores.items() if iv.value is not None}
-    pairs = {
-        (a, b): compare(systems[a], systems[b], mode, resamples, seed)
-        for b, a in combinations(means, 2)
-    }
-    corrected = dict(zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True))
-    letters = tie_groups(means, corrected)
-    return Ranking({n: scores[n] for n in letters}, letters, pairs, corrected)
