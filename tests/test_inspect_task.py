@@ -122,7 +122,7 @@ def test_the_page_names_the_run_that_it_equals(tmp_path):
     )
     text = (page / "README.md").read_text()
     assert (
-        "refnb run sample/ferryman mistral-7b --form identifyme/desc --order reversed -p decoding.max_tokens=5 -p constraint=none\n"
+        "refnb run sample/ferryman mistral-7b -p form=identifyme/desc -p order=reversed -p decoding.max_tokens=5 -p constraint=none\n"
         in text
     )
     assert "messages[0]" in text

@@ -171,11 +171,10 @@ _SYSTEMS = (
     "command/PROGRAM; inspect/LOG or harness/SAMPLES read answers from a log of inspect_ai or lm_eval"
 )
 _LIMIT = "answer only the first questions; a later call continues"
-_FORM = "prompt form of a language model; default: its form for the benchmark"
-_ORDER = "option order: given, reversed, or rotations (each option first once)"
 _SET = (
-    "change a setting of the system, such as shots=3 (few-shot examples), constraint=regex "
-    "or device=cpu. Settings that can change answers become part of its name"
+    "change a setting of the system: form=NAME of a prompt, order=reversed or rotations (each option first "
+    "once), shots=3 (few-shot examples), constraint=regex, concurrency=20 (requests at a time), device=cpu, …. "
+    "Settings that can change answers become part of its name"
 )
 _BUDGET = "maximum API spend in USD, over all calls; default: no limit"
 _SAMPLE = "with all: refnb's own questions instead of the benchmarks'"
@@ -190,14 +189,11 @@ _JSON = "print one JSON object, or a list for several tasks or systems"
 
 
 def run_(
-    task: Annotated[str, arg("TASK", _TASK, autocompletion=complete_task)],
-    systems: Annotated[list[str], arg("SYSTEMS", _SYSTEMS, autocompletion=complete_system)],
+    task: Annotated[str, arg("TASK", _TASK)],
+    systems: Annotated[list[str], arg("SYSTEMS", _SYSTEMS)],
     limit: Annotated[int, opt(_LIMIT)] = 0,
     by: By = "",
-    form: Annotated[str, opt(_FORM)] = "",
-    order: Annotated[str, opt(_ORDER, default=True)] = "given",
     set_: Annotated[list[str], settings_option(_SET)] = [],
-    concurrency: Annotated[int, opt("parallel requests to a server; default: 8")] = 0,
     budget: Annotated[float | None, opt(_BUDGET)] = None,
     sample: Annotated[bool, opt(_SAMPLE, "--sample")] = False,
     ray: Annotated[str, opt(_RAY)] = "",
@@ -213,12 +209,10 @@ def run_(
     from refnb.models.running import planned, run, run_sharded
 
     s, left = load_settings(), budget
-    settings: dict[str, Any] = given_settings(set_)
-    options: dict[str, Any] = dict(form=form, order="" if order == "given" else order)
-    options |= dict(concurrency=concurrency, batches=batch)
-    settings |= {k: v for k, v in options.items() if v}
-    servers_only = limit or tolerate or budget is not None or concurrency or batch
-    if ray and servers_only:
+    settings: dict[str, Any] = given_settings(set_) | ({"batches": True} if batch else {})
+    if ray and (
+        limit or tolerate or budget is not None or {"batches", "concurrency"} & {*settings}
+    ):
         raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
     tasks, systems = tasks_named(task, sample, s), list(dict.fromkeys(systems))
     for x in systems:

@@ -139,7 +139,7 @@ def export_inspect(
     }
     # the equal run of refnb
     where = "FILE" if task.name.startswith("given/") else task.name
-    words = ["refnb", "run", where, system, "--form", form, "--order", order]
+    words = ["refnb", "run", where, system, "-p", f"form={form}", "-p", f"order={order}"]
     for name, value in changed.items():
         fields = value if isinstance(value, dict) else {"": value}
         for field, x in fields.items():
