@@ -80,14 +80,15 @@ def compare_(
     else:
         found = {name: outcomes_of(name, gold, s) for name in what}
         if len(what) == 2 and not (by or out):
-            c = compare(found[what[0]], found[what[1]], choice)
+            two = compare(found[what[0]], found[what[1]], choice)
             if not json:
-                return echo(f"{what[0]} less {what[1]}:", *repr(c).split("\n"))
-            result = {"unit": "fraction", "mode": mode, "first": what[0], "second": what[1]}
-            result |= {"difference": c.difference._asdict(), "permutation": c.permutation}
-            result |= {"detectable": result["difference"].pop("detectable")}
-            result |= {"mcnemar": c.mcnemar and c.mcnemar._asdict()}
-            return print_json(result | {"only_first": c.only_a, "only_second": c.only_b})
+                return echo(f"{what[0]} less {what[1]}:", *repr(two).split("\n"))
+            told = two.difference._asdict()
+            result: dict[str, Any] = {"unit": "fraction", "mode": mode, "first": what[0]}
+            result |= {"second": what[1], "detectable": told.pop("detectable")}
+            result |= {"difference": told, "permutation": two.permutation}
+            result |= {"mcnemar": two.mcnemar and two.mcnemar._asdict()}
+            return print_json(result | {"only_first": two.only_a, "only_second": two.only_b})
         r = side_by_side(found, "", by, choice)
     if out:
         r.write(out, leaderboard_figure(r))
