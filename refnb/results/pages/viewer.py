@@ -20,7 +20,6 @@ from ...core.files import read_jsonl
 from ...core.documents import plain
 from ...core.pages import Page, html_page, rendered
 from ...core.runs import Run, load_run, questions_id
-from ...core.summaries import split_hash
 from ...metrics.choice import credit, outcomes
 from ...benchmarks.tasks import is_task, the_card
 from ..scores import compare, questions_of, score, split_name
@@ -34,7 +33,9 @@ def named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
         return load_run(Path(x).resolve())
     s = s or load_settings()
     task, named = split_name(str(x), s)
-    system, hash_ = split_hash(named)
+    system, at, hash_ = named.rpartition("@")
+    if not at or not set(hash_) <= set("0123456789abcdef"):  # the @ is of an address
+        system, hash_ = named, ""
     if not system:
         do = "give a run's folder, or name it as task:system"
         raise DataError("is not a run: it has no run.json", str(x), do)
