@@ -81,31 +81,12 @@ def write_figures() -> None:
     (PAGES / "figures.md").write_text(text)
 
 
-EXAMPLES = """# Pages that refnb makes
-
-> What `refnb view` and `refnb report` make of your own runs and books.
-
-## A book
-
-Six stories that were written for this project, and beside their gold clusters what *pattern matching* finds: each
-occurrence of a character's full name. Step through the differences with `d`. <a href='../../book.html'>Alone in a
-window</a>
-
-<iframe src="../../book.html" style="width: 100%; height: 860px; border: 0"></iframe>
-
-## Rankings
-
-The systems whose runs are committed, task by task: intervals, tie groups, any two side by side.
-<a href='../../ranking.html'>Alone in a window</a>
-
-<iframe src="../../ranking.html" style="width: 100%; height: 860px; border: 0"></iframe>
-"""
 START = """<!doctype html><meta charset="utf-8"><title>refnb</title>
 <meta http-equiv="refresh" content="0; url=nbs/index.html"><a href="nbs/index.html">refnb</a>"""
 
 
 def write_examples() -> None:
-    "Write pages as `refnb view` and `refnb report` make them, and one that leads to them."
+    "Write pages as `refnb view` and `refnb report` make them, for docs/examples.md."
     from refnb.core.corpora import sample
     from refnb.models.rules.clusters import pattern_matching
     from refnb.results.pages.book_view import view_book
@@ -121,7 +102,6 @@ def write_examples() -> None:
     ranking = Report(make_boards(read_summaries(tasks, ROOT / "reports")))
     (extra / "ranking.html").write_text(ranking.page())
     (extra / "index.html").write_text(START)
-    (PAGES / "examples.md").write_text(EXAMPLES)
 
 
 def write_data() -> None:
@@ -187,7 +167,7 @@ def write_contents() -> None:
     pages = ("docs/recipes", "docs/extending", "docs/pages/command_line", "docs/pages/data")
     others = [entry(p) for p in (*pages, "CONTRIBUTING", "SECURITY")]
     others.append(entry("docs/pages/api", *(PAGES / "modules").glob("*.rst")))
-    shown = [entry("docs/pages/figures"), entry("docs/pages/examples")]
+    shown = [entry("docs/pages/figures"), entry("docs/examples")]
     rooms = [entry(f"docs/pages/{r}", *(nbs / r).rglob("[!.]*.ipynb")) for r in ROOMS]
     results = [{"file": "reports/README", "entries": tables}, *shown]
     parts = {"Results": results, "Notebooks": rooms, "Reference": others}

@@ -31,7 +31,7 @@ from refnb.models.annotation.checking import correction_page
 from refnb.results.pages.book_view import view_book
 from refnb.results.pages.report import Entry, LeftOut, Report as Ranking, make_boards
 from refnb.results.pages.viewer import view
-from refnb.results.plots import dots, slopes
+from refnb.results.plots import dots, lines
 from refnb.results.scores import score
 from refnb.results.tables import Report
 
@@ -348,7 +348,7 @@ def test_f68_a_figure_reads_no_formula(tmp_path):
     iv = [Interval(0.5, 0.4, 0.6, 4, 1)] * len(HOSTILE)
     drawn = [
         dots({"".join(HOSTILE[:9]): {"$\\frac{": iv, "$x$": iv}}, HOSTILE, "$\\input{", "$y"),
-        slopes({t: [1.0, 2.0] for t in HOSTILE}, ["$a$", "$\\b{"]),
+        lines({"$a$": {t: ([1, 2], [1.0, 2.0]) for t in HOSTILE}}, "$\\b{"),
     ]
     for k, figure in enumerate(drawn):
         figure.savefig(tmp_path / f"{k}.png", dpi=20)

@@ -33,12 +33,6 @@ from refnb.metrics.differences import (
     worst_place,
 )
 from tools import growth, run_cells
-from refnb.results.papers.bookcoref_plots import (
-    along_the_book,
-    by_position,
-    pieces_plot,
-    who_went_where,
-)
 
 ROOT = Path(__file__).parents[1]
 SIZE = 12  # tokens of a small document
@@ -184,13 +178,6 @@ def test_f53_what_is_bad_is_shown_as_text(bad):
     assert plain(bad)[:10] in clean(d._repr_html_())
 
 
-def test_f53_a_name_cannot_become_a_formula_in_a_plot(tmp_path):
-    gold = document([[(0, 0), (2, 2)], [(4, 4)]], ["w"] * SIZE, ["$\\frac{", "a$b$c\x00"])
-    for fig in (along_the_book(gold, gold), pieces_plot(gold, gold)):
-        fig.savefig(tmp_path / "figure.png")
-        assert (tmp_path / "figure.png").stat().st_size > 1_000
-
-
 def test_f53_tables_escape_names():
     gold = document([[(0, 0)], [(1, 1)]], ["w"] * SIZE, ["<script>", "b"])
     assert (
@@ -303,8 +290,6 @@ JOINED = {
     "named": lambda d, p: named(d),
     "differences": differences,
     "states": mention_states,
-    "positions": by_position,
-    "who went where": who_went_where,
 }
 
 
@@ -327,9 +312,9 @@ def test_a_large_book_is_compared_as_a_small_one_is():
     gold = book(400_000)
     predicted = shifted(gold)
     n = mention_states(gold, predicted).state.value_counts().reindex(STATES, fill_value=0)
-    rows, along = differences(gold, predicted), by_position(gold, predicted)
+    rows = differences(gold, predicted)
     assert n["right"] + n["wrong entity"] + n["missed"] == rows.mentions.sum() == len(gold.mentions)
-    assert along[list(STATES)].sum().tolist() == n.tolist() and rows.in_best.sum() == n["right"]
+    assert rows.in_best.sum() == n["right"]
 
 
 def test_hostile_books_stay_small_too():
@@ -432,10 +417,7 @@ def test_nothing_or_less_than_nothing_is_asked_for():
         side_by_side(d, d, around=3, width=-9),
     ):
         clean(look.html)
-    assert (
-        d.find("w", n=-1).text == "'w': 12 hits in d\nand 12 more"
-        and len(along_the_book(d, d, entities=0).axes) == 2
-    )
+    assert d.find("w", n=-1).text == "'w': 12 hits in d\nand 12 more"
 
 
 def test_a_search_sees_through_tokenisation():
@@ -535,23 +517,6 @@ def test_a_perfect_prediction_is_right_in_any_order(gold, random):
         "whole"
     }
     assert tidy(g.clusters) == tidy(p.clusters)
-
-
-@given(once, once, st.integers(0, 20))
-def test_positions_and_pieces_add_up(gold, predicted, width):
-    g, p = (document(x, ["w"] * SIZE) for x in (gold, predicted))
-    n = mention_states(g, p).state.value_counts().reindex(STATES, fill_value=0)
-    along, grid = by_position(g, p, width), who_went_where(g, p, entities=9, columns=2)
-    assert (
-        along[list(STATES)].sum().tolist() == n.tolist()
-        and along.recall.dropna().between(0, 1).all()
-        and along.precision.dropna().between(0, 1).all()
-    )
-    assert (
-        grid.to_numpy().sum() == len(g.mentions)
-        and grid.missed.sum() == n["missed"]
-        and grid.shape[1] <= 4
-    )
 
 
 def test_verdicts_of_made_faults():

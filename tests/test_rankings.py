@@ -6,12 +6,10 @@ import pytest
 import tools
 from hypothesis import given, strategies as st
 from scipy.stats import t as student, ttest_1samp
-from refnb.core.types import CallError, DataError, Option, Question, Answer
-from refnb.metrics.choice import outcomes
+from refnb.core.types import CallError, DataError
 from refnb.metrics.comparisons import holm, tie_groups
 from refnb.metrics.uncertainty import Interval, cluster_interval, mcnemar, paired_difference
 from refnb.metrics.uncertainty import permutation_p, written_p
-from refnb.results.scores import rank
 
 T3 = 3.1824463052837  # 97.5 % of Student's t with 3 degrees of freedom, of a printed table
 
@@ -152,20 +150,6 @@ def test_tie_groups(apart, want):
 def test_a_system_without_a_score_is_refused():
     with pytest.raises(DataError, match="'x' has no score"):
         tie_groups({"a": 1.0}, {("a", "x"): 0.5})
-
-
-def test_systems_are_ranked_over_documents():
-    qs = [
-        Question(f"d{i // 2}:{i}", f"d{i // 2}", options=(Option("A"), Option("B")), right=(0,))
-        for i in range(40)
-    ]
-    right = lambda n: outcomes(qs, [Answer(q.id, (int(i >= n),)) for i, q in enumerate(qs)])
-    r = rank({"low": right(2), "high": right(40), "next": right(38)})
-    assert list(r.scores) == ["high", "next", "low"]
-    assert r.letters == {"high": "a", "next": "a", "low": "b"}
-    assert list(r.pairs) == list(r.holm)
-    assert all(r.holm[p] >= c.difference.p for p, c in r.pairs.items())
-    assert r == rank({"low": right(2), "high": right(40), "next": right(38)})
 
 
 # What a task can show

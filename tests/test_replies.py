@@ -246,13 +246,14 @@ def test_f16_a_runs_summary_tells_why_replies_were_not_read(stub, tmp_path, caps
     how = [
         FERRYMAN,
         "gpt-4o-mini",
-        "--form",
-        "identifyme/base",
-        "--concurrency",
-        1,
         *(
             x
-            for k, v in {"base_url": stub.url, "key": "STUB_KEY"}.items()
+            for k, v in {
+                "base_url": stub.url,
+                "key": "STUB_KEY",
+                "form": "identifyme/base",
+                "concurrency": 1,
+            }.items()
             for x in ("-p", f"{k}={v}")
         ),
     ]

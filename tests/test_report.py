@@ -9,7 +9,7 @@ import tools
 from browser import reader, port  # noqa: F401
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, Option, Question, Usage
-from refnb.metrics.comparisons import Credits, compare_rankings, rank_systems
+from refnb.metrics.comparisons import Credits, rank_systems
 from refnb.metrics.uncertainty import cluster_interval
 from refnb.models.running import run
 from refnb.results.pages.report import (
@@ -99,35 +99,6 @@ def test_many_pairs_can_be_told_apart():
     values = (np.random.default_rng(0).random((30, 400)) < rates) * 1.0
     ranked = rank_systems(Credits(tuple(f"s{i}" for i in range(30)), values, tuple(range(400))))
     assert not set(ranked[0].letters) & set(ranked[-1].letters)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "tau"),
-    [
-        ([1, 2, 3, 4], [1, 2, 3, 4], 1),
-        ([1, 2, 3], [3, 2, 1], -1),
-        ([1, 2, 3, 4], [2, 1, 4, 3], 1 / 3),
-        ([1, 1, 2, 3], [1, 2, 2, 3], 0.8),
-    ],
-)
-def test_kendall_tau(a, b, tau):
-    "Counted by hand: of the last, 4 pairs agree, and each side ties one of 6."
-    names = tuple("abcd")[: len(a)]
-    of = lambda x: [Credits(names, np.array(x, float)[:, None], ("all",))]
-    assert compare_rankings(of(a), of(b)).value == pytest.approx(tau)
-
-
-def test_tau_is_of_the_systems_that_both_rank():
-    def made(names, seed):
-        return Credits(
-            tuple(names),
-            (np.random.default_rng(seed).random((len(names), 50)) < 0.5) * 1.0,
-            tuple(range(50)),
-        )
-
-    assert compare_rankings([made("abcd", 0)], [made("bcde", 1)]).systems == 3
-    few = compare_rankings([made("ab", 0)], [made("ab", 1)])
-    assert (few.value, few.p, few.systems) == (None, None, 2)
 
 
 # What is ranked

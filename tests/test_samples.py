@@ -277,11 +277,10 @@ def test_the_command_tells_of_samples(stub, tmp_path, capsys, monkeypatch):
     how = [
         FERRYMAN,
         "gpt-4o-mini",
-        "--form",
-        "identifyme/base",
         *(
             x
             for k, v in {
+                "form": "identifyme/base",
                 "base_url": stub.url,
                 "key": "STUB_KEY",
                 "samples": 2,

@@ -299,8 +299,8 @@ def test_f58_the_command_with_nobody_listening(stub, tmp_path, monkeypatch, caps
             "run",
             "mine.jsonl",
             "gpt-4o-mini",
-            "--form",
-            "identifyme/desc",
+            "-p",
+            "form=identifyme/desc",
             "-p",
             f"base_url={url}",
             "-p",
@@ -375,7 +375,7 @@ def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
             ("price.as_of", "2026-11"),
         )
         for x in ("-p", f"{k}={v}")
-    ] + ["--form", "identifyme/desc"]
+    ] + ["-p", "form=identifyme/desc"]
     poor = tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--budget", 0.0001, *sets)
     assert (
         poor.status == 0
@@ -384,7 +384,7 @@ def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
     )
     rich = json.loads(
         tools.here(
-            capsys, "run", "mine.jsonl", "gpt-4o-mini", "--concurrency", 3, "--json", *sets
+            capsys, "run", "mine.jsonl", "gpt-4o-mini", "-p", "concurrency=3", "--json", *sets
         ).out
     )
     assert (
@@ -395,7 +395,7 @@ def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
     )
     monkeypatch.delenv("EXAMPLE_KEY")
     tools.one_line(
-        tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--order", "reversed", *sets),
+        tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "-p", "order=reversed", *sets),
         1,
         "the environment variable EXAMPLE_KEY is not set",
     )

@@ -138,7 +138,7 @@ def test_a_formula_is_drawn(tab):
 
 
 def test_a_book_and_rankings_open_in_their_frames(tab):
-    tab.open("docs/pages/examples")
+    tab.open("docs/examples")
     tab.js("document.querySelector('iframe').scrollIntoView()")
     inside = "document.querySelector('iframe').contentDocument"
     assert tab.wait(f"{inside}.querySelectorAll('.block').length")

@@ -177,15 +177,11 @@ _METRICS = (
     "zeros"
 )
 _MATCH = (
-    "matching of mentions: exact, head or partial (head and partial as in CorefUD's scorer, with its "
-    "metrics)"
+    "matching of mentions: exact, head or partial (as CorefUD's scorer, with its metrics); crac2026: head, "
+    "without singletons, which is how the shared task CRAC 2026 ranks"
 )
-_ZEROS = (
-    "matching of zeros (empty nodes of CoNLL-U): linear or dependent; default: dependent with head "
-    "and partial"
-)
-_SETTING = "full; split: predictions for windows; window: predictions for books, scored in windows"
 _DUPLICATES = "repeated mentions: official, released (as in BookCoref's code) or error"
+_SETTING = "full; split: predictions for windows; window: predictions for books, scored in windows"
 
 
 def score_coref_(
@@ -193,7 +189,6 @@ def score_coref_(
     predicted: Annotated[str, arg("PREDICTED", _PREDICTED)],
     metrics: Annotated[str, opt(_METRICS, default=True)] = _COREF,
     match: Annotated[str, opt(_MATCH, default=True)] = "exact",
-    zeros: Annotated[str, opt(_ZEROS)] = "",
     setting: Annotated[str, opt(_SETTING, default=True)] = "full",
     mode: Annotated[
         str, opt("how windows are cut: released, paper or fixed", default=True)
@@ -214,9 +209,11 @@ def score_coref_(
         raise CallError(f"unknown value {singletons!r}", "--singletons", "say keep or drop")
     if by not in ("", "document"):
         raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
+    if match == "crac2026":
+        match, singletons = "head", "drop"
     corefud = match != "exact" and metrics == _COREF
     asked = list(COREFUD) if corefud else split_names(metrics)
-    heads = match != "exact" or bool(zeros or {*asked} & {*EXTRA})
+    heads = match != "exact" or bool({*asked} & {*EXTRA})
 
     def documents(path: str) -> list:
         if format_of(read_bytes(path)) == "conllu":  # only CoNLL-U has heads
@@ -226,9 +223,8 @@ def score_coref_(
         return docs
 
     how: dict[str, Any] = dict(setting=setting, mode=mode, duplicates=duplicates, match=match)
-    how |= {"zeros": zeros, "singletons": singletons == "keep"}
-    wanted = list(dict.fromkeys([*asked, "mentions"]))
-    c = score_coref(documents(gold), documents(predicted), metrics=wanted, **how)
+    how |= dict(metrics=list(dict.fromkeys([*asked, "mentions"])), singletons=singletons == "keep")
+    c = score_coref(documents(gold), documents(predicted), **how)
     odd = {
         "have no prediction and count as empty": c.missing,
         "are predicted without gold and are set aside": c.extra,

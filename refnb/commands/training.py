@@ -26,7 +26,7 @@ _SET = "change a setting of the recipe or the model, such as epochs=3 or learnin
 
 def train_(
     system: Annotated[str, arg("SYSTEM", _SYSTEM)],
-    task: Annotated[str, arg("TASK", _TASK, autocompletion=complete_task)],
+    task: Annotated[str, arg("TASK", _TASK)],
     fold: Annotated[
         str, opt("fold of LitBank for a coreference system, 0 to 9, or all", default=True)
     ] = "0",

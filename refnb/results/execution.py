@@ -126,10 +126,10 @@ def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
         return "changed"
     before = (Path(reports) / csv).read_bytes()
     if before == files[csv] and (old.inputs, old.runs) == (new.inputs, new.runs):
-        # other versions make other pictures of the same numbers
-        redrawn = old.versions == new.versions and old.files != new.files
         alike = (old.parameters, old.made_with) == (new.parameters, new.made_with)
-        return "same" if alike and not redrawn else "changed"
+        # other versions make other pictures of the same numbers
+        drawn = old.files == new.files or old.versions != new.versions
+        return "same" if alike and drawn else "changed"
 
     def numbers(text: bytes) -> set[tuple[str, str]]:
         return {(c["row"], c["column"]) for c in csv_rows(text.decode()) if c["ours"]}

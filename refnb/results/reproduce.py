@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['Say', 'Results', 'SAYINGS', 'own_tables', 'choose', 'Job', 'job_of', 'bring', 'wanted_runs', 'replay',
-           'replay_choice', 'replay_one', 'code_hash', 'stamp', 'made_from', 'settled', 'read_state', 'only_batch',
-           'as_variables', 'environment', 'run_here', 'run_on_ray', 'Step', 'settle', 'Stopped', 'Batch', 'make_tables',
-           'reproduce']
+           'replay_choice', 'code_hash', 'made_from', 'read_state', 'only_batch', 'environment', 'run_here',
+           'run_on_ray', 'Step', 'settle', 'Stopped', 'Batch', 'make_tables', 'reproduce']
 
 # %% ../../nbs/results/09_reproduce.ipynb #7d2cce9a
 import os, shutil, signal, tempfile, threading, time
@@ -36,20 +35,19 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     out, folders = list[str](), set[Path]()
     for name in names:
         path = Path(name)
-        if path.suffix != ".ipynb":
-            out.append(name)
-            continue
-        if not path.is_file():
-            raise CallError("no such file", name)
-        if safe_name(path.stem) != path.stem:
-            do = "use letters, digits, dots, _ and -"
-            raise CallError("cannot be a table's name", path.name, do)
-        folders.add(path.resolve().parent)
-        out.append(f"{YOURS}/{path.stem}")
+        if path.suffix == ".ipynb":
+            if not path.is_file():
+                raise CallError("no such file", name)
+            if safe_name(path.stem) != path.stem:
+                do = "use letters, digits, dots, _ and -"
+                raise CallError("cannot be a table's name", path.name, do)
+            folders.add(path.resolve().parent)
+            name = f"{YOURS}/{path.stem}"
+        out.append(name)
     if len(folders) > 1:
         do = "name those of one folder at a time"
         raise CallError("notebooks of several folders are named", do=do)
-    return out, s.changed(tables=str(folders.pop())) if folders else s
+    return out, s.changed(tables=str(*folders)) if folders else s
 
 
 def choose(names: Iterable[str]) -> list[str]:
@@ -145,6 +143,8 @@ def wanted_runs(job: Job) -> dict[str, list[str]]:
 def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
     """Make the runs that tables ask for and that need no model: baselines and published answers.
     Return for each table why one of its runs could not be made."""
+    from refnb.models.published.clusters import replay_clusters
+
     wanted, faults = {job.name: wanted_runs(job) for job in jobs}, dict[str, str]()
     todo: dict[str, dict[str, None]] = {}
     for runs in wanted.values():
@@ -155,22 +155,39 @@ def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
             continue
         try:
             if task.shape == "clusters":
-                from refnb.models.published.clusters import replay_clusters
-
                 replay_clusters(list(asked), name, s)
             else:
                 replay_choice(asked, task)
         except (DataError, FormatError) as e:
             faults[name] = str(e)
-    found = {name: [faults[t] for t in runs if t in faults] for name, runs in wanted.items()}
-    return {name: why[0] for name, why in found.items() if why}
+    why = {name: [faults[t] for t in runs if t in faults] for name, runs in wanted.items()}
+    return {name: found[0] for name, found in why.items() if found}
 
 
 def replay_choice(systems: Iterable[str], task: Task) -> None:
-    "Make the free systems' runs of one task, or of its pieces where a system needs more than it has."
-    from refnb.core.summaries import split_hash
+    """Make the free systems' runs of one task, or of its pieces where a system needs more than it has; refuse
+    summaries, beside the reports or the package's, that are not what a run gives."""
+    from refnb.core.summaries import find_summaries, places_of_summaries, read_summary, split_hash
     from refnb.models.registry import find_system, is_system, system_names
+    from refnb.models.running import run, write_run_summary
+    from refnb.models.systems import info_of
     from refnb.results.scores import run_outcomes
+
+    def replay_one(who: Any, task: Task):
+        name = f"{who.name}@{info_of(who, task).hash}"
+        paths = [p for at in places_of_summaries(s) for p in find_summaries(at, task.name, name)]
+        old = {p: read_summary(p) for p in paths}  # a run writes its own
+        done = run(task, who, s=s)
+        if not done.sealed or not old:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            write_run_summary(done, find_task(task.name, s.changed(reports=folder)), who)
+            made = [read_summary(p) for p in find_summaries(folder, task.name, name)]
+        for path, x in old.items():
+            if any((x.credit, x.signs, x.counts) != (m.credit, m.signs, m.counts) for m in made):
+                what = "is not what the released answers give, which were read as the run"
+                do = "remove the file that was changed"
+                raise DataError(f"{what} {done.folder}", str(path), do)
 
     s = task.settings
     for name in dict.fromkeys(split_hash(x)[0] for x in systems):
@@ -184,31 +201,6 @@ def replay_choice(systems: Iterable[str], task: Task) -> None:
             if getattr(who, "free", False) and piece.here and not who.lacks(piece):
                 replay_one(who, piece)
 
-
-def replay_one(who: Any, task: Task) -> None:
-    "Make a system's run; refuse its summaries, beside the reports or the package's, that are not what it gives."
-    from refnb.core.summaries import Summary, find_summaries, places_of_summaries, read_summary
-    from refnb.models.running import run, write_run_summary
-    from refnb.models.systems import info_of
-
-    s, name = task.settings, f"{who.name}@{info_of(who, task).hash}"
-    places = places_of_summaries(s)
-    old = {p: p.read_bytes() for place in places for p in find_summaries(place, task.name, name)}
-    done = run(task, who, s=s)
-    if not done.sealed or not old:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        write_run_summary(done, find_task(task.name, s.changed(reports=folder)), who)
-        made = [read_summary(p) for p in find_summaries(folder, task.name, name)]
-    for path, text in old.items():
-        told = msgspec.json.decode(text, type=Summary)
-        mine = (told.credit, told.signs, told.counts)
-        if any(mine != (x.credit, x.signs, x.counts) for x in made):
-            what = (
-                f"is not what the released answers give, which were read as the run {done.folder}"
-            )
-            raise DataError(what, str(path), "remove the file that was changed")
-
 # %% ../../nbs/results/09_reproduce.ipynb #6ca1eab2
 def code_hash() -> str:
     "Hash refnb's code and data."
@@ -219,41 +211,29 @@ def code_hash() -> str:
     return sha256("".join(sha256(p.read_bytes()) for p in sorted(paths)).encode())
 
 
-def stamp(path: Path | None) -> str:
-    "Identify the bytes of a file without reading them."
-    if path is None or not path.is_file():
-        return "absent"
-    return f"{path.stat().st_size} {path.stat().st_mtime_ns}"
-
-
 def made_from(job: Job, s: Settings, place: Path, code: str) -> str:
     "Hash the report of a table in place, and all that it depends on, here and now; `code` is code_hash()."
+
+    def stamp(path: Path | None) -> str:  # identifies a file's bytes without reading them
+        if path is None or not path.is_file():
+            return "absent"
+        return f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}"
+
     t = printed(job.name)
     inputs = {"printed values": values_id(t)}
     for i in [*t.inputs, *t.more]:
         if i in hub_files():
             inputs[i] = stamp(hub_path(i, s))
-            continue
-        for f in files_of(i):
-            inputs[f.key] = f"{f.blob} {stamp(local_path(f, s))}"
+        else:
+            inputs |= {f.key: f"{f.blob} {stamp(local_path(f, s))}" for f in files_of(i)}
     # a table of books needs two tasks of one benchmark
     benchmark = job.task.split("/")[0]
     roots = [reports_for(f"{benchmark}/", s.reports), packaged("reports")]
-    runs = [f"{p} {stamp(p)}" for r in roots for p in (r / "runs" / benchmark).rglob("*.json")]
+    runs = sorted(stamp(p) for r in roots for p in (r / "runs" / benchmark).rglob("*.json"))
     cells = [(c.cell_type, c.text) for c in msgspec.json.decode(job.notebook, type=Notebook).cells]
     told = place / f"{job.name}.json"
     report = told.read_bytes().hex() if told.exists() else ""
-    everything = [cells, job.parameters, code, inputs, sorted(runs), report]
-    return sha256(msgspec.json.encode(everything))
-
-
-def settled(job: Job, s: Settings, place: Path, known: str, code: str) -> bool:
-    "Tell whether a table's report is whole, and the last batch left it with all that is here now."
-    told = read_provenance(job.name, place)
-    if not told or known != made_from(job, s, place, code):
-        return False
-    fault = stale(told, place, s)
-    return not fault or fault.endswith(" has changed")  # kept, with more inputs than are here
+    return sha256(msgspec.json.encode([cells, job.parameters, code, inputs, runs, report]))
 
 
 def read_state(place: Path) -> dict[str, str]:
@@ -283,17 +263,12 @@ def only_batch(place: Path) -> Iterator[None]:
         yield
 
 # %% ../../nbs/results/09_reproduce.ipynb #8749be88
-def as_variables(s: Settings) -> dict[str, str]:
-    "Return settings as environment variables."
-    fields = msgspec.structs.asdict(s).items()
-    texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in fields}
-    return {f"REFNB_{k.upper()}": v for k, v in texts.items()}
-
-
 @contextmanager
 def environment(s: Settings) -> Iterator[None]:
     "Set the environment variables of the settings, and restore the old ones afterwards."
-    new = as_variables(s)
+    fields = msgspec.structs.asdict(s).items()
+    texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in fields}
+    new = {f"REFNB_{k.upper()}": v for k, v in texts.items()}
     old = {k: os.environ.get(k) for k in new}
     os.environ.update(new)
     try:
@@ -337,11 +312,10 @@ def run_here(jobs: list[Job], s: Settings, place: Path, at_once: int) -> Results
 
 def run_on_ray(jobs: list[Job], s: Settings, address: str) -> Results:
     "Run notebooks as Ray tasks; yield each as it ends."
-    variables, timeout = as_variables(s), s.timeout
 
     def on_worker(job: Job) -> Executed:
-        os.environ.update(variables)
-        return execute(*job, timeout)
+        with environment(s):
+            return execute(*job, s.timeout)
 
     with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(on_worker)
@@ -416,7 +390,15 @@ def make_tables(
 ) -> list[Step]:
     "Make the tables where something changed, each put in place as it ends; what needs no work comes first."
     code, state = code_hash(), read_state(place)
-    idle = [t for t in todo if not force and settled(t, s, place, state.get(t.name, ""), code)]
+
+    def settled(t: Job) -> bool:  # its report is whole, and made from all that is here now
+        told = read_provenance(t.name, place)
+        if force or not told or state.get(t.name) != made_from(t, s, place, code):
+            return False
+        fault = stale(told, place, s)
+        return not fault or fault.endswith(" has changed")  # kept, with more inputs than are here
+
+    idle = [t for t in todo if settled(t)]
     steps = [Step(t.name, "unchanged", 0.0, SAYINGS["unchanged"]) for t in idle]
     todo = [t for t in todo if t not in idle]
     made, results = 0, None

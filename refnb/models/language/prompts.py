@@ -299,7 +299,7 @@ def examples_for(
         raise CallError(why, task.name)
     if the_form(form).explains:
         what = f"the form {form} asks for an explanation, which examples lack"
-        do = "choose another with --form, such as identifyme/base or choice/names"
+        do = "choose another with -p form=NAME, such as identifyme/base or choice/names"
         raise CallError(what, "shots", do)
     source, taken = examples_from(task, source), {q.doc_key for q in task.questions}
     fit = [

@@ -160,7 +160,7 @@ class LanguageModelSystem(BaseSystem):
             self.whole = "it answers each question several times: omit --ray"
         elif not self.local:
             self.whole = (
-                "one machine asks it as fast as it answers: use --concurrency instead of --ray"
+                "one machine asks it as fast as it answers: use -p concurrency=N instead of --ray"
             )
 
     def __getstate__(self) -> dict:

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['Entry', 'LeftOut', 'entry_of_outcomes', 'entry_of_counts', 'read_entries', 'read_summaries', 'Board', 'make_boards',
-           'split_items', 'by_benchmark', 'rank_alike', 'cost_picture', 'board_data', 'Report', 'report']
+           'split_items', 'by_benchmark', 'cost_picture', 'board_data', 'Report', 'report']
 
 # %% ../../../nbs/results/pages/03_report.ipynb #a5382d85
 import base64, io, math, re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, compress
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 import numpy as np
@@ -21,8 +21,7 @@ from ...core.pages import Page, html_page, rendered
 from ...core.runs import ClusterAnswer, RunInfo, load_run
 from ...core.summaries import Summary, read_card, read_summary, summaries_folder
 from ...metrics.choice import outcomes_of_summary
-from ...metrics.comparisons import Credits, Ranked, Tau, compare_rankings, rank_systems
-from ...metrics.uncertainty import written_p
+from ...metrics.comparisons import Credits, Ranked, rank_systems
 from ...models.registry import system_title
 from ...benchmarks.tasks import find_task
 from ..scores import as_outcomes
@@ -190,18 +189,6 @@ def by_benchmark(boards: Iterable[Board]) -> dict[str, list[Board]]:
         found.setdefault(b.benchmark, []).append(b)
     return found
 
-# %% ../../../nbs/results/pages/03_report.ipynb #986cb994
-def rank_alike(boards: Iterable[Board]) -> dict[tuple[str, str], Tau]:
-    "Compare the rankings of every pair of benchmarks."
-    out, found = {}, by_benchmark(boards)
-    for pair in combinations(found, 2):
-        of = [[x.credits for x in found[name]] for name in pair]
-        first, second = (max((set(c.systems) for c in some), key=len) for some in of)
-        both = first & second
-        a, b = ([c for c in some if both <= set(c.systems)] for some in of)
-        out[pair] = compare_rankings(a, b)
-    return out
-
 # %% ../../../nbs/results/pages/03_report.ipynb #d4698ddc
 def cost_picture(b: Board) -> str:
     "Draw cost against score, as the address of an image; none if no run has a known cost."
@@ -258,10 +245,10 @@ def board_data(b: Board) -> dict[str, Any]:
 
 # %% ../../../nbs/results/pages/03_report.ipynb #6ab67729
 class Report(Page):
-    "Rankings of a folder of runs: `.boards`, `.taus`, `.left`, `.write(path)`, `.frame()`."
+    "Rankings of a folder of runs: `.boards`, `.left`, `.write(path)`, `.frame()`."
 
     def __init__(self, boards: list[Board], left: Sequence[LeftOut] = ()):
-        self.boards, self.left, self.taus = boards, list(left), rank_alike(boards)
+        self.boards, self.left = boards, list(left)
 
     def __repr__(self):
         runs, tasks = sum(len(b.ranked) for b in self.boards), len(self.boards)
@@ -278,21 +265,16 @@ class Report(Page):
                 ranking.append({"place": r.place, "system": r.system, **score, "ties": r.letters})
             about = {"task": b.task, "metric": b.metric, "items": len(b.ids)}
             tasks.append(about | {"ranking": ranking})
-        taus = self.taus.items()
-        alike = [{"first": a, "second": b, **t._asdict()} for (a, b), t in taus if t.systems]
-        left = [x._asdict() for x in self.left]
-        return {"tasks": tasks, "kendall_tau": alike, "not_ranked": left}
+        return {"tasks": tasks, "not_ranked": [x._asdict() for x in self.left]}
 
     def shown(self) -> dict[str, Any]:
         "Collect what the page shows without its script."
         return {
             "benchmarks": by_benchmark(self.boards),
             "boards": self.boards,
-            "taus": {k: t for k, t in self.taus.items() if t.systems},
             "left": self.left,
             "split_items": split_items,
             "cost_picture": cost_picture,
-            "written_p": written_p,
         }
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,7 @@ __all__ = ['BookRows', 'bars']
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #11caaec3
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from matplotlib.axes import Axes
+from typing import Any
 from matplotlib.figure import Figure
 from ...core.types import Prf
 from ...core.settings import Settings
@@ -41,44 +41,27 @@ class BookRows:
     "The counts of several systems, and reasons for cells whose counts are missing."
 
     def __init__(self, systems: Sequence[str], task: str, s: Settings):
-        "Find the counts of systems, or of system@hash, on whole books, the task."
+        """Find the counts of systems, or of system@hash, on whole books, the task, and on their windows; of a system
+        without weights on Animal Farm alone, if there are no others."""
         self.task, self.s = task, s
-        self.found = {x: self._counts(x) for x in systems}
-
-    def _counts(self, system: str) -> dict[str, Summary | None]:
-        "Find the counts of a system on whole books and on windows; of Animal Farm alone, if there are no others."
-        found = {self.task: run_counts(system, self.task, self.s)}
-        if self.task in SPLIT:
-            found[SPLIT[self.task]] = run_counts(system, SPLIT[self.task], self.s)
-        if system.startswith("published/") or self.task != "bookcoref/gold":
-            return found
-        for of_all, of_one in ((self.task, ALONE), (SPLIT[self.task], SPLIT[ALONE])):
-            if found[of_all] is None:
-                found[of_all] = run_counts(system, of_one, self.s)
-        return found
-
-    def _task_of(self, setting: str) -> str:
-        "Name the task that a setting is scored on: the books, or their windows."
-        return SPLIT[self.task] if setting == "split" else self.task
-
-    def _lacks_books(self, system: str, setting: str) -> str:
-        "Explain why a run has not all of the books that are asked for."
-        if system == "pattern-matching":
-            return _run_reason(system, self._task_of(setting), self.s)
-        return lacks("bookcoref-gold")
-
-    def summary(self, system: str, setting: str) -> Summary | None:
-        "Return the run of a system that a setting is scored on."
-        return self.found[system][self._task_of(setting)]
+        self.found: dict[str, dict[str, Summary | None]] = {}
+        tasks = [t for t in (task, SPLIT.get(task)) if t]
+        alone = dict(zip(tasks, (ALONE, SPLIT[ALONE]))) if task == "bookcoref/gold" else {}
+        for x in systems:
+            found = {t: run_counts(x, t, s) for t in tasks}
+            for t in alone if not x.startswith("published/") else ():
+                found[t] = found[t] or run_counts(x, alone[t], s)
+            self.found[x] = found
 
     def scores(self, system: str, setting: str, books: Sequence[str]) -> tuple[dict[str, Prf], str]:
         "Compute scores over some books, or explain why there are none: never over fewer books than asked."
-        found = self.summary(system, setting)
-        if found is None:
-            return {}, _run_reason(system, self._task_of(setting), self.s)
-        if set(books) - set(found.counts):
-            return {}, self._lacks_books(system, setting)
-        return pooled(found.counts, setting, books), ""
+        task = SPLIT[self.task] if setting == "split" else self.task
+        found = self.found[system][task]
+        if found and not set(books) - set(found.counts):
+            return pooled(found.counts, setting, books), ""
+        if found and system != "pattern-matching":
+            return {}, lacks("bookcoref-gold")
+        return {}, _run_reason(system, task, self.s)
 
     def add(
         self,
@@ -92,55 +75,10 @@ class BookRows:
     ):
         "Add one cell to a report: the F1 of a metric in percent."
         scores, reason = self.scores(system, setting, books)
-        found = self.summary(system, setting) if scores else None
-        run = report.use(found.info) if found else ""
-        report.add(
-            system_title(system),
-            column,
-            100 * scores[metric].f1 if scores else None,
-            run=run,
-            reason=reason,
-            mode=mode,
-        )
-
-# %% ../../../nbs/results/papers/05_bookcoref.ipynb #fa0b2d12
-def _stroke(ax: Axes, x: float, half: float, score: float):
-    "Draw a published score as a stroke over a bar."
-    ax.plot(
-        [x - half, x + half],
-        [score] * 2,
-        color=RED,
-        linewidth=1.8,
-        zorder=4,
-        label="published, three books",
-    )
-
-# %% ../../../nbs/results/papers/05_bookcoref.ipynb #971849ca
-def _panel(
-    ax: Axes,
-    rows: Mapping[str, Mapping[str, float]],
-    names: Sequence[str],
-    printed: Mapping[str, Mapping[str, float]],
-):
-    "Draw one setting: a group of bars per metric, a bar per system."
-    width = 0.8 / max(len(rows), 1)
-    for k, (row, values) in enumerate(rows.items()):
-        # a system without this setting leaves its place empty
-        at = [i - 0.4 + width * (k + 0.5) for i in range(len(names))]
-        ax.bar(at, [values.get(n, 0) for n in names], width * 0.92, label=row, zorder=2, **fill(k))
-        for x, n in zip(at, names, strict=True):
-            if n in printed.get(row, {}):
-                _stroke(ax, x, width * 0.45, printed[row][n])
-    ax.set_xticks(range(len(names)), names)
-    ax.set_ylim(0, 100)
-
-# %% ../../../nbs/results/papers/05_bookcoref.ipynb #d33faa91
-_Scores = Mapping[str, float]  # metric -> percent
-
-
-def _in_setting(scores: Mapping[str, Mapping[str, _Scores]], setting: str) -> dict[str, _Scores]:
-    "Pick the scores of one setting, by system; a system without it has none."
-    return {system: by_setting.get(setting, {}) for system, by_setting in scores.items()}
+        found = self.found[system][SPLIT[self.task] if setting == "split" else self.task]
+        run = report.use(found.info) if scores and found else ""
+        f1 = 100 * scores[metric].f1 if scores else None
+        report.add(system_title(system), column, f1, run=run, reason=reason, mode=mode)
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #bf1ba3a7
 def bars(
@@ -152,7 +90,21 @@ def bars(
     """Draw scores of several systems, a panel per setting: system -> setting -> metric -> percent, and the same for the
     paper in `printed`. `names` are those of the metrics."""
     settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
+    width = 0.8 / max(len(scores), 1)
+    stroke: dict[str, Any] = dict(color=RED, linewidth=1.8, zorder=4)
+    stroke["label"] = "published, three books"
     with figure(3.9 * len(settings) + 0.6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
-            _panel(ax, _in_setting(scores, setting), names, _in_setting(printed or {}, setting))
+            for k, (system, by_setting) in enumerate(scores.items()):
+                values = by_setting.get(setting, {})  # without them its place stays empty
+                paper = (printed or {}).get(system, {}).get(setting, {})
+                at = [i - 0.4 + width * (k + 0.5) for i in range(len(names))]
+                heights = [values.get(n, 0) for n in names]
+                ax.bar(at, heights, width * 0.92, label=system, zorder=2, **fill(k))
+                for x, n in zip(at, names, strict=True):
+                    if n in paper:
+                        half = width * 0.45
+                        ax.plot([x - half, x + half], [paper[n]] * 2, **stroke)
+            ax.set_xticks(range(len(names)), names)
+            ax.set_ylim(0, 100)
     return fig
