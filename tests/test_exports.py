@@ -5,9 +5,13 @@ from importlib.util import find_spec
 from pathlib import Path
 import pytest
 from refnb.benchmarks.tasks import FERRYMAN, task_questions
+from refnb.core.corpora import sample
+from refnb.core.documents import Document
+from refnb.core.reading import read_documents, write_documents
 from refnb.core.types import DataError, FormatError
 from refnb.metrics.choice import credit
 from refnb.models.published.logs import log_outcomes
+from refnb.models.rules.clusters import pattern_matching
 from refnb.models.running import run
 import tools
 
@@ -114,6 +118,30 @@ def test_what_is_no_log_is_refused_in_a_line(settings, tmp_path, data):
     with pytest.raises((DataError, FormatError)) as e:
         run(FOUR, f"inspect/{path}", s=settings())
     assert "\n" not in str(e.value)
+
+
+# What a run predicted
+
+
+@pytest.mark.parametrize("ending", ["conllu", "conll", "jsonl"])
+def test_documents_that_a_run_on_a_file_of_ones_own_predicted(
+    tmp_path, monkeypatch, capsys, ending
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REFNB_RUNS", str(tmp_path / "runs"))
+    mine = []
+    for d in map(pattern_matching, sample(characters=True)[:2]):
+        here = [k for k, c in enumerate(d.clusters) if c]
+        some = (tuple(x[k] for k in here) for x in (d.clusters, d.names))
+        mine.append(Document(d.doc_key, d.sentences, *some))
+    write_documents(mine, tmp_path / "mine.jsonl")
+    said = tools.here(capsys, "run", "mine.jsonl", "pattern-matching", "--json")
+    folder, out = json.loads(said.out)["run"], tmp_path / f"found.{ending}"
+    assert tools.here(capsys, "export", folder, "--to", "documents", "--out", out).status == 0
+    found = read_documents(out)
+    for d, p in zip(mine, found, strict=True):
+        assert p.tokens == d.tokens
+        assert {*map(frozenset, p.clusters)} == {*map(frozenset, d.clusters)}
 
 
 # The lock of packages
