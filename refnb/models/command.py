@@ -302,7 +302,8 @@ class CommandSystem(BaseSystem):
 
     @property
     def needs(self) -> str:
-        return f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
+        what = self.entry.environment or self.words[0]
+        return f"{what} ({'here' if shutil.which(self.words[0]) else 'not here'})"
 
     def identity(self, task: Task) -> Identity:
         words = ["python", *self.words[1:]] if self.entry.python else self.words
