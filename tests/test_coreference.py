@@ -342,9 +342,10 @@ def test_how_it_was_trained_is_in_its_name(trained, settings):
 
 def test_all_folds_as_one_command(settings, small, monkeypatch, tmp_path):
     import refnb.models.coreference.learning as learning
+    import refnb.models.coreference.systems as systems
 
     docs = [beginning(d, 12) for d in sample()]
-    monkeypatch.setattr(learning, "FOLDS", 2)
+    monkeypatch.setattr(systems, "FOLDS", 2)
     monkeypatch.setattr(
         learning,
         "taught_by",

@@ -5,9 +5,13 @@ from importlib.util import find_spec
 from pathlib import Path
 import pytest
 from refnb.benchmarks.tasks import FERRYMAN, task_questions
+from refnb.core.corpora import sample
+from refnb.core.documents import Document
+from refnb.core.reading import read_documents, write_documents
 from refnb.core.types import DataError, FormatError
 from refnb.metrics.choice import credit
-from refnb.models.published.logs import READERS
+from refnb.models.published.logs import log_outcomes
+from refnb.models.rules.clusters import pattern_matching
 from refnb.models.running import run
 import tools
 
@@ -32,14 +36,11 @@ def zipped(path: Path, log: dict) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["samples_replies.jsonl.gz", "samples_options.jsonl.gz"])
-def test_a_run_of_the_harness_samples_has_its_accuracy(settings, name):
-    done = run(FOUR, f"harness/{LOGS / name}", s=settings())
-    answers = done.answers()
-    assert done.info.system == "harness/mock/model"
-    assert done.info.settings["tool"] == "lm_eval 0.4.13"
-    assert [credit(q, answers[q.id]) for q in FOUR] == [x["acc_refnb"] for x in samples(name)]
-    assert 0 < sum(credit(q, answers[q.id]) for q in FOUR) < 4
+def test_samples_of_the_harness_are_outcomes():
+    name = "samples_replies.jsonl.gz"
+    earned = log_outcomes(LOGS / name)
+    assert earned["credit"].tolist() == [x["acc_refnb"] for x in samples(name)]
+    assert earned["id"].tolist() == [q.id for q in FOUR]
 
 
 def test_a_failed_sample_stays_open_and_the_others_are_answered(settings, tmp_path):
@@ -77,30 +78,28 @@ def test_an_eval_log_is_read_where_zstandard_is_and_refused_elsewhere(settings):
 
 
 def test_other_questions_missing_ones_and_doubled_ones_are_told(settings, tmp_path):
-    s, path = settings(), tmp_path / "samples_x.jsonl"
-    lines = gzip.decompress((LOGS / "samples_replies.jsonl.gz").read_bytes()).splitlines(
-        keepends=True
-    )
+    s, path = settings(), tmp_path / "log.json"
+    [log] = samples("inspect_one_failed.json.gz")
+    lines = log["samples"]
 
     def write(*some):
-        path.write_bytes(b"".join(some))
+        path.write_text(json.dumps(log | {"samples": some}))
 
     write(*lines)
     with pytest.raises(DataError, match="1 of 4 samples are not questions of given/"):
-        run(FOUR[:3], f"harness/{path}", s=s)
-    with pytest.raises(DataError, match=r"25 of 29 failed \(25 missing\)"):
-        run(FERRYMAN, f"harness/{path}", s=s)
+        run(FOUR[:3], f"inspect/{path}", s=s)
+    with pytest.raises(DataError, match=r"26 of 29 failed \(25 missing, 1 without answer\)"):
+        run(FERRYMAN, f"inspect/{path}", s=s)
     write(*lines, lines[0])
     with pytest.raises(DataError, match="1 questions appear twice"):
-        run(FOUR, f"harness/{path}", s=s)
-    write(*(x.replace(b"Tobias", b"Thomas") for x in lines))
+        run(FOUR, f"inspect/{path}", s=s)
+    write(*json.loads(json.dumps(lines).replace("Tobias", "Thomas")))
     with pytest.raises(DataError, match="logged with other options"):
-        run(FOUR, f"harness/{path}", s=s)
+        run(FOUR, f"inspect/{path}", s=s)
     with pytest.raises(DataError, match="no log of this name here"):
         run(FOUR, "inspect/openai/gpt-4o", s=s)
 
 
-@pytest.mark.parametrize("tool", READERS)
 @pytest.mark.parametrize(
     "data",
     [
@@ -113,12 +112,36 @@ def test_other_questions_missing_ones_and_doubled_ones_are_told(settings, tmp_pa
         b"PK\x05\x06" + bytes(18),
     ],
 )
-def test_what_is_no_log_is_refused_in_a_line(settings, tmp_path, tool, data):
+def test_what_is_no_log_is_refused_in_a_line(settings, tmp_path, data):
     path = tmp_path / "log"
     path.write_bytes(data)
     with pytest.raises((DataError, FormatError)) as e:
-        run(FOUR, f"{tool}/{path}", s=settings())
+        run(FOUR, f"inspect/{path}", s=settings())
     assert "\n" not in str(e.value)
+
+
+# What a run predicted
+
+
+@pytest.mark.parametrize("ending", ["conllu", "conll", "jsonl"])
+def test_documents_that_a_run_on_a_file_of_ones_own_predicted(
+    tmp_path, monkeypatch, capsys, ending
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REFNB_RUNS", str(tmp_path / "runs"))
+    mine = []
+    for d in map(pattern_matching, sample(characters=True)[:2]):
+        here = [k for k, c in enumerate(d.clusters) if c]
+        some = (tuple(x[k] for k in here) for x in (d.clusters, d.names))
+        mine.append(Document(d.doc_key, d.sentences, *some))
+    write_documents(mine, tmp_path / "mine.jsonl")
+    said = tools.here(capsys, "run", "mine.jsonl", "pattern-matching", "--json")
+    folder, out = json.loads(said.out)["run"], tmp_path / f"found.{ending}"
+    assert tools.here(capsys, "export", folder, "--to", "documents", "--out", out).status == 0
+    found = read_documents(out)
+    for d, p in zip(mine, found, strict=True):
+        assert p.tokens == d.tokens
+        assert {*map(frozenset, p.clusters)} == {*map(frozenset, d.clusters)}
 
 
 # The lock of packages

@@ -32,7 +32,8 @@ from refnb.models.pairs.scorers import (
     turning,
     word_overlap,
 )
-from refnb.models.pairs.systems import the_pair_system, turnable
+from refnb.models.live.environments import the_environment
+from refnb.models.pairs.systems import turnable
 from refnb.models.registry import entries_of, find_system
 from refnb.models.running import run
 from refnb.results.papers.altentities import best_of, columns_of, mean_of_cells, right_behind
@@ -110,7 +111,8 @@ MEASURED = {
 
 
 def scorer(name: str, texts=()):
-    made = WEIGHTLESS[name.removesuffix("+negation")].made(tuple(texts))
+    known = WEIGHTLESS[name.removesuffix("+negation")]
+    made = known.scorer(tuple(texts)) if known.fitted else known.scorer
     return turning(made) if name.endswith("+negation") else made
 
 
@@ -170,7 +172,7 @@ def test_a_question_is_answered_alike_alone_and_among_others():
 
 
 def test_entries_are_strict(tmp_path):
-    for fields, text in (("poolin: cls", "poolin"), ("tokens: 0", "tokens: 0 is less than 3")):
+    for fields, text in (("poolin: cls", "poolin"), ("tokens: 0", ">= 3")):
         (tmp_path / "e.yaml").write_text(f"x: {{title: X, model: y, licence: MIT, {fields}}}")
         refused(FormatError, text, read_yaml, tmp_path / "e.yaml", dict[str, PairModel])
 
@@ -182,23 +184,27 @@ def test_f23_a_batch_changes_nothing(tiny, at_once):
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_f22_out_of_memory_means_smaller_batches(tiny):
-    from refnb.models.pairs.encoders import halving
+def test_f22_out_of_memory_means_smaller_batches(tiny, monkeypatch):
+    from sentence_transformers import SentenceTransformer
 
-    sizes = []
+    p, most = pairs_of(SAMPLE[:8]), 6
+    whole = load_encoder(the_pair_model("minilm", **tiny, at_once=8))(p)
+    real, sizes = SentenceTransformer.encode, []
 
-    def work(batch_size):
+    def encode(self, texts, batch_size, **how):
         sizes.append(batch_size)
-        if batch_size > 6:
+        if batch_size > most:
             raise RuntimeError("CUDA out of memory.")
-        return "done"
+        return real(self, texts, batch_size=batch_size, **how)
 
-    assert halving(the_pair_model("minilm", **tiny), work) == "done" and sizes[-1] <= 6
-
-    def never(batch_size):
-        raise RuntimeError("CUDA out of memory.")
-
-    refused(DataError, "a single text needs more memory", halving, the_pair_model("minilm"), never)
+    monkeypatch.setattr(SentenceTransformer, "encode", encode)
+    np.testing.assert_allclose(
+        load_encoder(the_pair_model("minilm", **tiny, at_once=8))(p), whole, atol=1e-5
+    )
+    assert sizes[0] == 8 and sizes[-1] <= 6
+    most = 0
+    encoder = load_encoder(the_pair_model("minilm", **tiny, at_once=8))
+    refused(DataError, "say a smaller number of tokens", encoder, p)
 
 
 def test_settings_that_matter_change_the_run(tiny, settings):
@@ -476,9 +482,9 @@ def test_odd_texts(tiny, judge, settings):
 
 def test_names():
     for n, entry in entries_of("pair-model").items():
-        assert the_pair_system(n).name == n
+        assert find_system(n).name == n
         if turnable(entry):
-            assert the_pair_system(f"{n}+negation").turned
+            assert find_system(f"{n}+negation").turned
     for call, text in (
         (dict(system="random+negation"), "unknown system 'random+negation'"),
         (dict(system="+negation"), "unknown system '+negation'"),
@@ -709,7 +715,7 @@ def test_the_committed_table_7_holds_the_measured_rows():
         for r in csv.DictReader((REPORTS / "altentities/table_7_test_accuracy.csv").open())
     }
     for name, told in MEASURED.items():
-        title = the_pair_system(name).title
+        title = find_system(name).title
         assert [
             round(float(rows[title, c]["ours"]), 2) for c in columns_of("altentities/test")
         ] == pytest.approx(told, abs=0.0051)
@@ -752,9 +758,15 @@ def test_use_is_a_program_with_a_python_of_its_own(settings, tmp_path, monkeypat
         "def load(model): return lambda texts: [[1.0 + t.count(c) for c in 'abcde'] for t in texts]\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = run(SAMPLE[:20], "use", s=settings(), python=sys.executable)
+    s = settings(cache=str(tmp_path))
+    refused(DataError, "refnb setup use", run, SAMPLE[:20], "use", s=s)
+    inside = the_environment("use", s).python
+    inside.parent.mkdir(parents=True)
+    inside.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    inside.chmod(0o755)
+    done = run(SAMPLE[:20], "use", s=s)
     assert done.sealed and done.info.system == "use"
-    assert str(sys.executable) not in json.dumps(done.info.settings)
+    assert str(tmp_path) not in json.dumps(done.info.settings)
     p = pairs_of(SAMPLE[:1])
     a, b = (
         np.array([[1.0 + t.count(c) for c in "abcde"] for t in texts])

@@ -12,7 +12,7 @@ from refnb.core.settings import load_settings
 from refnb.core.types import Answer
 from refnb.models.running import write_run_summary
 from refnb.models.pairs.encoders import pair_settings
-from refnb.models.pairs.systems import the_pair_system
+from refnb.models.registry import find_system
 from refnb.models.pairs.heads import trained_systems
 from refnb.models.pairs.trained import TrainedSeal, Tried
 from refnb.results.board import LACKS, board, way_of, ways
@@ -28,7 +28,7 @@ def answer(s, name: str, system: str, right: float, trained: str = "", model: st
     "A complete run that has about so many right answers."
     task, rng = find_task(name, s), random.Random(name)
     questions = task.questions
-    m = the_pair_system(system).model if system == "bert-mnli" else None
+    m = find_system(system).model if system == "bert-mnli" else None
     told = (
         {"trained": f"trained on {trained}", "model": model}
         if trained

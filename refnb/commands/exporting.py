@@ -8,12 +8,16 @@ __all__ = ['export_']
 # %% ../../nbs/commands/10_exporting.ipynb #059ba826
 from pathlib import Path
 from typing import Annotated, Any
-from ..core.types import CallError
+from ..core.types import CallError, DataError
+from ..core.settings import load_settings
 from .terminal import *
-from .scoring import print_notes
+from .scoring import print_notes, run_of
 
 # %% ../../nbs/commands/10_exporting.ipynb #3b6b8df0
-_WHAT = "a task (`refnb list benchmarks`) or a file of questions (JSONL); for documents a corpus or any readable file"
+_WHAT = (
+    "a task (`refnb list benchmarks`) or a file of questions (JSONL); for documents a corpus, any readable "
+    "file, or a run that predicted them (folder or task:system)"
+)
 _TO = "inspect (a task of inspect_ai) or documents (clusters in another format)"
 _OUT = "output folder; for documents a file: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl"
 _SYSTEM = "for a task: the language model whose prompts are exported; default: smollm2-135m"
@@ -29,9 +33,11 @@ def export_(
     json: Json = False,
 ):
     "Export a task to inspect_ai, or documents in another format. The folder of a task contains its text: do not publish it."
+    from refnb.benchmarks.tasks import find_task
     from refnb.core.corpora import load
     from refnb.core.reading import read_documents, write_documents
     from refnb.models.language.inspect_task import export_inspect
+    from refnb.models.running import DOCUMENTS, predicted_documents
 
     if to not in ("inspect", "documents"):
         what = f"unknown tool {to!r}" if to else "no tool is named"
@@ -51,7 +57,15 @@ def export_(
             result: dict[str, Any] = {"folder": str(made), "questions": n}
             said = f"{n:,} questions in {made}; its README.md says how to run them"
         else:
-            docs = read_documents(task) if Path(task).exists() else load(task)
+            s = load_settings()
+            if run := run_of(task, s):
+                kept = run.folder / DOCUMENTS  # of a task of your own
+                gold = read_documents(kept) if kept.exists() else find_task(run.info.task, s).items
+                docs = predicted_documents(run, gold)
+            else:
+                docs = read_documents(task) if Path(task).exists() else load(task)
+            if not docs:
+                raise DataError("has no documents", task, "name a run that predicted clusters")
             print_notes(task, docs)
             result = {"file": str(write_documents(docs, out)), "documents": len(docs)}
             said = f"{len(docs):,} documents in {out}"

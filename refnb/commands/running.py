@@ -162,7 +162,7 @@ _TASK = (
 )
 _SYSTEMS = (
     "systems (`refnb list systems`); also NAME[setting=value], openai/MODEL, vllm/MODEL@URL, local/FOLDER, "
-    "command/PROGRAM; inspect/LOG or harness/SAMPLES read answers from a log of inspect_ai or lm_eval"
+    "command/PROGRAM; inspect/LOG reads answers from a log of inspect_ai"
 )
 _LIMIT = "answer only the first questions; a later call continues"
 _SET = (

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record, Span
 from ..core.documents import Clusters, Document, map_members
+from ..core.extensions import named_object
 from ..core.settings import Settings
 from ..core.runs import ClusterAnswer
 from ..metrics.windows import split
@@ -271,6 +272,7 @@ class CommandEntry(Record):
     window: int = 0  # nominal window size in tokens; 0: whole documents
     version: str = ""  # your version label; another label makes another run
     python: str = ""  # the interpreter, in place of the first word
+    environment: str = ""  # one of `refnb setup`, whose interpreter is used if none is named
 
 # %% ../../nbs/models/03_command.ipynb #a5e9d386
 class CommandSystem(BaseSystem):
@@ -300,7 +302,8 @@ class CommandSystem(BaseSystem):
 
     @property
     def needs(self) -> str:
-        return f"{self.words[0]} ({'here' if shutil.which(self.words[0]) else 'not here'})"
+        what = self.entry.environment or self.words[0]
+        return f"{what} ({'here' if shutil.which(self.words[0]) else 'not here'})"
 
     def identity(self, task: Task) -> Identity:
         words = ["python", *self.words[1:]] if self.entry.python else self.words
@@ -313,7 +316,9 @@ class CommandSystem(BaseSystem):
 
     def lacks(self, task: Task) -> str:
         here = shutil.which(self.words[0]) or ((self.cwd or Path()) / self.words[0]).is_file()
-        return super().lacks(task) or ("" if here else f"there is no program {self.words[0]}")
+        setup = f"; refnb setup {self.entry.environment}" if self.entry.environment else ""
+        absent = f"there is no program {self.words[0]}{setup}"
+        return super().lacks(task) or ("" if here else absent)
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items:
@@ -379,6 +384,9 @@ def _made(
 def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry; the command runs in the folder of its YAML file."
     e = record_of(entry, CommandEntry)
+    if e.environment:
+        place = named_object("refnb.models.live.environments:the_environment")(e.environment, s)
+        e = e.changed(python=str(place.python))
     return _made(entry.name, e, changed, entry.path.parent.resolve())
 
 

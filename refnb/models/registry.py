@@ -51,7 +51,7 @@ PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ol
 PREFIXES = (
     {f"{p}/": "refnb.models.language.systems:named_model" for p in PROVIDERS}
     | {"command/": "refnb.models.command:named_command"}
-    | dict.fromkeys(("inspect/", "harness/"), "refnb.models.published.logs:named_log")
+    | {"inspect/": "refnb.models.published.logs:named_log"}
 )
 
 # %% ../../nbs/models/01_registry.ipynb #f35ef44e
@@ -195,7 +195,7 @@ def changed_record(
             if get_origin(kind) is Literal:
                 do = f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(kind))}"
             elif {int, float} & {kind, *get_args(kind)}:
-                do = f"say a {'whole ' * (int in (kind, *get_args(kind)))}number"
+                do = f"say a number: {e}"
             raise CallError(f"{key} cannot be {value!r}", what, do) from None
         if inner:
             data[name] = {**(data.get(name) or {}), inner: new}

@@ -14,7 +14,7 @@ import torch
 from scipy.sparse import csr_matrix
 from torch import nn
 from torch.nn import functional as F
-from ...core.types import DataError, Span
+from ...core.types import Span
 from .mentions import layer
 from .texts import PRONOUN, Text, content
 
@@ -115,15 +115,12 @@ class CoarseToFine(nn.Module):
         coarse = self.coarse(later) @ earlier.T / math.sqrt(v.shape[1])
         for number, values in zip(self.numbers, found):
             coarse = coarse + number(values)[..., 0]
-        if not bool(torch.isfinite(coarse).all()):
-            do = "the weights may be damaged or badly trained; train it again"
-            raise DataError("the scores of links are not numbers", do=do)
         is_earlier = torch.from_numpy(columns < rows[:, None]).to(v.device)
         coarse = coarse.masked_fill(~is_earlier, LEAST)
         # of a whole book, 50 would be too few
         most = self.candidates * (1 if self.training else 8)
         best, at = coarse.topk(min(most, len(columns)), 1)
-        row, place = (best > LEAST / 2).nonzero(as_tuple=True)
+        row, place = (~(best <= LEAST / 2)).nonzero(as_tuple=True)  # what is no number stays
         column = at[row, place]
         hidden = self.later(later)[row] + self.earlier(earlier)[column]
         hidden = hidden + self.product(later[row] * earlier[column])

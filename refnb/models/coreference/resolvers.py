@@ -16,7 +16,7 @@ from ...core.documents import Document, tidy
 from ...core.types import DataError, Span
 from .antecedents import CoarseToFine, MentionVectors, Mentions, link_loss
 from .memory import clusters_of, link, local, reported
-from .mentions import MentionFinder, Words, words_of
+from .mentions import MentionFinder, Words
 from .recipes import CorefModel
 from .texts import Segment, Text, text_of
 
@@ -69,9 +69,10 @@ class Bank(NamedTuple):
 class Resolver(nn.Module):
     "The net of a coreference system."
 
-    def __init__(self, m: CorefModel, words: Words, dropout: float = 0.3):
+    def __init__(self, m: CorefModel, dropout: float = 0.3, offline: bool = True):
+        "Load a system's encoder and add untrained heads; if `offline`, nothing is downloaded."
         super().__init__()
-        self.m, self.words = m, words
+        self.m, self.words = m, (words := Words(m, dropout, offline))
         self.finder = MentionFinder(words.width, m.hidden, m.widest, dropout)
         self.vector = MentionVectors(words.width, m.size, dropout)
         self.scorer = CoarseToFine(m.size, m.ffn, m.candidates)
@@ -155,11 +156,11 @@ def new_resolver(
     seed: int = 0,  # of the untrained heads
     offline: bool = True,  # download nothing
 ) -> Resolver:
-    "Load a system's encoder and add untrained heads."
+    "Make an untrained net on its encoder's device."
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline)
-        return Resolver(m, words, dropout).to(words.encoder.device)
+        net = Resolver(m, dropout, offline)
+        return net.to(net.words.encoder.device)
 
 
 def predicted(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['UNHASHED', 'PairModel', 'pair_settings', 'pair_models', 'the_pair_model', 'load_with', 'tiny_encoder', 'Encoder',
-           'halving', 'load_encoder']
+           'load_encoder']
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #4bf5b1f5
 import re
@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from ...core.types import CallError, DataError, Record, nearest, need
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from ..registry import changed_record
-from ..language.models import fault_of_device
 from ..weights import check_here, device_for, quietly, unloadable, weights_of
 from .scorers import Pairs
 
@@ -34,24 +33,20 @@ class PairModel(Record):
     kind: Literal["cosine", "entailment", "binary", "joint", "written"] = "cosine"
     package: str = ""  # package of the registry with the weights
     revision: str = ""  # revision of the hub repository
-    tokens: int = 256  # maximum length of a text, or of both texts of a pair
+    tokens: Annotated[int, msgspec.Meta(ge=3)] = (
+        256  # maximum length of a text, or of both texts of a pair
+    )
     prefix: str = ""  # prefix of expressions
     text_prefix: str = ""  # prefix of options' texts
     entailment: str = ""  # label of the output for entailment; "": its configuration names it
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the weights
-    at_once: int = 64  # texts, or pairs, in a batch; halved if memory is short
+    at_once: Annotated[int, msgspec.Meta(ge=1)] = (
+        64  # texts, or pairs, in a batch; halved if memory is short
+    )
     device: str = ""  # device: cpu, cuda, cuda:1 or mps; "": a GPU if available
     note: str = ""  # remark for readers
     checkpoint: str = ""  # folder of a training
     version: int = 1  # raised when the same settings give other scores
-
-    def fault(self) -> str:
-        'Describe an invalid value; return "" if there is none.'
-        for field, least in (("tokens", 3), ("at_once", 1)):
-            if getattr(self, field) < least:
-                return f"field {field}: {getattr(self, field)} is less than {least}"
-        bad = fault_of_device(self.device)
-        return f"field {bad}" if bad else ""
 
 
 # fields that change no score
@@ -174,29 +169,11 @@ class Encoder:
         right = self.vectors([self.m.text_prefix + t for t in p.texts])
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} texts)"
-
-
-def halving(m: PairModel, work: Callable[[int], Any]) -> Any:
-    "Call `work` with a size of batches, which is halved as long as memory is short."
-    from accelerate.utils.memory import should_reduce_batch_size
-
-    size = m.at_once
-    while True:
-        try:
-            return work(size)
-        except Exception as e:
-            if not should_reduce_batch_size(e):
-                raise
-            if size == 1:
-                what = f"{m.title}: a single text needs more memory than there is"
-                raise DataError(what, do="say a smaller number of tokens") from None
-            size //= 2
-
 
 def load_encoder(m: PairModel, offline: bool = True) -> Encoder:
     "Load an encoder of sentence-transformers; if `offline`, nothing is downloaded."
+    from accelerate.utils import find_executable_batch_size
+
     model, _ = load_with("AutoModel", m, offline)  # refuses what is incomplete
     st, w = need("sentence_transformers", "models"), weights_of(m)
     with quietly(need("transformers", "models")):
@@ -210,9 +187,16 @@ def load_encoder(m: PairModel, offline: bool = True) -> Encoder:
         )
     whole.max_seq_length = m.tokens
 
-    def embed(texts: list[str]) -> np.ndarray:
+    @find_executable_batch_size(starting_batch_size=m.at_once)
+    def encoded(batch_size: int, texts: list[str]) -> Any:
         options = dict(normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=False)
-        rows = halving(m, lambda batch_size: whole.encode(texts, batch_size=batch_size, **options))
-        return np.stack([row.float().cpu().numpy() for row in rows])
+        return whole.encode(texts, batch_size=batch_size, **options)
+
+    def embed(texts: list[str]) -> np.ndarray:
+        try:
+            return np.stack([row.float().cpu().numpy() for row in encoded(texts)])
+        except RuntimeError as e:  # not even one text at a time
+            do = "a text may need more memory than there is; say a smaller number of tokens"
+            raise DataError(str(e).splitlines()[0][:150], m.title, do) from None
 
     return Encoder(m, embed)

@@ -9,12 +9,11 @@ __all__ = ['Scorer', 'Text', 'BLOCK', 'WEIGHTLESS', 'Pairs', 'expression_of', 'p
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #099afbb3
 import math, re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, lru_cache
-from itertools import chain, islice
-from typing import NamedTuple
+from functools import lru_cache, partial
+from itertools import islice
+from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import Answer, DataError, Option, Question
-from ...core.settings import packaged
 from ...benchmarks.altentities.questions import NEGATION, choice_text
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #03f32fd0
@@ -73,11 +72,11 @@ def compared(
             yield Answer(q.id, scores=own)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #fb530295
-@cache
 def stop_words() -> frozenset[str]:
-    "Read the list of function words, which is scikit-learn's."
-    lines = packaged("data/systems/stop_words.txt").read_text().splitlines()
-    return frozenset(chain.from_iterable(x.split() for x in lines if not x.startswith("#")))
+    "Return scikit-learn's list of function words."
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # late: a second to import
+
+    return ENGLISH_STOP_WORDS
 
 
 def content_words(text: str) -> set[str]:
@@ -141,19 +140,15 @@ class Weightless(NamedTuple):
     "A pair model without weights."
 
     title: str  # in tables
-    made: Callable[[tuple[str, ...]], Scorer]  # from texts to fit on
-    fitted: bool = False  # whether it uses these texts
+    scorer: Any  # a scorer, or of a fitted one the function that makes it from texts
+    fitted: bool = False
 
 
 WEIGHTLESS = {
-    "always-first": Weightless("Always first", lambda texts: always_first),
-    "word-overlap": Weightless("Word overlap", lambda texts: word_overlap),
-    "token-set-ratio": Weightless(
-        "rapidfuzz token_set_ratio", lambda texts: ratio("token_set_ratio")
-    ),
-    "partial-ratio": Weightless("rapidfuzz partial_ratio", lambda texts: ratio("partial_ratio")),
+    "always-first": Weightless("Always first", always_first),
+    "word-overlap": Weightless("Word overlap", word_overlap),
+    "token-set-ratio": Weightless("rapidfuzz token_set_ratio", ratio("token_set_ratio")),
+    "partial-ratio": Weightless("rapidfuzz partial_ratio", ratio("partial_ratio")),
     "tfidf-words": Weightless("TF-IDF, words", tfidf, fitted=True),
-    "tfidf-characters": Weightless(
-        "TF-IDF, characters", lambda texts: tfidf(texts, characters=True), fitted=True
-    ),
+    "tfidf-characters": Weightless("TF-IDF, characters", partial(tfidf, characters=True), True),
 }

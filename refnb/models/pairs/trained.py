@@ -52,18 +52,16 @@ def source_of(name: str, s: Settings) -> Source:
         own = as_task(name, s)
         return Source(own.name, [own], [], f"trained on {Path(name).name}")
     tasks: list[str] = []
-    for one in name.split("+"):
+    for one in dict.fromkeys(name.split("+")):
         domains = DOMAINS if one.startswith("altentities/mixed/") else ("mixed",)
         tasks += [one.replace("/mixed/", f"/{d}/") for d in domains]
-    for task in tasks:
-        if tasks.count(task) > 1:
-            raise CallError("appears twice", task)
-        if find_task(task, s).shape != "choice":
-            raise CallError("has documents, not questions", task, "train on a task of questions")
-        if sample_of(task)[0].endswith("/test"):
-            do = f"name {task.removesuffix('test')}train or {task.removesuffix('test')}dev"
-            raise CallError("is a test task, which nothing is trained on", task, do)
     train = [find_task(task, s) for task in tasks]
+    for task in train:
+        if task.shape != "choice":
+            raise CallError("has documents, not questions", task.name, "name a task of questions")
+        if sample_of(task.name)[0].endswith("/test"):
+            do = "name its training or development task"
+            raise CallError("is a test task, which nothing is trained on", task.name, do)
     if not all(task.endswith("/train") for task in tasks):
         return Source(name, train, [], f"trained on {'+'.join(tasks)}")
     dev = [find_task(task.removesuffix("train") + "dev", s) for task in tasks]
