@@ -76,7 +76,7 @@ def _drawn_from(task: str, system: str, s: Settings) -> list[tuple[pd.DataFrame,
     whole, n = sample_of(task)
     out = []
     for o, info in _summaries(system, whole, s) if n else ():
-        out.append((o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), info))
+        out.append((o[o.id.isin(drawn_ids(o.id, n))].reset_index(drop=True), info))
     return out
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #447ea63b
