@@ -219,7 +219,7 @@ def asked(tmp_path):
 
 
 def test_answers_in_csv(told, tmp_path, asked):
-    lines = b'Note,Question_ID, Answer\r\n,q:0,"bea, jr."\r\n,q:1,b\r\n,q:2,0\r\n,q:3,\r\n'
+    lines = b'Note,ID, Answer\r\n,q:0,"bea, jr."\r\n,q:1,b\r\n,q:2,0\r\n,q:3,\r\n'
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + lines)
     got = told("score choice a.csv --gold q.jsonl")["groups"]["all"]
     assert (got["accuracy"], got["n"], got["missing"]) == (0.5, 4, 1)
@@ -233,10 +233,10 @@ def test_answers_in_csv(told, tmp_path, asked):
         ("id,answer\nq:0,-1\n", "'-1' is none"),
         ("id,answer\nx,A\n", "line 2: 'x' is not a question"),
         ("id,answer\nq:0,A\nq:0,A\n", "line 3: 'q:0' appears twice"),
-        ("id,text\nq:0,A\n", "the header has no column answer"),
-        ("id,answer,choice\nq:0,A,A\n", "could both be meant"),
+        ("id,text\nq:0,A\n", "the header has not one column id and one answer"),
+        ("id,answer,Answer\nq:0,A,A\n", "the header has not one column id"),
         ("id,answer\nq:0,A,B\n", "3 columns instead of 2"),
-        ("q:0,A\n", "the header has no column id"),
+        ("q:0,A\n", "the header has not one column id"),
     ],
 )
 def test_csv_is_read_strictly(refnb, tmp_path, asked, text, said):

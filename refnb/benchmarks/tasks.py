@@ -18,7 +18,7 @@ from ..core.types import CallError, DataError, Question, Record, nearest, repeat
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
-from ..core.reading import read_documents
+from ..core.reading import format_of, read_documents
 from ..core.upstream import UpstreamFile, files_of, local_path
 from ..core.runs import documents_id, questions_id
 from ..core.extensions import named_cards, named_object
@@ -347,7 +347,7 @@ def _read_items(path: Path, shapes: Iterable[str]) -> list:
 
     data = read_bytes(path)
     head = data[:100_000]
-    questions = is_altentities(data) or b'"options"' in head
+    questions = is_altentities(data) or b'"options"' in head or format_of(data) == "gap"
     if questions or (head.lstrip().startswith(b"{") and b'"sentences"' not in head):
         return as_questions(path)
     if "clusters" in shapes:
