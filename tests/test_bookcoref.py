@@ -177,7 +177,7 @@ def test_predictions_that_conll_cannot_hold(released):
 def test_every_card_says_what_loading_gives(upstream):
     s = here(upstream)
     for name, card in corpora.corpora().items():
-        if name == "bookcoref":
+        if name in ("bookcoref", "corefud"):
             continue
         assert corpora.counts(corpora.load(name, s=s)) == card.counts, name
         assert card.about and card.licence and (card.defects or name == "sample")

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXTS', 'Corpus', 'read_card_file', 'corpus_cards', 'corpora', 'the_corpus', 'litbank', 'fantasycoref', 'animal_farm',
-           'as_published', 'book_texts', 'gold_clusters', 'bookcoref', 'stories', 'sample', 'load', 'counts']
+           'corefud', 'as_published', 'book_texts', 'gold_clusters', 'bookcoref', 'stories', 'sample', 'load', 'counts']
 
 # %% ../../nbs/core/14_corpora.ipynb #990e4b34
 import html, inspect
@@ -40,6 +40,7 @@ class Corpus(Record):
     splits: list[str] = []  # their names
     counts: dict[str, int] = {}  # documents, tokens, mentions, clusters
     hub: list[str] = []  # hub files it is made from
+    setting: str = ""  # that names your own copy, where there is no other
     defects: list[str] = []  # known ones
     names: list[str] = []  # of entities, where the files have numbers
     books: dict[str, dict[str, str | int]] = {}  # doc_key -> title and counts
@@ -112,6 +113,20 @@ def animal_farm(s: Settings | None = None) -> list[Document]:
     [d] = parse_conll(get(f"QipengGuo/dual-cache-coref/data/{file}", s), file)
     names = tuple(the_corpus("animal-farm").names)
     return [d.changed(names=names, meta={"title": "Animal Farm"})]
+
+# %% ../../nbs/core/14_corpora.ipynb #c0fe0d02
+def corefud(split: str = "", s: Settings | None = None, folder: str | Path = "") -> list[Document]:
+    """Read a corpus of CorefUD, with heads and kinds, from a folder of .conllu files; `split` is train, dev or test, as
+    the files' names say. `folder` is where settings say, if empty."""
+    folder = folder or (s or load_settings()).corefud
+    if not folder:
+        do = "unpack CorefUD, and name the folder of one corpus with REFNB_COREFUD"
+        raise DataError("needs files of your own", "corefud", do)
+    paths = sorted(Path(folder).glob(f"*{split}.conllu*"))
+    if not paths:
+        do = "name the folder of one corpus, such as CorefUD_English-LitBank"
+        raise DataError(f"there is no file *{split}.conllu", str(folder), do)
+    return [d for path in paths for d in read_documents(path, "conllu", heads=True)]
 
 # %% ../../nbs/core/14_corpora.ipynb #e61e595e
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"

@@ -45,6 +45,7 @@ class Settings(Record):
     patience: int  # seconds without a byte after which a connection counts as dead
     # a file with BookCoref's gold clusters, or "": they are on a hub alone
     bookcoref_gold: str
+    corefud: str  # a folder with CorefUD's .conllu files of a corpus, or ""
     systems: str  # your own systems: YAML files
     benchmarks: str  # your own benchmarks: cards, YAML files
     corpora: str  # your own corpora: cards, YAML files
@@ -59,7 +60,7 @@ LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
 def typed(values: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:
     """Convert settings, given as text or, in a call, as values, to their types; one that does not exist is an error.
     A relative path starts at `base`; an empty one stays empty."""
-    kinds, paths = Settings.__annotations__, (*FOLDERS, "bookcoref_gold")
+    kinds, paths = Settings.__annotations__, (*FOLDERS, "bookcoref_gold", "corefud")
     out: dict[str, Any] = {}
     for key, given in values.items():
         if key not in kinds:
