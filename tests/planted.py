@@ -553,7 +553,7 @@ PLANTED = [
     Planted(
         "a download does not stop",
         UPSTREAM,
-        "if self.n >= self.most + (1 << 16):",
+        "if n >= most + (1 << 16):",
         "if False:",
         "test_upstream.py",
         "f64",

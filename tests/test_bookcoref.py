@@ -162,8 +162,6 @@ def test_predictions_that_conll_cannot_hold(released):
     for d in released[SYSTEMS[1]]:
         with pytest.raises(RefnbError, match="cross|whitespace"):
             conll_text([d])
-        with pytest.raises(RefnbError, match="of one entity cross"):
-            conll_text([d], blank="<nl>")
         [again] = parse_jsonlines(jsonlines_text([d]).encode())
         assert (again.clusters, again.sentences) == (d.clusters, d.sentences)
     [small] = [d for d in released[SYSTEMS[2]] if d.doc_key == "animal_farm_0"]
@@ -177,7 +175,7 @@ def test_predictions_that_conll_cannot_hold(released):
 def test_every_card_says_what_loading_gives(upstream):
     s = here(upstream)
     for name, card in corpora.corpora().items():
-        if name == "bookcoref":
+        if name in ("bookcoref", "corefud"):
             continue
         assert corpora.counts(corpora.load(name, s=s)) == card.counts, name
         assert card.about and card.licence and (card.defects or name == "sample")

@@ -683,18 +683,6 @@ def test_f42_quotes_tabs_and_line_ends_in_a_table(rows):
     assert gap.parse_gap_rows(gap_text(rows).encode()) == rows
 
 
-@many
-@given(gap_rows())
-def test_f43_tokens_keep_to_the_bounds_of_the_mentions(row):
-    d = gap.gap_document(row)
-    texts = {"".join(d.tokens[s : e + 1]) for s, e in d.mentions}
-    assert texts == {"".join(name.split()) for name, _ in row.mentions.values()}
-    assert "".join(d.tokens) == "".join(row.text.split()) and all(
-        t and not any(c.isspace() for c in t) for t in d.tokens
-    )
-    assert len(d.mentions) == 3 and len(d.clusters) == 3 - row.a_coref - row.b_coref
-
-
 ROW = gap.GapRow(
     "r-1", "“Léa” met Bea\u200b. She sang.", "She", 16, "Léa", 1, True, "Bea", 10, False
 )
@@ -764,9 +752,7 @@ def test_f43_either_unicode_form_is_left_as_it_is(form):
     row = gap.GapRow(
         "r", text, "She", text.index("She"), name, 0, True, "Bea", text.index("Bea"), False
     )
-    assert gap.gap_document(row).tokens[:3] == [name, "met", "Bea"] and gap.parse_gap_rows(
-        gap_text([row]).encode()
-    ) == [row]
+    assert gap.parse_gap_rows(gap_text([row]).encode()) == [row]
 
 
 def test_f41_an_id_that_stands_twice():
@@ -931,7 +917,7 @@ def test_gap_as_released(upstream, part, size, neither):
         sum(not r.a_coref and not r.b_coref for r in rows),
         sum(r.a_coref and r.b_coref for r in rows),
     ) == (size, neither, 0)
-    assert gap_text(rows).encode() == data and len(gap.parse_gap(data)) == size
+    assert gap_text(rows).encode() == data
 
 
 def test_gap_of_kitmus(kitmus):

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from refnb.core.conll import parse_conll
 from refnb.core.documents import Document, tidy
 from refnb.core.reading import write_documents
-from refnb.core.types import DataError, Span
+from refnb.core.types import CallError, DataError, Span
 from refnb.core.upstream import files_of, get
 from refnb.core.settings import load_settings
 from refnb.metrics.coref import CONLL, METRICS, add, as_prf, assign, scores, table
@@ -22,6 +22,31 @@ DATA = Path(__file__).parent / "data"
 
 def rows(name: str) -> list[dict]:
     return list(csv.DictReader((DATA / name).open(), delimiter="\t"))
+
+
+# Clusters without documents
+
+
+def test_clusters_alone_are_scored_as_documents_are():
+    from refnb import Document as D, score_coref as score  # the public names
+
+    gold, said = [[(0, 1), (5, 5)], [(3, 3)]], [[(0, 1), (5, 5), (3, 3)]]
+    of = lambda key, clusters: D(key, clusters=tuple(tuple(Span(*s) for s in c) for c in clusters))
+    want = score(of("a", gold), of("a", said)).pooled()
+    arrays = [np.array(c) for c in said]
+    for a, b in ((gold, said), (of("x", gold), said), (gold, [of("x", said)]), (gold, arrays)):
+        assert score(a, b).pooled() == want
+    assert score(gold, []).pooled()["b3"] == (0, 0, 0) == score([], said).pooled()["b3"]
+    for bad in (
+        [[(0, 1, 2)]],
+        [(0, 1)],
+        [[(5, 3)]],
+        [[("a", "b")]],
+        [of("x", gold), [(0, 1)]],
+        [1],
+    ):
+        with pytest.raises(CallError, match="cannot be scored: .*give documents, or clusters as"):
+            score(gold, bad)
 
 
 # The official scorer

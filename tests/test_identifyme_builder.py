@@ -49,6 +49,7 @@ from refnb.benchmarks.identifyme.released import (
     row_id,
 )
 from refnb.benchmarks.tasks import task_questions
+from refnb.core.conllu import conllu_text
 from refnb.core.corpora import load
 from refnb.core.documents import Document
 from refnb.core.files import read_jsonl
@@ -552,3 +553,32 @@ def test_a_tie_that_the_release_cannot_have(litbank_documents, litbank):
 
 
 # Systems on questions
+
+
+def test_a_folder_of_corefud_is_a_corpus(tmp_path, monkeypatch):
+    "A corpus in CorefUD's form makes most of the questions that the corpus itself makes; heads are first words here."
+    tag = {"PROP": "PROPN", "NOM": "NOUN", "PRON": "PRON"}
+    for part, docs in (("train", load("sample")[:3]), ("dev", load("sample")[3:])):
+        text, kinds = conllu_text([d.changed(names=()) for d in docs]).split("\n"), []
+        for d in docs:
+            at = dict.fromkeys(range(d.size), "X")
+            for c, own in zip(d.clusters, d.labels["kind"]):
+                at |= {
+                    s.start: tag[k] for s, k in zip(c, own)
+                }  # the writer's heads are first words
+            kinds += at.values()
+        words = [i for i, line in enumerate(text) if line[:1].isdigit()]
+        for i, upos in zip(words, kinds, strict=True):
+            cells = text[i].split("\t")
+            text[i] = "\t".join([*cells[:3], upos, *cells[4:]])
+        (tmp_path / f"en_sample-corefud-{part}.conllu").write_text("\n".join(text))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REFNB_COREFUD", str(tmp_path))
+    assert len(load("corefud")) == 6 and len(load("corefud", "dev")) == 3
+    got, want = (build("identifyme", c, names="auto") for c in ("corefud", "sample"))
+    assert len(got) > 200 and len({q.id for q in got} & {q.id for q in want}) > 0.6 * len(want)
+    kinds = {x for d in load("corefud") for c in d.labels["kind"] for x in c}
+    assert kinds == {"PROP", "NOM", "PRON"}
+    monkeypatch.delenv("REFNB_COREFUD")
+    with pytest.raises(DataError, match="corefud: needs files of your own; unpack CorefUD"):
+        load("corefud")

@@ -182,7 +182,7 @@ READERS = {
     "conllu": of_bytes(conllu.conllu_text(DOCS).encode(), conllu.parse_conllu),
     "gaps": of_bytes(GAPS, conllu.parse_conllu),
     "gap": of_bytes(
-        gap_text([ROW, ROW.changed(id="r-2", text=ROW.text + ' "\n')]).encode(), gap.parse_gap
+        gap_text([ROW, ROW.changed(id="r-2", text=ROW.text + ' "\n')]).encode(), gap.parse_gap_rows
     ),
     "ann": of_bytes(ANN, lambda data, where: standoff.parse_litbank(data, TXT, "d", where)),
     "txt": of_bytes(TXT, lambda data, where: standoff.parse_litbank(ANN, data, "d", where)),

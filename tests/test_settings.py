@@ -34,6 +34,7 @@ OTHER = dict(
     timeout="7",
     patience="7",
     bookcoref_gold="/elsewhere/gold.jsonl",
+    corefud="/elsewhere",
     systems="/elsewhere",
     benchmarks="/elsewhere",
     corpora="/elsewhere",

@@ -4,22 +4,21 @@
 
 # %% auto #0
 __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'family', 'read_card', 'benchmarks', 'tasks', 'sample_of',
-           'sample_name', 'drawn_ids', 'drawn', 'is_task', 'the_card', 'are_here', 'Task', 'find_task', 'task_is_here',
-           'task_questions', 'ferryman_questions', 'given_task', 'as_task', 'share_of']
+           'drawn_ids', 'is_task', 'the_card', 'are_here', 'Task', 'find_task', 'task_is_here', 'task_questions',
+           'ferryman_questions', 'given_task', 'as_task']
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1a1e8f3e
 import hashlib, inspect, itertools, re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 import msgspec
-from ..core.types import CallError, DataError, FormatError, Question, Record, nearest
+from ..core.types import CallError, DataError, Question, Record, nearest, repeated
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
-from ..core.reading import read_documents
+from ..core.reading import format_of, read_documents
 from ..core.upstream import UpstreamFile, files_of, local_path
 from ..core.runs import documents_id, questions_id
 from ..core.extensions import named_cards, named_object
@@ -100,17 +99,10 @@ def family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
 
 def read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card, with the tasks of its families."
-    try:
-        card = msgspec.convert(read_yaml(path, dict[str, Any]), Benchmark)
-    except msgspec.ValidationError as e:
-        raise FormatError(str(e), path.name) from None
+    card = read_yaml(path, Benchmark)
     tasks: dict[str, TaskCard] = {}
     for pattern, task in card.tasks.items():
         tasks |= family(pattern, task)
-    for name, task in tasks.items():
-        if ":" not in task.make:
-            at = f"{path.name}, card {card.benchmark}, {name}"
-            raise FormatError("field make is not module:function", at)
     return card.benchmark, card.changed(tasks=tasks)
 
 
@@ -131,49 +123,15 @@ def tasks(
     return {name: task for card in benchmarks(s).values() for name, task in card.tasks.items()}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #10a61f1c
-def sample_of(name: str) -> tuple[str, int | float]:
-    "Split the name of a sample into the whole task and how many of its questions, or below 1 which share; 0: all."
-    m = re.fullmatch(r"(.+)/sample(?:([1-9]\d*)|(0\.\d*[1-9]))", name)
-    return (m[1], int(m[2]) if m[2] else float(m[3])) if m else (name, 0)
+def sample_of(name: str) -> tuple[str, int]:
+    "Split the name of a sample into the whole task and how many of its questions; 0: all."
+    m = re.fullmatch(r"(.+)/sample([1-9]\d*)", name)
+    return (m[1], int(m[2])) if m else (name, 0)
 
 
-def sample_name(task: str, n: int | float) -> str:
-    "Name a sample of a task: so many of its questions, or below 1 such a share."
-    if not (n > 0 and (n < 1 or n == int(n))):
-        wrong = f"{n} is neither a number of questions nor a share"
-        raise CallError(wrong, "sample", "say a share such as 0.1")
-    return f"{task}/sample" + (f"{n:.6f}".rstrip("0") if n < 1 else f"{n:.0f}")
-
-
-def drawn_ids(ids: Iterable[str], n: int | float, docs: Iterable[str] = ()) -> set[str]:
-    """Choose `n` ids of a task: those with the smallest hashes. Below 1 `n` is a share, and `docs`,
-    the document of each id, are drawn whole, as long as that brings the share nearer."""
-
-    def by_hash(keys: Iterable[str]) -> list[str]:
-        return sorted(keys, key=lambda key: hashlib.sha256(key.encode()).digest())
-
-    if n >= 1:
-        return set(by_hash(ids)[: int(n)])
-    of: dict[str, list[str]] = {}
-    for i, d in zip(ids, docs, strict=True):
-        of.setdefault(d, []).append(i)
-    wanted = n * sum(map(len, of.values()))
-    found: set[str] = set()
-    for key in by_hash(of):
-        more = len(found) + len(of[key])
-        if found and abs(more - wanted) >= abs(len(found) - wanted):
-            break
-        found |= set(of[key])
-    return found
-
-
-def drawn(questions: Sequence[Question], n: int | float) -> list[Question]:
-    "Draw some questions of a task, in their order; of a share, by document."
-    if n > len(questions):
-        do = "ask for fewer, or for the whole task"
-        raise CallError(f"{n} questions of {len(questions)}", f"sample{n}", do)
-    chosen = drawn_ids([q.id for q in questions], n, [q.doc_key for q in questions])
-    return [q for q in questions if q.id in chosen]
+def drawn_ids(ids: Iterable[str], n: int) -> set[str]:
+    "Choose `n` ids of a task: those with the smallest hashes."
+    return set(sorted(ids, key=lambda id: hashlib.sha256(id.encode()).digest())[:n])
 
 
 def is_task(name: str, s: Settings | None = None) -> bool:
@@ -192,8 +150,7 @@ def the_card(name: str, s: Settings | None = None) -> TaskCard:
     if card.shape != "choice":
         wrong = f"{whole} has documents, not questions"
         raise CallError(wrong, name, "only questions are sampled")
-    many = f"{n} questions" if n >= 1 else f"{100 * n:g} % of the questions, by document,"
-    return card.changed(about=f"{many} of {whole}", pieces=[], like="")
+    return card.changed(about=f"{n} questions of {whole}", pieces=[], like="")
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #aa225086
 def are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
@@ -261,7 +218,11 @@ class Task:
         known = {"task": self.whole} | self.card.values
         takes = inspect.signature(make).parameters
         made = make(self.settings, **{k: v for k, v in known.items() if k in takes})
-        return drawn(made, self.drawn) if self.drawn else made
+        if self.drawn > len(made):
+            do = "ask for fewer, or for the whole task"
+            raise CallError(f"{self.drawn} questions of {len(made)}", self.name, do)
+        chosen = drawn_ids([q.id for q in made], self.drawn) if self.drawn else ()
+        return [q for q in made if q.id in chosen] if chosen else made
 
     @property
     def questions(self) -> list[Question]:
@@ -369,7 +330,7 @@ def given_task(items: Iterable[Question | Document], s: Settings | None = None) 
     shape: Shape = "clusters" if documents else "choice"
     card = TaskCard("questions or documents of your own", "given", shape)
     task = Task("given", card, s or load_settings(), found)
-    if twice := [key for key, n in Counter(task.ids).items() if n > 1]:
+    if twice := repeated(task.ids):
         what = "document" if documents else "question"
         raise DataError(f"a {what} appears twice", twice[0])
     hash_, names = task.id, [d.names for d in found if isinstance(d, Document)]
@@ -386,7 +347,7 @@ def _read_items(path: Path, shapes: Iterable[str]) -> list:
 
     data = read_bytes(path)
     head = data[:100_000]
-    questions = is_altentities(data) or b'"options"' in head
+    questions = is_altentities(data) or b'"options"' in head or format_of(data) == "gap"
     if questions or (head.lstrip().startswith(b"{") and b'"sentences"' not in head):
         return as_questions(path)
     if "clusters" in shapes:
@@ -422,19 +383,3 @@ def as_task(
         wrong = f"{str(what)!r} is neither a task nor a file"
         raise CallError(wrong, do=nearest(str(what), tasks(s)))
     return given_task(_read_items(Path(what), shapes), s)
-
-
-def share_of(
-    what: "str|Path",  # a task's name, or a file
-    share: float,  # of the questions, between 0 and 1
-    s: Settings | None = None,  # where to look
-    shapes: Iterable[str] = ("choice", "clusters"),  # what is wanted of a file that can
-    # be read as both
-) -> Task:  # .questions or .documents, and where they are from
-    "Take a fixed share of a task's questions, as whole documents."
-    if not 0 < share < 1:
-        do = "say a number between 0 and 1, such as 0.1"
-        raise CallError(f"{share:g} is not a share", "fraction", do)
-    if is_task(str(what), s):
-        return as_task(sample_name(str(what), share), s)
-    return given_task(drawn(as_task(what, s, shapes).questions, share), s)

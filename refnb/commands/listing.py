@@ -62,10 +62,12 @@ def list_corpora(s: Settings) -> list[dict]:
     for c in corpora(s).values():
         found = [survey(name, s) for name in c.inputs]
         here = all(x.here == x.files for x in found) and all(hub_path(name, s) for name in c.hub)
+        here = here and not (c.setting and not getattr(s, c.setting))
+        needs = [*c.inputs, *c.hub, *[f"REFNB_{x.upper()}" for x in [c.setting] if x]]
         sizes = {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
         row = {"corpus": c.corpus, "about": c.about} | sizes
         row |= {"splits": ", ".join(c.splits), "licence": c.licence}
-        rows.append(row | {"here": "yes" if here else f"needs {', '.join([*c.inputs, *c.hub])}"})
+        rows.append(row | {"here": "yes" if here else f"needs {', '.join(needs)}"})
     return rows
 
 

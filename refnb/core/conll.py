@@ -158,15 +158,8 @@ def brackets(d: Document) -> dict[int, Brackets]:
     return out
 
 
-def conll_text(
-    docs: Iterable[Document],  # with different keys
-    blank: str = "",  # stands for a token that is empty or holds whitespace; "": such a token is an error
-) -> str:
-    "Write documents as CoNLL-2012. Clusters without mentions leave no trace."
-
-    def one_word(text: str) -> bool:
-        return text.split() == [text]
-
+def conll_text(docs: Iterable[Document]) -> str:
+    "Write documents, whose keys must differ, as CoNLL-2012. Clusters without mentions leave no trace."
     docs, out = list(docs), list[str]()
     check_keys(docs, "give each document a key of its own")
     for d in docs:
@@ -183,19 +176,16 @@ def conll_text(
         for i, sentence in enumerate(d.sentences):
             speaker = re.sub(r"\s", "_", d.speakers[i] if d.speakers else "") or "-"
             for k, word in enumerate(sentence):
-                if not one_word(word) and not one_word(blank):
+                if word.split() != [word]:
                     what = f"the token {word!r} is empty or holds whitespace"
-                    do = "CoNLL cannot hold it: say blank=… to write something else in its place"
-                    raise FormatError(what, f"{d.doc_key}, token {token}", f"{do}, or write JSONL")
+                    do = "CoNLL cannot hold it: write JSONL"
+                    raise FormatError(what, f"{d.doc_key}, token {token}", do)
                 cell = "-"
                 if here := cells.get(token):
-                    ends, alone = ([e for e, _ in some] for some in (here.ends, here.alone))
-                    some = [f"{e})" for e in ends] + [f"({e})" for e in alone]
+                    some = [f"{e})" for e, _ in here.ends] + [f"({e})" for e, _ in here.alone]
                     cell = "|".join(some + [f"({e}" for e, _ in here.begins])
-                shown = word if one_word(word) else blank
-                out.append(
-                    "\t".join((name, str(part), str(k), shown, *"-----", speaker, "-", cell))
-                )
+                row = name, str(part), str(k), word, *"-----", speaker, "-", cell
+                out.append("\t".join(row))
                 token += 1
             out.append("")
         out.append("#end document")

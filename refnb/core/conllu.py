@@ -29,6 +29,7 @@ class Mention(NamedTuple):
     type: str
     head: str = ""  # index of a token
     words: str = ""  # with gaps: its parts, 0-1,3-3
+    kind: str = ""  # PROP, NOM or PRON, by the tag of its head
 
 
 def unescaped(text: str) -> str:
@@ -119,19 +120,20 @@ class Begun(NamedTuple):
     found: dict[str, list[Mention]]  # entity -> its mentions
     names: dict[str, str]  # entity -> its name
     parents: list[int]  # of each token in the tree of its sentence, -1: none
+    tags: list[str]  # of each token
     empty: list[str]  # the empty nodes: token=ID=DEPS
 
 
 def parse_conllu(
     data: bytes,
     where: str = "",  # the file's name, for errors
-    heads: bool = False,  # also keep what matching needs: heads, dependencies, empty nodes
+    heads: bool = False,  # also keep heads, and with them kinds, dependencies, empty nodes
 ) -> list[Document]:
     "Read the documents of a CoNLL-U file, in its order."
     made: list[Begun] = []
     lines: dict[str, int] = {}  # key -> where the document begins
     fields: list[str] = []  # of Entity, as the file says
-    rows: list[tuple[str, str, str, str]] = []  # of a sentence: ID, FORM, HEAD and DEPS
+    rows: list[tuple[str, str, str, str, str]] = []  # of a sentence: ID, FORM, HEAD, DEPS, UPOS
     values: list[tuple[int, str, str]] = []  # of Entity in it
     token = number = 0  # the next token of the document, the words of the sentence so far
 
@@ -140,7 +142,7 @@ def parse_conllu(
             what = f"document {key!r} is in line {lines[key]} too"
             raise FormatError(what, at, "give each `# newdoc` an id of its own")
         lines[key] = n
-        made.append(Begun(key, [], {}, {}, [], []))
+        made.append(Begun(key, [], {}, {}, [], [], []))
 
     for n, line in enumerate([*lines_of(data, where), ""], 1):
         at = at_line(where, n)
@@ -183,15 +185,16 @@ def parse_conllu(
             if said and not fields:
                 what = "Entity before any `# global.Entity`, which says what its parts are"
                 raise FormatError(what, at)
-            rows.append((id, form, f[6], f[8]))
+            rows.append((id, form, f[6], f[8], f[3]))
             values += [(token, x, f"{at}, field Entity") for x in said]
             token += 1
         elif rows:  # the sentence ends
             d = made[-1]
             add_mentions(d.found, d.names, values, fields, heads)
-            d.sentences.append(tuple(form for _, form, _, _ in rows))
+            d.sentences.append(tuple(form for _, form, *_ in rows))
+            d.tags.extend(row[4] for row in rows)
             place = {row[0]: token - len(rows) + i for i, row in enumerate(rows)}
-            for id, _, head, deps in rows if heads else ():
+            for id, _, head, deps, _ in rows if heads else ():
                 # an empty node depends on the first parent in its DEPS
                 d.parents.append(place.get(deps.split(":")[0] if "." in id else head, -1))
                 if "." in id:
@@ -202,8 +205,14 @@ def parse_conllu(
         meta: Meta = {"conllu_empty": " ".join(d.empty)} if d.empty else {}
         if max(d.parents, default=-1) >= 0:
             meta["conllu_parents"] = " ".join(map(str, d.parents))
+        for mentions in d.found.values():
+            for k, mention in enumerate(mentions):
+                tag = d.tags[int(mention.head)] if mention.head else "_"
+                alone = mention.span.start == mention.span.end  # *he*, but not *all of them*
+                kind = "PROP" if tag == "PROPN" else "PRON" if tag == "PRON" and alone else "NOM"
+                mentions[k] = mention._replace(kind="" if tag == "_" else kind)
         entities = ((mentions, d.names[id]) for id, mentions in d.found.items())
-        labels = ("type", "head", "words")
+        labels = ("type", "head", "words", "kind")
         docs.append(document_of(d.key, tuple(d.sentences), entities, labels, meta))
     return docs
 

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXTS', 'Corpus', 'read_card_file', 'corpus_cards', 'corpora', 'the_corpus', 'litbank', 'fantasycoref', 'animal_farm',
-           'gap', 'as_published', 'book_texts', 'gold_clusters', 'bookcoref', 'StoryEntity', 'Story', 'Stories',
-           'stories', 'sample', 'load', 'counts']
+           'corefud', 'as_published', 'book_texts', 'gold_clusters', 'bookcoref', 'stories', 'sample', 'load', 'counts']
 
 # %% ../../nbs/core/14_corpora.ipynb #990e4b34
 import html, inspect
@@ -20,7 +19,6 @@ from .files import read_bytes, read_yaml
 from .conll import parse_conll
 from .upstream import get, registry
 from .hub import hub_path, lacks
-from .gap import parse_gap
 from .standoff import with_labels
 from .jsonlines import parse_jsonlines
 from .reading import read_documents
@@ -42,6 +40,7 @@ class Corpus(Record):
     splits: list[str] = []  # their names
     counts: dict[str, int] = {}  # documents, tokens, mentions, clusters
     hub: list[str] = []  # hub files it is made from
+    setting: str = ""  # that names your own copy, where there is no other
     defects: list[str] = []  # known ones
     names: list[str] = []  # of entities, where the files have numbers
     books: dict[str, dict[str, str | int]] = {}  # doc_key -> title and counts
@@ -115,14 +114,19 @@ def animal_farm(s: Settings | None = None) -> list[Document]:
     names = tuple(the_corpus("animal-farm").names)
     return [d.changed(names=names, meta={"title": "Animal Farm"})]
 
-
-def gap(split: str = "", s: Settings | None = None) -> list[Document]:
-    "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
-    docs: list[Document] = []
-    for name in [split] if split else ["dev", "test", "validation"]:
-        file = f"gap-{'development' if name == 'dev' else name}.tsv"
-        docs += parse_gap(get(f"google-research-datasets/gap-coreference/{file}", s), file)
-    return docs
+# %% ../../nbs/core/14_corpora.ipynb #c0fe0d02
+def corefud(split: str = "", s: Settings | None = None, folder: str | Path = "") -> list[Document]:
+    """Read a corpus of CorefUD, with heads and kinds, from a folder of .conllu files; `split` is train, dev or test, as
+    the files' names say. `folder` is where settings say, if empty."""
+    folder = folder or (s or load_settings()).corefud
+    if not folder:
+        do = "unpack CorefUD, and name the folder of one corpus with REFNB_COREFUD"
+        raise DataError("needs files of your own", "corefud", do)
+    paths = sorted(Path(folder).glob(f"*{split}.conllu*"))
+    if not paths:
+        do = "name the folder of one corpus, such as CorefUD_English-LitBank"
+        raise DataError(f"there is no file *{split}.conllu", str(folder), do)
+    return [d for path in paths for d in read_documents(path, "conllu", heads=True)]
 
 # %% ../../nbs/core/14_corpora.ipynb #e61e595e
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"
@@ -179,49 +183,24 @@ def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") ->
     return out
 
 # %% ../../nbs/core/14_corpora.ipynb #20649d01
-class StoryEntity(Record):
-    "An entity of a story."
-
-    name: str
-    kind: str
-    pronoun: str
-    character: bool
-
-
-class Story(Record):
-    "A story of the sample."
-
-    key: str
-    title: str
-    narration: str
-    about: str
-    entities: tuple[StoryEntity, ...]
-
-
-class Stories(Record):
-    "What stories.yaml says."
-
-    # sizes for a small corpus: words of a window, windows of a group
-    profile: dict[str, int]
-    stories: tuple[Story, ...]  # in order
-
-
 @cache
-def stories() -> Stories:
-    "Read the sample's stories and their entities."
-    return read_yaml(packaged("data/sample/stories.yaml"), Stories)
+def stories() -> dict[str, Any]:
+    """Read the sample's stories and their entities, and its profile, sizes for a small corpus: words of a window, windows
+    of a group."""
+    return read_yaml(packaged("data/sample/stories.yaml"), dict)
 
 
 def sample(characters: bool = False) -> list[Document]:
     """Read the stories that refnb carries, with names and the labels type and kind.
     `characters` keeps only the entities that act: what BookCoref annotates."""
     docs = []
-    for t in stories().stories:
-        data = packaged(f"data/sample/stories/{t.key}.conll").read_bytes()
-        [d] = parse_conll(data, f"{t.key}.conll")
+    for t in stories()["stories"]:
+        file = f"{t['key']}.conll"
+        data = packaged(f"data/sample/stories/{file}").read_bytes()
+        [d] = parse_conll(data, file)
         tags = [line.split("\t")[4] for line in data.decode().split("\n") if "\t" in line]
-        pairs = zip(t.entities, d.clusters, strict=True)
-        kept = [(e, c) for e, c in pairs if e.character or not characters]
+        pairs = zip(t["entities"], d.clusters, strict=True)
+        kept = [(e, c) for e, c in pairs if e["character"] or not characters]
 
         def kind_of(span: Any, tags: list[str] = tags) -> str:
             own = tags[span.start : span.end + 1]
@@ -230,10 +209,10 @@ def sample(characters: bool = False) -> list[Document]:
             return "PROP" if {"NNP", "NNPS"} & {*own} else "NOM"
 
         clusters = tuple(c for _, c in kept)
-        types = tuple((e.kind,) * len(c) for e, c in kept)
+        types = tuple((e["kind"],) * len(c) for e, c in kept)
         labels: Any = {"type": types, "kind": map_members(kind_of, clusters)}
-        names = tuple(e.name for e, _ in kept)
-        docs.append(Document(t.key, d.sentences, clusters, names, labels, {"title": t.title}))
+        names, meta = tuple(e["name"] for e, _ in kept), {"title": t["title"]}
+        docs.append(Document(t["key"], d.sentences, clusters, names, labels, meta))
     return docs
 
 # %% ../../nbs/core/14_corpora.ipynb #577fe4d1

@@ -90,11 +90,7 @@ class Document(Record):
         if not 0 <= start <= end < v.stop:
             what = f"{[start, end]} is not a span of the {v.stop:,} tokens"
             raise CallError(what, f"document {plain(self.doc_key)!r}")
-        for w in (width, width // 4, width // 16):  # less of it where words are very long
-            row = v.near(Span(start, end), w)
-            if len(row[1].html) < 40_000:
-                break
-        return rows_below(v.sizes, [row], 1)
+        return rows_below(v.sizes, [v.near(Span(start, end), width)], 1)
 
     def entities(self, n: int = 30) -> "Look":
         "List the n largest clusters: name, size, first and last place, phrases."
@@ -102,12 +98,12 @@ class Document(Record):
         table = v.largest(min(n, 100))
         return Look(pale(v.sizes) + table.html, f"{v.sizes}\n{table.text}")
 
-    def find(self, text: str, n: int = 8, width: int = 20, case: bool = False) -> "Look":
+    def find(self, text: str, n: int = 8, width: int = 20) -> "Look":
         "Show the first n places where words occur, in white boxes."
         if not self.sentences:
             what = f"document {plain(self.doc_key)!r} has no text"
             raise DataError(what, do="search in one that has")
-        hits, v = places_of(self.tokens, text, case), View(self)
+        hits, v = places_of(self.tokens, text), View(self)
         key, many = plain(self.doc_key, 80), "" if len(hits) == 1 else "s"
         head = f"{plain(text)!r}: {len(hits):,} hit{many} in {key}"
         rows = ((s.start, v.near(s, width)[1]) for s in hits[: max(n, 0)])
@@ -370,10 +366,9 @@ def as_span(where: Span | tuple[int, int] | int) -> Span:
     return Span(*map(index, where if isinstance(where, (tuple, list)) else (where, where)))
 
 
-def places_of(tokens: list[str], text: str, case: bool = False) -> list[Span]:
-    "Find the places of words, whatever the tokens are; `case`: upper and lower case differ."
-    fold = str if case else str.casefold
-    wanted, folded = "".join(fold(text).split()), [fold(t).strip() for t in tokens]
+def places_of(tokens: list[str], text: str) -> list[Span]:
+    "Find the places of words, whatever the tokens and their case are."
+    wanted, folded = "".join(text.casefold().split()), [t.casefold().strip() for t in tokens]
     if not wanted:
         raise CallError("there is nothing to search for")
     out: list[Span] = []

@@ -8,10 +8,11 @@ __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_ato
            'python_list', 'once', 'decoded', 'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #e6ce90db
-import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
+import ast, csv, gzip, io, json, os, shutil, time, warnings, zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from glob import escape
 from pathlib import Path
 from typing import Any, TypeVar
 import msgspec
@@ -68,11 +69,12 @@ def write_atomic(path: str | Path, data: bytes | str, gz: bool = False) -> Path:
             with suppress(OSError):
                 tmp.unlink()
             raise
-    for left in path.parent.iterdir():  # by killed writers of this file: no write takes an hour
-        if re.fullmatch(re.escape(begins) + "[0-9a-f]{8}[.]part", left.name):
-            with suppress(OSError):
-                if left.stat().st_mtime < time.time() - 3600:
-                    left.unlink()
+    for left in path.parent.glob(
+        f"{escape(begins)}????????.part"
+    ):  # by killed writers of this file
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - 3600:  # no write takes an hour
+                left.unlink()
     return path
 
 # %% ../../nbs/core/03_files.ipynb #7b72ae74

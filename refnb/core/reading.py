@@ -16,7 +16,6 @@ from .files import read_bytes, write_atomic
 from .conll import conll_text, parse_conll
 from .jsonlines import jsonlines_text, parse_jsonlines
 from .conllu import conllu_text, parse_conllu
-from .gap import parse_gap
 from .standoff import parse_booknlp, parse_litbank
 
 # %% ../../nbs/core/09_reading.ipynb #91f46619
@@ -51,7 +50,6 @@ PARSERS: dict[str, Callable] = {
     "conll": parse_conll,
     "jsonl": parse_jsonlines,
     "conllu": parse_conllu,
-    "gap": parse_gap,
     "litbank": parse_litbank,
     "booknlp": parse_booknlp,
 }
@@ -74,6 +72,9 @@ def read_documents(
     if not form:
         do = f"readable are {', '.join(PARSERS)}; name one if it is one of them"
         raise FormatError("does not look like any format of documents", str(path), do)
+    if form == "gap":
+        do = "read it as questions: refnb.task(path)"
+        raise FormatError("GAP's table holds questions, not documents", str(path), do)
     if form not in PARSERS:
         raise CallError(f"unknown format {form!r}", do=nearest(form, PARSERS))
     if form not in PAIRS:

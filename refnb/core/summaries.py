@@ -97,9 +97,7 @@ def read_card(path: str | Path) -> Card:
     if not card.like:
         return card
     [(task, questions)] = card.like.items()
-    reports = Path(path).resolve().parent
-    for _ in range(safe_path(card.task).count("/") + 2):
-        reports = reports.parent
+    reports = Path(path).resolve().parents[safe_path(card.task).count("/") + 2]
     first = in_place(summaries_folder(reports, task) / "part.json", Card)
     if not first or first.questions != questions or first.like:
         what = f"is like {task} with questions {questions}, which has no such card"

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Progress', 'CHANGED', 'Repo', 'FileSet', 'Sets', 'UpstreamFile', 'known_sets', 'registry', 'files_of', 'set_names',
-           'dates_of', 'blob_id', 'local_path', 'data_ids', 'Arriving', 'download', 'get', 'Survey', 'survey',
-           'fetch_files', 'reachable']
+           'dates_of', 'blob_id', 'local_path', 'data_ids', 'download', 'get', 'Survey', 'survey', 'fetch_files',
+           'reachable']
 
 # %% ../../nbs/core/11_upstream.ipynb #78c87aad
 import hashlib, os, zlib
@@ -137,50 +137,35 @@ Progress = Callable[[UpstreamFile, int], None]
 CHANGED = "the public file changed, or something on the way changes files"
 
 
-class Arriving:
-    "What pooch tells of a download: counts bytes, and ends it where there are too many."
-
-    def __init__(self, f: UpstreamFile, s: Settings, progress: Progress | None):
-        self.f, self.host, self.progress, self.total, self.n = f, s.host, progress, 0, 0
-        self.most = s.largest if f.size is None else f.size
-
-    def reset(self):
-        self.n = 0
-
-    def update(self, n: int):  # of the last block, or all
-        self.n += n
-        if self.n >= self.most + (1 << 16):
-            what = f"more than {self.most:,} bytes came from {self.host}: stopped"
-            raise DataError(what, self.f.key, CHANGED)
-        if self.progress:
-            self.progress(self.f, min(self.n, self.most))
-
-    def close(self): ...
-
-
 def download(f: UpstreamFile, s: Settings, progress: Progress | None = None) -> Path:
     "Download a file into the cache, whole or not at all."
     from urllib.parse import quote
     import pooch, requests
 
     folder, do = Path(s.cache) / "upstream", "name a local copy with REFNB_UPSTREAM"
+    most, headers = s.largest if f.size is None else f.size, {"Accept-Encoding": "identity"}
 
-    def one_try(url: str, out: str, mine: Any):
-        http: Any = pooch.HTTPDownloader(
-            Arriving(f, s, progress),
-            chunk_size=1 << 16,
-            timeout=s.patience,
-            headers={"User-Agent": "refnb", "Accept-Encoding": "identity"},
-        )
+    def one_try(url: str, out: str, pup: Any):  # pooch tries again after a ValueError
+        n = 0
         try:
-            http(url, out, mine)
+            with (
+                requests.get(url, stream=True, timeout=s.patience, headers=headers) as got,
+                open(out, "wb") as file,
+            ):
+                if 400 <= got.status_code < 500 and got.status_code != 429:  # no other try will do
+                    what = f"the host does not give it (HTTP {got.status_code})"
+                    raise DataError(what, f.key, do)
+                if not got.ok:
+                    raise ValueError(f"HTTP {got.status_code}")
+                for block in got.iter_content(1 << 16):
+                    n += file.write(block)
+                    if n >= most + (1 << 16):
+                        what = f"more than {most:,} bytes came from {s.host}: stopped"
+                        raise DataError(what, f.key, CHANGED)
+                    if progress:
+                        progress(f, min(n, most))
         except requests.RequestException as e:
-            code = getattr(e.response, "status_code", 0)
-            if 400 <= code < 500 and code != 429:  # no other version will do
-                raise DataError(f"the host does not give it (HTTP {code})", f.key, do) from None
-            why = getattr(e.args[0], "reason", e) if e.args else e
-            # pooch tries again after a ValueError
-            raise ValueError(f"HTTP {code}" if code else why) from None
+            raise ValueError(getattr(e.args[0], "reason", e) if e.args else e) from None
 
     pooch.get_logger().setLevel("WARNING")
     urls = {f.place: f"{s.host.rstrip('/')}/{quote(f.place)}"}

@@ -48,7 +48,7 @@ def windows(docs: Iterable[Document], length: int = LENGTH) -> list[Document]:
 def book_documents(s: Settings | None = None, task: str = "bookcoref/gold") -> list[Document]:
     "Return the documents of a task, as a system sees them: the gold books, Animal Farm or the sample, whole or in windows."
     if task.startswith("sample/"):
-        books, length = unsolved(sample(characters=True)), stories().profile["window"]
+        books, length = unsolved(sample(characters=True)), stories()["profile"]["window"]
     elif task.startswith("bookcoref/animal-farm"):
         books, length = unsolved(animal_farm(s=s)), LENGTH
     else:
@@ -112,7 +112,7 @@ def score_run(
         return {m: list(map(float, c)) for m, c in scores.sums().items()}
 
     gold, by_key = gold_books(task, s), {d.doc_key: d for d in predicted}
-    length = stories().profile["window"] if task.startswith("sample/") else LENGTH
+    length = stories()["profile"]["window"] if task.startswith("sample/") else LENGTH
     out: Counts = {}
     for key, g in gold.items():
         if task in SPLIT.values():

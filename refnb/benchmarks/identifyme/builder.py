@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['Mode', 'RELEASED', 'PAPER', 'MODES', 'QUOTES', 'TOKENS', 'CLASSES', 'PRONOUNS', 'CLASS_OF', 'PLURAL', 'GENDERS',
-           'KINDS', 'TYPES', 'DISTANCES', 'MARKS', 'SWEEPS', 'RULES_OF_THUMB', 'NUMBERS', 'Rules', 'the_rules',
-           'Tidied', 'merged', 'tidied', 'pronoun_class', 'gender_of', 'likeness', 'distances',
-           'helpers_and_distractors', 'nested', 'mention_table', 'words_of', 'why_rejected', 'candidates', 'sweep',
-           'copeland', 'ranked', 'shuffled', 'picked', 'in_quotes', 'Story', 'by_thumb', 'question', 'Streams', 'block',
-           'Known', 'Built', 'build_identifyme', 'sample_questions']
+           'KINDS', 'TYPES', 'DISTANCES', 'MARKS', 'RULES_OF_THUMB', 'NUMBERS', 'Rules', 'the_rules', 'Tidied',
+           'merged', 'tidied', 'pronoun_class', 'gender_of', 'likeness', 'distances', 'helpers_and_distractors',
+           'nested', 'mention_table', 'words_of', 'why_rejected', 'candidates', 'copeland', 'ranked', 'shuffled',
+           'picked', 'in_quotes', 'Story', 'by_thumb', 'question', 'Streams', 'block', 'Known', 'Built',
+           'build_identifyme', 'sample_questions']
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #16fffa77
 import html, random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, product
@@ -114,7 +114,7 @@ TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 class Tidied(NamedTuple):
     "A document as the builder reads it."
 
-    doc: Document  # plain quotes; clusters, names and labels in the order of the text
+    doc: Document  # plain quotes; clusters, names and kinds in the order of the text
     origin: list[int]  # of each cluster: the first of those that it is made of
 
 
@@ -155,11 +155,10 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
             keeper.setdefault(names[i].lower(), i)
         names = [n if keeper[n.lower()] == i else "" for i, n in enumerate(names)]
 
-    labels = {}
-    for field, values in d.labels.items():
-        of = {s: v for c, vs in zip(d.clusters, values) for s, v in zip(c, vs)}
-        labels[field] = tuple(tuple(of[s] for _, s in spans) for spans, _, _ in made)
-    clusters = tuple(tuple(grown for grown, _ in spans) for spans, _, _ in made)
+    kind = {s: k for c, ks in zip(d.clusters, d.labels.get("kind", ())) for s, k in zip(c, ks)}
+    clusters = tuple(tuple(after for after, _ in spans) for spans, _, _ in made)
+    kinds = tuple(tuple(kind.get(s, "") for _, s in spans) for spans, _, _ in made)
+    labels = {"kind": kinds} if kind else {}
     doc = Document(d.doc_key, sentences, clusters, tuple(names), labels, d.meta)
     return Tidied(doc, [origin for *_, origin in made])
 
@@ -225,14 +224,12 @@ def helpers_and_distractors(
     helpers, distractors = [-1] * len(cluster), [-2] * len(cluster)
     at = [i for i, c in enumerate(classes) if c >= 0 or rules.neighbours == "mentions"]
     for k, i in enumerate(at):
-        if classes[i] < 0:
-            continue
-        helpers[i], distractors[i] = int(rules.count_itself), 0
-        for j in at[max(0, k - rules.window) : k] + at[k + 1 : k + 1 + rules.window]:
-            same, alike = cluster[j] == cluster[i], classes[j] == classes[i]
-            if classes[j] >= 0:
-                helpers[i] += same and alike
-                distractors[i] += same != alike
+        if classes[i] >= 0:
+            near = at[max(0, k - rules.window) : k + 1 + rules.window]
+            others = [j for j in near if j != i and classes[j] >= 0]
+            alike = [(cluster[j] == cluster[i], classes[j] == classes[i]) for j in others]
+            helpers[i] = alike.count((True, True)) + rules.count_itself
+            distractors[i] = sum(a != b for a, b in alike)
     return helpers, distractors
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #70ba0ae6
@@ -257,42 +254,25 @@ def mention_table(d: Document, rules: Rules = RELEASED) -> "pd.DataFrame":
     order of the text. Of the rules, max_fuzzy, window and neighbours matter."""
     tokens, kinds = d.tokens, d.labels.get("kind")
     rows = sorted((*s, c, k) for c, spans in enumerate(d.clusters) for k, s in enumerate(spans))
-    starts, ends = (np.array([r[j] for r in rows], int) for j in range(2))
-    cluster = [c for _, _, c, _ in rows]
-    words = [" ".join(tokens[a : b + 1]) for a, b, *_ in rows]
-    classes = list(map(pronoun_class, words))
-    guessed = ["PRON" if c >= 0 else "NOM" for c in classes]
-    kind = [kinds[c][k] for *_, c, k in rows] if kinds else guessed
-    entity = [d.names[c] if d.names else "" for c in cluster]
-    fuzzy = [likeness(e, w) if e else -1 for e, w in zip(entity, words)]
-    nominal = [k != "PRON" for k in kind]
-    like = [n and f > rules.max_fuzzy for n, f in zip(nominal, fuzzy)]
-    among = dict(zip(DISTANCES, ([True] * len(rows), nominal, like)))
-    sizes, nominals = Counter(cluster), Counter(c for c, n in zip(cluster, nominal) if n)
-    helpers, distractors = helpers_and_distractors(cluster, classes, rules)
-    return pd.DataFrame(
-        {
-            "id": [f"{d.doc_key}:{i}" for i in range(len(rows))],
-            "doc_key": d.doc_key,
-            "corpus": str(d.meta.get("corpus", "")),
-            "mention": np.arange(len(rows)),
-            "start": starts,
-            "end": ends,
-            "words": words,
-            "kind": kind,  # PROP, NOM, PRON
-            "cluster": cluster,
-            "entity": entity,  # empty: it has no name
-            "pronoun_class": classes,
-            "fuzzy": fuzzy,
-            **{column: distances(cluster, fits) for column, fits in among.items()},
-            "helpers": helpers,
-            "distractors": distractors,
-            "net": np.array(distractors, int) - np.array(helpers, int),
-            "cluster_size": [sizes[c] for c in cluster],
-            "nominal_size": [nominals[c] for c in cluster],
-            "nested": nested(starts, ends),
-        }
-    )
+    t = pd.DataFrame(rows, columns=["start", "end", "cluster", "kind"]).astype(int)
+    t["words"] = [" ".join(tokens[a : b + 1]) for a, b, *_ in rows]
+    t["pronoun_class"] = classes = list(map(pronoun_class, t.words))
+    t["kind"] = np.where(t.pronoun_class >= 0, "PRON", "NOM")
+    if kinds:
+        t["kind"] = [kinds[c][k] for *_, c, k in rows]  # PROP, too
+    t["entity"] = [d.names[c] if d.names else "" for c in t.cluster]  # empty: it has no name
+    t["fuzzy"] = [likeness(e, w) if e else -1 for e, w in zip(t.entity, t.words)]
+    cluster, nominal = t.cluster.tolist(), t.kind != "PRON"
+    among = (t.kind != "", nominal, nominal & (t.fuzzy > rules.max_fuzzy))
+    for column, fits in zip(DISTANCES, among):
+        t[column] = distances(cluster, fits.tolist())
+    t["helpers"], t["distractors"] = helpers_and_distractors(cluster, classes, rules)
+    t["net"] = t.distractors - t.helpers
+    t["cluster_size"] = t.groupby("cluster").words.transform("size")
+    t["nominal_size"] = nominal.groupby(t.cluster).transform("sum")
+    t["nested"] = nested(t.start.to_numpy(), t.end.to_numpy())
+    t["id"] = [f"{d.doc_key}:{i}" for i in range(len(rows))]
+    return t.assign(doc_key=d.doc_key, corpus=str(d.meta.get("corpus", "")), mention=t.index)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #52cf340d
 MARKS = ("{{", "}}", "(#This is the marked mention)")
@@ -343,41 +323,6 @@ def candidates(
     if not rules.hard:
         return t[~t.words.str.lower().isin(PLURAL)]
     return t[(t.pronoun_class >= 0) & (t.net >= rules.min_net)]
-
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #63236866
-SWEEPS = {
-    "max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100),
-    "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500),
-    "min_net": (-10, -5, -2, 0, 1, 2, 3, 5, 8),
-    "window": (2, 5, 10, 15, 20, 40),
-    "min_tokens": (0, 500, 1000, 1500, 2000, 2500),
-    "max_others": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
-    "min_entities": (1, 2, 5, 10, 15, 20),
-}
-
-
-def sweep(
-    docs: Iterable[Document],  # with names
-    rules: Rules = RELEASED,
-    sweeps: Mapping[str, Sequence] = SWEEPS,  # rule -> values
-) -> "pd.DataFrame":  # rule, value, type, candidates
-    "Count the mentions that could be asked about as each threshold changes from the mode's."
-    tidy = [tidied(d, rules).doc for d in docs]
-
-    tables: dict[int, list] = {}  # the mentions of each document, by window
-    rows = []
-    for rule, values in sweeps.items():
-        for value in values:
-            changed = rules.changed(**{rule: value})
-            if changed.window not in tables:
-                wider = rules.changed(window=changed.window)
-                tables[changed.window] = [mention_table(d, wider) for d in tidy]
-            own = zip(tidy, tables[changed.window])
-            kept = [mentions for d, mentions in own if not why_rejected(d, mentions, changed)]
-            mentions = pd.concat(kept) if kept else tables[changed.window][0][:0]
-            for kind in KINDS:
-                rows.append((rule, value, TYPES[kind], len(candidates(mentions, kind, changed))))
-    return pd.DataFrame(rows, columns=["rule", "value", "type", "candidates"])
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #9c82b245
 def copeland(criteria: Iterable[Sequence[float]]) -> np.ndarray:
@@ -463,10 +408,8 @@ class Story:
         self.names = list(order) or own
         self.entity, self.classes = t.entity.tolist(), t.pronoun_class.tolist()
         self.sizes = Counter(filter(None, self.entity))
-        told = defaultdict(list)
-        for entity, pronoun in zip(self.entity, self.classes):
-            told[entity].append(pronoun)
-        self.genders = {e: gender_of(own) for e, own in told.items() if e} | dict(genders)
+        told = t[t.entity != ""].groupby("entity", sort=False).pronoun_class
+        self.genders = {e: gender_of(classes) for e, classes in told} | dict(genders)
 
         self.tokens = d.tokens
         self.text = " ".join(self.tokens)
@@ -492,13 +435,11 @@ def by_thumb(
 ) -> dict[str, int]:  # rule -> index of an option
     "Choose an option for a mention by each rule of thumb."
     entity, classes, offered = story.entity, story.classes, set(names)
-    before = next((j for j in range(i - 1, -1, -1) if entity[j] in offered), None)
-    after = next((j for j in range(i + 1, len(entity)) if entity[j] in offered), None)
+    others = [j for j, name in enumerate(entity) if name in offered and j != i]
+    before = max((j for j in others if j < i), default=None)
+    after = min((j for j in others if j > i), default=None)
     closer = after is not None and (before is None or after - i < i - before)
-    same = None
-    if classes[i] >= 0:
-        alike = (j for j in range(i - 1, -1, -1) if classes[j] == classes[i])
-        same = next((j for j in alike if entity[j] in offered), None)
+    same = max((j for j in others if j < i and classes[j] == classes[i] >= 0), default=None)
     counts = {n: k - (n == entity[i]) for n, k in story.sizes.items() if n in offered}
     frequent = max(counts, key=counts.__getitem__) if any(counts.values()) else NONE
     found = [NONE if j is None else entity[j] for j in (after if closer else before, before, same)]
@@ -607,9 +548,8 @@ class Built:
                 self.stories[key] = story
         if not self.stories:
             whys = "; ".join(sorted(set(self.rejected.values()))[:3])
-            none = f"none of the {len(self.rejected)} documents can be used"
-            do = "loosen the rules, or name more clusters"
-            raise DataError(f"{none}: {whys}" if whys else none, "IdentifyMe", do)
+            none = f"none of the {len(self.rejected)} documents can be used: {whys}"
+            raise DataError(none, "IdentifyMe", "loosen the rules, or name more clusters")
 
         tables = pd.concat([s.mentions for s in self.stories.values()], ignore_index=True)
         self.mentions = tables[tables.entity != ""].reset_index(drop=True)  # of named clusters
@@ -617,14 +557,17 @@ class Built:
         self.blocks: dict[tuple[str, str, str], list[Question]] = {}  # by corpus, split, kind
         streams = Streams(rules.seed)
         for corpus in self.corpora:
-            own = self.mentions[self.mentions.corpus == corpus]
-            rows = {kind: picked(own, kind, rules, known.ranks) for kind in KINDS}
+            rows = {kind: picked(self.of(corpus), kind, rules, known.ranks) for kind in KINDS}
             for split, kind in product(("test", "dev"), KINDS):
-                asked = rows[kind][split]
-                self.blocks[corpus, split, kind] = block(asked, self.stories, streams, rules)
+                asked = block(rows[kind][split], self.stories, streams, rules)
+                self.blocks[corpus, split, kind] = asked
         if not any(self.blocks.values()):
             do = "loosen max_fuzzy or min_net, or give more documents"
             raise DataError("no mention is hard enough to be asked about", "IdentifyMe", do)
+
+    def of(self, corpus: str) -> "pd.DataFrame":
+        "Return the mentions of named clusters of a corpus."
+        return self.mentions[self.mentions.corpus == corpus]
 
     def questions(
         self,
@@ -638,17 +581,15 @@ class Built:
         if split not in known:
             raise CallError(f"unknown split {split!r}", do=nearest(split, known))
         chosen = [corpus] if corpus else self.corpora
+        found: list[Question] = []
         if not split.startswith("random"):
-            blocks = (
-                qs for (c, s, _), qs in self.blocks.items() if c in chosen and split in (s, "all")
-            )
-            return list(chain.from_iterable(blocks))
-        i, size = int(split.removeprefix("random")), 150
-        streams, any_ = Streams(self.rules.seed), self.rules.changed(hard=False)
-        found = []
+            for (c, s, _), asked in self.blocks.items():
+                found += asked if c in chosen and split in (s, "all") else []
+            return found
+        start, streams = 150 * int(split[6:]), Streams(self.rules.seed)
         for c, kind in product(chosen, KINDS):  # mentions that need not be hard
-            rows = candidates(self.mentions[self.mentions.corpus == c], kind, any_)
-            rows = shuffled(rows, self.rules.seed)[size * i : size * (i + 1)]
+            rows = candidates(self.of(c), kind, self.rules.changed(hard=False))
+            rows = shuffled(rows, self.rules.seed)[start : start + 150]
             found += block(rows, self.stories, streams, self.rules)
         return found
 
@@ -656,7 +597,7 @@ class Built:
         "Count by corpus and kind: mentions with a name, candidates, questions."
         rows = []
         for corpus, kind in product(self.corpora, KINDS):
-            own = self.mentions[self.mentions.corpus == corpus]
+            own = self.of(corpus)
             counts = {
                 "of named entities": int((own.kind == kind).sum()),
                 "hard": len(candidates(own, kind, self.rules)),
@@ -671,10 +612,9 @@ class Built:
         return f"IdentifyMe ({self.rules.mode}): {stories}, {n:,} questions"
 
     def _repr_html_(self) -> str:
-        whys = "".join(
-            f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
-            for k, why in self.rejected.items()
-        )
+        whys = ""
+        for key, why in self.rejected.items():
+            whys += f"<li><code>{html.escape(key)}</code>: {html.escape(why)}</li>"
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{whys}</ul>"
 
 

@@ -15,20 +15,33 @@ from ...core.settings import Settings
 from ...core.corpora import corpora, load
 from .builder import Built, build_identifyme
 from .entities import auto_names
-from ..tasks import benchmarks
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #0d8428c5
 Naming = str | Callable[[Document], Document]
 Documents = str | Path | Sequence[Document]
 
 
-def documents_for(docs: Documents, split: str = "", s: Settings | None = None) -> list[Document]:
-    "Read the documents of a build: a corpus, a file, or documents."
-    if not isinstance(docs, (str, Path)):
-        return list(docs)
-    known = corpora(s)
-    name = known[str(docs)].title if str(docs) in known else Path(docs).stem
-    return [d.changed(meta={"corpus": name} | d.meta) for d in load(docs, split, s)]
+def documents_for(
+    docs: Documents,  # a corpus, a file, or documents
+    names: Naming = "",  # given, auto, a function; "": given where there are any
+    of: str = "",  # a split of the corpus, such as train
+    s: Settings | None = None,  # where to look
+) -> list[Document]:
+    "Read the documents of a build, and name their clusters."
+    if isinstance(names, str) and names not in ("", "given", "auto"):
+        do = nearest(names, ("given", "auto"))
+        raise CallError(f"unknown way of naming {names!r}", do=do)
+    if isinstance(docs, (str, Path)):
+        known = corpora(s)
+        corpus = known[str(docs)].title if str(docs) in known else Path(docs).stem
+        docs = [d.changed(meta={"corpus": corpus} | d.meta) for d in load(docs, of, s)]
+    if callable(names):
+        return list(map(names, docs))
+    if names != "given":
+        return [d if any(d.names) and not names else auto_names(d) for d in docs]
+    if docs and not any(any(d.names) for d in docs):
+        raise DataError("no document has names of entities", do="let them be named: names='auto'")
+    return list(docs)
 
 
 def build_benchmark(
@@ -42,25 +55,9 @@ def build_benchmark(
 ) -> Built:  # .questions(split), .table()
     "Build a benchmark that reports what became of each document."
     if benchmark != "identifyme":
-        elsewhere = {
-            "kitmus": "identifyme is; `refnb build kitmus` draws texts",
-            "altentities": "identifyme is; `refnb build altentities` takes a table of entities",
-        }
-        known = benchmarks()
-        do = elsewhere.get(benchmark, "identifyme is")
-        do = do if benchmark in known else nearest(benchmark, known)
+        do = "identifyme and filter are; `refnb build` makes others of other things"
         raise CallError(f"{benchmark!r} is not built from documents", do=do)
-    if isinstance(names, str) and names not in ("", "given", "auto"):
-        do = nearest(names, ("given", "auto"))
-        raise CallError(f"unknown way of naming {names!r}", do=do)
-    found = documents_for(docs, of, s)
-    if names == "given" and found and not any(any(d.names) for d in found):
-        raise DataError("no document has names of entities", do="let them be named: names='auto'")
-    if callable(names):
-        found = list(map(names, found))
-    elif names != "given":
-        found = [d if any(d.names) and not names else auto_names(d) for d in found]
-    return build_identifyme(found, mode, **rules)
+    return build_identifyme(documents_for(docs, names, of, s), mode, **rules)
 
 
 def build(
@@ -72,7 +69,7 @@ def build(
     of: str = "",  # a split of the corpus, such as train
     **rules: Any,  # single rules, such as window=5 or options=4
 ) -> list[Question]:  # questions, in the order of the text
-    """Build a benchmark's questions from documents; filter takes `of` and rules.
+    """Build a benchmark's questions from documents; filter takes `names`, `of` and rules.
 
     >>> refnb.build("identifyme", refnb.load("sample"), options=4)
     """
@@ -81,6 +78,6 @@ def build(
     from refnb.benchmarks.bookcoref.questions import build_filter
 
     try:
-        return build_filter(documents_for(docs, of), **rules)
+        return build_filter(documents_for(docs, names, of), **rules)
     except (TypeError, ValueError) as e:
         raise CallError(str(e).removeprefix("Unexpected keyword argument "), benchmark) from None
