@@ -1,7 +1,6 @@
 "Logs of other tools as runs, and the lock of packages."
 
-import gzip, json, re, sys, tomllib, zipfile
-from importlib.util import find_spec
+import gzip, json, re, tomllib, zipfile
 from pathlib import Path
 import pytest
 from refnb.benchmarks.tasks import FERRYMAN, task_questions
@@ -68,13 +67,8 @@ def test_a_failed_sample_stays_open_and_the_others_are_answered(settings, tmp_pa
         assert answers["sample_ferryman:1"].usage.tokens_in == 101
 
 
-def test_an_eval_log_is_read_where_zstandard_is_and_refused_elsewhere(settings):
-    name = f"inspect/{LOGS / 'inspect.eval'}"
-    if sys.version_info >= (3, 14) or find_spec("zipfile_zstd"):
-        assert len(run(FOUR, name, s=settings()).answers()) == 4
-    else:
-        with pytest.raises(DataError, match="packed with Zstandard.*inspect log convert"):
-            run(FOUR, name, s=settings())
+def test_a_packed_log_is_read(settings):
+    assert len(run(FOUR, f"inspect/{LOGS / 'inspect.eval'}", s=settings()).answers()) == 4
 
 
 def test_other_questions_missing_ones_and_doubled_ones_are_told(settings, tmp_path):

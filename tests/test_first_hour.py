@@ -45,7 +45,7 @@ def test_doctor_finds_a_machine_that_works(refnb, tmp_path):
     assert got["runs"]["found"].startswith(f"{tmp_path}/runs: can be written, not made yet")
     assert "refnb fetch" in got["upstream sets"]["do"]
     lines = refnb("doctor").out.splitlines()
-    assert lines[0].split("\t") == ["about", "what", "found", "to do"]
+    assert lines[0].split("\t") == ["what", "is", "found", "to do"]
     assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
 
 

@@ -124,7 +124,8 @@ def show(r: dict[str, Any]):
     if "tokens_in" in r:
         if r.get("prompt"):
             echo(*str(r["prompt"]).split("\n"), "")
-        row = {k: r[k] for k in ("form", "questions", "tokens_in", "tokens_out", "too_long")}
+        row = {k: r[k] for k in ("form", "questions", "tokens_in", "too_long")}
+        row["tokens_out, at most"] = r["tokens_out"]
         usd = {"USD, likely": r["usd_likely"], "USD, at most": r["usd"]}
         row |= {k: "unknown" if x is None else f"{x:.4g}" for k, x in usd.items()}
         return print_table([row])

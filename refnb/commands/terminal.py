@@ -95,8 +95,8 @@ def print_json(value: dict | list):
 
 
 def print_table(rows: list[dict[str, Any]]):
-    """Print rows as a table, or a paragraph each where a table is wider than the terminal: a name is never cut.
-    If it is not a terminal, as tab-separated text."""
+    """Print rows as a table; where it is wider than the terminal, with intervals below their numbers, or a paragraph
+    each: a name is never cut. If it is not a terminal, as tab-separated text."""
     if not rows:
         return
     table = [[inert(str(x)) for x in line] for line in (rows[0], *(r.values() for r in rows))]
@@ -104,10 +104,15 @@ def print_table(rows: list[dict[str, Any]]):
         return echo(*map("\t".join, table))
     from rich.cells import cell_len, set_cell_size
 
-    widths = [max(map(cell_len, column)) for column in zip(*table)]
     most = shutil.get_terminal_size().columns
-    if sum(widths) + 2 * (len(widths) - 1) <= most:
-        return echo(*("  ".join(map(set_cell_size, line, widths)).rstrip() for line in table))
+    below = []
+    for line in table:
+        cut = [x.partition(" [") for x in line]
+        below += [[head for head, _, _ in cut], [mark[1:] + rest for _, mark, rest in cut]]
+    for gap, lines in (("  ", table), (" ", [line for line in below if any(line)])):
+        widths = [max(map(cell_len, column)) for column in zip(*lines)]
+        if sum(widths) + len(gap) * (len(widths) - 1) <= most:
+            return echo(*(gap.join(map(set_cell_size, line, widths)).rstrip() for line in lines))
     for first, *others in table[1:]:
         told = " · ".join(f"{name}: {x}" for name, x in zip(table[0][1:], others) if x)
         how: dict[str, Any] = dict(initial_indent="  ", subsequent_indent="  ")

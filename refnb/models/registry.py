@@ -75,7 +75,7 @@ def kind_of(data: Mapping[str, Any]) -> str:
     if "pair" in data or kind in ("cosine", "entailment"):
         return "pair-model"
     if kind:
-        raise CallError(f"unknown kind {kind!r}", do=nearest(kind, KINDS))
+        raise CallError(f"unknown kind {kind!r}", do=nearest(kind, [*PROVIDERS, *KINDS]))
     for field, meant in FIELDS.items():
         if field in data:
             return meant

@@ -27,8 +27,8 @@ class Finding(NamedTuple):
     def row(self) -> dict[str, str]:
         "Make a row of the table."
         return {
-            "about": self.about,
             "what": self.what,
+            "is": self.about,
             "found": f"FAULT: {self.found}" if self.fault else self.found,
             "to do": self.do,
         }

@@ -355,7 +355,7 @@ def compare(
     resamples: int = 10_000,  # of the permutation test
     seed: int = 0,  # of the permutation test
 ) -> Comparison:  # the difference as a fraction, its interval, and p
-    """Compare the accuracy of two systems on the questions that count for both.
+    """Compare the accuracy of two systems on the questions that count for both: the first less the second.
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
     """

@@ -328,8 +328,8 @@ class Report:
         for c in compared:
             if c.status == "differs":
                 reasons.setdefault(c.explanation, []).append(c.place)
-        if unknown := len(reasons.pop(UNEXPLAINED, [])):
-            out.append(f"{unknown} differ for an unknown reason.")
+        if unknown := reasons.pop(UNEXPLAINED, []):
+            out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}.")
         out += [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
         out += [f"{c.place}: {c.note}." for c in cells if c.note and c.explains is None]
         return out if self.sample else out + self.printed.notes
@@ -348,6 +348,9 @@ class Report:
 
     def _repr_markdown_(self) -> str:
         return "\n".join([f"**{to_md(self.title)}**", "", *grid_markdown(self)])
+
+    def __repr__(self) -> str:
+        return self._repr_markdown_()
 
     def write(
         self,

@@ -105,6 +105,9 @@ class Grid:
     def __init__(self, r: Any):
         self.r, self.reasons = r, list[str]()
         self.rows, self.columns = (list(dict.fromkeys(k[i] for k in r.cells)) for i in (0, 1))
+        paper = [self.rows.index(c.row) for c in r.cells.values() if c.paper is not None]
+        # our rows below the paper's: a block of their own
+        self.ours = self.rows[max(paper) + 1 :] if paper else []
         places = itertools.product(self.rows, self.columns)
         self.text = {p: cell_text(r.cells.get(p), self.reasons) for p in places}
 
@@ -160,7 +163,10 @@ def grid_markdown(r: Any) -> list[str]:
         if b.title:
             out += [f"## {to_md(b.title)}", ""]
         out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "--:|" * len(b.heads)]
-        for row in g.rows_in(b):
+        rows = g.rows_in(b)
+        for row in rows:
+            if row in g.ours and (row == rows[0] or rows[rows.index(row) - 1] not in g.ours):
+                out.append("| *not in the paper* |" + " |" * len(b.heads))
             cells = [(r.cells.get((row, c)), to_md(g.text[row, c])) for c in b.columns]
             shown = "".join(f" {marked(c, text, 'md')} |" for c, text in cells)
             out.append(f"| {to_md(row)} |{shown}")
@@ -213,6 +219,8 @@ def to_latex(r: Any) -> str:
             r"\midrule",
         ]
         for row in rows:
+            if row in g.ours and row != rows[0] and rows[rows.index(row) - 1] not in g.ours:
+                out.append(r"\midrule")
             # long names of variants may break after a comma and before a bracket
             name = re.sub(r"(?<=,)(?=\w)|(?=\[)", lambda _: r"\allowbreak ", to_tex(row))
             cells = [cell(r.cells.get((row, c)), g.text[row, c]) for c in b.columns]

@@ -10,12 +10,12 @@ __all__ = ['MOST', 'WORTH', 'Asked', 'Sample', 'Log', 'inspect_content', 'read_i
 import hashlib
 import json
 import re
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
+from backports.zstd import zipfile
 from ...benchmarks.tasks import Task
 from ...core.files import read_bytes
 from ...core.settings import Settings
@@ -72,23 +72,14 @@ def inspect_content(path: Path) -> dict[str, Any]:
     "Read a log of inspect_ai, packed or not, as one object."
     if not zipfile.is_zipfile(path):
         return json.loads(read_bytes(path))
-    try:
-        import zipfile_zstd  # noqa: F401
-    except ImportError:
-        pass
     with zipfile.ZipFile(path) as z:
         if sum(member.file_size for member in z.infolist()) > MOST:
             raise FormatError(f"unpacks to over {MOST:,} bytes", str(path))
         names = z.namelist()
         header = "header.json" if "header.json" in names else "_journal/start.json"
         samples = [n for n in names if re.fullmatch(r"samples/.+\.json", n)]
-        try:
-            found, *rest = (json.loads(z.read(n)) for n in [header, *samples])
-            return found | {"samples": rest}
-        except NotImplementedError:
-            what = "is packed with Zstandard, which this Python cannot read"
-            do = "run this where inspect_ai is installed, or: inspect log convert FILE --to json"
-            raise DataError(what, str(path), do) from None
+        found, *rest = (json.loads(z.read(n)) for n in [header, *samples])
+        return found | {"samples": rest}
 
 
 def read_inspect(path: Path) -> Log:
