@@ -62,8 +62,8 @@ def answer_by(share: float, usd: float | None = 0.0):
 
     def answers(q: Question) -> Answer:
         k = int(q.id.split(":")[1])
-        right = (k * 7 + 3) % 40 < 40 * share
-        return Answer(q.id, (q.right[0] if right else 1 - q.right[0],), usage=Usage(1, 1, usd, 0.5))
+        wrong = (k * 7 + 3) % 40 >= 40 * share
+        return Answer(q.id, ((k + wrong) % 2,), usage=Usage(1, 1, usd, 0.5))
 
     answers.__name__ = f"right{round(100 * share)}"
     return answers
