@@ -381,5 +381,6 @@ def as_task(
         return task
     if not Path(what).exists():
         wrong = f"{str(what)!r} is neither a task nor a file"
-        raise CallError(wrong, do=nearest(str(what), tasks(s)))
+        is_path = Path(what).suffix != ""
+        raise CallError(wrong, do="look at its path" if is_path else nearest(str(what), tasks(s)))
     return given_task(_read_items(Path(what), shapes), s)
