@@ -158,7 +158,7 @@ def show(r: dict[str, Any]):
 
 # %% ../../nbs/commands/05_running.ipynb #b745e7b0
 _TASK = (
-    "a task (`refnb list benchmarks`), a share of one such as identifyme/test/sample0.1, or a pattern such as "
+    "a task (`refnb list benchmarks`), a part of one such as identifyme/test/sample100, or a pattern such as "
     "'kitmus/*'; a file of questions or documents; or all: the four benchmarks"
 )
 _SYSTEMS = (
