@@ -55,7 +55,7 @@ def report_(
     echo("", f"{made} in {out}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #3dd6fcfc
-_WHAT = "a task and the systems that answered it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
+_WHAT = "a task, or a file of questions, and the systems that answered it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
 _VALUES = "a field of the questions: a column for each of its values"
 _FOLDER = "write the table there, as CSV, Markdown, LaTeX and a picture"
 
@@ -70,11 +70,14 @@ def compare_(
 ):
     "Put systems side by side on what all of them answered, and test whether they differ from the first: paired, over documents."
     from refnb.benchmarks.tasks import is_task
+    from refnb.models.registry import is_system
     from refnb.results.leaderboard import leaderboard, leaderboard_figure, side_by_side
     from refnb.results.scores import compare
     from refnb.results.writers import cell_text
 
     s, choice = load_settings(), cast(Any, mode)
+    if Path(what[0]).is_file() and what[1:] and all(is_system(x, s) for x in what[1:]):
+        what = [f"{what[0]}:{system}" for system in what[1:]]
     if is_task(what[0], s):
         r = leaderboard(what[0], what[1:], by, choice, s)
     else:

@@ -34,6 +34,7 @@ def tasks_named(task: str, sample: bool, s: Settings) -> list[str]:
 def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     "Describe a run, complete or not, with its scores so far."
     from refnb.core.runs import ClusterAnswer
+    from refnb.core.summaries import find_summaries
     from refnb.metrics.choice import outcomes
     from refnb.results.cluster_scores import pooled, run_counts
     from refnb.results.scores import sampled_of
@@ -41,6 +42,10 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     about: dict[str, Any] = {"task": done.info.task, "part": done.info.task}
     about |= {"system": done.info.system, "run": str(done.folder), "sealed": done.sealed}
     about["failed"] = done.failures() if done.sealed else 0
+    about["summary"] = ""  # which tables read
+    if done.sealed:
+        own = find_summaries(s.reports, done.info.task, f"{done.info.system}@{done.info.hash}")
+        about["summary"] = str(own[0]) if own else ""
     answers = done.answers() if done.sealed else done.answered()
     if not done.sealed:
         asked = [q for q in task.questions if q.id in answers] if task.shape == "choice" else []
@@ -133,6 +138,8 @@ def show(r: dict[str, Any]):
         row |= {k: "unknown" if x is None else f"{x:.4g}" for k, x in usd.items()}
         return print_table([row])
     echo(in_a_line(r))
+    if r["summary"]:
+        echo(f"its summary, from which tables are made: {r['summary']}")
     if not r["sealed"]:
         echo("the same command continues, without --limit to the end")
     elif r["failed"]:

@@ -39,12 +39,14 @@ def cell_text(c: Result | None, reasons: list[str]) -> str:
     more = max(c.decimals, 1)  # we show one decimal at least in percent and fractions
     decimals = more if c.unit in ("percent", "fraction") else c.decimals
     agrees = c.difference == 0 and c.status in ("match", "apart")
-    shown = c.as_in_paper(c.ours) if agrees else as_printed(c.ours, decimals)
+    rounding = c.rounding if agrees else "half-up"  # where the paper cuts digits off, so do we
+    shown = as_printed(c.ours, c.decimals if agrees else decimals, rounding)
     text = f"{shown:f}"  # :f: thousands are not written as 2.10E+5
     if c.unit == "p" and c.ours < 0.0001:
         text = "< 0.0001"
     if c.low is not None and c.high is not None:
-        text += f" [{as_printed(c.low, more)}, {as_printed(c.high, more)}]"
+        low, high = (as_printed(x, more, rounding) for x in (c.low, c.high))
+        text += f" [{low}, {high}]"
     if agrees:
         text += " ✓"
     if c.status == "differs":
