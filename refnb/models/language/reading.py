@@ -79,7 +79,7 @@ def cues() -> dict[str, re.Pattern[str]]:
         r"|[\"']\s*(?:\w+ly\s+|here\s+)*(?:is|:)\W*$",
         "linked": rf"{link}\W*$",
         "denied": rf"{any_of('not_before')}(?:(?!\b(?:but|because|since|while|whereas|although"
-        r"|though)\b)[^,;:—])*$",
+        r"|though)\b)[^,;:—])*$|\b(?:whether|unless)\b[^,;:]*$|\bif (?:the \w+ (?:is|was) )?\W?$",
         "joins": rf"{quotes}\s*(?:,?\s*(?:{any_of('or', 'and')}|[/&])\s*|,\s*)"
         r"[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?",
         "part": rf"(?<!{IN_WORD})(?!{usual} )(?-i:[A-Z])[\w'-]+ $",
