@@ -39,7 +39,7 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     from refnb.results.cluster_scores import pooled, run_counts
     from refnb.results.scores import sampled_of
 
-    about: dict[str, Any] = {"task": done.info.task, "part": done.info.task}
+    about: dict[str, Any] = {"task": done.info.task}
     about |= {"system": done.info.system, "run": str(done.folder), "sealed": done.sealed}
     about["failed"] = done.failures() if done.sealed else 0
     about["summary"] = ""  # which tables read
