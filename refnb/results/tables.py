@@ -287,6 +287,14 @@ class Report:
         places = [(row, column) for row, cells in self.values.items() for column in cells]
         return [place for place in places if place not in self.cells]
 
+    @property
+    def unusual(self) -> str:
+        "The parameters that differ from those of the notebook."
+        nb = None if self.sample else notebook_of(self.name)
+        usual = parameters_of(read_notebook(nb), self.name) if nb else {}
+        given = self.parameters.items()
+        return ", ".join(f"{p}={v}" for p, v in given if p in usual and v != usual[p].default)
+
     def legend(self) -> list[str]:
         "Write the notes below the table, one sentence each."
         cells, k, out = list(self.cells.values()), self.counts(), list[str]()
@@ -304,11 +312,8 @@ class Report:
             out.append(f"The paper truncates digits, as do cells with ✓ here: {agree}.")
         if any(c.low is not None for c in cells):
             out.append("Brackets hold 95 % intervals, clustered by what the questions share.")
-        nb = None if self.sample else notebook_of(self.name)
-        usual = parameters_of(read_notebook(nb), self.name) if nb else {}
-        given = self.parameters.items()
-        if other := [f"{p}={v}" for p, v in given if p in usual and v != usual[p].default]:
-            out.append(f"Made with other parameters than the usual ones: {', '.join(other)}.")
+        if self.unusual:
+            out.append(f"Made with other parameters than the usual ones: {self.unusual}.")
         if self.mode:
             exceptions = ", where a row says nothing else" if any(c.mode for c in cells) else ""
             out.append(f"Mode: {self.mode}{exceptions}.")

@@ -67,7 +67,7 @@ def cues() -> dict[str, re.Pattern[str]]:
     # at most five small words, then the option
     doubt = rf"\b(?:{open_}|as|who|whom|whose|which|when|where|to|of(?! course)|by|from|with|about|than)\b"
     small = rf"(?!{doubt})(?-i:(?![A-Z])|(?=The\b|Option\b|Choice\b|Letter\b))\w+(?:'\w+)?(?!\w)"
-    leads = rf"(?:[^\w.;]+{small}){{0,5}}[^\w.;]*$"
+    leads = rf"(?:[^\w.;)]+{small}){{0,5}}[^\w.;]*$"
     quotes = r"[\"')\]]*"
     verdict = rf"{quotes}\s*[:–—=(-]\s*(?:it's |it is |this is |that's )?"
     expressions = {
@@ -76,10 +76,11 @@ def cues() -> dict[str, re.Pattern[str]]:
         "announced": rf"{announces}{leads}|{noun}[^.;:=→]{{0,80}}[:=→]{leads}"
         rf"|{any_of('choosing')}{leads}|refers to\W*:\W*$",
         "said": rf"{any_of('meaning')}{leads}|[\w\"']\W*(?:=|→|->)\W*$"
-        r"|[\"']\s*(?:\w+ly\s+|here\s+)*(?:is|:)\W*$",
+        rf"|[\"']\W*(?:\w+ly\s+|here\s+)*(?:{link}|:)\W*$",
         "linked": rf"{link}\W*$",
         "denied": rf"{any_of('not_before')}(?:(?!\b(?:but|because|since|while|whereas|although"
-        r"|though)\b)[^,;:—])*$|\b(?:whether|unless)\b[^,;:]*$|\bif (?:the \w+ (?:is|was) )?\W?$",
+        r"|though)\b)[^,;:—])*$|\b(?:whether|unless)\b[^,;:]*$|\bif (?:the \w+ (?:is|was) )?\W?$"
+        r"|\bif\b[^.;]*\b(?:then|would be)\b[^.;]*$|\b(?:for example|for instance|e\.g\.)[^.]*$",
         "joins": rf"{quotes}\s*(?:,?\s*(?:{any_of('or', 'and')}|[/&])\s*|,\s*)"
         r"[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?",
         "part": rf"(?<!{IN_WORD})(?!{usual} )(?-i:[A-Z])[\w'-]+ $",
@@ -98,7 +99,10 @@ def cues() -> dict[str, re.Pattern[str]]:
         # anywhere
         "idle": any_of("filler", "nouns", "not_before", "but"),
         "start": any_of("filler", "nouns"),
-        **{x: any_of(x) for x in ("cues", "unable", "corrects", "phrases", "refusals")},
+        **{
+            x: any_of(x)
+            for x in ("cues", "unable", "corrects", "takes_back", "phrases", "refusals")
+        },
     }
     return {name: re.compile(e, re.I) for name, e in expressions.items()}
 
@@ -154,7 +158,7 @@ def with_names(text: str, names: tuple[str, ...]) -> str:
         start, end = words[i].start(), words[i + n - 1].end()
         i += n
         noun = n == 1 and text[start].islower() and names[options[0]][0].isupper()
-        if (closed or noun and text != text.lower()) and not c["stops"].match(text, end):
+        if noun and text != text.lower() or closed and not c["stops"].match(text, end):
             continue
         inside = start > at + 1 and c["part"].search(text[max(0, start - 30) : start])
         if not text.isupper() and (inside or c["longer"].match(text, end)):
@@ -291,12 +295,14 @@ def read_text(
     c, lines = cues(), statements(text, names, letters)
     found = claims(lines)
     by = {grade: {x.option for x in found if x.grade == grade} for grade in range(4)}
-    alone = by[ALONE] if letters or not cut else set()
+    alone = {x.option for x in found if x.grade == ALONE and (x.letter or not cut)}
     if by[ANNOUNCED] and len(alone) > 1:
         alone = set()  # a list, and then the answer
     options = by[ANNOUNCED] | alone or (set() if cut else by[SAID])
     if options:  # others may take it back
         first = next(x for x in found if x.grade and x.option in options)
+        if any(map(c["takes_back"].search, lines[first.line :])):
+            return set()
         for x in found[found.index(first) :]:
             near = lines[max(first.line, x.line - 2) : x.line + 1]
             if any(map(c["corrects"].search, near)):
@@ -381,6 +387,8 @@ def read_answer(
         said, extra = (words_of(cues()["start"].sub("", plain(x))) for x in (first, f.extra))
         if said == extra:  # "I can't say", too
             return "refused"
+    if f.reads == "yes-no":
+        text = re.sub(r"\b(?:yes|no)\b", lambda m: m[0].capitalize(), text, flags=re.I)
     if f.shows.startswith("described"):  # descriptions may be repeated
         for o in q.options:
             text = text.replace(o.description, "") if o.description else text
