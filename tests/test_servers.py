@@ -1,7 +1,8 @@
 "Questions to servers that fail, refuse, lie, send too much or nothing; money, kills, and two buyers at a time."
 
-import json, logging, os, random, signal, traceback, zlib
+import json, logging, os, random, re, signal, traceback, zlib
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 import pytest
 from hypothesis import given, settings as hyp, strategies as st
@@ -133,7 +134,8 @@ def test_f15_it_stops_all_at_once(stub, store, play, words):
     with pytest.raises(DataError, match=words) as e:
         go(questions(m, 100), m, store, concurrency=2)
     assert len(stub.seen) < 10 and len(one_line(e)) < 600
-    assert {k.reply.finish for k in store.all()} == {"stop"}
+    alone = {"failed"} if play.status in (403, 404) else set()  # the first could be moderated
+    assert {k.reply.finish for k in store.all()} - alone == {"stop"}
 
 
 ALONE = {
@@ -608,12 +610,15 @@ def test_f63_a_reply_is_capped_in_bytes_and_is_not_unpacked(stub, store, monkeyp
         Play(headers={"content-encoding": "gzip"}, body=bomb),
         Play(headers={"content-encoding": "br"}, body=b"?"),
     ]
-    said = ("longer than", "packed as gzip", "packed as br")
+    said = ("longer than", "came packed.*gzip", "came packed.*br")
     for n, (play, words) in enumerate(zip(plays, said, strict=True)):
         stub.always = lambda seen, play=play: play
         before = len(stub.seen)
-        [reply] = go(questions(m, 1, f"n{n}-"), m, store)[1].values()
-        assert reply.finish == "failed" and words in reply.error and len(stub.seen) == before + 1
+        with suppress(DataError):  # a packed reply is no server's of the protocol
+            go(questions(m, 1, f"n{n}-"), m, store)
+        reply = store.all()[-1].reply
+        assert reply.finish == "failed" and re.search(words, reply.error)
+        assert len(stub.seen) == before + 1
     assert {s.headers["accept-encoding"] for s in stub.seen} == {"identity"}
 
 

@@ -110,6 +110,8 @@ def main(args: list[str] | None = None) -> int:
         rest = [w for w in words if w != "--debug"]
         return int(app(rest, prog_name="refnb", standalone_mode=False) or 0)
     except typer.Exit as e:
+        if isinstance(e.__cause__, KeyboardInterrupt):
+            echo(f"refnb: {fault_line(e.__cause__)[0]}", to=sys.stderr)
         return e.exit_code
     except (Exception, KeyboardInterrupt) as e:
         if "--debug" in words:

@@ -161,8 +161,8 @@ def progress(done: str):
 # %% ../../nbs/commands/00_terminal.ipynb #10f554c2
 def fault_line(e: BaseException) -> tuple[str, int]:
     "Word an exception as one line, with the exit status."
-    if (status := getattr(e, "status", None)) is not None:
-        return str(e), status
+    if isinstance(e, RefnbError):
+        return str(e), e.status
     if isinstance(e, KeyboardInterrupt):
         return "interrupted; results so far are kept, and the same command resumes", 130
     if isinstance(e, OSError):

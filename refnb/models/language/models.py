@@ -50,6 +50,11 @@ class Price(Record):
     batch: float = 1.0  # factor for batches
     source: str = ""  # where the price is from
 
+    def fault(self) -> str:
+        given = (self.input, self.output, self.cached, self.cache_write, self.batch)
+        right = all(x is None or 0 <= x < float("inf") for x in given)
+        return "" if right else "price: a price is 0 or more"
+
 
 class Decoding(Record):
     "Decoding settings."
@@ -113,9 +118,10 @@ def fault_of_url(url: str) -> str:
         return ""
     try:
         parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+        here = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of the port, too
+        here = False
+    if not here:
         return "base_url: this is no address of a server; it begins with http:// or https://"
     if "@" in parts.netloc or parts.query:
         return (
@@ -173,8 +179,8 @@ class LanguageModel(Record):
     def fault(self) -> str:
         if self.thinking is not None and not -1 <= self.thinking <= 1_000_000:
             return f"thinking: {self.thinking} is no number of tokens"
-        if min(self.retries, self.timeout) < 0:
-            return "retries or timeout is negative"
+        if self.retries < 0 or not 0 < self.timeout < float("inf"):
+            return "retries or timeout is no positive number"
         return fault_of_device(self.device) or fault_of_key(self.key) or fault_of_url(self.base_url)
 
     @property

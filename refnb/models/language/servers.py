@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NOT_TAKEN', 'COMMON', 'NO_CREDIT', 'UNREACHED', 'LOOK',
-           'SET_UP', 'GIVE_UP', 'GRACE', 'UNSENT', 'key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered',
-           'error_of', 'refused_field', 'refused', 'send_question', 'read_safely', 'Budget', 'Summary', 'check_budget',
-           'Asking']
+           'SET_UP', 'MOMENT', 'GIVE_UP', 'GRACE', 'UNSENT', 'key_of', 'capped', 'client_of', 'hider', 'hidden',
+           'covered', 'error_of', 'refused_field', 'refused', 'send_question', 'read_safely', 'Budget', 'Summary',
+           'check_budget', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 from ...core.types import CallError, DataError, Record, need
 from .models import Ask, LanguageModel, Reply, check_taken, cost
-from .models import dearest, omit_line
+from .models import dearest, omit_line, sent_settings
 from .store import SETTLED, Kept, Store
 from .wire import NO_LOGPROBS, error_words, json_of, read_reply, request
 
@@ -53,8 +53,7 @@ def capped(most: int) -> Callable:
     async def limit(response: Any) -> None:
         stream, packed = response.stream, response.headers.get("content-encoding", "identity")
         if packed != "identity":
-            what = f"the reply is packed as {packed[:20]}, which was not asked for"
-            raise openai.OpenAIError(what)
+            raise openai.OpenAIError(f"it came packed, which was not asked for: {packed}")
 
         class Capped(http.AsyncByteStream):
             async def __aiter__(self):
@@ -108,13 +107,19 @@ def hider(key: str) -> Callable[[str], str]:
     "Make a function that covers a key in a text: as it is, in base64, or escaped as in JSON or a URL."
     if len(key) < 8:  # the word none, or what a local server takes
         return lambda text: text
-    plain = [key]
+    plain = [key, key.encode().hex()]
     for n in range(3):  # base64 groups bytes by threes
         coded = base64.b64encode(bytes(n) + key.encode()).decode()[-(-n * 4 // 3) :]
         plain.append(coded.rstrip("=")[:-1])
-    letters = [rf"(?:{re.escape(x)}|\\{{1,4}}u00{ord(x):02x}|%{ord(x):02x})" for x in key]
-    pattern = re.compile("|".join(["".join(letters), *map(re.escape, plain)]), re.I)
-    escapes = re.compile(r"\\u00|%[2-7]")
+        plain.append(plain[-1].translate(str.maketrans("+/", "-_")))  # as in a URL
+    letters = [
+        rf"\\?(?:{re.escape(x)}|\\{{1,4}}u00{ord(x):02x}|%(?:25)*{ord(x):02x}"
+        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};)(?:\x00|\u200b|\xe2\x80\x8b|<[^<>]{{0,20}}>)*"
+        for x in key
+    ]
+    begins = rf"(?=[\\%&{re.escape(key[0])}])"  # spares most places of a text the rest
+    pattern = re.compile("|".join([begins + "".join(letters), *map(re.escape, plain)]), re.I)
+    escapes = re.compile(r"\\[u/]|%[2-7]|&#|\x00|\u200b|\xe2\x80\x8b|<")
 
     def hide(text: str) -> str:
         seen = escapes.search(text) or any(x in text for x in plain)
@@ -140,19 +145,30 @@ TOO_LONG = re.compile(
     re.I,
 )
 FILTERED = re.compile(
-    r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai", re.I
+    r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai|usage guidelines",
+    re.I,
 )
-WRONG_KEY = re.compile(r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)", re.I)
+WRONG_KEY = re.compile(
+    r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)|(invalid|incorrect) api[ _-]?key",
+    re.I,
+)
 NOT_TAKEN = re.compile(
     r"unsupported|not support|not permitted|not allowed|unknown|unrecogni[sz]ed|deprecated"
-    r"|not accept|unexpected|extra (inputs|fields)|invalid|only the default",
+    r"|not accept|unexpected|extra (inputs|fields)|invalid|only the default|cannot both|may only"
+    r"|(should|must) be|maximum allowed|max allowed|not enabled|supported range|too large|only works",
     re.I,
 )
 COMMON = ("type", "format", "text", "choice", "generationConfig")  # words that name no one field
-NO_CREDIT = ("insufficient_quota", "billing_hard_limit_reached")
+NO_CREDIT = re.compile(
+    r"insufficient[_ ](quota|credit|funds|balance)|billing_hard_limit|credit balance is too low",
+    re.I,
+)
 UNREACHED = "the server cannot be reached"
 LOOK = "start the server, or look at base_url in the model's settings; then rerun the command"
-SET_UP = {"it is not JSON": LOOK, NO_LOGPROBS: "say way: reply"}  # of a first reply
+SET_UP = re.compile(
+    "it is not JSON|is no HTTP|in place of a reply|not that of a model|came packed|" + NO_LOGPROBS
+)
+MOMENT = re.compile("the server says (408|409|425|429|5)|the connection broke|no reply within")
 
 
 def error_of(data: bytes) -> tuple[str, str, str]:
@@ -170,20 +186,32 @@ def refused_field(what: str, param: str, m: LanguageModel) -> tuple[str, str]:
     'Find the field that an error names, and the setting that goes into it; "" if none does.'
     d = m.speaks
     places = [*d.fields.items(), ("way", "logprobs"), ("way", "top_logprobs")]
-    places += [("constraint", path) for fields in d.constraints.values() for path in fields]
+    places += [("constraint", path) for path in d.constraints.get(m.constraint, {})]
     places += [(name, path) for name, also in d.also.items() for path in also]
-    setting = {part: name for name, path in reversed(places) for part in (path, *path.split("."))}
-    words = re.findall(r"[\w.]*\w", what) if NOT_TAKEN.search(what) else []
-    for field in [param] if param else words:
-        if field in setting and field not in COMMON:
-            return field, setting[field]
-    return param, ""
+    sent = {*sent_settings(m), "max_tokens", "constraint"} | {"way"} - {m.way}
+    places.sort(key=lambda x: x[0] in sent)
+    setting = {
+        part: name
+        for name, path in places  # what is sent comes last, and so instead of others
+        for part in (path, *path.split("."))
+        if part not in COMMON
+    }
+    if param:
+        return param, setting.get(param, "")
+    found = []
+    for part in setting if NOT_TAKEN.search(what) else ():
+        words = "[ _]?".join(map(re.escape, re.findall("[A-Z]?[a-z]+|[A-Z]+|[0-9]+", part)))
+        if hit := re.search(rf"(?<![^\W_]){words}(?![^\W_])", what, re.I):
+            found.append((hit.start(), -len(part), part))
+    field = min(found)[2] if found else ""
+    return field, setting.get(field, "")
 
 
 def refused(
     status: int,
     data: bytes,  # of the error
     m: LanguageModel,  # whom the question was for
+    met: bool = False,  # it has answered the question before
 ) -> Reply:  # filtered or failed
     "Read a refusal as a reply to its question; raise if all questions would meet it."
     what, code, param = error_of(data)
@@ -192,10 +220,16 @@ def refused(
     field = name = ""
     if status in (400, 422) and param.split(".")[0] not in ("messages", "prompt", "input"):
         field, name = refused_field(what, param, m)
-    if code in NO_CREDIT or status == 402:
+    if status == 402 or NO_CREDIT.search(about):
         fault, do = "there is no credit left", "answers so far are saved; pay, and rerun"
+    elif name == "max_tokens":
+        fault = f"the model {m.model} does not take {field} of {m.decoding.max_tokens:,}"
+        do = omit_line(name)
     elif status == 413 or status in (400, 422, 429) and TOO_LONG.search(about):
-        return Reply(finish="failed", error=f"the prompt is too long for the model ({said})")
+        why = "the prompt is too long for the model"
+        if re.search("completion|max_tokens", what):
+            why += f" beside the {m.decoding.max_tokens:,} tokens of a reply, decoding.max_tokens"
+        return Reply(finish="failed", error=f"{why} ({said})")
     elif status in (400, 403) and FILTERED.search(about):
         return Reply(finish="content_filter")
     elif status == 401 and not m.key:
@@ -203,10 +237,12 @@ def refused(
         do = "name the environment variable that holds it: key, in the model's settings"
     elif status == 401 or status == 400 and WRONG_KEY.search(what):
         fault, do = f"the server does not accept the key in {key}", f"set {m.key}"
+    elif met and status in (403, 404):  # of this question alone
+        return Reply(finish="failed", error=said)
     elif status == 403:
         fault = f"the key in {key} may not use the model {m.model}"
         do = "ask for access, or use another model"
-    elif status == 404:
+    elif status == 404 or param == "model" or code == "model_not_found":
         fault = f"there is no model {m.model} at {url}"
         do = "look at model and base_url in the model's settings"
     elif field:
@@ -224,6 +260,7 @@ async def send_question(
     client: Any,  # an openai.AsyncOpenAI
     m: LanguageModel,
     ask: Ask,
+    met: bool = False,  # the server has answered the question before
 ) -> tuple[bytes, Reply]:  # what came, and what it says
     "Send one question, with the client's retries; raise if all questions would fail like it."
     openai, http, aio = (need(name, "models") for name in ("openai", "httpx2", "aiohttp"))
@@ -253,8 +290,11 @@ async def send_question(
     except (openai.OpenAIError, http.HTTPError, OSError) as e:  # a timeout of all retries, too
         why = hidden(str(e), m) or f"no reply within {seconds:g} seconds"
         return b"", Reply(finish="failed", error=why)
+    except aio.ClientError as e:
+        why = f"the reply is no HTTP ({type(e).__name__} {e})"
+        return b"", Reply(finish="failed", error=hidden(why, m))
     data = covered(data, m)  # before anything of it is cut off
-    return read_safely(data, m, ask) if status == 200 else (data, refused(status, data, m))
+    return read_safely(data, m, ask) if status == 200 else (data, refused(status, data, m, met))
 
 
 def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
@@ -262,6 +302,9 @@ def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
     try:
         reply = read_reply(data, ask)
     except ValueError as e:
+        what, code, _ = error_of(data)
+        if NO_CREDIT.search(f"{code} {what}") or WRONG_KEY.search(what):
+            refused(401 if WRONG_KEY.search(what) else 402, data, m)  # whatever its status says
         return data, Reply(finish="failed", error=hidden(f"the reply is broken ({e})", m))
     text = msgspec.json.encode(reply).decode()
     if (safe := hider(key_of(m))(text)) != text:  # the key came in pieces
@@ -391,7 +434,7 @@ class Asking:
     async def _on_response(self, response: Any) -> None:
         if response.status_code != 200:  # a reply is one when all of it is here
             self.unanswered.discard(response.request.headers["Idempotency-Key"])
-        if response.status_code == 429 and error_of(await response.aread())[1] in NO_CREDIT:
+        if response.status_code == 429 and NO_CREDIT.search(error_of(await response.aread())[1]):
             response.headers["x-should-retry"] = "false"  # no moment heals that
 
     def _lose(self, key: str) -> None:
@@ -400,8 +443,7 @@ class Asking:
             self.unanswered.discard(key)
             self.count["lost"] += 1
             self.budget.lost += self.budget.held[key]
-            what = "no reply, which may have been billed"
-            self.store.put(key, self.dearest[key].changed(finish="failed", error=what))
+            self.store.put(key, self.dearest[key])
 
     def spent_up(self, usd: float) -> None:
         "Stop, as the budget is reached, and say so."
@@ -441,13 +483,15 @@ class Asking:
 
     async def ask_server(self, ask: Ask, key: str) -> Reply | None:
         "Ask the server, once it can be paid for, and store what comes; None: the run has stopped."
-        self.dearest[key], usd = dearest(self.m, ask), 0.0
+        lost = dict(finish="failed", error="no reply, which may have been billed")
+        self.dearest[key], usd = dearest(self.m, ask).changed(**lost), 0.0
         most = cost(self.m, self.dearest[key]) or 0.0
         if not await self.budget.hold(key, most):
             self.spent_up(most)
             return None
         try:
             start = time.monotonic()
+            self.store.mark(key, self.dearest[key])
             raw, reply = await self.send(ask)
             if reply.error == UNSENT:
                 return None
@@ -475,10 +519,9 @@ class Asking:
             if UNREACHED in reply.error:
                 self.unanswered.discard(ask.key)  # it was not sent
                 raise DataError(reply.error, self.m.model, LOOK)
-            moment = "the server says", "the connection broke", "no reply within"
-            if not reply.error.startswith(moment):
+            if not MOMENT.match(reply.error):
                 return raw, reply
-        return await send_question(self.client, self.m, ask)
+        return await send_question(self.client, self.m, ask, self.met and not self.failures)
 
     def flush(self) -> None:
         "Put the replies that wait on disk; those that came meanwhile share a sync."
@@ -495,13 +538,15 @@ class Asking:
             self.models[reply.model] += 1
         for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning"):
             self.count[name] += getattr(reply, name)
-        if not self.met:
-            for words, do in SET_UP.items():
-                if words in reply.error:
-                    raise DataError(reply.error, self.m.model, do)
-        self.met = True
-        if "prompt is too long" not in reply.error:  # which says nothing of the server
+        too_long = "prompt is too long" in reply.error  # which says nothing of the server
+        moment = MOMENT.match(reply.error)
+        if not too_long:
             self.failures = self.failures + 1 if failed else 0
+        said = reply.error.startswith("the server says") and not (too_long or moment)
+        if not self.met and (SET_UP.search(reply.error) or said and self.failures > 1):
+            do = "say way: reply" if reply.error == NO_LOGPROBS else LOOK
+            raise DataError(reply.error, self.m.model, do)
+        self.met = self.met or not said  # what a server says of the first may be of it alone
         if self.failures == GIVE_UP:
             what = f"{GIVE_UP} questions in a row failed, the last because {reply.error}"
             do = "answers so far are saved; rerun when the server works"

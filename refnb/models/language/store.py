@@ -74,6 +74,11 @@ class Store:
             with FileLock(self.asking / "opening"), store_fault(self.path):
                 self.db = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
                 self.db.executescript(TABLE)
+        for mark in self.asking.glob("*.sent"):
+            if self.claim(mark.stem):  # its process is dead
+                with suppress(msgspec.MsgspecError):
+                    self.put(mark.stem, msgspec.json.decode(mark.read_bytes(), type=Reply))
+                self.leave(mark.stem)
 
     def __enter__(self):
         return self
@@ -146,9 +151,14 @@ class Store:
         self.claims[key] = lock
         return True
 
+    def mark(self, key: str, lost: Reply) -> None:
+        "Note that a claimed request is sent; if the process dies, the next one finds it `lost`."
+        (self.asking / f"{key}.sent").write_bytes(msgspec.json.encode(lost))
+
     def leave(self, key: str) -> None:
         "Give up a claim; the end of a process, however it comes, gives up all of its."
         lock = self.claims.pop(key)
+        (self.asking / f"{key}.sent").unlink(missing_ok=True)
         with suppress(OSError):  # some systems delete no open file
             (self.asking / key).unlink()
         lock.release()

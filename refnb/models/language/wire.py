@@ -246,7 +246,7 @@ ENDED_BY: dict[Finish, str] = {  # the servers' words for our own; all others ar
     " sensitive blocked",
     "length": "length max_tokens model_length max_output_tokens model_context_window_exceeded",
     "refusal": "refusal",
-    "failed": "error failed",
+    "failed": "error failed in_progress queued",
 }
 ENDS = {word: ours for ours, words in ENDED_BY.items() for word in words.split()}
 NO_LOGPROBS = "the server tells no log-probabilities"
