@@ -161,7 +161,7 @@ def brackets(d: Document) -> dict[int, Brackets]:
 def conll_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as CoNLL-2012. Clusters without mentions leave no trace."
     docs, out = list(docs), list[str]()
-    check_keys(docs, "give each document a key of its own")
+    check_keys(docs)
     for d in docs:
         if "\n" in d.doc_key or "\r" in d.doc_key:
             raise FormatError("the doc_key holds a line break", repr(d.doc_key))

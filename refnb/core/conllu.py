@@ -247,7 +247,7 @@ def conllu_text(docs: Iterable[Document]) -> str:
         return re.sub(r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text)
 
     docs, out, first = list(docs), list[str](), 1
-    check_keys(docs, "give them different ones")
+    check_keys(docs)
     named = any(d.names for d in docs)
     for d in docs:
         if what := misfit(d):

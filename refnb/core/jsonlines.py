@@ -184,7 +184,7 @@ def parse_jsonlines(
 def jsonlines_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as JSON lines, in words: everything but labels and most metadata."
     docs, out = list(docs), []
-    check_keys(docs, "clusters are matched by it: give them different ones")
+    check_keys(docs)
     for d in docs:
         line: dict[str, Any] = {"doc_key": d.doc_key}
         if "gutenberg_key" in d.meta:

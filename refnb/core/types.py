@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Meta', 'NONE', 'Reason', 'RefnbError', 'CallError', 'FormatError', 'DataError', 'nearest', 'need', 'Later', 'Span',
-           'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question', 'meta_columns', 'Usage', 'Answer', 'single_best',
-           'safe_name', 'safe_path']
+           'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question', 'meta_columns', 'Usage', 'Answer', 'safe_name',
+           'safe_path']
 
 # %% ../../nbs/core/00_types.ipynb #a6310b9c
 import html, importlib, math, warnings
@@ -243,12 +243,6 @@ class Answer(Record):
         if self.sample < 0:
             return f"{at}, field sample: {self.sample} is negative"
         return ""
-
-
-def single_best(scores: Sequence[float]) -> tuple[int, ...]:
-    "Choose the option with the best score, or none where several have it."
-    best = tuple(i for i, x in enumerate(scores) if x == max(scores))
-    return best if len(best) == 1 else ()
 
 # %% ../../nbs/core/00_types.ipynb #c42b6bd7
 def safe_name(name: str, limit: int = 100) -> str:

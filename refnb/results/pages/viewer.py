@@ -28,7 +28,7 @@ from ..scores import compare, questions_of, score, split_name
 def named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
     "Find a run by whatever names it: of several the newest, complete ones first."
     if isinstance(x, Run):
-        return Run(x.folder.resolve(), x.info, x.kind)
+        return Run(x.folder.resolve(), x.info)
     if os.path.isfile(os.path.join(x, "run.json")):
         return load_run(Path(x).resolve())
     s = s or load_settings()
