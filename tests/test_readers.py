@@ -376,7 +376,7 @@ def keys(n: int) -> list:
 
 
 LINEAR = {
-    "a key that appears twice": (files.once, keys),
+    "a key that appears twice": (files.refuse_repeated_keys, keys),
     "columns": (
         gap.parse_gap_rows,
         lambda n: "\t".join([*gap.COLUMNS, *map(str, range(n)), "0"]).encode(),
