@@ -49,7 +49,7 @@ def add_mentions(
     names: dict[str, str],  # entity -> its name
     values: list[tuple[int, str, str]],  # of Entity in one sentence: token, value, place for errors
     fields: list[str],  # the parts of a value
-    heads: bool,  # keep the heads of mentions
+    tags: list[str],  # of all tokens, where the heads of mentions are kept
 ):
     "Read the mentions of a sentence; each is closed in it."
     opened: dict[str, list[tuple[int, str, dict]]] = {}
@@ -86,17 +86,20 @@ def add_mentions(
                 if nth < many:
                     continue
                 spans = waiting.pop()
-            head, words = said.get("head", "") if heads else "", ""  # the last part says it
-            if head:  # the number of a word of the mention, counted from 1
+            head, kind, words = said.get("head", "") if tags else "", "", ""
+            if head:  # the number of a word of the mention, counted from 1; the last part says it
                 tokens = [t for s in spans for t in range(s.start, s.end + 1)]
                 place = int(head) if re.fullmatch("[0-9]{1,9}", head) else 0
                 if len(tokens) > 1 and not 1 <= place <= len(tokens):
                     raise FormatError(f"head {head!r} of a mention of {len(tokens)} words", at)
-                head = str(tokens[place - 1 if len(tokens) > 1 else 0])
+                t = tokens[place - 1 if len(tokens) > 1 else 0]
+                head, kind = str(t), {"PROPN": "PROP", "_": ""}.get(tags[t], "NOM")
+                if tags[t] == "PRON" and len(tokens) == 1:  # *he*, but not *all of them*
+                    kind = "PRON"
             if any(b.start > a.end + 1 for a, b in pairwise(spans)):
                 words = ",".join(f"{s.start}-{s.end}" for s in spans)
-            kind, span = unescaped(said.get("etype", "")), Span(spans[0].start, spans[-1].end)
-            found.setdefault(entity, []).append(Mention(span, kind, head, words))
+            span, type_ = Span(spans[0].start, spans[-1].end), unescaped(said.get("etype", ""))
+            found.setdefault(entity, []).append(Mention(span, type_, head, words, kind))
         if not i or i < len(value):
             what = f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)"
             raise FormatError(what, at)
@@ -190,9 +193,9 @@ def parse_conllu(
             token += 1
         elif rows:  # the sentence ends
             d = made[-1]
-            add_mentions(d.found, d.names, values, fields, heads)
+            d.tags.extend(row[4] for row in rows if heads)
+            add_mentions(d.found, d.names, values, fields, d.tags)
             d.sentences.append(tuple(form for _, form, *_ in rows))
-            d.tags.extend(row[4] for row in rows)
             place = {row[0]: token - len(rows) + i for i, row in enumerate(rows)}
             for id, _, head, deps, _ in rows if heads else ():
                 # an empty node depends on the first parent in its DEPS
@@ -205,12 +208,7 @@ def parse_conllu(
         meta: Meta = {"conllu_empty": " ".join(d.empty)} if d.empty else {}
         if max(d.parents, default=-1) >= 0:
             meta["conllu_parents"] = " ".join(map(str, d.parents))
-        for mentions in d.found.values():
-            for k, mention in enumerate(mentions):
-                tag = d.tags[int(mention.head)] if mention.head else "_"
-                alone = mention.span.start == mention.span.end  # *he*, but not *all of them*
-                kind = "PROP" if tag == "PROPN" else "PRON" if tag == "PRON" and alone else "NOM"
-                mentions[k] = mention._replace(kind="" if tag == "_" else kind)
+
         entities = ((mentions, d.names[id]) for id, mentions in d.found.items())
         labels = ("type", "head", "words", "kind")
         docs.append(document_of(d.key, tuple(d.sentences), entities, labels, meta))

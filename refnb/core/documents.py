@@ -57,14 +57,14 @@ class Document(Record):
             for start, end in c:
                 if not 0 <= start <= end < n:
                     size = f"{'the' if self.sentences else 'at most'} {n:,} tokens"
-                    return f"{at}cluster {i}: {[start, end]} is not a span of {size}"
+                    return f"{at}field clusters[{i}]: {[start, end]} is not a span of {size}"
         if self.names and len(self.names) != len(shape):
-            return f"{at}{len(self.names)} names for {len(shape)} clusters"
+            return f"{at}field names: {len(self.names)} for {len(shape)} clusters"
         if self.speakers and len(self.speakers) != len(self.sentences):
-            return f"{at}{len(self.speakers)} speakers for {len(self.sentences)} sentences"
+            return f"{at}field speakers: {len(self.speakers)} for {len(self.sentences)} sentences"
         for name, values in self.labels.items():
             if list(map(len, values)) != shape:
-                return f"{at}labels {name!r} do not have the shape of the clusters"
+                return f"{at}field labels: {name!r} has not the shape of the clusters"
         return ""
 
     def __repr__(self) -> str:
