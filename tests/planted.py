@@ -60,12 +60,7 @@ PLANTED = [
         "f30",
     ),
     Planted(
-        "a torn end is not dropped",
-        RUNS,
-        "damaged += [torn] if torn else []",
-        "pass",
-        RUN,
-        "f29",
+        "a torn end is not dropped", RUNS, "damaged += [torn] if torn else []", "pass", RUN, "f29"
     ),
     Planted(
         "the seal's hash is not compared",

@@ -300,9 +300,7 @@ def test_pieces_that_are_numbers():
     ]
 
 
-@pytest.mark.parametrize(
-    "pieces, clusters", [(True, ((0, 0), (2, 2))), (False, ((1, 2), (2, 2)))]
-)
+@pytest.mark.parametrize("pieces, clusters", [(True, ((0, 0), (2, 2))), (False, ((1, 2), (2, 2)))])
 def test_f43_indices_count_pieces_or_words(pieces, clusters):
     line = subtokens(clusters=[[[1, 2], [4, 4] if pieces else [2, 2]]])
     assert jsonlines.parse_jsonlines(line, pieces=pieces)[0].clusters == (
@@ -691,16 +689,8 @@ TABLE = gap_text([ROW])
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        (
-            "\t16\t",
-            "\t20\t",
-            "line 2: row 'r-1', field Pronoun-offset: 'She' is not at 20",
-        ),
-        (
-            "\t10\t",
-            "\t15\t",
-            "line 2: row 'r-1', field B-offset: 'Bea' is not at 15",
-        ),
+        ("\t16\t", "\t20\t", "line 2: row 'r-1', field Pronoun-offset: 'She' is not at 20"),
+        ("\t10\t", "\t15\t", "line 2: row 'r-1', field B-offset: 'Bea' is not at 15"),
         ("\tLéa\t", "\tLe\u0301a\t", "line 2: row 'r-1', field A-offset: 'Le\u0301a' is not at 1"),
         ("TRUE", "", "line 2, field A-coref: '': Expected `bool`"),
         ("TRUE", "yes", "field A-coref: 'yes'"),
@@ -891,9 +881,7 @@ def test_kitmus_word_pieces_with_clusters_of_words(kitmus):
         kitmus / "predictions/test-set-predictions",
     )
     data = unpacked(predictions / "kitmus-trained-bert4coref/run_1" / name)
-    with pytest.raises(
-        FormatError, match='line 1, field clusters.*with a word; say pieces=False'
-    ):
+    with pytest.raises(FormatError, match="line 1, field clusters.*with a word; say pieces=False"):
         jsonlines.parse_jsonlines(data)
     words = jsonlines.parse_jsonlines(unpacked(predictions / "kitmus-trained-c2f/run_1" / name))
     assert [(d.doc_key, d.sentences) for d in jsonlines.parse_jsonlines(data, pieces=False)] == [

@@ -195,9 +195,7 @@ READERS = {
     ),
     "any format": Reader(conll.conll_text(DOCS).encode(), read_documents),
     "packed": Reader(gzip.compress(PLAIN, mtime=0), files.read_bytes, "f.gz"),
-    "questions": Reader(
-        lines(QUESTIONS), lambda path: list(files.read_jsonl(path, Question))
-    ),
+    "questions": Reader(lines(QUESTIONS), lambda path: list(files.read_jsonl(path, Question))),
     "answers": Reader(lines(ANSWERS), lambda path: list(files.read_jsonl(path, Answer))),
     "documents": Reader(lines(DOCUMENTS), lambda path: list(files.read_jsonl(path, Document))),
     "yaml": Reader(PAPER.replace("2001-01-02", "'2001-01-02'").encode(), yaml(Paper)),
@@ -420,9 +418,7 @@ def test_f69_kitmus_predictions_that_cannot_be():
     assert "field clusters[0]: [4, 7] is not a span of the 7 tokens" in told(
         TEXTS.replace(b"[4, 4]", b"[4, 7]")
     )
-    assert "[4, 4294967300] is not a span of" in told(
-        TEXTS.replace(b"[4, 4]", b"[4, 4294967300]")
-    )
+    assert "[4, 4294967300] is not a span of" in told(TEXTS.replace(b"[4, 4]", b"[4, 4294967300]"))
     assert "1 of 7 words differ, the first is 'Eve' where gold has 'Ann'" in told(
         TEXTS.replace(b"Ann", b"Eve")
     )
