@@ -308,9 +308,10 @@ def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Pa
 # %% ../../nbs/core/03_files.ipynb #4d33edd2
 def read_yaml(path: str | Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
+    data = read_bytes(path)
     try:
-        return msgspec.yaml.decode(read_bytes(path), type=kind)
-    except RefnbError:
-        raise
+        return msgspec.yaml.decode(data, type=kind)
     except Exception as e:  # PyYAML raises any kind: for an impossible date, `0x_`, a deep nest
-        raise FormatError(str(e), str(path)) from None
+        mark = getattr(e.__context__, "problem_mark", None)
+        what = getattr(e.__context__, "problem", "") or str(e)
+        raise FormatError(what, at_line(str(path), mark.line + 1 if mark else 0)) from None
