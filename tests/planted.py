@@ -128,8 +128,8 @@ PLANTED = [
     Planted(
         "a blob id is not compared",
         UPSTREAM,
-        "if found == f.blob:",
-        "if True:",
+        "if found != file.blob:",
+        "if False:",
         "test_upstream.py",
         "f45_a_changed",
     ),
@@ -483,8 +483,8 @@ PLANTED = [
     Planted(
         "words are not compared",
         "core/documents.py",
-        '    if gold == words:\n        return ""\n',
-        '    return ""\n',
+        "    if not places:\n",
+        "    if True:\n",
         COREF,
         "f69",
     ),

@@ -114,7 +114,7 @@ def test_f29_a_torn_last_line_at_every_byte(tmp_path):
 def test_f29_reading_changes_nothing(tmp_path):
     run = made(tmp_path, 3)
     run.journal.write_bytes(torn := journal_of(3) + journal_of(4)[-20:-3])
-    assert list(run.answered()) == ids(3)
+    assert list(run.answers_so_far()) == ids(3)
     assert run.journal.read_bytes() == torn
 
 
@@ -147,7 +147,9 @@ def test_f30_a_flipped_line_is_put_aside_and_asked_again(tmp_path):
             lost = set(ids(12)) - set(w.done)
             for i in lost:
                 w.add(answer(int(i[1:])))
-        assert 1 <= len(lost) <= 2 and run.answered() == {f"q{i}": answer(i) for i in range(12)}
+        assert 1 <= len(lost) <= 2 and run.answers_so_far() == {
+            f"q{i}": answer(i) for i in range(12)
+        }
         assert all(line in data for line in aside.read_bytes().splitlines()), n
         assert r.read_journal(run.journal)[1] == []
 
@@ -371,7 +373,7 @@ def test_f32_shards_do_not_wait_for_each_other(tmp_path, spawn):
         w.add(answer(0))
     for p in holders:
         p.communicate("\n", timeout=HANG)
-    assert set(run.answered()) == {"held", "q0"}
+    assert set(run.answers_so_far()) == {"held", "q0"}
 
 
 def test_a_writer_that_fails_frees_the_run_and_keeps_what_it_had(tmp_path):
@@ -775,7 +777,7 @@ def answer_until_full(run: r.Run, n: int, batch: int) -> list[str]:
         for i in range(n):
             w.add(long(i))
     assert "no space left" in one_line(e).lower() and "answers.jsonl" in one_line(e)
-    return list(run.answered())
+    return list(run.answers_so_far())
 
 
 @pytest.mark.parametrize("batch", [1, 7])
@@ -784,7 +786,7 @@ def test_f10_a_journal_on_a_full_disk_goes_on(disk, tmp_path, batch):
     disk.fill(spare=40_000)
     kept = answer_until_full(run, 60, batch)
     assert 5 < len(kept) < 40 and kept == ids(len(kept))
-    assert run.answered() == {f"q{i}": long(i) for i in range(len(kept))}
+    assert run.answers_so_far() == {f"q{i}": long(i) for i in range(len(kept))}
     assert not list(disk.path.rglob("*.part"))
     disk.free()
     with run.writing() as w:
@@ -891,7 +893,7 @@ def test_f10_a_read_only_disk(disk):
     before = files(disk.path)
     disk.mode("ro")
     try:
-        assert list(r.open_run(INFO, disk.path).answered()) == ids(3)
+        assert list(r.open_run(INFO, disk.path).answers_so_far()) == ids(3)
         for write in (
             lambda: write_atomic(disk.path / "report.csv", "new"),
             lambda: write_atomic(disk.path / "new/report.csv", "new"),
@@ -1054,7 +1056,7 @@ def test_f76_what_was_told_as_kept_outlives_a_power_failure(tmp_path, monkeypatc
         for i in range(12):
             w.add(answer(i))
         power.fail()
-        assert list(r.load_run(run.folder).answered()) == ids(10)
+        assert list(r.load_run(run.folder).answers_so_far()) == ids(10)
     power.fail()
     again = r.open_run(INFO, tmp_path / "runs")
     with again.writing() as w:
@@ -1089,9 +1091,9 @@ def test_a_score_that_no_journal_could_hold_is_refused(bad):
 
 def test_f30_a_damaged_seal_is_mended_by_the_same_call(tmp_path):
     run = made(tmp_path, 3)
-    run.seal([a.id for a in run.taken().values()])
+    run.seal([a.id for a in run.records_so_far().values()])
     (run.folder / "seal.json").write_bytes(b"{")
     assert not run.whole
     with run.writing():
         pass
-    assert not run.sealed and len(run.answered()) == 3
+    assert not run.sealed and len(run.answers_so_far()) == 3

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 from .types import DataError, FormatError, Span
-from .documents import Document, check_keys, told_apart
+from .documents import Document, check_keys, speakers_that_differ
 from .files import at_line, lines_of
 
 # %% ../../nbs/core/04_conll.ipynb #578a730f
@@ -81,7 +81,9 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
                 raise FormatError(f"({entity} is never closed", at_line(where, first))
             in_order = sorted(clusters, key=number_first)
             found = tuple(tuple(sorted(clusters[e])) for e in in_order)
-            docs.append(Document(key, tuple(sentences), found, speakers=told_apart(speakers)))
+            docs.append(
+                Document(key, tuple(sentences), found, speakers=speakers_that_differ(speakers))
+            )
             key = None
         elif key is None:
             if line[0] != "#":  # comments may be there

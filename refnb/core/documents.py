@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'DEEPEST', 'MOST', 'STRONG', 'PALER', 'PRONOUNS', 'Document', 'sentence_starts',
-           'sentence_of', 'map_members', 'tidy', 'told_apart', 'check_keys', 'other_words', 'document_of', 'plain',
-           'Look', 'pale', 'rows_below', 'Box', 'boxed', 'colors', 'name_of', 'window_tokens', 'as_span', 'places_of',
-           'View', 'named']
+           'sentence_of', 'map_members', 'tidy', 'speakers_that_differ', 'check_keys', 'other_words', 'document_of',
+           'plain', 'Look', 'pale', 'rows_below', 'Box', 'boxed', 'colors', 'name_of', 'window_tokens', 'as_span',
+           'places_of', 'View', 'named']
 
 # %% ../../nbs/core/01_documents.ipynb #7445bd10
 import html, unicodedata
@@ -149,7 +149,7 @@ def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
 
 
-def told_apart(speakers: Sequence[str]) -> tuple[str, ...]:
+def speakers_that_differ(speakers: Sequence[str]) -> tuple[str, ...]:
     "Return the speakers of sentences, or none if no two of them differ: a file may name one speaker everywhere."
     return tuple(speakers) if len({*speakers} - {""}) > 1 else ()
 

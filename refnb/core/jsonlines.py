@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 import msgspec
 from .types import FormatError, Meta, Span
-from .documents import Clusters, Document, check_keys, map_members, told_apart
+from .documents import Clusters, Document, check_keys, map_members, speakers_that_differ
 from .files import at_line, decoded
 
 # %% ../../nbs/core/05_jsonlines.ipynb #b334db9b
@@ -136,7 +136,9 @@ def document_of_line(line: Line, pieces: bool, at: Callable[[str], str]) -> Docu
     speakers: tuple[str, ...] = ()
     if isinstance(line.speakers, list) and line.subtoken_map is None:
         given = [x[0] if isinstance(x, list) and x else x for x in line.speakers]
-        speakers = told_apart([x if isinstance(x, str) and x != "-" else "" for x in given])
+        speakers = speakers_that_differ(
+            [x if isinstance(x, str) and x != "-" else "" for x in given]
+        )
     meta: Meta = {} if line.gutenberg_key is None else {"gutenberg_key": line.gutenberg_key}
     names = names if any(names) else ()
     try:

@@ -325,13 +325,13 @@ class Run:
         # beside all runs on them; only where they are no known task's
         return self.folder.parents[safe_path(self.info.system).count("/") + 1] / "questions.jsonl"
 
-    def taken(self) -> dict:
+    def records_so_far(self) -> dict:
         "Read good records by key, every sample, from the journal and all shards; change nothing on disk."
         return read_journal(self.journal, *self.shards)[0]
 
-    def answered(self) -> dict:
+    def answers_so_far(self) -> dict:
         "Return the answers so far by id; the majority of samples."
-        return one_each(self.taken())
+        return one_each(self.records_so_far())
 
     def records(self) -> dict:
         "Return the records of a sealed run by key, checked against its seal."
@@ -385,7 +385,7 @@ class Run:
                     f.writelines(line + b"\n" for line in damaged)
                 write_atomic(path, b"".join(map(journal_line, good.values())))
             # other shards' too; failures are asked again
-            done = {k: r for k, r in self.taken().items() if r.reason != "failed"}
+            done = {k: r for k, r in self.records_so_far().items() if r.reason != "failed"}
             writer = Writer(path, done, batch)
             try:
                 yield writer
@@ -400,7 +400,7 @@ class Run:
         samples: Callable[[str], int] = lambda id: 1,  # how many answers a question has
     ) -> Seal:
         "Close a complete run: counts, and the journal's hash."
-        asked, found, where = list(ids), self.taken(), str(self.folder)
+        asked, found, where = list(ids), self.records_so_far(), str(self.folder)
         keys = [record_key(i, k) for i in asked for k in range(samples(i))]
         if twice := repeated(keys):
             what = f"{len(twice)} questions appear twice, one is {min(twice)}"

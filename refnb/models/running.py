@@ -162,7 +162,7 @@ def is_complete(run: Run, task: Task, system: System, failures: int = 0) -> bool
 def finish(run: Run, task: Task, system: System, failures: int = 0) -> Run:
     "Seal a run that misses at most so many answers, and write its summary; return it, complete or not."
     keys = keys_of(system, task.items)
-    if system.partial or run.taken().keys() >= set(chain.from_iterable(keys.values())):
+    if system.partial or run.records_so_far().keys() >= set(chain.from_iterable(keys.values())):
         run.seal(task.ids, system.partial, failures, lambda i: len(keys[i]))
         if task.known:
             write_run_summary(run, task, system)
@@ -298,7 +298,7 @@ def run_sharded(
             if fault:
                 faults.append(f"{name}: {fault}")
             if progress:
-                progress(len(r.answered()), len(t.items))
+                progress(len(r.answers_so_far()), len(t.items))
     if faults:
         do = "answers are saved, rerun the command to resume"
         raise DataError(faults[0], folder, f"{len(faults)} of {len(parts)} shards failed; {do}")

@@ -75,7 +75,7 @@ def score_of(run: Run, s: Settings) -> tuple[str, float | None]:
 def listed_run(folder: Path, date: str, s: Settings) -> ListedRun:
     "Read one run; a damaged one raises an error."
     run = load_run(folder)
-    task, records = run.info.task, (run.records() if run.sealed else run.taken()).values()
+    task, records = run.info.task, (run.records() if run.sealed else run.records_so_far()).values()
     failed = {r.id for r in records if r.reason == "failed"}
     answered = len({r.id for r in records} - failed)
     metric, score = score_of(run, s) if run.sealed else ("", None)

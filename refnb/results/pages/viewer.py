@@ -167,7 +167,7 @@ def view_data(
     for name in [run, other] if other else [run]:
         r = named_run(name, s)
         asked = {q.id: q for q in run_questions(r, questions, s)}
-        answers = r.answers() if r.sealed else r.answered()
+        answers = r.answers() if r.sealed else r.answers_so_far()
         o = outcomes(list(asked.values()), answers, f"run {r.info.system} on {r.info.task}")
         sides.append(Side(r, asked, answers, o))
     first, second = sides[0], sides[-1]
