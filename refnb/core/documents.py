@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, index
 from typing import Any, NamedTuple
-from .types import CallError, DataError, Meta, Record, Span, nearest, repeated
+from .types import CallError, DataError, Meta, Record, Span
+from .types import nearest, repeated, shortened
 
 # %% ../../nbs/core/01_documents.ipynb #fed1a7d9
 Clusters = tuple[tuple[Span, ...], ...]
@@ -203,8 +204,7 @@ def plain(text: str, limit: int = 40) -> str:
     it goes into HTML."""
     if not text.strip():
         return "¶" if "\n" in text else "␣"
-    short = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(c if c.isprintable() else "·" for c in short)
+    return "".join(c if c.isprintable() else "·" for c in shortened(text, limit))
 
 
 class Look:
