@@ -118,7 +118,7 @@ def journal_line(record: Any) -> bytes:
 
 def kind_of(journal: bytes) -> type[Answer] | type[ClusterAnswer]:
     "Tell what a journal holds: only an answer to a question says what was chosen, or why nothing was."
-    own = rb'"(?:chosen|scores|reason|raw|usage|reasoning)":'
+    own = rb'"(?:chosen|scores|reason|raw|usage|reasoning|sample)":'
     return Answer if not journal or re.search(own, journal) else ClusterAnswer
 
 
@@ -132,7 +132,7 @@ def read_journal(*paths: str | Path) -> tuple[dict, list[bytes]]:
         decode = msgspec.json.Decoder(kind_of(data)).decode
         *lines, torn = data.split(b"\n")
         for n, line in enumerate(lines, 1):
-            body, checksum = line[:-18], line[-18:]
+            body, checksum = line[:-18], line[-18:]  # ,"crc":"01234567"}
             if checksum != b',"crc":"%08x"}' % zlib.crc32(body):
                 damaged.append(line)
                 continue
@@ -143,7 +143,8 @@ def read_journal(*paths: str | Path) -> tuple[dict, list[bytes]]:
                 raise OtherVersion(str(e), f"{path}, line {n}", do) from None
             # the first of a key counts, but a failure gives way to an answer
             key = record_key(record.id, record.sample)
-            if key not in records or (records[key].reason == "failed" != record.reason):
+            before = records.get(key)
+            if not before or (before.reason == "failed" and record.reason != "failed"):
                 records[key] = record
         damaged += [torn] if torn else []
     return records, damaged
