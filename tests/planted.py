@@ -54,18 +54,13 @@ PLANTED = [
     Planted(
         "a line's checksum is not looked at",
         RUNS,
-        'if line[-tail:] != b\',"crc":"%08x"}\' % zlib.crc32(body):',
-        "if not line[-tail:].startswith(b',\"crc\":'):",
+        'if checksum != b\',"crc":"%08x"}\' % zlib.crc32(body):',
+        "if not checksum.startswith(b',\"crc\":'):",
         RUN,
         "f30",
     ),
     Planted(
-        "a torn end is not dropped",
-        RUNS,
-        "if found.damaged or found.torn:",
-        "if found.damaged:",
-        RUN,
-        "f29",
+        "a torn end is not dropped", RUNS, "damaged += [torn] if torn else []", "pass", RUN, "f29"
     ),
     Planted(
         "the seal's hash is not compared",
@@ -133,8 +128,8 @@ PLANTED = [
     Planted(
         "a blob id is not compared",
         UPSTREAM,
-        "if found == f.blob:",
-        "if True:",
+        "if found != file.blob:",
+        "if False:",
         "test_upstream.py",
         "f45_a_changed",
     ),
@@ -488,8 +483,8 @@ PLANTED = [
     Planted(
         "words are not compared",
         "core/documents.py",
-        '    if gold == words:\n        return ""\n',
-        '    return ""\n',
+        "    if not places:\n",
+        "    if True:\n",
         COREF,
         "f69",
     ),

@@ -415,7 +415,7 @@ def test_questions_are_answered_through_clusters(trained, settings):
     r = run("sample/ferryman", "coref-minilm", checkpoint=str(trained), s=settings)
     assert r.sealed and len(r.answers()) == 29
     r = run("sample/bookcoref/filter", "coref-minilm", 5, checkpoint=str(trained), s=settings)
-    assert len(r.answered()) == 5
+    assert len(r.answers_so_far()) == 5
     with pytest.raises(DataError, match="it cannot choose between two options by an expression"):
         run("sample/altentities", "coref-minilm", checkpoint=str(trained), s=settings)
 
@@ -485,7 +485,7 @@ def test_a_task_of_characters_is_answered_with_characters(carried, settings):
     every = asked(kinds="all", singletons=True)
     assert alike.info.system == "coref-minilm[kinds=persons,singletons=false]"
     assert every.info.system == "coref-minilm[kinds=all,singletons=true]"
-    assert own.answered() == alike.answered() != every.answered()
+    assert own.answers_so_far() == alike.answers_so_far() != every.answers_so_far()
     assert own.info.settings == alike.info.settings
     task = given_task(sample(), settings)
     assert "kinds" not in find_system("coref-minilm", settings).identity(task).settings

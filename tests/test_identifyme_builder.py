@@ -492,7 +492,7 @@ def test_f46_a_document_without_clusters_is_left_out():
 
 def test_names_for_unknown_clusters():
     d = load("sample")[0]
-    with pytest.raises(ValueError, match="1 names for 20 clusters"):
+    with pytest.raises(ValueError, match="field names: 1 for 20 clusters"):
         d.changed(names=("Ann",))
     with pytest.raises(DataError, match="names do not fit"):
         align_names(d, [Label(f"Name {i}", "Male") for i in range(15)])

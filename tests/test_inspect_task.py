@@ -483,7 +483,7 @@ def test_llama_cpp_answers_as_the_same_weights_do_here(llama_cpp, settings, upst
     same = dict(constraint="choice", form="altentities/letters", limit=200, s=s)
     far = run(
         "altentities/songs/name/test", f"llama.cpp/smollm2@{llama_cpp}", concurrency=1, **same
-    ).answered()
-    here = run("altentities/songs/name/test", "smollm2-135m", way="reply", **same).answered()
+    ).answers_so_far()
+    here = run("altentities/songs/name/test", "smollm2-135m", way="reply", **same).answers_so_far()
     assert len(far) == 200 and {a.raw for a in far.values()} <= {"A", "B"}
     assert [i for i in far if far[i].chosen != here[i].chosen] == []

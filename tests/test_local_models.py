@@ -455,7 +455,7 @@ def test_turning_round_and_back(names, none):
 def test_a_run_is_sealed_and_goes_on(settings, folder, questions):
     s, how = settings(), dict(model=str(folder), file="", package="", dtype="float32", title="tiny")
     part = run(questions[:3], "smollm2-135m", limit=1, s=s, **how)
-    assert not part.sealed and len(part.answered()) == 1
+    assert not part.sealed and len(part.answers_so_far()) == 1
     done = run(questions[:3], "smollm2-135m", s=s, **how)
     assert done.sealed and done.folder == part.folder
     assert all(a.usage.tokens_in and a.usage.usd == 0 for a in done.answers().values())

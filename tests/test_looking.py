@@ -16,7 +16,6 @@ from refnb.core.documents import (
     boxed,
     colors,
     named,
-    pieces,
     plain,
     tidy,
     window_tokens,
@@ -193,29 +192,21 @@ def test_f53_tables_escape_names():
 boxes = st.lists(spans, max_size=20).map(lambda ss: [Box(*s, str(i)) for i, s in enumerate(ss)])
 
 
-@given(boxes, st.integers(0, SIZE), st.integers(0, SIZE))
-def test_pieces_nest(given, start, length):
-    made = pieces(given, start, start + length)
-    for p in made:
-        assert start <= p.start <= p.end < start + length
-        assert p.box.start <= p.start and p.end <= p.box.end
-    for p, q in itertools.combinations(made, 2):
-        assert (
-            p.end < q.start
-            or q.end < p.start
-            or (p.start <= q.start and q.end <= p.end)
-            or (q.start <= p.start and p.end <= q.end)
-        )
+@given(boxes, st.integers(0, SIZE), st.integers(1, SIZE))
+def test_boxes_nest(given, start, length):
+    look = boxed(["w"] * length, start, [b._replace(label="") for b in given])
+    clean(look.html)  # each element is closed inside of the one around it
+    depth = list(itertools.accumulate({"[": 1, "]": -1}.get(c, 0) for c in look.text))
+    assert min([0, *depth]) == 0 and depth[-1:] in ([], [0]) and max([0, *depth]) <= DEEPEST
 
 
-@given(
-    st.lists(spans, max_size=DEEPEST).map(lambda ss: [Box(*s, str(i)) for i, s in enumerate(ss)])
-)
-def test_the_pieces_of_a_box_are_the_box(given):
-    made = pieces(given, 2, 9)
-    for b in given:
-        covered = [t for p in made if p.box is b for t in range(p.start, p.end + 1)]
-        assert covered == [t for t in range(2, 9) if b.start <= t <= b.end]
+@given(st.lists(spans, max_size=DEEPEST).map(lambda ss: [Box(*s) for s in ss]))
+def test_a_box_is_drawn_around_all_its_tokens(given):
+    depth, around = 0, []
+    for c in boxed(["w"] * 7, 2, given).text:
+        depth += {"[": 1, "]": -1}.get(c, 0)
+        around += [depth] * (c == "w")
+    assert around == [sum(b.start <= t <= b.end for b in given) for t in range(2, 9)]
 
 
 @given(boxes)
@@ -240,10 +231,8 @@ def test_crossing_mentions_show_both_names_once():
 
 def test_too_many_boxes_are_counted_instead_of_drawn():
     d = Document("d", (("w",) * 100,), tuple((Span(i, min(99, i + 50)),) for i in range(100)) * 10)
-    assert (
-        len(pieces([Box(i % 100, min(99, i % 100 + 50)) for i in range(1_000)], 0, 100))
-        < MOST + 2 * DEEPEST
-    )
+    many = [Box(i % 100, min(99, i % 100 + 50)) for i in range(1_000)]
+    assert boxed(["w"] * 100, 0, many).text.count("[") < MOST + 2 * DEEPEST
     assert "more mentions here are not drawn" in clean(d._repr_html_())
 
 

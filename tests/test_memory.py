@@ -158,7 +158,7 @@ def test_names_and_identity(net, upstream):
 def test_a_run_says_what_it_spent(net, tmp_path):
     came, s = [], load_settings(runs=str(tmp_path))
     r = run(given_task([beginning(0)], s), "coref-minilm", s=s, on_summary=came.append)
-    assert r.info.system == "coref-minilm" and len(r.answered()) == 1
+    assert r.info.system == "coref-minilm" and len(r.answers_so_far()) == 1
     assert came[0].word == "spent" and 0 < came[0].cpu_seconds < 60 and came[0].peak_mb > 100
 
 

@@ -238,7 +238,7 @@ def test_other_weights_make_another_run(tiny, settings, tmp_path):
 def test_a_run_that_stopped_goes_on(tiny, settings):
     s = settings()
     first = run("sample/altentities", "minilm", limit=30, s=s, **tiny)
-    assert not first.sealed and len(first.answered()) == 30
+    assert not first.sealed and len(first.answers_so_far()) == 30
     whole = run("sample/altentities", "minilm", s=s, **tiny)
     fresh = run("sample/altentities", "minilm", s=settings(runs=str(first.folder / "x")), **tiny)
     assert whole.folder == first.folder and whole.sealed

@@ -158,7 +158,7 @@ class Killed(Forked):
         assert self.stored <= now
         self.stored = now
         for path in self.folder.rglob("run.json"):
-            assert len(load_run(path.parent).taken()) <= len(now)
+            assert len(load_run(path.parent).records_so_far()) <= len(now)
 
 
 @pytest.mark.usefixtures("no_keys")
@@ -174,7 +174,9 @@ def test_a_kill_between_two_samples_loses_nothing(tmp_path, spawn):
     assert {i: len(x) for i, x in r.samples().items()} == {q.id: 4 for q in QUESTIONS} and len(
         p.stored
     ) == 4 * len(QUESTIONS)
-    assert {record_key(a.id, a.sample) for x in r.samples().values() for a in x} == set(r.taken())
+    assert {record_key(a.id, a.sample) for x in r.samples().values() for a in x} == set(
+        r.records_so_far()
+    )
 
 
 # Rotations
@@ -330,7 +332,10 @@ def test_a_local_model_goes_on_inside_a_question(settings, tmp_path):
     want.journal.write_bytes(
         b"".join(lines[:4])
     )  # one question whole, the next after its first sample
-    assert (len(load_run(want.folder).taken()), len(load_run(want.folder).answered())) == (4, 2)
+    assert (
+        len(load_run(want.folder).records_so_far()),
+        len(load_run(want.folder).answers_so_far()),
+    ) == (4, 2)
     again = run(few, "smollm2-135m", s=s, **how)
     assert again.sealed and again.journal.read_bytes().splitlines(keepends=True)[:4] == lines[:4]
     said = [json.loads(x)["raw"] for x in lines]

@@ -223,7 +223,7 @@ def summaries(s) -> list[Path]:
 def is_open(s, ids: list[str]) -> bool:
     "Whether the one run is neither complete nor summed up, and lacks exactly these questions."
     [folder] = [p.parent for p in Path(s.runs).rglob("run.json")]
-    answered = load_run(folder).answered()
+    answered = load_run(folder).answers_so_far()
     return (
         not (folder / "seal.json").exists()
         and not summaries(s)
@@ -324,7 +324,7 @@ def test_f15_a_wrong_key_stops_all_and_nothing_is_answered(stub, settings):
         run(FERRYMAN, "gpt-4o-mini", s=(s := settings()), **at(stub))
     assert SECRET not in str(e.value)
     [folder] = [p.parent for p in Path(s.runs).rglob("run.json")]
-    assert not load_run(folder).answered() and all(
+    assert not load_run(folder).answers_so_far() and all(
         SECRET.encode() not in p.read_bytes() for p in Path(s.runs).rglob("*") if p.is_file()
     )
 
@@ -477,7 +477,7 @@ class Killed(Forked):
         with Store(self.folder / "replies") as store:
             now = {k.key for k in store.all() if k.reply.finish in SETTLED}
         for path in self.folder.rglob("run.json"):
-            assert len(load_run(path.parent).answered()) <= len(now)
+            assert len(load_run(path.parent).answers_so_far()) <= len(now)
         assert self.stored <= now
         self.stored = now
 

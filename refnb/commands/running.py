@@ -46,7 +46,7 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     if done.sealed:
         own = find_summaries(s.reports, done.info.task, f"{done.info.system}@{done.info.hash}")
         about["summary"] = str(own[0]) if own else ""
-    answers = done.answers() if done.sealed else done.answered()
+    answers = done.answers() if done.sealed else done.answers_so_far()
     if not done.sealed:
         asked = [q for q in task.questions if q.id in answers] if task.shape == "choice" else []
         about |= {"answered": len(answers), "of": len(task.items), "groups": {}}
@@ -245,7 +245,7 @@ def run_(
             else:
                 done = run(t, system, limit, s, moved, came.append, tolerate, **mine)
         if left is not None:
-            used = [getattr(a, "usage", None) for a in done.answered().values()]
+            used = [getattr(a, "usage", None) for a in done.answers_so_far().values()]
             left -= sum(u.usd or 0.0 for u in used if u)
         costs = {getattr(c, "word", "server"): msgspec.structs.asdict(c) for c in came[:1]}
         return result_of(done, t, by, s) | costs

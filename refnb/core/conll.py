@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 from .types import DataError, FormatError, Span
-from .documents import Document, check_keys, told_apart
+from .documents import Document, check_keys, speakers_that_differ
 from .files import at_line, lines_of
 
 # %% ../../nbs/core/04_conll.ipynb #578a730f
@@ -81,7 +81,9 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
                 raise FormatError(f"({entity} is never closed", at_line(where, first))
             in_order = sorted(clusters, key=number_first)
             found = tuple(tuple(sorted(clusters[e])) for e in in_order)
-            docs.append(Document(key, tuple(sentences), found, speakers=told_apart(speakers)))
+            docs.append(
+                Document(key, tuple(sentences), found, speakers=speakers_that_differ(speakers))
+            )
             key = None
         elif key is None:
             if line[0] != "#":  # comments may be there
@@ -161,7 +163,7 @@ def brackets(d: Document) -> dict[int, Brackets]:
 def conll_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as CoNLL-2012. Clusters without mentions leave no trace."
     docs, out = list(docs), list[str]()
-    check_keys(docs, "give each document a key of its own")
+    check_keys(docs)
     for d in docs:
         if "\n" in d.doc_key or "\r" in d.doc_key:
             raise FormatError("the doc_key holds a line break", repr(d.doc_key))

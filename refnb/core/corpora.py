@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXTS', 'Corpus', 'read_card_file', 'corpus_cards', 'corpora', 'the_corpus', 'litbank', 'fantasycoref', 'animal_farm',
-           'corefud', 'as_published', 'book_texts', 'gold_clusters', 'bookcoref', 'stories', 'sample', 'load', 'counts']
+           'corefud', 'as_published', 'book_texts', 'gold_clusters', 'bookcoref', 'stories', 'sample', 'load']
 
 # %% ../../nbs/core/14_corpora.ipynb #990e4b34
 import html, inspect
@@ -244,15 +244,3 @@ def load(
             what = f"{card.load} returned {type(d).__name__}, not refnb's Document"
             raise DataError(what, card.corpus, "refnb.read_documents reads files")
     return docs
-
-
-def counts(docs: Iterable[Document]) -> dict[str, int]:
-    "Count documents, tokens, mentions and clusters."
-    docs = list(docs)
-    mentions = sum(len(c) for d in docs for c in d.clusters)
-    return {
-        "documents": len(docs),
-        "tokens": sum(d.size for d in docs),
-        "mentions": mentions,
-        "clusters": sum(len(d.clusters) for d in docs),
-    }

@@ -4,20 +4,20 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'DEEPEST', 'MOST', 'STRONG', 'PALER', 'PRONOUNS', 'Document', 'sentence_starts',
-           'sentence_of', 'map_members', 'tidy', 'told_apart', 'check_keys', 'other_words', 'document_of', 'plain',
-           'Look', 'pale', 'rows_below', 'Box', 'Piece', 'pieces', 'boxed', 'colors', 'name_of', 'window_tokens',
-           'as_span', 'places_of', 'View', 'named']
+           'sentence_of', 'map_members', 'tidy', 'speakers_that_differ', 'check_keys', 'other_words', 'document_of',
+           'plain', 'Look', 'pale', 'rows_below', 'Box', 'boxed', 'colors', 'name_of', 'window_tokens', 'as_span',
+           'places_of', 'View', 'named']
 
 # %% ../../nbs/core/01_documents.ipynb #7445bd10
 import html, unicodedata
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from heapq import nlargest, nsmallest
 from itertools import accumulate, chain
 from operator import attrgetter, index
 from typing import Any, NamedTuple
-from .types import CallError, DataError, Meta, Record, Span, nearest
+from .types import CallError, DataError, Meta, Record, Span
+from .types import nearest, repeated, shortened
 
 # %% ../../nbs/core/01_documents.ipynb #fed1a7d9
 Clusters = tuple[tuple[Span, ...], ...]
@@ -58,14 +58,14 @@ class Document(Record):
             for start, end in c:
                 if not 0 <= start <= end < n:
                     size = f"{'the' if self.sentences else 'at most'} {n:,} tokens"
-                    return f"{at}cluster {i}: {[start, end]} is not a span of {size}"
+                    return f"{at}field clusters[{i}]: {[start, end]} is not a span of {size}"
         if self.names and len(self.names) != len(shape):
-            return f"{at}{len(self.names)} names for {len(shape)} clusters"
+            return f"{at}field names: {len(self.names)} for {len(shape)} clusters"
         if self.speakers and len(self.speakers) != len(self.sentences):
-            return f"{at}{len(self.speakers)} speakers for {len(self.sentences)} sentences"
+            return f"{at}field speakers: {len(self.speakers)} for {len(self.sentences)} sentences"
         for name, values in self.labels.items():
             if list(map(len, values)) != shape:
-                return f"{at}labels {name!r} do not have the shape of the clusters"
+                return f"{at}field labels: {name!r} has not the shape of the clusters"
         return ""
 
     def __repr__(self) -> str:
@@ -75,14 +75,13 @@ class Document(Record):
         return f"Document('{key}', {text}, {clusters:,} clusters, {mentions:,} mentions)"
 
     def _repr_html_(self) -> str:
-        v = View(self)
+        v, starts = View(self), sentence_starts(self)
         first = min((s[0] for s in chain.from_iterable(self.clusters)), default=0)
         # from the beginning of the first mention's sentence, if that is near
-        start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
+        start = starts[sentence_of(starts, first)] if starts and v.stop else first
         start = start if first - start < 60 else first
-        stop = min(v.stop, max(start, first - 60) + 120)
-        text = v.window(start, stop, v.boxes(start, stop))
-        return f'<div style="max-width:62em">{pale(v.sizes)}<div>{text.html}</div>{v.largest(10).html}</div>'
+        text = v.window(start, max(start, first - 60) + 120).html
+        return f'<div style="max-width:62em">{pale(v.sizes)}<div>{text}</div>{v.largest(10).html}</div>'
 
     def around(self, where: Span | tuple[int, int] | int, width: int = 60) -> "Look":
         "Show the text around a mention or a token, which is in a white box."
@@ -151,33 +150,30 @@ def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
 
 
-def told_apart(speakers: Sequence[str]) -> tuple[str, ...]:
+def speakers_that_differ(speakers: Sequence[str]) -> tuple[str, ...]:
     "Return the speakers of sentences, or none if no two of them differ: a file may name one speaker everywhere."
     return tuple(speakers) if len({*speakers} - {""}) > 1 else ()
 
 
-def check_keys(docs: Iterable[Document], do: str):
-    "Refuse two documents that have the same key; `do` says what to do then."
-    seen = set()
-    for d in docs:
-        if d.doc_key in seen:
-            raise DataError("two documents have this doc_key", repr(d.doc_key), do)
-        seen.add(d.doc_key)
+def check_keys(docs: Iterable[Document]):
+    "Refuse two documents that have the same key: a file that is written of them could not tell them apart."
+    if twice := repeated(d.doc_key for d in docs):
+        do = "give them different ones"
+        raise DataError("two documents have this doc_key", repr(twice[0]), do)
 
 
 def other_words(gold: Sequence[str], words: Sequence[str]) -> str:
     """Describe how two texts of one length differ, or return "": an index would mean another word in the other.
     Case and Unicode form make no difference, and `[UNK]` matches any token."""
 
-    def plainly(word: str) -> str:
-        return unicodedata.normalize("NFKC", word).casefold()
+    def same(x: str, y: str) -> bool:
+        x, y = (unicodedata.normalize("NFKC", word).casefold() for word in (x, y))
+        return x == y
 
-    if gold == words:
-        return ""
     places = [
         i
         for i, (x, y) in enumerate(zip(gold, words, strict=True))
-        if x != y and "[UNK]" not in (x, y) and plainly(x) != plainly(y)
+        if x != y and "[UNK]" not in (x, y) and not same(x, y)
     ]
     if not places:
         return ""
@@ -208,8 +204,7 @@ def plain(text: str, limit: int = 40) -> str:
     it goes into HTML."""
     if not text.strip():
         return "¶" if "\n" in text else "␣"
-    short = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(c if c.isprintable() else "·" for c in short)
+    return "".join(c if c.isprintable() else "·" for c in shortened(text, limit))
 
 
 class Look:
@@ -262,66 +257,55 @@ class Box(NamedTuple):
     title: str = ""  # shown when the pointer rests on it
 
 
-class Piece(NamedTuple):
-    "A part of a box: all of it, unless the box crosses another or the window's edge."
-
-    box: Box  # the whole
-    start: int  # first token
-    end: int  # last token, inclusive
-    inside: int  # levels of pieces that lie in it
-
-
-def pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
-    "Divide the boxes of a window into pieces that nest; a piece comes after those that lie in it."
-    here = (b for b in boxes if b.end >= start and b.start < stop)
-    todo = sorted(here, key=lambda b: (-max(start, b.start), b.end))
-    done: list[Piece] = []
-    stack: list[Piece] = []
-    begun = 0  # a box that goes on counts again
-    for t in range(start, stop):
-        while todo and todo[-1].start <= t:
-            box = todo.pop()
-            if len(stack) < DEEPEST and begun < MOST:
-                stack.append(Piece(box, t, t, 0))
-                begun += 1
-        # what ends here ends with all that is inside it; a box that goes on begins again
-        ends = [t + 1 == stop or p.box.end <= t for p in stack]
-        low = ends.index(True) if True in ends else len(stack)
-        again = [p.box for p in stack[low:] if p.box.end > t and t + 1 < stop]
-        while len(stack) > low:
-            p = stack.pop()._replace(end=t)
-            done.append(p)
-            if stack:
-                stack[-1] = stack[-1]._replace(inside=max(stack[-1].inside, p.inside + 1))
-        stack += [Piece(box, t + 1, t + 1, 0) for box in sorted(again, key=lambda b: -b.end)]
-        begun += len(again)
-    return done
-
-
 def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> Look:
     """Show a window's tokens with the boxes that reach into it, coloured in HTML, where everything is escaped, and as
     brackets on one line of text. `start` is the index of the first token; what is not drawn is counted."""
-    stop = start + len(tokens)
-    here = [b for b in boxes if b.end >= start and b.start < stop]
+    last_token = start + len(tokens) - 1
+    here = [b for b in boxes if b.end >= start and b.start <= last_token]
     rich, text = [html.escape(plain(t)) for t in tokens], list(map(plain, tokens))
-    made = pieces(here, start, stop)
     small = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
-    for p in made:  # from the inside out
-        b, first, last = p.box, p.start - start, p.end - start
-        title = f' title="{html.escape(plain(b.title, 60))}"' if b.title else ""
-        style = f"background:{b.color};color:{INK};border:{b.border} {INK};"
-        # an edge is open where the box continues
-        style += "border-left:0;" * (p.start > b.start) + "border-right:0;" * (p.end < b.end)
-        style += f"border-radius:3px;padding:{1 + 3 * p.inside}px 2px"
-        rich[first], text[first] = f'<span{title} style="{style}">{rich[first]}', f"[{text[first]}"
-        rich_end, text_end = "</span>", "]"
-        if b.label and p.end == min(b.end, stop - 1):
-            label = plain(b.label, 18)
-            rich_end = f'<small style="{small}">{html.escape(label)}</small></span>'
-            text_end += label
-        rich[last], text[last] = rich[last] + rich_end, text[last] + text_end
-    height = 2 + 0.4 * max((p.inside for p in made), default=0)
-    hidden = len(here) - len({id(p.box) for p in made})
+    drawn: list[Box] = []  # a box that goes on counts again
+
+    def draw(todo: deque[tuple[int, Box]], end: int, depth: int) -> tuple[int, list[Box]]:
+        """Draw boxes, each from a token on, inside of a box with this last token. Return the levels that they take, and
+        the boxes that go on behind it."""
+        levels, go_on = 0, list[Box]()
+        while todo:
+            first, b = todo.popleft()
+            begins = first == max(b.start, start)
+            if begins and (depth == DEEPEST or len(drawn) >= MOST):
+                continue
+            drawn.append(b)
+            last, inner = min(b.end, end), deque[tuple[int, Box]]()
+            while todo and todo[0][0] <= last:
+                inner.append(todo.popleft())
+            inside, go_on = draw(inner, last, depth + 1)
+            if b.end > end:
+                go_on = [b, *go_on]
+            if last < end:  # what crosses this box begins again behind it
+                go_on.sort(key=lambda x: -x.end)
+                todo = deque([*((last + 1, x) for x in go_on), *todo])
+            title = f' title="{html.escape(plain(b.title, 60))}"' if b.title else ""
+            style = f"background:{b.color};color:{INK};border:{b.border} {INK};"
+            # an edge is open where the box continues
+            style += "border-left:0;" * (first > b.start) + "border-right:0;" * (last < b.end)
+            style += f"border-radius:3px;padding:{1 + 3 * inside}px 2px"
+            rich_end, text_end = "</span>", "]"
+            if b.label and last == min(b.end, last_token):
+                label = plain(b.label, 18)
+                rich_end = f'<small style="{small}">{html.escape(label)}</small></span>'
+                text_end += label
+            i, j = first - start, last - start
+            rich[i], text[i] = f'<span{title} style="{style}">{rich[i]}', f"[{text[i]}"
+            rich[j], text[j] = rich[j] + rich_end, text[j] + text_end
+            levels = max(levels, inside + 1)
+        return levels, go_on
+
+    # of two at one token the longer is outside
+    in_order = sorted(reversed(here), key=lambda b: (max(start, b.start), -b.end))
+    levels, _ = draw(deque((max(start, b.start), b) for b in in_order), last_token, 0)
+    height = 2 + 0.4 * max(levels - 1, 0)
+    hidden = len(here) - len(set(map(id, drawn)))
     rest = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
     return Look(
         f'<span style="line-height:{height:.1f}">{" ".join(rich)}</span><i>{rest}</i>',
@@ -348,14 +332,14 @@ def name_of(d: Document, i: int) -> str:
     return d.names[i] if d.names and d.names[i] else str(i)
 
 
-def window_tokens(d: Document, start: int, stop: int, starts: list[int] | None = None) -> list[str]:
+def window_tokens(d: Document, start: int, stop: int) -> list[str]:
     """Return tokens from `start` to before `stop`, as far as there are any, without looking at all.
-    Where there is no text, their numbers stand in; `starts` is of `sentence_starts`, if at hand."""
+    Where there is no text, their numbers stand in."""
     if not d.sentences:
         return list(map(str, range(start, stop)))
     if start >= stop:
         return []
-    starts = starts or sentence_starts(d)
+    starts = sentence_starts(d)
     first, last = sentence_of(starts, start), sentence_of(starts, stop - 1)
     whole = list(chain.from_iterable(d.sentences[first : last + 1]))
     return whole[start - starts[first] : stop - starts[first]]
@@ -386,9 +370,9 @@ class View:
     "A document, with what every look at it needs, found once."
 
     def __init__(self, d: Document):
-        self.doc, self.starts, self.colors = d, sentence_starts(d), colors(d)
+        self.doc, self.tokens, self.colors = d, d.tokens, colors(d)
         ends = (s[1] for s in chain.from_iterable(d.clusters))
-        self.stop = d.size if d.sentences else 1 + max(ends, default=-1)
+        self.stop = len(self.tokens) if d.sentences else 1 + max(ends, default=-1)
         text = f"{self.stop:,} tokens · {len(d.sentences):,} sentences"
         counts = f"{len(d.clusters):,} clusters · {sum(map(len, d.clusters)):,} mentions"
         text = text if d.sentences else "without text"
@@ -399,50 +383,50 @@ class View:
         name = name_of(self.doc, i)
         return Box(*s, name, self.colors[i], title=f"{name[:40]} [{s[0]}, {s[1]}]")
 
-    def boxes(self, start: int, stop: int) -> list[Box]:
-        "Make the boxes of all mentions that reach into a window."
-        return [
-            self.box(i, s)
-            for i, c in enumerate(self.doc.clusters)
-            for s in c
-            if s[0] < stop and s[1] >= start
-        ]
-
-    def phrase(self, s: Span, most: int = 8) -> str:
-        "Return the words of a mention, or the first words of a long one."
-        if not self.doc.sentences:
+    def phrase(self, s: Span) -> str:
+        "Return the words of a mention, or the first eight of a long one."
+        if not self.tokens:
             return str(list(s))
-        stop = min(s[1] + 1, s[0] + most)
-        words = window_tokens(self.doc, s[0], stop, self.starts)
-        return " ".join(map(plain, words)) + (" …" if stop <= s[1] else "")
+        words = self.tokens[s[0] : min(s[1] + 1, s[0] + 8)]
+        return " ".join(map(plain, words)) + (" …" if s[1] >= s[0] + 8 else "")
 
     def near(self, s: Span, width: int, boxes: list[Box] | None = None) -> tuple[int, Look]:
         """Show at most 400 tokens around some tokens, and tell where they begin; where no boxes are given, the tokens
         have a white one, and the mentions theirs."""
         width = max(0, min(width, 195))
         start = max(0, s[0] - width)
-        stop = min(self.stop, s[1] + 1 + width, start + 400)
-        if boxes is None:
-            white = Box(*s, "", "#ffffff", "2px solid", "asked for")
-            boxes = [white, *self.boxes(start, stop)]
-        return start, self.window(start, stop, boxes)
+        white = [Box(*s, "", "#ffffff", "2px solid", "asked for")]
+        return start, self.window(start, min(s[1] + 1 + width, start + 400), boxes, white)
 
-    def window(self, start: int, stop: int, boxes: list[Box]) -> Look:
-        "Show a window, in HTML and in text."
+    def window(
+        self,
+        start: int,
+        stop: int,
+        boxes: list[Box] | None = None,  # None: of all mentions that reach into it
+        more: list[Box] = [],  # boxes beside these
+    ) -> Look:
+        "Show a window, as far as there are tokens, in HTML and in text."
+        stop = min(stop, self.stop)
         if start >= stop:
             return Look("<i>no text and no mentions</i>", "no text and no mentions")
-        look = boxed(window_tokens(self.doc, start, stop, self.starts), start, boxes)
+        if boxes is None:
+            boxes = list(more)
+            for i, c in enumerate(self.doc.clusters):
+                boxes += [self.box(i, s) for s in c if s[0] < stop and s[1] >= start]
+        tokens = self.tokens[start:stop] or list(map(str, range(start, stop)))
+        look = boxed(tokens, start, boxes)
         before, after = "… " * (start > 0), " …" * (stop < self.stop)
         return Look(before + look.html + after, before + look.text + after)
 
     def largest(self, n: int) -> Look:
         "List the largest clusters, in HTML and in text: name, size, first and last place, a few phrases."
         d, rich, text = self.doc, "", []
-        for i in nlargest(n, range(len(d.clusters)), key=lambda i: (len(d.clusters[i]), -i)):
-            if not (c := d.clusters[i]):
+        order = sorted(range(len(d.clusters)), key=lambda i: -len(d.clusters[i]))
+        for i in order[: max(n, 0)]:
+            if not (c := sorted(d.clusters[i])):
                 continue
-            name, places = plain(name_of(d, i), 40), f"{min(c)[0]:,} – {max(c)[0]:,}"
-            words = list(dict.fromkeys(map(self.phrase, nsmallest(40, c))))[:4]
+            name, places = plain(name_of(d, i), 40), f"{c[0][0]:,} – {c[-1][0]:,}"
+            words = list(dict.fromkeys(map(self.phrase, c[:40])))[:4]
             phrases = plain(" · ".join(words), 120)
             swatch = f"background:{self.colors[i]};border:1px solid {INK};border-radius:3px"
             named = f'<span style="{swatch}">&emsp;</span> {html.escape(name)}'
@@ -468,9 +452,12 @@ thou thee thy thine""".split()
 def named(d: Document) -> Document:
     "Name the clusters of a document that have no name, from their own words."
 
-    def is_proper(phrase: str) -> bool:  # a word behind its first is capitalized, or its only one
+    def rank(phrase: str) -> int:
+        "Rank proper names highest, pronouns lowest."
         words = phrase.split()
-        return any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
+        # a word behind its first is capitalized, or its only one
+        proper = any(w[:1].isupper() for w in words[1:] or words)
+        return 0 if phrase.lower() in PRONOUNS else 1 + proper
 
     v, names = View(d), list(d.names or [""] * len(d.clusters))
     for i, c in enumerate(d.clusters):
@@ -483,8 +470,5 @@ def named(d: Document) -> Document:
             count[phrase.casefold()] += n
         for phrase, _ in spelt.most_common():
             best.setdefault(phrase.casefold(), phrase)
-        phrases = [best[p] for p, _ in count.most_common()]
-        proper = [p for p in phrases if is_proper(p)]
-        others = [p for p in phrases if p.lower() not in PRONOUNS]
-        names[i] = (proper or others or phrases)[0]
+        names[i] = max((best[p] for p, _ in count.most_common()), key=rank)
     return d.changed(names=tuple(names))

@@ -5,17 +5,17 @@
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line',
            'in_file', 'utf8', 'lines_of', 'unpacked', 'read_bytes', 'table_rows', 'of_texts', 'table_records',
-           'python_list', 'once', 'decoded', 'read_jsonl', 'write_jsonl', 'strict_loader', 'read_yaml']
+           'python_list', 'refuse_repeated_keys', 'decoded', 'read_jsonl', 'write_jsonl', 'read_yaml']
 
 # %% ../../nbs/core/03_files.ipynb #e6ce90db
 import ast, csv, gzip, io, json, os, shutil, time, warnings, zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+
 from glob import escape
 from pathlib import Path
 from typing import Any, TypeVar
-import msgspec
+import msgspec, msgspec.yaml
 from .types import DataError, FormatError, RefnbError, repeated
 from .settings import settings_from
 
@@ -56,24 +56,21 @@ def write_atomic(path: str | Path, data: bytes | str, gz: bool = False) -> Path:
     begins = f".{path.name[:50]}."
     tmp = path.with_name(f"{begins}{os.urandom(4).hex()}.part")
     with disk_fault(path):
+        make_folder(path.parent)
         try:
-            make_folder(path.parent)
-            # with the rights that the umask gives to new files
-            with os.fdopen(os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as f:
+            with tmp.open("xb") as f:
                 f.write(data)
                 f.flush()
                 os.fsync(f.fileno())
             os.replace(tmp, path)
             sync_folder(path.parent)
         except BaseException:
-            with suppress(OSError):
-                tmp.unlink()
+            tmp.unlink(missing_ok=True)
             raise
-    for left in path.parent.glob(
-        f"{escape(begins)}????????.part"
-    ):  # by killed writers of this file
+    # killed writers of this file left some: no write takes an hour
+    for left in path.parent.glob(f"{escape(begins)}????????.part"):
         with suppress(OSError):
-            if left.stat().st_mtime < time.time() - 3600:  # no write takes an hour
+            if left.stat().st_mtime < time.time() - 3600:
                 left.unlink()
     return path
 
@@ -231,15 +228,13 @@ def table_records(
     kind: type[T],  # the record of a row; its fields are columns
     where: str = "",  # the file's name, for errors
     quoted: bool = True,
-    optional: Iterable[str] = (),  # columns that a file may leave out
 ) -> Iterator[tuple[int, T]]:
     "Read a table of tabs whose first line names the columns: each row as a record, with its line."
     rows = table_rows(data, where, "\t", quoted=quoted)
     _, names = next(rows, (1, list[str]()))
     fields: Any = msgspec.structs.fields(kind)  # type: ignore[arg-type]
     columns = {f.encode_name: f.required for f in fields}
-    needed = [name for name, required in columns.items() if required and name not in optional]
-    if missing := [name for name in needed if name not in names]:
+    if missing := [x for x, required in columns.items() if required and x not in names]:
         do = "the first line names the columns"
         raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), do)
     if twice := repeated(names):
@@ -250,7 +245,7 @@ def table_records(
             do = "a text that holds a tab or a line feed is in quotes" if quoted else ""
             raise FormatError(what, at_line(where, n), do)
         row = {name: x for name, x in zip(names, cells, strict=True) if name in columns}
-        yield n, of_texts(dict.fromkeys(optional, "") | row, kind, where, n)
+        yield n, of_texts(row, kind, where, n)
 
 
 def python_list(text: str, where: str = "") -> list:
@@ -266,7 +261,7 @@ def python_list(text: str, where: str = "") -> list:
     return value
 
 # %% ../../nbs/core/03_files.ipynb #f5b859f5
-def once(pairs: list[tuple[str, Any]]) -> None:
+def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
     "Refuse a repeated key, as `object_pairs_hook` of `json`: its readers take the last one in silence."
     if twice := repeated(key for key, _ in pairs):
         raise ValueError(f"the key {twice[0]!r} appears twice")
@@ -276,7 +271,7 @@ def decoded(data: bytes, kind: type[T], where: str) -> T:
     "Decode a record from JSON, strictly; `where` is the file and the line, for errors, which add the field."
     try:
         record = msgspec.json.decode(data, type=kind)
-        json.loads(data.decode(), object_pairs_hook=once)
+        json.loads(data.decode(), object_pairs_hook=refuse_repeated_keys)
         return record
     except UnicodeDecodeError:
         what = "not UTF-8"
@@ -290,8 +285,7 @@ def decoded(data: bytes, kind: type[T], where: str) -> T:
 
 
 def read_jsonl(path: str | Path, kind: type[T]) -> Iterator[T]:
-    """Read records in order from a JSONL file, plain or .gz. The canary, a field of each record or, before 0.3, a line at
-    the top, is left out, unless records of this kind have the field."""
+    "Read records in order from a JSONL file, plain or .gz, without the field canary where the kind has none."
     kept = "canary" in getattr(kind, "__struct_fields__", ())
     for n, line in enumerate(read_bytes(path).splitlines(), 1):
         if not line.strip():
@@ -299,8 +293,6 @@ def read_jsonl(path: str | Path, kind: type[T]) -> Iterator[T]:
         at = f"{path}, line {n}"
         if b'"canary"' in line and not kept:
             fields = decoded(line, dict[str, msgspec.Raw], at)
-            if n == 1 and fields.keys() <= CANARY.keys():
-                continue
             fields.pop("canary", None)
             line = msgspec.json.encode(fields)
         yield decoded(line, kind, at)
@@ -314,32 +306,12 @@ def write_jsonl(path: str | Path, records: Iterable, canary: bool = False) -> Pa
     return write_atomic(path, msgspec.json.Encoder().encode_lines(records), gz=True)
 
 # %% ../../nbs/core/03_files.ipynb #4d33edd2
-@cache
-def strict_loader() -> type:
-    "Make a safe loader of YAML that refuses repeated keys, in C where PyYAML was built with it."
-    import yaml
-
-    class Strict(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict:
-            pairs = node.value if isinstance(node, yaml.MappingNode) else []
-            if twice := repeated(self.construct_object(key, deep=True) for key, _ in pairs):
-                problem = f"the key {twice[0]!r} appears twice"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-            return super().construct_mapping(node, deep)
-
-    return Strict
-
-
 def read_yaml(path: str | Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
-    import yaml
-
     data = read_bytes(path)
     try:
-        values = yaml.load(data.decode(), Loader=strict_loader())  # noqa: S506 (a safe loader)
-        return msgspec.convert(values, kind)
-    except yaml.MarkedYAMLError as e:
-        line = e.problem_mark.line + 1 if e.problem_mark else 0
-        raise FormatError(e.problem or "not YAML", at_line(str(path), line)) from None
+        return msgspec.yaml.decode(data, type=kind)
     except Exception as e:  # PyYAML raises any kind: for an impossible date, `0x_`, a deep nest
-        raise FormatError(str(e), str(path)) from None
+        mark = getattr(e.__context__, "problem_mark", None)
+        what = getattr(e.__context__, "problem", "") or str(e)
+        raise FormatError(what, at_line(str(path), mark.line + 1 if mark else 0)) from None

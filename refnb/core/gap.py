@@ -6,7 +6,6 @@
 __all__ = ['COLUMNS', 'GapRow', 'parse_gap_rows']
 
 # %% ../../nbs/core/07_gap.ipynb #c0ae1d4e
-import re
 from .types import FormatError, Record
 from .files import at_line, table_records
 
@@ -30,7 +29,6 @@ class GapRow(Record, rename={field: column for column, field in COLUMNS.items()}
     "A row of GAP."
 
     id: str  # unique within the file
-    text: str  # the paragraph; empty where a system left it out
     pronoun: str  # in its spelling in the text
     pronoun_offset: int  # of its first character
     a: str  # the first name
@@ -39,6 +37,7 @@ class GapRow(Record, rename={field: column for column, field in COLUMNS.items()}
     b: str  # the second name
     b_offset: int  # of its first character
     b_coref: bool  # does the pronoun mean it?
+    text: str = ""  # the paragraph; a system may leave it out
     url: str = ""  # where the text is from
 
     def fault(self) -> str:
@@ -51,14 +50,8 @@ class GapRow(Record, rename={field: column for column, field in COLUMNS.items()}
         ):
             if not name.strip():
                 return f"row {self.id!r}, field {field}: empty"
-            if at >= 0 and (not self.text or self.text[at : at + len(name)] == name):
-                continue
-            why, begins = "", self.text.encode("utf-8", "replace")[at:]
-            if begins.startswith(name.encode("utf-8", "replace")):
-                why = "; the offset seems to count bytes, not characters"
-            elif places := [m.start() for m in re.finditer(re.escape(name), self.text)]:
-                why = f"; the nearest is at {min(places, key=lambda p: abs(p - at))}"
-            return f"row {self.id!r}, field {field}-offset: {name!r} is not at {at}{why}"
+            if at < 0 or (self.text and self.text[at : at + len(name)] != name):
+                return f"row {self.id!r}, field {field}-offset: {name!r} is not at {at}"
         return ""
 
 
@@ -66,8 +59,7 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     "Read the rows of a table of GAP, in its order; `where` is its name, for errors."
     out: list[GapRow] = []
     lines: dict[str, int] = {}
-    # a system may leave out texts
-    for n, row in table_records(data, GapRow, where, optional=["Text"]):
+    for n, row in table_records(data, GapRow, where):
         if row.id in lines:
             raise FormatError(f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID"))
         lines[row.id] = n

@@ -9,10 +9,10 @@ __all__ = ['SPECIAL', 'Character', 'Line', 'in_words', 'document_of_line', 'pars
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 import msgspec
-from .types import CallError, FormatError, Meta, Span, nearest
-from .documents import LONGEST, Clusters, Document, check_keys, map_members, told_apart
+from .types import FormatError, Meta, Span
+from .documents import Clusters, Document, check_keys, map_members, speakers_that_differ
 from .files import at_line, decoded
 
 # %% ../../nbs/core/05_jsonlines.ipynb #b334db9b
@@ -47,7 +47,7 @@ SPECIAL = frozenset(("[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"))  # piec
 def in_words(
     line: Line,
     clusters: Clusters,
-    indices: str,  # what the clusters count: pieces (auto) or words
+    count_pieces: bool,  # clusters count pieces, not words
     at: Callable[[str], str],  # names the place of a field, for errors
 ) -> tuple[tuple[tuple[str, ...], ...], Clusters]:
     "Return the sentences and the clusters of a line of word pieces, in words; numbers alone tell no text."
@@ -93,7 +93,7 @@ def in_words(
         sentences[-1].append(text)
         before = now
     text_of = map_members(str, sentences)
-    if indices == "words":
+    if not count_pieces:
         return text_of, clusters
 
     # clusters
@@ -102,12 +102,12 @@ def in_words(
         for start, end in c:
             if start not in starts or end not in ends or end < start:
                 what = f"{[start, end]} does not begin and end with a word"
-                do = 'say indices="words" if the clusters count words'
+                do = "say pieces=False if the clusters count words"
                 raise FormatError(what, at(f"clusters[{k}]"), do)
     return text_of, map_members(lambda s: Span(word[s.start], word[s.end]), clusters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a578a231
-def document_of_line(line: Line, indices: str, at: Callable[[str], str]) -> Document:
+def document_of_line(line: Line, pieces: bool, at: Callable[[str], str]) -> Document:
     "Make the document of a line; `at` names the place of a field, for errors."
     key = line.doc_key if line.doc_key is not None else line.doc_id
     if key is None:
@@ -130,41 +130,32 @@ def document_of_line(line: Line, indices: str, at: Callable[[str], str]) -> Docu
             break
     sentences: Any = line.sentences or ()
     if line.subtoken_map is not None:
-        sentences, clusters = in_words(line, clusters, indices, at)
+        sentences, clusters = in_words(line, clusters, pieces, at)
     elif any(isinstance(word, int) for s in sentences for word in s):
         raise FormatError("numbers in place of words", at("sentences"))
-    size = sum(map(len, sentences)) if sentences else LONGEST
-    for i, c in enumerate(clusters):
-        for start, end in c:
-            if not 0 <= start <= end < size:
-                why = "ends before it starts"
-                if start <= end:
-                    why = f"lies outside the text of {size} tokens"
-                raise FormatError(f"span {[start, end]} {why}", at(f"clusters[{i}]"))
     speakers: tuple[str, ...] = ()
     if isinstance(line.speakers, list) and line.subtoken_map is None:
         given = [x[0] if isinstance(x, list) and x else x for x in line.speakers]
-        speakers = told_apart([x if isinstance(x, str) and x != "-" else "" for x in given])
-        if speakers and len(speakers) != len(sentences):
-            what = f"{len(speakers)} for {len(sentences)} sentences"
-            raise FormatError(what, at("speakers"))
+        speakers = speakers_that_differ(
+            [x if isinstance(x, str) and x != "-" else "" for x in given]
+        )
     meta: Meta = {} if line.gutenberg_key is None else {"gutenberg_key": line.gutenberg_key}
     names = names if any(names) else ()
-    return Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
+    try:
+        return Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
+    except ValueError as e:
+        raise FormatError(str(e), at("")) from None
 
 
 def parse_jsonlines(
     data: bytes,  # of a whole file
     where: str = "",  # its name, for errors
-    indices: Literal["auto", "words"] = "auto",
+    pieces: bool = True,  # where sentences hold word pieces: clusters count them, not words
 ) -> list[Document]:
-    """Read documents, in words, from JSON lines, in the file's order.
-    `indices` says whether clusters count words where sentences hold word pieces."""
-    if indices not in (known := ("auto", "words")):
-        raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
+    "Read documents, in words, from JSON lines, in the file's order."
     if data.lstrip().startswith(b"["):  # nothing but clusters
         only = Line(doc_key="", clusters=decoded(data, Clusters, at_line(where, 1)))
-        return [document_of_line(only, "auto", partial(at_line, where, 1))]
+        return [document_of_line(only, pieces, partial(at_line, where, 1))]
     lines = [(n, x) for n, x in enumerate(data.splitlines(), 1) if x.strip()]
     if len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{"):
         lines = [(lines[0][0], b"\n".join(x for _, x in lines))]  # one object takes all lines
@@ -172,7 +163,7 @@ def parse_jsonlines(
     seen: dict[str, int] = {}
     for n, text in lines:
         line = decoded(text, Line, at_line(where, n))
-        d = document_of_line(line, indices, partial(at_line, where, n))
+        d = document_of_line(line, pieces, partial(at_line, where, n))
         if d.doc_key in seen:
             what = f"{d.doc_key!r} is in line {seen[d.doc_key]} too"
             raise FormatError(what, at_line(where, n, "doc_key"))
@@ -184,7 +175,7 @@ def parse_jsonlines(
 def jsonlines_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as JSON lines, in words: everything but labels and most metadata."
     docs, out = list(docs), []
-    check_keys(docs, "clusters are matched by it: give them different ones")
+    check_keys(docs)
     for d in docs:
         line: dict[str, Any] = {"doc_key": d.doc_key}
         if "gutenberg_key" in d.meta:

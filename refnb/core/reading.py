@@ -59,7 +59,7 @@ PAIRS = {"litbank": ("ann", "txt"), "booknlp": ("entities", "tokens")}  # the fi
 def read_documents(
     path: str | Path,  # a file, plain or .gz
     form: str = "",  # its format; empty: found out
-    **how: Any,  # of the format's own reader: indices of JSONL, heads of CoNLL-U
+    **how: Any,  # of the format's own reader: pieces of JSONL, heads of CoNLL-U
 ) -> list[Document]:  # documents, in the file's order
     """Read the documents of a file in any readable format.
 

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'documents_id', 'clusters_id', 'OtherVersion',
-           'ClusterAnswer', 'Journal', 'is_failure', 'record_key', 'keep', 'journal_line', 'read_journal', 'Writer',
-           'total_usage', 'majority', 'by_question', 'one_each', 'Seal', 'seal_of', 'read_record', 'write_record',
-           'Run', 'load_run', 'open_run']
+           'ClusterAnswer', 'record_key', 'journal_line', 'kind_of', 'read_journal', 'Writer', 'total_usage',
+           'majority', 'by_question', 'one_each', 'Seal', 'seal_of', 'read_record', 'write_record', 'Run', 'load_run',
+           'open_run']
 
 # %% ../../nbs/core/15_runs.ipynb #52b4aecc
 import hashlib, os, re, zlib
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 import msgspec
 from refnb.core.types import (
     Answer,
@@ -26,7 +26,6 @@ from refnb.core.types import (
     repeated,
     safe_name,
     safe_path,
-    single_best,
 )
 from .documents import Clusters, Document, tidy
 from .files import alone, disk_fault, read_bytes, sync_folder, write_atomic
@@ -106,29 +105,9 @@ class ClusterAnswer(Record):
     sample, reason, usage = 0, None, None
 
 
-class Journal(NamedTuple):
-    "The content of a journal file."
-
-    records: dict  # key -> record; keys are ids, but for further samples
-    damaged: list[bytes]  # whole lines with a wrong checksum
-    torn: bytes  # an unfinished last line
-
-
-def is_failure(record: Any) -> bool:
-    "Tell whether a record says that no answer came."
-    return record.reason == "failed"
-
-
 def record_key(id: str, sample: int = 0) -> str:
     "Name a record of a journal: its id, and behind the first sample of a question the sample's number too."
     return f"{id} [sample {sample}]" if sample else id
-
-
-def keep(records: dict, record: Any):
-    "Keep the first record of a key; a failure gives way to an answer."
-    key = record_key(record.id, record.sample)
-    if key not in records or (is_failure(records[key]) and not is_failure(record)):
-        records[key] = record
 
 
 def journal_line(record: Any) -> bytes:
@@ -137,23 +116,38 @@ def journal_line(record: Any) -> bytes:
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
 
-def read_journal(path: str | Path, kind: type = Answer) -> Journal:
-    "Read a journal of records of a kind, however the process that wrote it ended; no file is an empty journal."
-    data = Path(path).read_bytes() if Path(path).exists() else b""
-    *lines, torn = data.split(b"\n")
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(kind).decode
-    found, tail = Journal({}, [], torn), len(b',"crc":"01234567"}')
-    for n, line in enumerate(lines, 1):
-        body = line[:-tail]
-        if line[-tail:] != b',"crc":"%08x"}' % zlib.crc32(body):
-            found.damaged.append(line)
-            continue
-        try:
-            keep(found.records, decode(body + b"}"))
-        except msgspec.MsgspecError as e:
-            do = "it was written by another version of refnb; start the run in a new folder"
-            raise OtherVersion(str(e), f"{path}, line {n}", do) from None
-    return found
+def kind_of(journal: bytes) -> type[Answer] | type[ClusterAnswer]:
+    "Tell what a journal holds: only an answer to a question says what was chosen, or why nothing was."
+    own = rb'"(?:chosen|scores|reason|raw|usage|reasoning|sample)":'
+    return Answer if not journal or re.search(own, journal) else ClusterAnswer
+
+
+def read_journal(*paths: str | Path) -> tuple[dict, list[bytes]]:
+    """Read journals, however the processes that wrote them ended: the records by key, and the lines that are damaged
+    or, at an end, torn. No file is an empty journal."""
+    records: dict = {}
+    damaged: list[bytes] = []
+    for path in paths:
+        data = Path(path).read_bytes() if Path(path).exists() else b""
+        decode = msgspec.json.Decoder(kind_of(data)).decode
+        *lines, torn = data.split(b"\n")
+        for n, line in enumerate(lines, 1):
+            body, checksum = line[:-18], line[-18:]  # ,"crc":"01234567"}
+            if checksum != b',"crc":"%08x"}' % zlib.crc32(body):
+                damaged.append(line)
+                continue
+            try:
+                record = decode(body + b"}")
+            except msgspec.MsgspecError as e:
+                do = "it was written by another version of refnb; start the run in a new folder"
+                raise OtherVersion(str(e), f"{path}, line {n}", do) from None
+            # the first of a key counts, but a failure gives way to an answer
+            key = record_key(record.id, record.sample)
+            before = records.get(key)
+            if not before or (before.reason == "failed" and record.reason != "failed"):
+                records[key] = record
+        damaged += [torn] if torn else []
+    return records, damaged
 
 # %% ../../nbs/core/15_runs.ipynb #04104174
 class Writer:
@@ -201,10 +195,11 @@ def total_usage(records: Iterable) -> Usage | None:
     used: list[Usage] = [r.usage for r in records if r.usage]
     if not used:
         return None
+    prices: list[Any] = [u.usd for u in used]
     return Usage(
         sum(u.tokens_in for u in used),
         sum(u.tokens_out for u in used),
-        None if any(u.usd is None for u in used) else sum(u.usd or 0.0 for u in used),
+        None if None in prices else sum(prices),
         sum(u.seconds for u in used),
         used[0].model,
         sum(u.tokens_reasoning for u in used),
@@ -216,17 +211,17 @@ def majority(samples: list[Answer]) -> Answer:
     options of answers without scores it is the first."""
     first, usage = samples[0], total_usage(samples)
     scored = [a.scores for a in samples if a.scores and not a.reason]
-    sums = tuple(map(sum, zip(*scored, strict=True)))
+    sums = list(map(sum, zip(*scored, strict=True)))
     reasons = Counter(a.reason for a in samples if a.reason)
     votes = Counter(a.chosen for a in samples if a.chosen)
     if (votes or not sums) and reasons.total() > max(votes.values(), default=0):
         reason = reasons.most_common(1)[0][0]
         return Answer(first.id, reason=reason, raw=first.raw, usage=usage)
-    # of several that were chosen as often the first
     chosen = votes.most_common(1)[0][0] if votes else ()
+    if votes and sums:
+        best = sums.index(max(sums))
+        chosen = (best,) if sums.count(sums[best]) == 1 else ()
     scores = tuple(x / len(scored) for x in sums) or None
-    if scores and votes:
-        chosen = single_best(sums)
     raw = next((a.raw for a in samples if chosen and a.chosen == chosen), first.raw)
     return Answer(first.id, chosen, scores, raw=raw, usage=usage)
 
@@ -260,15 +255,26 @@ class Seal(Record, omit_defaults=False):
 
 def seal_of(records: list, questions: int, sha256: str) -> Seal:
     "Make the seal of records, which answer so many questions and are a journal with this hash."
-    u, used = total_usage(records) or Usage(usd=0), [r.usage for r in records if r.usage]
+    total, used = total_usage(records) or Usage(usd=0), [r.usage for r in records if r.usage]
     reasons = Counter(sorted(r.reason for r in records if r.reason))
     models = Counter(sorted(u.model for u in used if u.model))
-    tokens = {"read": u.tokens_in, "written": u.tokens_out, "reasoning": u.tokens_reasoning}
-    tokens = tokens if any(tokens.values()) else {}
+    tokens = {
+        "read": total.tokens_in,
+        "written": total.tokens_out,
+        "reasoning": total.tokens_reasoning,
+    }
     # no two runs share their times
     said = (r.changed(usage=r.usage.changed(seconds=0.0)) if r.usage else r for r in records)
-    counts = questions, len(records), dict(reasons), u.usd
-    return Seal(*counts, sha256, hash_lines(said), dict(models), tokens)
+    return Seal(
+        questions,
+        len(records),
+        dict(reasons),
+        total.usd,
+        sha256,
+        hash_lines(said),
+        dict(models),
+        tokens if any(tokens.values()) else {},
+    )
 
 
 def read_record(path: Path, kind: type) -> Any:
@@ -292,11 +298,10 @@ def write_record(path: Path, record: Any):
 
 
 class Run:
-    """A run's folder. Its only state is the folder's path, the content of run.json, and the type of the journal's
-    records."""
+    "A run's folder. Its only state is the folder's path and the content of run.json."
 
-    def __init__(self, folder: str | Path, info: RunInfo, kind: type = Answer):
-        self.folder, self.info, self.kind = Path(folder), info, kind
+    def __init__(self, folder: str | Path, info: RunInfo):
+        self.folder, self.info = Path(folder), info
         self.journal = self.folder / "answers.jsonl"
 
     def __repr__(self):
@@ -312,21 +317,22 @@ class Run:
         return sorted(self.folder.glob("answers-*.jsonl"))
 
     @property
+    def kind(self) -> type:
+        "The type of its records, as they show."
+        return kind_of(b"".join(p.read_bytes() for p in self.folder.glob("answers*.jsonl")))
+
+    @property
     def questions_path(self) -> Path:
         # beside all runs on them; only where they are no known task's
         return self.folder.parents[safe_path(self.info.system).count("/") + 1] / "questions.jsonl"
 
-    def taken(self) -> dict:
+    def records_so_far(self) -> dict:
         "Read good records by key, every sample, from the journal and all shards; change nothing on disk."
-        out: dict = {}
-        for path in [self.journal, *self.shards]:
-            for record in read_journal(path, self.kind).records.values():
-                keep(out, record)
-        return out
+        return read_journal(self.journal, *self.shards)[0]
 
-    def answered(self) -> dict:
+    def answers_so_far(self) -> dict:
         "Return the answers so far by id; the majority of samples."
-        return one_each(self.taken())
+        return one_each(self.records_so_far())
 
     def records(self) -> dict:
         "Return the records of a sealed run by key, checked against its seal."
@@ -338,7 +344,7 @@ class Run:
             what = "the journal has changed since the run was completed"
             do = "start the run again: it repeats damaged answers"
             raise DataError(what, str(self.journal), do)
-        return read_journal(self.journal, self.kind).records
+        return read_journal(self.journal)[0]
 
     def answers(self) -> dict:
         "Return the answers of a sealed run by id; the majority of samples."
@@ -350,7 +356,7 @@ class Run:
 
     def failures(self) -> int:
         "Count the questions of a complete run whose requests failed."
-        return len({r.id for r in self.records().values() if is_failure(r)})
+        return len({r.id for r in self.records().values() if r.reason == "failed"})
 
     @property
     def whole(self) -> bool:
@@ -373,15 +379,14 @@ class Run:
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.sealed and not self.whole:
                 (self.folder / "seal.json").unlink()
-            found = read_journal(path, self.kind)
-            if found.damaged:
+            good, damaged = read_journal(path)
+            if damaged:
                 aside = path.with_name("damaged.jsonl")
-                before = aside.read_bytes() if aside.exists() else b""
-                write_atomic(aside, before + b"".join(line + b"\n" for line in found.damaged))
-            if found.damaged or found.torn:
-                write_atomic(path, b"".join(map(journal_line, found.records.values())))
+                with disk_fault(aside), aside.open("ab") as f:
+                    f.writelines(line + b"\n" for line in damaged)
+                write_atomic(path, b"".join(map(journal_line, good.values())))
             # other shards' too; failures are asked again
-            done = {k: r for k, r in self.taken().items() if not is_failure(r)}
+            done = {k: r for k, r in self.records_so_far().items() if r.reason != "failed"}
             writer = Writer(path, done, batch)
             try:
                 yield writer
@@ -396,23 +401,24 @@ class Run:
         samples: Callable[[str], int] = lambda id: 1,  # how many answers a question has
     ) -> Seal:
         "Close a complete run: counts, and the journal's hash."
-        asked, found, where = list(ids), self.taken(), str(self.folder)
+        asked, found, where = list(ids), self.records_so_far(), str(self.folder)
         keys = [record_key(i, k) for i in asked for k in range(samples(i))]
         if twice := repeated(keys):
             what = f"{len(twice)} questions appear twice, one is {min(twice)}"
             raise DataError(what, self.info.task)
+        if extra := found.keys() - set(keys):
+            what = f"{len(extra)} answers belong to no question, one is {min(extra)}"
+            raise DataError(what, where)
         missing = [key for key in keys if key not in found]
         if missing and not allow_missing:
             what = f"{len(missing)} of {len(keys)} questions are unanswered"
             raise DataError(f"{what}, the first is {missing[0]}", where, "start the run again")
-        failed = [key for key in keys if key in found and is_failure(found[key])]
-        if len(failed) > failures and not allow_missing:
-            what = f"{len(failed)} of {len(keys)} questions failed, the first is {failed[0]}"
-            raise DataError(what, where, "start the run again: it asks only these")
-        if extra := found.keys() - set(keys):
-            what = f"{len(extra)} answers belong to no question, one is {min(extra)}"
-            raise DataError(what, where)
         records = [found[key] for key in keys if key in found]
+        failed = [r for r in records if r.reason == "failed"]
+        if len(failed) > failures and not allow_missing:
+            first = record_key(failed[0].id, failed[0].sample)
+            what = f"{len(failed)} of {len(keys)} questions failed, the first is {first}"
+            raise DataError(what, where, "start the run again: it asks only these")
         data = b"".join(map(journal_line, records))
         write_atomic(self.journal, data)
         seal = seal_of(records, len(asked), hashlib.sha256(data).hexdigest())
@@ -424,25 +430,20 @@ class Run:
 
 def load_run(
     folder: str | Path,  # a run's folder
-    kind: type | None = None,  # the record that is journalled; None: as the journal shows
 ) -> Run:  # with its answers so far
     "Open an existing run."
     folder = Path(folder)
     if not (folder / "run.json").exists():
         raise DataError("is not a run: it has no run.json", str(folder))
-    if kind is None:  # an answer to a question says what was chosen, or why nothing was
-        data = b"".join(p.read_bytes() for p in folder.glob("answers*.jsonl"))
-        said = re.search(rb'"(?:chosen|scores|reason)":', data)
-        kind = ClusterAnswer if data and not said else Answer
-    return Run(folder, read_record(folder / "run.json", RunInfo), kind)
+    return Run(folder, read_record(folder / "run.json", RunInfo))
 
 
-def open_run(info: RunInfo, runs: str | Path, kind: type = Answer) -> Run:
-    "Begin a run in the folder of all runs, or continue the same one; `kind` is the type of the journal's records."
+def open_run(info: RunInfo, runs: str | Path) -> Run:
+    "Begin a run in the folder of all runs, or continue the same one."
     folder = Path(runs) / safe_path(info.task) / safe_path(info.system) / info.hash
     if not (folder / "run.json").exists():
         write_record(folder / "run.json", info)
-    run = load_run(folder, kind)
+    run = load_run(folder)
     if run.info.hash != info.hash:
         do = "it is damaged; delete it and start the run again"
         raise FormatError("does not match the name of its folder", f"{folder}/run.json", do)

@@ -74,22 +74,24 @@ def known_sets() -> Sets:
 @cache
 def registry() -> dict[str, UpstreamFile]:
     "List all known upstream files by `owner/repo/path`."
-    lines = packaged("data/upstream/files.tsv").read_text().splitlines()[1:]
-    files, repos = [], known_sets().repos
-    for repo, path, blob, size in (line.split("\t") for line in lines):
+    files, repos = dict[str, UpstreamFile](), known_sets().repos
+    for line in packaged("data/upstream/files.tsv").read_text().splitlines()[1:]:
+        repo, path, blob, size = line.split("\t")
         r, n = repos[repo], int(size) if size else None
-        files.append(UpstreamFile(repo, r.commit, path, blob, n, r.licence))
-    return {f.key: f for f in files}
+        files[f"{repo}/{path}"] = UpstreamFile(repo, r.commit, path, blob, n, r.licence)
+    return files
 
 
 def files_of(name: str) -> list[UpstreamFile]:
     "Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."
-    files, known = registry().values(), known_sets()
-    if s := known.sets.get(name):
-        return [
-            f for f in files if f.repo == s.repo and any(fnmatchcase(f.path, p) for p in s.paths)
-        ]
-    found = [f for f in files if name in (f.key, f.repo)]
+    known = known_sets()
+    one_set = known.sets.get(name)
+    repo, patterns = (one_set.repo, one_set.paths) if one_set else (name, ("*",))
+    found = [
+        f
+        for f in registry().values()
+        if f.key == name or f.repo == repo and any(fnmatchcase(f.path, p) for p in patterns)
+    ]
     if not found:
         do = nearest(name, [*known.sets, *known.repos])
         raise CallError(f"unknown upstream name {name!r}", do=do)
@@ -142,10 +144,10 @@ def download(f: UpstreamFile, s: Settings, progress: Progress | None = None) -> 
     from urllib.parse import quote
     import pooch, requests
 
-    folder, do = Path(s.cache) / "upstream", "name a local copy with REFNB_UPSTREAM"
+    path, do = Path(s.cache) / "upstream" / f.place, "name a local copy with REFNB_UPSTREAM"
     most, headers = s.largest if f.size is None else f.size, {"Accept-Encoding": "identity"}
 
-    def one_try(url: str, out: str, pup: Any):  # pooch tries again after a ValueError
+    def one_try(url: str, out: str, _: Any):  # pooch tries again after a ValueError
         n = 0
         try:
             with (
@@ -168,13 +170,18 @@ def download(f: UpstreamFile, s: Settings, progress: Progress | None = None) -> 
             raise ValueError(getattr(e.args[0], "reason", e) if e.args else e) from None
 
     pooch.get_logger().setLevel("WARNING")
-    urls = {f.place: f"{s.host.rstrip('/')}/{quote(f.place)}"}
-    files = pooch.create(folder, "", registry={f.place: None}, urls=urls, retry_if_failed=2)
-    with disk_fault(folder / f.place):
+    files = pooch.create(
+        path.parent,
+        "",
+        registry={path.name: None},
+        urls={path.name: f"{s.host.rstrip('/')}/{quote(f.place)}"},
+        retry_if_failed=2,
+    )
+    with disk_fault(path):
         # pooch makes it, too, but not where another thread has just made it
-        make_folder((folder / f.place).parent)
+        make_folder(path.parent)
         try:
-            return Path(files.fetch(f.place, downloader=one_try))
+            return Path(files.fetch(path.name, downloader=one_try))
         except ValueError as e:
             what = f"cannot be downloaded from {s.host} ({e})"
             raise DataError(what, f.key, f"try again later; or {do}") from None
@@ -191,29 +198,30 @@ def get(
         if file not in registry():  # a set, too, is not a file
             raise CallError(f"{file!r} is not a file", do=nearest(file, registry()))
         file = registry()[file]
-    f, path = file, local_path(file, s)
+    path = local_path(file, s)
     if not path and s.offline:
         do = "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM"
-        raise DataError("is not here, and downloads are off", f.key, do)
-    path = path or download(f, s, progress)
+        raise DataError("is not here, and downloads are off", file.key, do)
+    path = path or download(file, s, progress)
     own = Path(s.cache) in path.parents
     do = f"ask again; if it stays so, {CHANGED}" if own else "replace it in your local copy"
-    try:
-        packed = path.suffix == ".gz" and not f.path.endswith(".gz")
-        data = unpacked(path, f.size) if packed else path.read_bytes()
-    except (OSError, EOFError, zlib.error):
-        data = path.read_bytes()  # a broken gzip file: reported by its wrong id
-    except DataError as e:
-        raise DataError(f"{e.what}, and so is not {f.blob}", f.key, do) from None
+    data = path.read_bytes()
+    if path.suffix == ".gz" and not file.path.endswith(".gz"):
+        try:
+            data = unpacked(path, file.size)
+        except (OSError, EOFError, zlib.error):
+            pass  # a broken gzip file: reported by its wrong id
+        except DataError as e:
+            raise DataError(f"{e.what}, and so is not {file.blob}", file.key, do) from None
     found = blob_id(data)
-    if found == f.blob:
-        return data
-    name = f"{found}-{safe_name(Path(f.path).name)}"
-    aside = write_atomic(Path(s.cache) / "quarantine" / name, data)
-    if own:
-        path.unlink(missing_ok=True)
-    what = f"wrong content: blob id {found}, expected {f.blob}"
-    raise DataError(what, f.key, f"put into quarantine at {aside}; {do}")
+    if found != file.blob:
+        name = f"{found}-{safe_name(Path(file.path).name)}"
+        aside = write_atomic(Path(s.cache) / "quarantine" / name, data)
+        if own:
+            path.unlink(missing_ok=True)
+        what = f"wrong content: blob id {found}, expected {file.blob}"
+        raise DataError(what, file.key, f"put into quarantine at {aside}; {do}")
+    return data
 
 # %% ../../nbs/core/11_upstream.ipynb #ce6bdbdd
 class Survey(NamedTuple):
@@ -234,9 +242,16 @@ def survey(name: str, s: Settings | None = None) -> Survey:
     s, files = s or load_settings(), files_of(name)
     away = [f for f in files if not local_path(f, s)]
     known = known_sets().sets.get(name, FileSet(name, "", ()))
-    size, to_come = (sum(f.size or 0 for f in some) for some in (files, away))
-    n, licence = len(files), files[0].licence
-    return Survey(name, known.about, n, size, n - len(away), to_come, licence, known.opt_in)
+    return Survey(
+        name,
+        known.about,
+        len(files),
+        sum(f.size or 0 for f in files),
+        len(files) - len(away),
+        sum(f.size or 0 for f in away),
+        files[0].licence,
+        known.opt_in,
+    )
 
 
 def fetch_files(
@@ -267,9 +282,8 @@ def reachable(s: Settings, patience: float = 3.0) -> bool:
     try:
         at = urlsplit(s.host)
         port = at.port or (80 if at.scheme == "http" else 443)
-        if s.offline or not at.hostname:
-            return False
-        socket.create_connection((at.hostname, port), patience).close()
+        if not s.offline and at.hostname:
+            socket.create_connection((at.hostname, port), patience).close()
+        return bool(not s.offline and at.hostname)
     except (OSError, ValueError):
         return False
-    return True

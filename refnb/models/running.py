@@ -19,7 +19,7 @@ from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
 from ..core.reading import write_documents
 from ..core.ray_cluster import as_ended, ray_cluster
-from ..core.runs import ClusterAnswer, Run, load_run, open_run, record_key
+from ..core.runs import Run, load_run, open_run, record_key
 from refnb.core.summaries import (
     card_of,
     card_of_documents,
@@ -42,8 +42,7 @@ def open_system_run(task: Task, system: System) -> Run:
     "Create the run of a system on a task, or find an earlier one."
     if why := system.lacks(task):
         raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
-    kind = Answer if task.shape == "choice" else ClusterAnswer
-    run = open_run(info_of(system, task), task.settings.runs, kind)
+    run = open_run(info_of(system, task), task.settings.runs)
     # of a task that refnb cannot find again, the items are kept beside the answers
     if task.shape == "choice":
         if not task.known and not run.questions_path.exists():
@@ -163,7 +162,7 @@ def is_complete(run: Run, task: Task, system: System, failures: int = 0) -> bool
 def finish(run: Run, task: Task, system: System, failures: int = 0) -> Run:
     "Seal a run that misses at most so many answers, and write its summary; return it, complete or not."
     keys = keys_of(system, task.items)
-    if system.partial or run.taken().keys() >= set(chain.from_iterable(keys.values())):
+    if system.partial or run.records_so_far().keys() >= set(chain.from_iterable(keys.values())):
         run.seal(task.ids, system.partial, failures, lambda i: len(keys[i]))
         if task.known:
             write_run_summary(run, task, system)
@@ -281,10 +280,10 @@ def run_sharded(
         return r
     with r.writing() as w:
         todo = [x for i, x in zip(t.ids, t.items, strict=True) if i not in w.done]
-    folder, kind, faults = str(r.folder.resolve()), r.kind, []
+    folder, faults = str(r.folder.resolve()), []
 
     def answered(part: Sequence[Any], shard: str) -> None:
-        if failures := fill(load_run(folder, kind), t, who, part, shard=shard):
+        if failures := fill(load_run(folder), t, who, part, shard=shard):
             first = failures[0]
             raise DataError(first.what or first.kind, first.id, first.do)
 
@@ -299,7 +298,7 @@ def run_sharded(
             if fault:
                 faults.append(f"{name}: {fault}")
             if progress:
-                progress(len(r.answered()), len(t.items))
+                progress(len(r.answers_so_far()), len(t.items))
     if faults:
         do = "answers are saved, rerun the command to resume"
         raise DataError(faults[0], folder, f"{len(faults)} of {len(parts)} shards failed; {do}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings
-from ..core.runs import ClusterAnswer, Run, is_failure, load_run
+from ..core.runs import ClusterAnswer, Run, load_run
 from ..benchmarks.tasks import find_task, is_task, task_is_here
 from .scores import as_outcomes, questions_of
 from .cluster_scores import pooled, run_counts
@@ -75,8 +75,8 @@ def score_of(run: Run, s: Settings) -> tuple[str, float | None]:
 def listed_run(folder: Path, date: str, s: Settings) -> ListedRun:
     "Read one run; a damaged one raises an error."
     run = load_run(folder)
-    task, records = run.info.task, (run.records() if run.sealed else run.taken()).values()
-    failed = {r.id for r in records if is_failure(r)}
+    task, records = run.info.task, (run.records() if run.sealed else run.records_so_far()).values()
+    failed = {r.id for r in records if r.reason == "failed"}
     answered = len({r.id for r in records} - failed)
     metric, score = score_of(run, s) if run.sealed else ("", None)
     total: int | None = answered + len(failed)

@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 from ...core.types import CallError, FormatError, Meta, Option, Question, Record, nearest
 from ...core.settings import Settings, load_settings, packaged
-from ...core.files import once, read_bytes, read_yaml, utf8
+from ...core.files import read_bytes, read_yaml, refuse_repeated_keys, utf8
 from ...core.upstream import get
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #b205fc32
@@ -208,7 +208,7 @@ def parse_altentities(
     text = utf8(data, where)
     try:
         found = msgspec.json.decode(text, type=list[Written])
-        json.JSONDecoder(object_pairs_hook=once).decode(text)
+        json.JSONDecoder(object_pairs_hook=refuse_repeated_keys).decode(text)
     except (msgspec.MsgspecError, ValueError) as e:
         if "truncated" in str(e):
             raise FormatError("ends before its last question does", where, "get it again") from None

@@ -78,7 +78,7 @@ class Text(NamedTuple):
 def read_clusters(data: bytes, form: str) -> dict[str, Document]:
     "Read the texts of CoNLL or JSON lines, each with its clusters, by id."
     if form == "jsonl":
-        return {d.doc_key: d for d in parse_jsonlines(data, indices="words")}
+        return {d.doc_key: d for d in parse_jsonlines(data, pieces=False)}
     # the number of a document's part, 0, is the end of its key
     return {re.sub(r"(:\d+)_0$", r"\1", d.doc_key): d for d in parse_conll(data)}
 

@@ -254,7 +254,7 @@ def run_documents(r: Run, s: Settings) -> list[Document]:
     documents = find_task(r.info.task, s).documents
     if r.sealed:
         return predicted_documents(r, documents)
-    answers = r.answered()
+    answers = r.answers_so_far()
     found = [
         d.changed(clusters=a.clusters, names=a.names)
         for d in documents

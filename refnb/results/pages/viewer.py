@@ -28,7 +28,7 @@ from ..scores import compare, questions_of, score, split_name
 def named_run(x: Run | str | Path, s: Settings | None = None) -> Run:
     "Find a run by whatever names it: of several the newest, complete ones first."
     if isinstance(x, Run):
-        return Run(x.folder.resolve(), x.info, x.kind)
+        return Run(x.folder.resolve(), x.info)
     if os.path.isfile(os.path.join(x, "run.json")):
         return load_run(Path(x).resolve())
     s = s or load_settings()
@@ -167,7 +167,7 @@ def view_data(
     for name in [run, other] if other else [run]:
         r = named_run(name, s)
         asked = {q.id: q for q in run_questions(r, questions, s)}
-        answers = r.answers() if r.sealed else r.answered()
+        answers = r.answers() if r.sealed else r.answers_so_far()
         o = outcomes(list(asked.values()), answers, f"run {r.info.system} on {r.info.task}")
         sides.append(Side(r, asked, answers, o))
     first, second = sides[0], sides[-1]
