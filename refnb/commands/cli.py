@@ -108,10 +108,11 @@ def main(args: list[str] | None = None) -> int:
     words = sys.argv[1:] if args is None else list(args)
     try:  # typer does not see --debug
         rest = [w for w in words if w != "--debug"]
-        return int(app(rest, prog_name="refnb", standalone_mode=False) or 0)
+        status = int(app(rest, prog_name="refnb", standalone_mode=False) or 0)
+        if status == 130:  # typer has caught the interrupt
+            raise KeyboardInterrupt
+        return status
     except typer.Exit as e:
-        if isinstance(e.__cause__, KeyboardInterrupt):
-            echo(f"refnb: {fault_line(e.__cause__)[0]}", to=sys.stderr)
         return e.exit_code
     except (Exception, KeyboardInterrupt) as e:
         if "--debug" in words:
