@@ -14,7 +14,7 @@ export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench hooks outputs weights constraints
+.PHONY: help reproduce site test test-full check notebooks pytest lab bench hooks outputs weights constraints
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -43,17 +43,15 @@ $(OTHERS)/.ready: pyproject.toml constraints.txt
 reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated here, and print the board
 	@$(BIN)/refnb reproduce
 
-test: check notebooks tables pytest ## all checks: what CI runs
+test: check notebooks pytest ## all checks: what CI runs
 check: $(VENV)/.$(EXTRAS)    ## format, export, clean, order of imports, notebooks' form, keys, ruff, types
 	@$(BIN)/python .ci/check.py
-notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its committed outputs
+notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean process, with its committed outputs, and the tables, with their committed numbers
 	@$(BIN)/python .ci/notebooks.py
 pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKERS files of tests at a time
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-tables: $(VENV)/.core        ## every table notebook once: on what is here, or on the sample where that takes long
+test-full: check notebooks $(OTHERS)/.ready ## the same with all runs and tables made anew, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and an export run by inspect_ai
 	@$(BIN)/python .ci/tables.py
-test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and an export run by inspect_ai
-	@$(BIN)/python .ci/tables.py --all
 	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 site: $(VENV)/.$(EXTRAS)     ## the site, in _site: static pages of what is here, which load nothing from another host

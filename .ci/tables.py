@@ -1,4 +1,4 @@
-"""Table notebooks, each once: the slow ones on refnb's sample, the others on what is here; `--all`: all of them on both.
+"""Make all tables by `refnb reproduce`, on refnb's sample and on what is here; `make test` runs their notebooks by .ci/notebooks.py.
 
 `--save`, after `make reproduce`, puts the report and a link to its picture, as the last run showed them, into each notebook, so that a reader of
 the repository sees results. Other outputs may show texts of others and stay out."""
@@ -9,8 +9,6 @@ from refnb.results.notebooks import notebook_of
 from refnb.results.reproduce import choose
 
 ROOT = Path(__file__).parents[1]
-# more than ten seconds each
-SLOW = ["bookcoref/own_pipeline", "bookcoref/table_2_pipeline", "kitmus/own_weightless_systems"]
 
 
 def reproduce(*how: str) -> int:
@@ -47,8 +45,5 @@ if __name__ == "__main__":
     names = choose(())
     if "--save" in sys.argv:
         print("without outputs:", [n for n in names if not save(n)])
-    elif "--all" in sys.argv:
-        sys.exit(reproduce("--sample", *names) or reproduce(*names))
     else:
-        rest = [n for n in names if n not in SLOW]
-        sys.exit(reproduce("--sample", *SLOW) or reproduce(*rest))
+        sys.exit(reproduce("--sample", *names) or reproduce(*names))

@@ -58,7 +58,7 @@ def nobody() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
 
-KILLS = int(os.environ.get("TEST_KILLS", 3))
+KILLS = int(os.environ.get("TEST_KILLS", 2))
 # a child for each line that is read: killed after so many seconds, or left alone
 FORKING = """\
 print("ready", flush=True)

@@ -1,6 +1,6 @@
 "What all tests share: no network but loopback, settings of their own, processes that end with their test."
 
-import os, shutil, signal, socket, subprocess, sys
+import gc, os, shutil, signal, socket, subprocess, sys
 from pathlib import Path
 import hypothesis
 import pytest
@@ -45,6 +45,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("full"):
             item.add_marker(pytest.mark.skip(reason="slow: make test-full runs it (TEST_FULL=1)"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _freeze():
+    "What earlier tests have loaded is not looked through for garbage again: accelerate and others collect it often."
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

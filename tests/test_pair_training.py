@@ -87,17 +87,17 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_f33_killed_at_any_step_it_ends_in_the_same_bits(tiny, kind, tmp_path, monkeypatch):
-    x, qs = the_trained(KINDS[kind], **tiny[kind]), jars(6)
+    x, qs = the_trained(KINDS[kind], **tiny[kind]), jars(4)
     whole = weights(fit(x, qs, tmp_path / "whole"))
     real, count = transformers.Trainer.training_step, iter(range(10**6))
 
     def step(self, *args, **kwargs):
-        if next(count) in (3, 5, 6):
+        if next(count) in (2, 4):  # the second kill is at a later step, of the second epoch
             raise Killed
         return real(self, *args, **kwargs)
 
     monkeypatch.setattr(transformers.Trainer, "training_step", step)
-    for _ in range(3):
+    for _ in range(2):
         with pytest.raises(Killed):
             fit(x, qs, tmp_path / "killed")
     again = weights(fit(x, qs, tmp_path / "killed"))

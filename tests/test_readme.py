@@ -25,7 +25,7 @@ def test_there_are_commands():
 
 @pytest.mark.parametrize("command", WHOLE, ids=" ".join)
 def test_command(command, tmp_path, monkeypatch, capsys):
-    """`make tables` makes all tables; here one that says little stands for them.
+    """`make notebooks` runs all tables; here one that says little stands for them.
 
     Table 3 itself is made in test_wheel.py, by the same command."""
     name = "identifyme/table_3_main_results"

@@ -503,7 +503,7 @@ def test_f33_a_killed_run_ends_with_the_seal_of_one_that_was_not(tmp_path, spawn
                 text=f"Part {k}. {q.text}",
                 chars=(q.chars[0] + len(f"Part {k}. "), q.chars[1] + len(f"Part {k}. ")),
             )
-            for k in range(8)
+            for k in range(4)
             for q in QUESTIONS
         ],
     )

@@ -19,7 +19,7 @@ from stub_server import Play, Stub, completion, error, reply_text
 from tools import HANG
 
 pytestmark = pytest.mark.usefixtures("no_keys")
-KILLS = int(os.environ.get("TEST_KILLS", 4))
+KILLS = int(os.environ.get("TEST_KILLS", 2))
 
 # F14: what may be better the next time
 

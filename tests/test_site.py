@@ -14,7 +14,8 @@ if NEEDS:
 REPORT = "reports/identifyme/table_3_main_results"
 FORMULA = "nbs/metrics/09_uncertainty"
 PART = (  # of the site, which a minute would be too long for
-    *("nbs/index.ipynb", "nbs/core/00_types.ipynb", "nbs/metrics/0*.ipynb", f"{REPORT}.md"),
+    *("nbs/index.ipynb", "nbs/core/00_types.ipynb", "nbs/metrics/00_choice.ipynb", f"{REPORT}.md"),
+    f"{FORMULA}.ipynb",
     *("docs/*.md", "docs/pages/*", "docs/pages/modules/refnb.metrics.choice.*"),
 )
 PHONE = ["nbs/index", REPORT, FORMULA, "docs/pages/api", "docs/pages/figures", "docs/pages/data"]

@@ -1,6 +1,6 @@
 "Tiny table notebooks, installed where refnb looks for its own; and the command line in a process of its own."
 
-import contextlib, csv, importlib.util, json, os, runpy, subprocess, sys, tempfile, time
+import contextlib, csv, importlib.util, json, os, runpy, signal, subprocess, sys, tempfile, time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -205,6 +205,8 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # what started the tests may ignore interrupts, and that is inherited
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

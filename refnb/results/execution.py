@@ -65,8 +65,15 @@ def fault_of(files: dict[str, bytes], name: str, parameters: dict) -> str:
 
 def run_notebook(path: Path, out: Path, parameters: dict, timeout: int) -> str:
     "Run a notebook by Papermill, and return what went wrong, in one line."
-    import logging, warnings
+    import logging, subprocess, warnings
+    from jupyter_client import AsyncKernelManager
     from papermill import execute_notebook
+
+    class Quiet(AsyncKernelManager):
+        "Starts kernels whose own last words, when they are killed, do not reach the batch's output."
+
+        async def start_kernel(self, **how):  # type: ignore[override]
+            await super().start_kernel(stderr=subprocess.DEVNULL, **how)
 
     for n in ("papermill", "traitlets", "nbclient", "asyncio"):
         logging.getLogger(n).setLevel(logging.CRITICAL)
@@ -82,6 +89,7 @@ def run_notebook(path: Path, out: Path, parameters: dict, timeout: int) -> str:
                 execution_timeout=timeout,
                 start_timeout=max(60, timeout),
                 shutdown_kernel="immediate",
+                kernel_manager_class=Quiet,
                 autosave_cell_every=0,
                 extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
             )

@@ -8,7 +8,7 @@ __all__ = ['Say', 'Results', 'SAYINGS', 'own_tables', 'choose', 'Job', 'job_of',
            'run_on_ray', 'Step', 'settle', 'Stopped', 'Batch', 'make_tables', 'reproduce']
 
 # %% ../../nbs/results/09_reproduce.ipynb #7d2cce9a
-import os, shutil, signal, tempfile, threading, time
+import os, shutil, signal, sys, tempfile, threading, time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -289,6 +289,10 @@ def run_here(jobs: list[Job], s: Settings, place: Path, at_once: int) -> Results
     pool, aside = ThreadPoolExecutor(at_once), place / ".batch"
     futures = {pool.submit(execute, *job, s.timeout, aside): job for job in jobs}
     left = set(futures)
+    # a library's thread that fails when a kernel dies under it is no news
+    hooks = threading.excepthook, sys.unraisablehook
+    threading.excepthook = lambda args: None
+    sys.unraisablehook = lambda args: None
     try:
         while left:
             # a Ctrl-C in the instant before a wait without end would not be noticed
@@ -308,6 +312,7 @@ def run_here(jobs: list[Job], s: Settings, place: Path, at_once: int) -> Results
             time.sleep(0.1)
         if main:
             signal.signal(signal.SIGINT, before)
+        threading.excepthook, sys.unraisablehook = hooks
 
 
 def run_on_ray(jobs: list[Job], s: Settings, address: str) -> Results:
