@@ -119,7 +119,7 @@ PLANTED = [
     Planted(
         "errors are not cut",
         TYPES,
-        'return text if len(text) <= room else text[: room - 1] + "…"',
+        'return text if len(text) <= limit else text[: limit - 1] + "…"',
         "return text",
         "test_cli.py",
         "f72",
@@ -161,7 +161,7 @@ PLANTED = [
     Planted(
         "escapes are not undone",
         SERVERS,
-        '["".join(letters), *map(re.escape, plain)]',
+        '[begins + "".join(letters), *map(re.escape, plain)]',
         "[*map(re.escape, plain)]",
         ASK,
         "f60",

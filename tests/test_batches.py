@@ -96,6 +96,16 @@ def test_f19_failed_as_a_whole(stub, store, tmp_path):
     assert (first.state, first.trouble) == ("done", "bad line (line 3)") and store.all() == []
 
 
+def test_f62_a_file_without_replies_is_fetched_again_and_nothing_bought(stub, store, tmp_path):
+    m, asks = model(stub), questions(model(stub), 3)
+    stub.batch_play = BatchPlay(output=lambda lines: [])
+    advance(asks, m, store, tmp_path / "b")
+    for _ in range(2):
+        with pytest.raises(DataError, match="has none of them; rerun"):
+            through(asks, m, store, tmp_path / "b")
+    assert len(stub.batches) == 1
+
+
 def test_f62_a_paid_line_that_cannot_be_read_is_kept_and_not_bought_again(stub, store, tmp_path):
     m = model(stub)
 

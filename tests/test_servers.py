@@ -1,6 +1,6 @@
 "Questions to servers that fail, refuse, lie, send too much or nothing; money, kills, and two buyers at a time."
 
-import json, logging, os, random, re, signal, traceback, zlib
+import json, logging, os, random, re, signal, socket, threading, traceback, zlib
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -454,6 +454,37 @@ def test_f60_a_key_that_comes_back_is_written_nowhere(stub, tmp_path, settings, 
     how = dict(base_url=stub.url, key=KEY, decoding={"max_tokens": 50})
     run(FERRYMAN, "gpt-4o-mini", limit=len(forms), s=settings(), **how)
     assert next(it, None) is None and traces(tmp_path) == []
+
+
+LETTERS = "".join(f"&#{ord(x)};" for x in SECRET)
+HALVES = [SECRET[:9] + x + SECRET[9:] for x in ("\u200b", "<b></b>")]
+TWICE = "".join(f"%25{ord(x):02X}" for x in SECRET)
+
+
+@pytest.mark.parametrize("shown", [SECRET.encode().hex(), LETTERS, TWICE, *HALVES])
+def test_f60_further_spellings_are_covered(shown):
+    assert hider(SECRET)(f"it is {shown}.") == "it is [key]."
+
+
+@pytest.mark.parametrize("raw", ["HTTX {}", "HTTP/1.1 401 No\r\nX-Echo of it: {}\r\n"])
+def test_f60_what_is_no_http_is_a_failure_without_the_key(store, raw):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def talk():
+            while True:
+                try:
+                    with server.accept()[0] as c:
+                        c.recv(9999)
+                        c.sendall(f"{raw.format(SECRET)}\r\n\r\n".encode())
+                except OSError:
+                    return
+
+        threading.Thread(target=talk, daemon=True).start()
+        m = model(f"http://127.0.0.1:{server.getsockname()[1]}/v1", retries=0)
+        with pytest.raises(DataError, match="no HTTP") as e:
+            go(questions(m, 3), m, store)
+        server.shutdown(socket.SHUT_RDWR)
+    assert SECRET not in one_line(e)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500])

@@ -120,3 +120,18 @@ def test_a_store_of_an_earlier_refnb_is_read(tmp_path):
             (*row, checksum(row)),
         )
         assert store.get(KEY) == Reply("Bea", tokens_kept=3)
+
+
+def test_f20_a_request_under_way_at_a_kill_is_found_as_lost(tmp_path):
+    lost = Reply(finish="failed", error="no reply", tokens_in=9)
+    with Store(tmp_path) as alive:
+        assert alive.claim(KEY) and alive.claim(OTHER)
+        alive.mark(KEY, lost)
+        alive.mark(OTHER, lost)
+        with Store(tmp_path) as beside:  # both are under way
+            assert beside.all() == []
+        alive.claims.pop(KEY).release()  # as the end of a process does
+        with Store(tmp_path) as after:
+            assert after.all() == [Kept(KEY, lost)] and after.claim(KEY)
+    with Store(tmp_path) as last:  # what came to its end leaves no mark
+        assert last.all() == [Kept(KEY, lost)]

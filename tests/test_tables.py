@@ -110,7 +110,6 @@ tables:
         ("1.5", ".inf", "table_1_x, a, b: is not a finite number"),
         ("kind: computed", "kind: computed, inputs: [litbnk]", "unknown upstream name 'litbnk'"),
         ("kind: computed", "kind: computed, source: none", "has cells, but no source"),
-        ("{b: 1.5}", "{b: 1.5, b: 2}", "line 6"),
         ("title: t\n", "", "title"),
     ],
 )

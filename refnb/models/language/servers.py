@@ -402,13 +402,14 @@ class Asking:
         concurrency: int = 8,  # questions under way at a time
         budget: float | None = None,  # USD
         spent: float = 0.0,  # of the budget, by earlier runs
+        known: bool = False,  # an earlier run has had answers from this server
     ):
         check_budget(m, budget)
         check_taken(m)
         if concurrency < 1:
             raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
         self.client = client_of(m, concurrency, [self._on_request], [self._on_response])
-        self.m, self.store, self.concurrency = m, store, concurrency
+        self.m, self.store, self.concurrency, self.known = m, store, concurrency, known
         self.budget, self.spent_before = Budget(budget, spent), spent
         self.count: Counter[str] = Counter()
         self.models: Counter[str] = Counter()
@@ -515,7 +516,7 @@ class Asking:
         "Send a question; the first one finds out, before any retry, whether there is a server."
         if not self.met:
             once = self.client.with_options(max_retries=0)
-            raw, reply = await send_question(once, self.m, ask)
+            raw, reply = await send_question(once, self.m, ask, self.known)
             if UNREACHED in reply.error:
                 self.unanswered.discard(ask.key)  # it was not sent
                 raise DataError(reply.error, self.m.model, LOOK)
@@ -543,7 +544,8 @@ class Asking:
         if not too_long:
             self.failures = self.failures + 1 if failed else 0
         said = reply.error.startswith("the server says") and not (too_long or moment)
-        if not self.met and (SET_UP.search(reply.error) or said and self.failures > 1):
+        mistaken = SET_UP.search(reply.error) or said and self.failures > 1 and not self.known
+        if not self.met and mistaken:
             do = "say way: reply" if reply.error == NO_LOGPROBS else LOOK
             raise DataError(reply.error, self.m.model, do)
         self.met = self.met or not said  # what a server says of the first may be of it alone

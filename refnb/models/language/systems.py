@@ -344,7 +344,8 @@ class LanguageModelSystem(BaseSystem):
                     store.put(ask.key, reply)
                 yield ask, reply
             return
-        asking = Asking(m, store, self.how.concurrency or 8, self.how.budget, spent)
+        n, known = self.how.concurrency or 8, bool(self.had)
+        asking = Asking(m, store, n, self.how.budget, spent, known)
         try:
             yield from asking.replies(asks)
         finally:
