@@ -32,6 +32,9 @@ ON_SAMPLE = [
     "kitmus/own_weightless_systems",
 ]
 
+# cells that need what is not here: spaCy, and the answers of a run besides its summary
+PARTLY = ["altentities/table_5_corpus_statistics", "identifyme/table_5_entity_and_none"]
+
 
 def run_notebook(path: Path) -> bool:
     "Run a notebook by nbdev's test, on no files of others; keep its outputs in it."
@@ -68,8 +71,8 @@ def run_table(path: Path) -> bool:
     if not fault and name not in ON_SAMPLE:
         new, old = (json.loads(x) for x in (made[f"{name}.json"], report(name, "json")))
         ours, theirs = (numbers(x) for x in (made[f"{name}.csv"], report(name, "csv")))
-        # a number may lack its package or its run here
-        differs = [k for k in ours if ours[k] != theirs.get(k)]
+        known = ours if name in PARTLY else ours | theirs
+        differs = [k for k in known if ours.get(k) != theirs.get(k)]
         if new["inputs"] == old["inputs"] and differs:
             fault = f"{differs[0]} is not what its report says: make reproduce, and commit"
     if fault:

@@ -9,6 +9,7 @@ from refnb.core.summaries import find_summaries, read_card, read_summary
 from refnb.core.settings import load_settings
 from refnb.core.upstream import get
 from refnb.results.scores import as_outcomes, score
+from refnb.models.language.reading import read
 from refnb.models.published.choice import published
 from refnb.models.running import run
 import tools
@@ -166,6 +167,18 @@ def test_counts_of_what_is_told_of_a_question(questions):
 
 def rows(s, system: str) -> list[dict]:
     return list(csv.DictReader(io.StringIO(get(published()[system].file, s).decode(), newline="")))
+
+
+def test_all_published_replies_are_read_alike_but_for_eight(s, questions, runs):
+    by_id, other = {q.id: q for q in questions}, collections.Counter()
+    for system in SYSTEMS[1:]:
+        for released in runs[system].answers().values():
+            ours = read(by_id[released.id], "identifyme/base", released.raw)
+            alike = (ours.chosen, ours.reason) == (released.chosen, released.reason)
+            other[system] += not alike
+            right = ours.chosen == by_id[released.id].right
+            other["right"] += not alike and right
+    assert +other == {"published/gemini-1.5-flash": 4, "published/gpt-4o-mini": 4, "right": 4}
 
 
 @pytest.mark.parametrize("system", SYSTEMS[1:])

@@ -104,7 +104,7 @@ def client_of(
 # %% ../../../nbs/models/language/03_servers.ipynb #e209f202
 @cache
 def hider(key: str) -> Callable[[str], str]:
-    "Make a function that covers a key in a text: as it is, in base64, or escaped as in JSON or a URL."
+    "Make a function that covers a key in a text: as it is, in hex, in base64, or escaped as in JSON, HTML or a URL."
     if len(key) < 8:  # the word none, or what a local server takes
         return lambda text: text
     plain = [key, key.encode().hex()]
@@ -211,7 +211,7 @@ def refused(
     status: int,
     data: bytes,  # of the error
     m: LanguageModel,  # whom the question was for
-    met: bool = False,  # it has answered the question before
+    met: bool = False,  # it has answered another question, just before
 ) -> Reply:  # filtered or failed
     "Read a refusal as a reply to its question; raise if all questions would meet it."
     what, code, param = error_of(data)
@@ -260,7 +260,7 @@ async def send_question(
     client: Any,  # an openai.AsyncOpenAI
     m: LanguageModel,
     ask: Ask,
-    met: bool = False,  # the server has answered the question before
+    met: bool = False,  # the server has answered another question, just before
 ) -> tuple[bytes, Reply]:  # what came, and what it says
     "Send one question, with the client's retries; raise if all questions would fail like it."
     openai, http, aio = (need(name, "models") for name in ("openai", "httpx2", "aiohttp"))
