@@ -232,10 +232,10 @@ def refused(
         return Reply(finish="failed", error=f"{why} ({said})")
     elif status in (400, 403) and FILTERED.search(about):
         return Reply(finish="content_filter")
-    elif status == 401 and not m.key:
+    elif (wrong := status == 401 or status <= 400 and WRONG_KEY.search(what)) and not m.key:
         fault = "the server wants a key"
         do = "name the environment variable that holds it: key, in the model's settings"
-    elif status == 401 or status == 400 and WRONG_KEY.search(what):
+    elif wrong:
         fault, do = f"the server does not accept the key in {key}", f"set {m.key}"
     elif met and status in (403, 404):  # of this question alone
         return Reply(finish="failed", error=said)
@@ -304,7 +304,7 @@ def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
     except ValueError as e:
         what, code, _ = error_of(data)
         if NO_CREDIT.search(f"{code} {what}") or WRONG_KEY.search(what):
-            refused(401 if WRONG_KEY.search(what) else 402, data, m)  # whatever its status says
+            refused(200, data, m)
         return data, Reply(finish="failed", error=hidden(f"the reply is broken ({e})", m))
     text = msgspec.json.encode(reply).decode()
     if (safe := hider(key_of(m))(text)) != text:  # the key came in pieces
