@@ -222,7 +222,8 @@ def fit(
             for name, t in tensors.items():
                 key, _, at = name.partition(" ")  # what has had no gradient has no averages
                 if at:
-                    adam.state[params[int(at)]][key] = t
+                    p = params[int(at)]
+                    adam.state[p][key] = t if key == "step" else t.to(p.device)
             state = reached
         except (FormatError, msgspec.MsgspecError, KeyError):
             pass  # damaged: training starts over

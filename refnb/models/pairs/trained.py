@@ -27,10 +27,9 @@ from refnb.core.types import (
 from ...core.settings import Settings, load_settings
 from ...core.files import alone, read_bytes, write_atomic
 from ...core.runs import questions_id
-from ...core.summaries import reports_for
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS
-from ...benchmarks.tasks import Task, as_task, find_task, is_task, sample_of
+from ...benchmarks.tasks import Task, as_task, find_task, sample_of
 from ..weights import Weights, check_here, quietly, weights_id
 from .encoders import PairModel, pair_settings
 from .heads import TrainedSystem, as_scorer, fit, grid_of, text_for, the_trained
@@ -247,9 +246,5 @@ def train_system(
         )
         text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
         write_atomic(folder / SEAL, text)
-        if all(map(is_task, trained_on)):  # others have them too
-            file = f"{safe_path(source.asked).replace('/', '-')}-{key}.json"
-            place = reports_for(trained_on[0], s.reports) / "trained"
-            write_atomic(place / safe_path(system) / file, text)
         shutil.rmtree(folder / "all")
         return Learnt(folder, seal)
