@@ -132,13 +132,7 @@ class Board(NamedTuple):
     entries: dict[str, Entry]  # by the name that is shown
     credits: Credits
     ranked: list[Ranked]  # the best first
-
-    @property
-    def titles(self) -> dict[str, str]:
-        "Name the systems shortly, by the name that is unique; two with the same title keep their names."
-        titles = {name: system_title(name) for name in self.entries}
-        several = Counter(titles.values())
-        return {name: title if several[title] == 1 else name for name, title in titles.items()}
+    titles: dict[str, str]  # by name; two systems with one title keep their names
 
     @property
     def benchmark(self) -> str:
@@ -166,7 +160,10 @@ def make_boards(
         values = np.array([[x.credit[i] for i in ids] for x in some], float)
         c = Credits(tuple(names), values, tuple(first.clusters[i] for i in ids))
         named = dict(zip(names, some, strict=True))
-        made.append(Board(first.task, first.metric, ids, named, c, rank_systems(c)))
+        titles = {name: system_title(name) for name in names}
+        several = Counter(titles.values())
+        titles = {name: t if several[t] == 1 else name for name, t in titles.items()}
+        made.append(Board(first.task, first.metric, ids, named, c, rank_systems(c), titles))
     return made
 
 
