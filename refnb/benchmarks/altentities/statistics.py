@@ -118,17 +118,24 @@ def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
     )
 
 
-SEEN = ("new", "was offered", "was meant")
+SEEN = (
+    "neither shown",
+    "right one offered",
+    "wrong one offered",
+    "both offered",
+    "wrong one meant",
+)
 
 
 def seen_before(questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion]) -> dict[str, str]:
-    """Tell for each question of a split what another, which a system may have been trained on, says
-    of its wrong options: whether they were meant before, or offered without being meant."""
-    _, meant, offered = _of_split(learnt)
+    """Tell for each question of a split which of its options another, which a system may have been trained on,
+    has shown: the right one, wrong ones, or wrong ones that were meant there. A target is meant in one split only."""
+    _, meant, shown = _of_split(learnt)
     out = {}
     for q in questions:
         wrong = {c.wikipedia_url for c in q.choices} - {q.target}
-        out[q.key] = "was meant" if wrong & meant else "was offered" if wrong & offered else "new"
+        which = SEEN[(q.target in shown) + 2 * bool(wrong & shown)]
+        out[q.key] = SEEN[-1] if wrong & meant else which
     return out
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #9af9c4d4
