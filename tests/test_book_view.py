@@ -141,8 +141,11 @@ def test_a_run_is_shown_beside_gold_and_beside_another(tmp_path):
     assert again["labels"] == ["pattern-matching"] * 2 and not again["faults"]
     windows = run("sample/bookcoref-split", "pattern-matching", s=s)
     assert view_any(windows, s=s).books[0]["labels"] == ["pattern-matching"], "windows have no gold"
-    own = run([STORY.changed(clusters=((),) * 7, labels={})], "pattern-matching", s=s)
-    with pytest.raises(DataError, match="a run does not keep documents of your own; name their"):
+    own = run([STORY], "pattern-matching", s=s)
+    shown = view_any(own, s=s).books[0]["labels"]
+    assert shown == ["gold", "pattern-matching"], "its folder keeps documents of your own"
+    (own.folder / "documents.jsonl").unlink()
+    with pytest.raises(DataError, match="its documents are not in its folder; name their file"):
         view_any(own, s=s)
 
 

@@ -16,6 +16,7 @@ from refnb.models.running import run
 from refnb.results.cluster_scores import pooled, run_counts
 from refnb.models.coreference.learning import load_resolver, start_folder, taught_by, train_coref
 from refnb.models.coreference.recipes import SEAL, WEIGHTS, CorefSeal, coref_seal, the_coref
+from refnb.models.coreference.recipes import write_seal
 from refnb.models.coreference.resolvers import Resolver, clusters_of_many, predicted
 from refnb.models.coreference.systems import resolve, train
 from refnb.models.coreference.texts import text_of
@@ -296,6 +297,25 @@ def test_f22_out_of_memory_and_a_loss_that_is_no_number(
         train_coref("coref-minilm", str(stories), **how)
 
 
+def test_a_folder_goes_on_with_its_own_training_only(
+    stories, settings, small, trained, tmp_path, monkeypatch
+):
+    other = small | dict(lr=1e-3)
+    with pytest.raises(DataError, match="holds another training; name another folder"):
+        train_coref("coref-minilm", str(stories), out=str(trained), s=settings, **other)
+    how = dict(out=str(tmp_path), s=settings, every=0)
+    with monkeypatch.context() as m, pytest.raises(Killed):
+        cut_short(m, 5)
+        train_coref("coref-minilm", str(stories), **how, **small)
+    with pytest.raises(DataError, match="holds another training; name another folder"):
+        train_coref("coref-minilm", str(stories), **how, **other)
+    assert train_coref("coref-minilm", str(stories), **how, **small).seal == coref_seal(trained)
+    (tmp_path / WEIGHTS).write_bytes((trained / WEIGHTS).read_bytes())
+    write_seal(tmp_path, coref_seal(trained).changed(weights="0123456789abcdef"))
+    with pytest.raises(DataError, match="other weights than those of the training"):
+        load_resolver(tmp_path)
+
+
 # Under the contract
 
 
@@ -426,6 +446,11 @@ def test_any_text(trained):
     assert [x.doc_key for x in resolve(sample()[:2], checkpoint=str(trained))] == [
         x.doc_key for x in sample()[:2]
     ]
+    for wrong in (["one text", "another"], None, b"a text"):
+        with pytest.raises(CallError, match="is neither a text nor documents"):
+            resolve(wrong, checkpoint=str(trained))
+    with pytest.raises(CallError, match="bias cannot be nan; say a finite number"):
+        resolve("Anna told Bea.", checkpoint=str(trained), bias=float("nan"))
 
 
 # The system that the package carries, where MiniLM is installed

@@ -255,6 +255,29 @@ def test_a_recipe_that_fails_leaves_the_others(tiny, home, tmp_path, monkeypatch
     done = train_system("cross-encoder", file, 2, grid, s=home, **tiny["binary"])
     assert [t.held_out is None for t in done.seal.tried] == [True, False]
     assert done.seal.recipe["learning_rate"] == 3e-3
+    none = "learning_rate=1.0 seed=1,2"
+    refused(
+        DataError,
+        "no recipe could be",
+        train_system,
+        "cross-encoder",
+        file,
+        2,
+        none,
+        s=home,
+        **tiny["binary"],
+    )
+    wrong = tiny["binary"] | dict(learning_rate=-1.0)
+    refused(
+        CallError,
+        "cannot be trained by this recipe",
+        train_system,
+        "cross-encoder",
+        file,
+        2,
+        s=home,
+        **wrong,
+    )
     alone = tiny["binary"] | dict(learning_rate=1.0)
     refused(NoScore, "is nan", train_system, "cross-encoder", file, 2, s=home, **alone)
 

@@ -47,7 +47,11 @@ def annotate_(
     if not characters and not d.names:
         found = propose_characters(d, 40, how.get("system", Annotating().system), s)
         make_folder(Path(out))
-        path = write_atomic(Path(out) / "proposed.yaml", found.yaml)
+        path = Path(out) / "proposed.yaml"
+        if path.exists() and path.read_text() != found.yaml:  # it may have been edited
+            do = f"annotate with --characters {path}, or delete it"
+            raise CallError("holds a list of characters already", str(path), do)
+        write_atomic(path, found.yaml)
         if json:
             each = zip(found.characters, found.mentions)
             cast = [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in each]

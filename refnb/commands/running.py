@@ -146,7 +146,12 @@ def show(r: dict[str, Any]):
         do = "the same command without --tolerate asks them again"
         echo(f"{r['failed']} questions failed and count as wrong; {do}")
     if not r.get("scored", True):
-        echo(f"{r['documents']} documents without gold clusters here: nothing to score against")
+        do = (
+            f"; refnb export {r['run']} --to documents --out FILE, then refnb score coref GOLD FILE"
+        )
+        own = r["task"].startswith("given/")
+        what = "of your own are not scored here" + do if own else "have no gold clusters here"
+        echo(f"{r['documents']} documents {what}")
     if spent := r.get("spent"):
         echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
     if server := r.get("server"):

@@ -53,6 +53,11 @@ def train_(
         how: dict[str, Any] = dict(folds=folds, grid=grid, limit=limit, s=load_settings())
     elif fold != "all" and not (fold.isdecimal() and len(fold) == 1):
         raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
+    elif folds != 5 or grid or limit:
+        do = "leave them out"
+        raise CallError(f"{system} is no pair model", "--folds, --grid and --limit", do)
+    elif fold != "0" and "litbank" not in task:
+        raise CallError(f"{task} has no folds", "--fold", "leave it out")
     else:
         how = dict(fold=fold if fold == "all" else int(fold), out=out)
     made: Any = train(system, task, say=messages(json), **how, **more)

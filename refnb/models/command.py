@@ -11,7 +11,7 @@ import hashlib, queue, shlex, shutil, subprocess, threading, unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record, Span
 from ..core.documents import Clusters, Document, map_members
@@ -118,6 +118,9 @@ def read_answer(line: bytes, asked: Mapping[str, Any], answered: set[str], where
         if not isinstance(item, Question):
             found = msgspec.convert({"id": key, **fields}, ClusterAnswer)
             check_spans(found.clusters, item, where)
+            if len(found.names) not in (0, len(found.clusters)):
+                n, many = len(found.names), len(found.clusters)
+                raise DataError(f"gave {n} names for {many} clusters", at)
             return found
         if "choice" in fields:
             return as_answer(item, fields["choice"])
@@ -246,9 +249,13 @@ class Process:
             do = "its answers are saved; set patience= if it needs longer"
             raise DataError(what, self.where, do) from None
 
-    def fault(self) -> str:
+    def fault(self, patience: float) -> str:
         """Return how the program failed, with the last line of its standard error; "" if it did not."""
-        if not (status := self.p.wait()):
+        try:
+            status = self.p.wait(patience)
+        except subprocess.TimeoutExpired:
+            return f"closed its output, and did not end within {patience:g} seconds"
+        if not status:
             return ""
         self.listener.join(10)  # the last lines may be on their way
         last = self.last.decode("utf-8", "replace").strip()
@@ -268,7 +275,8 @@ class CommandEntry(Record):
     command: str | list[str]  # a shell command line, or its words
     title: str = ""  # title in tables
     shapes: tuple[Shape, ...] = ("choice", "clusters")  # supported task shapes
-    patience: float = 600.0  # seconds without output until the program counts as hung
+    # seconds without output until the program counts as hung
+    patience: Annotated[float, msgspec.Meta(gt=0, le=1e7)] = 600.0
     window: int = 0  # nominal window size in tokens; 0: whole documents
     version: str = ""  # your version label; another label makes another run
     python: str = ""  # the interpreter, in place of the first word
@@ -289,7 +297,10 @@ class CommandSystem(BaseSystem):
     def __init__(self, name: str, entry: CommandEntry, cwd: Path | None = None):
         self.name, self.entry, self.cwd = name, entry, cwd
         words = entry.command
-        self.words = shlex.split(words) if isinstance(words, str) else list(words)
+        try:
+            self.words = shlex.split(words) if isinstance(words, str) else list(words)
+        except ValueError as e:
+            raise CallError(f"its command is cut off: {str(e).lower()}", name) from None
         if entry.python:
             self.words[:1] = [str(Path(entry.python).absolute())]
         if not self.words:
@@ -337,7 +348,7 @@ class CommandSystem(BaseSystem):
         asked, answered = {p.key: p.item for p in parts}, set[str]()
         while (line := process.next(self.entry.patience)) is not None:
             yield read_answer(line, asked, answered, self.name)
-        if fault := process.fault():
+        if fault := process.fault(self.entry.patience):
             items = {p.whole or p.key for p in parts}
             open_ = {p.whole or p.key for p in parts if p.key not in answered}
             do = f"{len(items - open_)} of {len(items)} answers are saved; fix it and rerun"
@@ -361,7 +372,7 @@ class CommandSystem(BaseSystem):
                     words += proof.words
                     why = proof.error
                 else:
-                    why = process.fault() or "it ended without an answer"
+                    why = process.fault(self.entry.patience) or "it ended without an answer"
                 if why:
                     break
             why = why or words_fault(d.tokens, words)

@@ -9,6 +9,7 @@ __all__ = ['KINDS', 'PROVIDERS', 'PREFIXES', 'FIELDS', 'R', 'TURNED', 'Entry', '
            'find_system', 'system_names', 'is_system', 'system_title', 'Listed', 'listed_systems']
 
 # %% ../../nbs/models/01_registry.ipynb #37554489
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -197,6 +198,8 @@ def changed_record(
             elif {int, float} & {kind, *get_args(kind)}:
                 do = f"say a number: {e}"
             raise CallError(f"{key} cannot be {value!r}", what, do) from None
+        if isinstance(new, float) and not math.isfinite(new):
+            raise CallError(f"{key} cannot be {value!r}", what, "say a finite number")
         if inner:
             data[name] = {**(data.get(name) or {}), inner: new}
         elif isinstance(new, dict) and isinstance(value, Mapping):

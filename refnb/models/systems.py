@@ -248,7 +248,7 @@ class FunctionSystem(BaseSystem):
                 reply = self.f(x if self.packaged else without_gold(x))
             except (DataError, CallError):
                 raise
-            except Exception as e:
+            except (Exception, SystemExit) as e:
                 at = f"question {x.id}" if isinstance(x, Question) else f"document {x.doc_key}"
                 do = "earlier answers are saved; fix the function and rerun"
                 if isinstance(x, Question) and not x.text:

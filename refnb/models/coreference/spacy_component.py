@@ -19,8 +19,11 @@ def make_component(
     "Make the component that sets `doc._.coref_clusters`: a list of clusters, each a list of spans."
     from spacy.tokens import Doc
 
-    if not Doc.has_extension("coref_clusters"):
-        Doc.set_extension("coref_clusters", default=[])
+    def clusters_of(doc: Any) -> list:  # a document is written with numbers, not with spans
+        known = doc.user_data.get("refnb_coref", [])
+        return [[doc[a : b + 1] for a, b in cluster] for cluster in known]
+
+    Doc.set_extension("coref_clusters", getter=clusters_of, force=True)
 
     def resolved(doc: Any) -> Any:
         from refnb.models.coreference.systems import resolve
@@ -29,7 +32,7 @@ def make_component(
         if len(doc):
             text = Document("text", tuple(tuple(t.text for t in s) for s in sentences))
             clusters = resolve(text, system).clusters
-            doc._.coref_clusters = [[doc[a : b + 1] for a, b in c] for c in clusters]
+            doc.user_data["refnb_coref"] = [[[*span] for span in c] for c in clusters]
         return doc
 
     return resolved

@@ -322,6 +322,9 @@ def resolve(
         raise DataError(why, system)
     docs = [read_text(what).document] if isinstance(what, str) else what
     docs = [docs] if isinstance(docs, Document) else docs
+    docs = [*docs] if isinstance(docs, Iterable) else [docs]
+    if not all(isinstance(d, Document) for d in docs):
+        raise CallError("is neither a text nor documents", repr(what)[:60], "resolve one text")
     net = x.net()
     from refnb.models.coreference.resolvers import predicted
 

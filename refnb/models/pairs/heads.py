@@ -205,12 +205,17 @@ def fit(
 ) -> Any:  # the Trainer
     "Train a model, or go on from its last checkpoint."
     tf = need("transformers", "models")
-    tf.set_seed(x.training.get("seed", 42))
     start = x.pair.changed(dtype="float32")
-    net, tokenizer = load_with(MODELS[start.kind], start, offline, new="pooler|classifier")
-    with quietly(tf):
-        trainer = trainer_of(x, net.train(), tokenizer, folder, questions)
-        trainer.train(resume_from_checkpoint=last_checkpoint(folder))
+    try:
+        tf.set_seed(x.training.get("seed", 42))
+        net, tokenizer = load_with(MODELS[start.kind], start, offline, new="pooler|classifier")
+        with quietly(tf):
+            trainer = trainer_of(x, net.train(), tokenizer, folder, questions)
+            trainer.train(resume_from_checkpoint=last_checkpoint(folder))
+    except (ValueError, ZeroDivisionError) as e:
+        why = (str(e).splitlines() or [type(e).__name__])[0][:200]
+        do = "change the recipe's numbers"
+        raise CallError(f"cannot be trained by this recipe: {why}", x.pair.title, do) from None
     return trainer
 
 

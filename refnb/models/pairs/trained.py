@@ -167,6 +167,8 @@ def train_system(
 ) -> Learnt:
     "Train a system, or resume its training."
     s, x = s or load_settings(), the_trained(system, **changed)
+    if limit < 0:
+        raise CallError(f"{limit} expressions", "--limit", "say 1 or more")
     source = source_of(what, s)
     trained_on, judging = ([t.name for t in some] for some in (source.tasks, source.judges))
     questions, judges = (
@@ -222,8 +224,11 @@ def train_system(
                     raise
                 say(f"recipe {k + 1} failed: {e}")
             tried.append(Tried(changes[k], score))
-            if k == 0 or (score or 0) > (tried[best].held_out or 0):
+            known = [-1.0 if t.held_out is None else t.held_out for t in tried]
+            if k == 0 or known[k] > known[best]:
                 best, top = k, answers
+        if parts and tried[best].held_out is None:
+            raise DataError("no recipe could be trained", system, "try smaller learning rates")
 
         trainer = fit(tries[best], questions, folder / "all", s.offline)
         with quietly(need("transformers", "models")):

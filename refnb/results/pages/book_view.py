@@ -21,7 +21,7 @@ from ...core.runs import ClusterAnswer, Run
 from ...metrics.differences import Matched, matched
 from ...metrics.windows import pair
 from ...benchmarks.tasks import find_task, is_task, the_card
-from ...models.running import predicted_documents
+from ...models.running import DOCUMENTS, predicted_documents
 from .viewer import View, named_run, view
 
 # %% ../../../nbs/results/pages/01_book_view.ipynb #874e0e0a
@@ -248,10 +248,13 @@ def view_book(
 # %% ../../../nbs/results/pages/01_book_view.ipynb #a3c0fa14
 def run_documents(r: Run, s: Settings) -> list[Document]:
     "Return a run's documents, with the clusters that it has so far."
-    if not is_task(r.info.task, s):
+    if is_task(r.info.task, s):
+        documents = find_task(r.info.task, s).documents
+    elif (own := r.folder / DOCUMENTS).exists():
+        documents = read_documents(own)
+    else:
         do = "name their file in its place: refnb view FILE --other PREDICTED"
-        raise DataError("a run does not keep documents of your own", r.info.task, do)
-    documents = find_task(r.info.task, s).documents
+        raise DataError("its documents are not in its folder", str(r.folder), do)
     if r.sealed:
         return predicted_documents(r, documents)
     answers = r.answers_so_far()
@@ -301,8 +304,12 @@ def view_any(
             labels = (system, rival.info.system)
             made = view_book(run_documents(r, s), run_documents(rival, s), labels)
         else:
-            mine, t, books = run_documents(r, s), find_task(task, s), []
-            gold = t.annotated if t.card.annotated else {}
+            mine, books, gold = run_documents(r, s), [], dict[str, Document]()
+            if not is_task(task, s):
+                own = read_documents(r.folder / DOCUMENTS)
+                gold = {d.doc_key: d for d in own if any(d.clusters)}
+            elif the_card(task, s).annotated:
+                gold = find_task(task, s).annotated
             for d in mine:
                 if g := gold.get(d.doc_key):
                     books.append(book_data(g.changed(meta=d.meta), d, ("gold", system)))
