@@ -432,6 +432,7 @@ def test_a_report_is_not_replaced_by_one_from_fewer_inputs(quick, home):
     quick.change = lambda report: report.add("a", "all", reason="not here")
     assert quick.anew(A) == {A: "kept"}
     assert content(home / "reports", A) == before and state(A) == "regenerated"
+    assert quick.again(A, force=True) == {A: "changed"}
     quick.change = lambda report: (report.add("a", "all", 3.0), report.add("b", "all", 4.0))
     assert quick.anew(A) == {A: "changed"} and number(home / "reports", A) == "3"
 

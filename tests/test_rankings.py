@@ -238,3 +238,24 @@ def test_compare_says_what_it_could_have_found_and_what_to_doubt(tmp_path, monke
 def test_what_cannot_be_meant_is_refused(call, said):
     with pytest.raises((CallError, DataError), match=said):
         call()
+
+
+def test_a_leaderboard_corrects_for_its_comparisons():
+    import pandas as pd
+    from refnb.results.leaderboard import side_by_side
+
+    rng = np.random.default_rng(1)
+    docs, ids = [f"d{i % 20}" for i in range(200)], [f"q{i}" for i in range(200)]
+
+    def system(share):
+        credit = (rng.random(200) < share).astype(float)
+        return pd.DataFrame({"id": ids, "doc_key": docs, "credit": credit, "reason": None})
+
+    found = {name: system(x) for name, x in (("mine", 0.5), ("a", 0.6), ("b", 0.62), ("c", 0.7))}
+    r, mine = side_by_side(found), found["mine"].credit
+    ps = {n: paired_difference(found[n].credit, mine, docs).p for n in ("a", "b", "c")}
+    assert {n: r.cells[n, "p"].ours for n in ps} == dict(zip(ps, holm(list(ps.values()))))
+    assert any(r.cells[n, "p"].ours > ps[n] for n in ps)
+    assert "corrected for 3 comparisons as Holm does" in r.markdown()
+    few = side_by_side({**found, "c": found["c"][:50]})
+    assert "the 50 of 200 items that all answered (c 50)" in few.title

@@ -340,3 +340,16 @@ def test_a_local_model_goes_on_inside_a_question(settings, tmp_path):
     assert again.sealed and again.journal.read_bytes().splitlines(keepends=True)[:4] == lines[:4]
     said = [json.loads(x)["raw"] for x in lines]
     assert [a.raw for q in few for a in again.samples()[q.id]] == said and len(set(said)) > 1
+
+
+def test_the_majority_of_samples():
+    def said(chosen=(), scores=None, reason="", raw=""):
+        return Answer("q", chosen, scores, reason=reason, raw=raw)
+
+    a, b, none = said((0,), raw="A"), said((1,), raw="B"), said(reason="refused", raw="no")
+    assert (majority([b, a, a]).chosen, majority([b, a, a]).raw) == ((0,), "A")
+    assert majority([none, b]).chosen == (1,), "a refusal does not outweigh one vote"
+    assert majority([none, none, b]).reason == "refused"
+    shared = [said((0,), (1.0, 0.0)), said((1,), (0.0, 1.0)), none]
+    both = majority(shared)
+    assert (both.chosen, both.scores) == ((), (0.5, 0.5)), "of the two that have scores"

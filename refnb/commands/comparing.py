@@ -106,5 +106,6 @@ def compare_(
         return print_json({"unit": "percent", "title": r.title, "mode": mode, "systems": values})
     echo(r.title)
     print_table([*texts.values()])
+    echo(*r.printed.notes)
     if out:
         echo(f"{r.name}.csv, .md, .tex, .png and .json in {out}")

@@ -207,7 +207,7 @@ class Line(msgspec.Struct):
     repeated: int  # printed cells that count in another table
     beyond: int  # computed results without a printed counterpart
     apart: int  # chance levels, constants, and numbers derived from printed ones alone
-    report: str  # regenerated, kept, stale, to be run
+    report: str  # regenerated, stale, to be run
     needs: str  # its inputs, and how much of them would be downloaded
     cost: str  # CPU seconds and memory of the last run, and price
 

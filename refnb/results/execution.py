@@ -139,12 +139,16 @@ def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
         drawn = old.files == new.files or old.versions != new.versions
         return "same" if alike and drawn else "changed"
 
-    def numbers(text: bytes) -> set[tuple[str, str]]:
-        return {(c["row"], c["column"]) for c in csv_rows(text.decode()) if c["ours"]}
+    def cells(text: bytes) -> dict[tuple[str, str], str]:
+        return {(c["row"], c["column"]): c["ours"] for c in csv_rows(text.decode())}
 
+    had, has = cells(before), cells(files[csv])
+    lost = {at for at, ours in had.items() if ours and not has.get(at)}
+    if fault:  # a notebook that was changed may show other rows
+        lost &= has.keys()
     # there are more inputs, but one that gave numbers is missing
     grown = old.inputs.items() < new.inputs.items()
-    return "kept" if numbers(before) - numbers(files[csv]) and not grown else "changed"
+    return "kept" if lost and not grown else "changed"
 
 
 def cannot_write(e: OSError, reports: str | Path) -> DataError:

@@ -48,16 +48,18 @@ def side_by_side(
     pairs = {n: paired_difference(credits[n], credits[first], docs) for n, _ in others}
     corrected = dict(zip(pairs, holm([d.p for d in pairs.values()]), strict=True))
     most = max(len(o) for o in found.values())
-    whole = (
-        f"{len(ids):,} items"
-        if len(ids) == most
-        else f"the {len(ids):,} of {most:,} items that all answered"
-    )
+    whole = f"{len(ids):,} items"
+    if len(ids) < most:
+        few = min(found, key=lambda name: len(found[name]))
+        whole = f"the {len(ids):,} of {most:,} items that all answered ({few} {len(found[few]):,})"
     parameters = {"systems": list(systems), "by": by, "mode": mode}
     r = Report("own/leaderboard", mode=mode, parameters=parameters)
     title = title or f"{len(systems)} systems"
     about = f"{title}, on {whole}, of {docs.nunique():,} documents; differences from {first}"
-    r.printed = r.printed.changed(title=about)
+    note = "p: paired over documents, by Student's t"
+    if others[1:]:
+        note += f", and corrected for {len(others)} comparisons as Holm does; intervals are not"
+    r.printed = r.printed.changed(title=about, notes=[f"{note}."])
     ranked = sorted(credits, key=lambda name: -credits[name].mean())
     for name in ranked:
         for column, chosen in groups.items():

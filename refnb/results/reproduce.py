@@ -341,7 +341,7 @@ SAYINGS = {
     "new": "made",
     "changed": "made anew",
     "same": "made, same numbers",
-    "kept": "kept: the report that is there was made from more inputs",
+    "kept": "kept: the report that is there was made from more inputs; --force replaces it",
     "unchanged": "nothing changed",
 }
 
@@ -355,7 +355,7 @@ def settle(job: Job, done: Executed, place: Path, force: bool = False) -> Step:
             write_atomic(failed, done.notebook)
             return Step(job.name, "failed", done.seconds, done.fault)
         state = verdict(job.name, done.files, place)
-        if force and state == "same":
+        if force and state in ("same", "kept"):
             state = "changed"
         if state in ("new", "changed"):
             put(job.name, done.files, place)
