@@ -89,6 +89,12 @@ def test_f25_a_block_that_is_not_closed_is_cut(opens):
         assert read(q, form, f"{opens} The answer is B, {q.options[0].name}.").reason == "cut"
 
 
+def test_an_announced_answer_outweighs_what_is_added():
+    q = asked(["Anna", "Peter", "The Ferryman"])
+    said = "The answer is Anna or maybe Peter because she left."
+    assert read(q, "choice/names", said).chosen == (0,)
+
+
 def test_the_released_reading_strips_nothing():
     q = asked(NAMES)
     assert read(
