@@ -437,6 +437,16 @@ def test_a_report_is_not_replaced_by_one_from_fewer_inputs(quick, home):
     assert quick.anew(A) == {A: "changed"} and number(home / "reports", A) == "3"
 
 
+def test_a_changed_notebook_may_show_fewer_rows(quick, home):
+    quick.change = lambda report: (report.add("a", "all", 1.0), report.add("b", "all", 2.0))
+    quick.anew(A)
+    quick.change = lambda report: report.add("b", "all", 2.0)
+    install(home / "tables", A, table(A, "1 + 1"))
+    assert quick.again(A) == {A: "changed"}
+    rows = (home / f"reports/{A}.csv").read_text()
+    assert ",b,all," in rows and ",a,all," not in rows
+
+
 def test_f12_an_edited_csv_is_stale(quick, home):
     path = home / f"reports/{A}.csv"
     path.write_text(path.read_text().replace(",1,", ",2,"))
