@@ -191,6 +191,19 @@ def test_a_leaderboard_has_the_difference_from_the_first(tmp_path, monkeypatch, 
     )
 
 
+def test_a_piece_of_a_task_takes_that_piece_of_a_run_on_the_whole(
+    upstream, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    names = ("published/gpt-4o", "published/mistral-7b")
+    how = ("--by", "corpus", "--json")
+    whole = tools.here(capsys, "compare", "identifyme/test", *names, *how)
+    half = tools.here(capsys, "compare", "identifyme/litbank/test", *names, *how)
+    whole, half = (json.loads(x.out)["systems"]["GPT-4o"] for x in (whole, half))
+    assert half["accuracy"]["n"] == 600 and whole["accuracy"]["n"] == 1200
+    assert half["accuracy"] == half["LitBank"] == whole["LitBank"]
+
+
 def test_two_logs_are_compared_by_their_own_scores(tmp_path, monkeypatch, capsys):
     tools.live_in(monkeypatch, tmp_path)
     values = {"a.json": "CCCCIC", "b.json": "CIIICC"}
@@ -204,6 +217,13 @@ def test_two_logs_are_compared_by_their_own_scores(tmp_path, monkeypatch, capsys
     paths = [*(tmp_path / n for n in values), tmp_path / "samples_x.jsonl"]
     table = json.loads(tools.here(capsys, "compare", *paths, "--json").out)["systems"]
     assert [round(x["accuracy"]["value"], 1) for x in table.values()] == [83.3, 66.7, 50.0]
+    failed = json.loads((tmp_path / "b.json").read_text())
+    failed["samples"][1]["error"] = {"message": "no reply"}
+    (tmp_path / "b.json").write_text(json.dumps(failed))
+    told = tools.here(capsys, "compare", *(tmp_path / n for n in values)).out
+    assert "0 requests of the first and 1 of the second failed" in told
+    told = tools.here(capsys, "compare", *paths).out
+    assert "Requests that failed count as wrong" in told and "b.json 1." in told
     (tmp_path / "b.json").write_text("[]")
     tools.one_line(
         tools.here(capsys, "compare", *(tmp_path / n for n in values)), 1, "a log of inspect_ai"

@@ -61,8 +61,12 @@ def side_by_side(
     if others[1:]:
         note += f", and corrected for {len(others)} comparisons as Holm does; intervals are not"
     notes = [f"{note}."]
+    failed = {name: int((o.reason == "failed").sum()) for name, o in systems.items()}
+    if told := [f"{name} {n:,}" for name, n in failed.items() if n]:
+        counts = "count as wrong" if mode == "strict" else "are left out"
+        notes.append(f"Requests that failed {counts}: {', '.join(told)}.")
     if by:
-        sizes = (f"{value} {sum(own):,}" for value, own in groups.items() if value != metric)
+        sizes = (f"{value} ({sum(own):,})" for value, own in groups.items() if value != metric)
         notes.append(f"Items by {by}: {', '.join(sizes)}.")
     r.printed = r.printed.changed(title=about, notes=notes)
     ranked = sorted(credits, key=lambda name: -credits[name].mean())

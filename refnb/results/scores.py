@@ -318,14 +318,21 @@ class Comparison(NamedTuple):
     mcnemar: McNemar | None  # None where a credit is a fraction
     only_a: int  # questions that count for the first alone
     only_b: int  # and for the second alone
+    failed: tuple[int, int] = (0, 0)  # questions of each whose requests brought no answer
 
     @property
     def warning(self) -> str:
-        "Warn of a test that takes questions as independent though they share documents, or return an empty string."
-        d = self.difference
-        if not self.mcnemar or d.clusters == d.n:
-            return ""
-        return f"McNemar takes the {d.n:,} questions as independent, though they share {d.clusters:,} documents"
+        "Warn of failed requests, and of a test that takes questions as independent though they share documents."
+        d, said = self.difference, list[str]()
+        if any(self.failed):
+            first, second = self.failed
+            said.append(f"{first:,} requests of the first and {second:,} of the second failed")
+        if self.mcnemar and d.clusters < d.n:
+            many = f"{d.clusters:,} document{'s' if d.clusters > 1 else ''}"
+            said.append(
+                f"McNemar takes the {d.n:,} questions as independent, though they share {many}"
+            )
+        return "; ".join(said)
 
     def __repr__(self) -> str:
         d, m = self.difference, self.mcnemar
@@ -342,7 +349,8 @@ class Comparison(NamedTuple):
         if m:
             only = f"{m.only_a} right by the first only, {m.only_b} by the second only"
             told.append(f"p {written_p(m.p)} (McNemar: {only})")
-        text = f"{', '.join(told)}, {d.n:,} questions in {d.clusters:,} documents"
+        many = f"{d.n:,} questions in {d.clusters:,} document{'s' if d.clusters > 1 else ''}"
+        text = f"{', '.join(told)}, {many}"
         if d.detectable is not None:
             text += f"; detectable with power 0.8: {100 * d.detectable:.1f} points"
         return text + (f"\n{self.warning}" if self.warning else "")
@@ -359,7 +367,9 @@ def compare(
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
     """
-    a, b = counted(as_outcomes(a), mode), counted(as_outcomes(b), mode)
+    both = as_outcomes(a), as_outcomes(b)
+    first, second = (int((o.reason == "failed").sum()) for o in both)
+    a, b = (counted(o, mode) for o in both)
     pair = pair_by_id(dict(zip(a.id, a.credit)), dict(zip(b.id, b.credit)))
     docs = dict(zip(a.id, a.doc_key))
     stories = [docs[i] for i in pair.ids]
@@ -369,4 +379,5 @@ def compare(
         mcnemar(pair.a, pair.b) if {*pair.a, *pair.b} <= {0.0, 1.0} else None,
         pair.only_a,
         pair.only_b,
+        (first, second),
     )
