@@ -119,7 +119,10 @@ def test_what_cannot_be_shown_is_one_line():
         ),
         ([[]], "there are no documents"),
         ([[STORY], [Document("other", STORY.sentences)]], "no document has both gold and predict"),
-        ([STORY, STORY.changed(sentences=(("x",) * STORY.size,))], "they differ from token 0 on"),
+        (
+            [STORY, STORY.changed(sentences=(("x",) * STORY.size,))],
+            "words differ, the first is 'x'",
+        ),
     ]:
         with pytest.raises(DataError, match=said):
             view_book(*call)

@@ -1020,3 +1020,14 @@ def test_f38_parts_and_empty_documents():
 def test_f38_a_key_that_stands_twice_is_not_written():
     with pytest.raises(DataError, match="'a': two documents have this doc_key"):
         conll_text([Document("a"), Document("a")])
+
+
+@pytest.mark.parametrize("gold", ["[[[0, 0]]]", "[]", "null"])
+def test_predictions_beside_gold_are_not_read_as_gold(gold):
+    line = '{"doc_key": "d", "sentences": [["a", "b"]], "clusters": GOLD, "predicted_clusters": [[[0, 1]]]}'
+    data = line.replace("GOLD", gold).encode()
+    if gold != "[[[0, 0]]]":
+        assert jsonlines.parse_jsonlines(data)[0].clusters == ((Span(0, 1),),)
+    else:
+        with pytest.raises(FormatError, match="stands beside other clusters"):
+            jsonlines.parse_jsonlines(data)

@@ -35,3 +35,17 @@ def test_every_name_is_a_yes_or_no(rows):
         assert getattr(got, gender) == pytest.approx((p, r, 2 * tp / max(1, 2 * tp + fp + fn)))
     if got.masculine.f1:
         assert got.bias == pytest.approx(got.feminine.f1 / got.masculine.f1)
+
+
+def test_a_table_whose_first_name_stands_last_agrees_with_its_own_gold():
+    from refnb.benchmarks.gap import gap_question
+    from refnb.core.answer_files import parse_gap_answers
+    from refnb.core.gap import parse_gap_rows
+
+    text = "Bea told Anna that she had won."
+    cells = ["g1", text, "she", text.index("she"), "Anna", text.index("Anna"), "FALSE"]
+    cells += ["Bea", 0, "TRUE", "http://x"]
+    head = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
+    data = "\n".join("\t".join(map(str, row)) for row in (head, cells)).encode()
+    q, [a] = gap_question(parse_gap_rows(data)[0]), parse_gap_answers(data)
+    assert a.chosen == q.right == (1,) and q.options[1].name == "Bea"

@@ -279,3 +279,21 @@ def test_a_leaderboard_corrects_for_its_comparisons():
     assert "corrected for 3 comparisons as Holm does" in r.markdown()
     few = side_by_side({**found, "c": found["c"][:50]})
     assert "the 50 of 200 items that all answered (c 50)" in few.title
+
+
+def test_groups_of_numbers_and_texts_keep_their_values():
+    credits, clusters = [1, 1, 0, 0, 1], "abcde"
+    found = cluster_interval(credits, clusters, groups=[0, 0, 0.5, 0.5, "x"])
+    assert {k: x.value for k, x in found.items()} == {0: 1.0, 0.5: 0.0, "x": 1.0}
+
+
+def test_a_run_is_not_scored_on_other_questions(settings):
+    import refnb
+
+    s = settings()
+    r = refnb.run("sample/ferryman", "random", s=s)
+    for p in r.folder.glob("questions*"):
+        p.unlink()
+    r.info = r.info.changed(data=r.info.data | {"questions": "0" * 16})
+    with pytest.raises(DataError, match="it answered other questions"):
+        refnb.score(r)

@@ -211,10 +211,7 @@ def test_the_stories_are_those_of_the_list():
     assert sorted(p.name for p in packaged("data/sample/stories").iterdir()) == sorted(
         f"{k}.conll" for k in KEYS
     )
-    assert read_yaml(packaged("data/sample/stories.yaml"), Stories).profile == {
-        "window": 300,
-        "group": 3,
-    }
+    assert read_yaml(packaged("data/sample/stories.yaml"), Stories).profile == {"window": 300}
 
 
 def test_the_corpus_is_large_enough():

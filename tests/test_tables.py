@@ -490,3 +490,10 @@ def test_another_input_makes_just_its_reports_stale(tmp_path, settings, monkeypa
         "bookcoref/table_5_prompt": "stale: animal-farm have changed",
         "identifyme/own_paired_comparisons": "regenerated",
     }
+
+
+def test_a_system_is_no_chance_because_of_its_name():
+    made = Report("own/forests")
+    for run in ("random-forest@0123456789ab", "reprinted@0123456789ab"):
+        made.add("Random forest", run, 50.0, run=run)
+        assert made.cells["Random forest", run].status == "beyond"

@@ -17,16 +17,14 @@ FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "ga
 
 def gap_question(row: GapRow) -> Question:
     "Make a question of a row."
-    names = [(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)]
-    (_, first, is_first), (_, second, is_second) = sorted(names)
-    right = 0 if is_first else 1 if is_second else 2
+    right = 0 if row.a_coref else 1 if row.b_coref else 2
     feminine = row.pronoun.lower() in ("she", "her", "hers")
     meta: Meta = {
         "gender": "feminine" if feminine else "masculine",
         "answer": ("first", "second", "neither")[right],
     }
     chars = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
-    options = (Option(first), Option(second), Option(NONE))
+    options = (Option(row.a), Option(row.b), Option(NONE))
     return Question(row.id, row.id, row.text, chars, options, (right,), meta)
 
 

@@ -288,7 +288,7 @@ class Task:
 
     @property
     def lacks(self) -> str:
-        "Name missing files, and the command that fetches them; empty if all are here or can be downloaded."
+        "Name missing files, and the command that fetches them; empty if all are here."
         return (
             "" if self.here else f"its files are not here: refnb fetch {' '.join(self.card.inputs)}"
         )

@@ -82,7 +82,7 @@ def the_corpus(name: str, s: Settings | None = None) -> Corpus:
 
 # %% ../../nbs/core/15_corpora.ipynb #3819f8aa
 def litbank(split: str = "", s: Settings | None = None, fold: int = 0) -> list[Document]:
-    """Read LitBank's documents, with names and the labels type and kind.
+    """Read LitBank's documents, with the labels type and kind.
     `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s, folder = s or load_settings(), "dbamman/litbank/coref"
     names = sorted(Path(k).stem for k in registry() if k.startswith(f"{folder}/conll/"))
@@ -185,8 +185,8 @@ def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") ->
 # %% ../../nbs/core/15_corpora.ipynb #20649d01
 @cache
 def stories() -> dict[str, Any]:
-    """Read the sample's stories and their entities, and its profile, sizes for a small corpus: words of a window, windows
-    of a group."""
+    """Read the sample's stories and their entities, and its profile: the words of a window, for a small
+    corpus."""
     return read_yaml(packaged("data/sample/stories.yaml"), dict)
 
 

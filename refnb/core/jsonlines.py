@@ -117,7 +117,11 @@ def document_of_line(line: Line, pieces: bool, at: Callable[[str], str]) -> Docu
         characters = [("" if k.isdecimal() else k, v) for k, v in listed.items()]
     else:
         characters = [(c.name, c.mentions or c.cluster) for c in listed]
-    clusters = line.clusters if line.clusters is not None else line.predicted_clusters
+    given = [c for c in (line.clusters, line.predicted_clusters) if c is not None]
+    clusters = next(filter(None, given), given[0] if given else None)
+    if len(given) == 2 and all(given) and given[0] != given[1]:
+        what = "stands beside other clusters, and only one of them can be meant"
+        raise FormatError(what, at("predicted_clusters"), "keep gold and predictions in two files")
     if clusters is None and line.characters is not None:
         clusters = tuple(mentions for _, mentions in characters)
     if clusters is None:

@@ -13,7 +13,7 @@ from .documents import Document
 
 # %% ../../nbs/core/02_plain_text.ipynb #b4e74a34
 WORD = re.compile(
-    r"""[A-Z][a-z]{0,3}\.(?=\s+[A-Z])|(?:[A-Z]\.)+|\w+(?=n[\'’]t\b)|n[\'’]t\b|[\'’](?:s|re|ve|ll|d|m)\b|\w+(?:[-@/&]\w+)*|\.{2,}|-{2,}|``|\'\'|[^\w\s]"""
+    r"""[A-Z][a-z]{0,3}\.(?=\s+[A-Z])|(?:[A-Z]\.)+|(?:[a-z]\.){2,}|\d+(?:[.,:]\d+)+|\w+(?=n[\'’]t\b)|n[\'’]t\b|[\'’](?:s|re|ve|ll|d|m)\b|\w+(?:[-@/&]\w+)*|\.{2,}|-{2,}|``|\'\'|[^\w\s]"""
 )
 TITLES = frozenset(
     "Mr. Mrs. Ms. Dr. St. Prof. Rev. Hon. Capt. Col. Gen. Lt. Sgt. Jr. Sr. Esq. Mme. Mlle. M.".split()
@@ -51,15 +51,18 @@ def read_text(text: str, key: str = "text") -> Read:
     chars: list[tuple[int, int]] = []
     for block in re.finditer(r"(?:.+\n?)+", text):
         words, open_, inside = words_of(block[0]), list[str](), False
+        closing = [
+            w in closes or w == "'" and not block[0][at + 1 : at + 2].isalnum() for w, at in words
+        ]
         for i, (word, at) in enumerate(words):
             open_.append(word)
             chars.append((block.start() + at, block.start() + at + len(word)))
             inside ^= word == '"'  # an odd number of straight quotation marks
             if i + 1 < len(words):
                 after = words[i + 1][0]
-                quoted = word in closes and len(open_) > 1 and open_[-2] in ends
+                quoted = closing[i] and len(open_) > 1 and open_[-2] in ends
                 ended = word in ends or quoted and not (word == '"' and inside)
-                goes_on = after[:1].islower() or after in closes and (after != '"' or inside)
+                goes_on = after[:1].islower() or closing[i + 1] and (after != '"' or inside)
                 if not ended or goes_on:
                     continue
             sentences.append(tuple(open_))

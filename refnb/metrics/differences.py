@@ -17,6 +17,7 @@ from ..core.documents import Box, Document, Look, PALE
 from ..core.documents import as_span, boxed, colors, name_of, plain
 from ..core.documents import sentence_starts, window_tokens
 from .coref import align
+from .windows import same_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,12 +53,7 @@ def matched(
     predicted: Document,  # of the same text; it may lack the sentences
 ) -> Matched:
     "Join two sets of clusters: where each mention is, and which clusters are partners."
-    a, b = gold.tokens, predicted.tokens
-    if gold.sentences and predicted.sentences and a != b:
-        first = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-        what = f"gold has {len(a):,} tokens and the prediction {len(b):,}; they differ from token {first:,} on"
-        where = f"document {plain(gold.doc_key)!r}"
-        raise DataError(what, where, "compare predictions on the same text")
+    same_text(gold, predicted)
     owners: list[Owners] = [{}, {}]
     members: list[dict[int, list[Span]]] = [{}, {}]
     for side, d in enumerate((gold, predicted)):

@@ -15,6 +15,12 @@ from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
 
 # %% ../../nbs/metrics/09_uncertainty.ipynb #bc84779f
+def _in_order(labels: Iterable[Hashable]) -> list[Any]:
+    "Sort labels, each once: numbers, then those of each other type, as a number and a text have no order."
+    kind = lambda x: "" if isinstance(x, (int, float)) else str(type(x))
+    return sorted(set(labels), key=lambda x: (kind(x), x))
+
+
 def _checked(
     where: str, clusters: Iterable[Hashable], **columns: ArrayLike
 ) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -39,9 +45,7 @@ def _checked(
             do = "give one of each per item (pair_by_id aligns two systems)"
             raise DataError(f"{len(array)} {name} but {len(labels)} clusters", where, do)
         arrays.append(array)
-    number = {
-        label: n for n, label in enumerate(sorted(set(labels), key=lambda x: (str(type(x)), x)))
-    }
+    number = {label: n for n, label in enumerate(_in_order(labels))}
     return np.array([number[label] for label in labels], np.intp), arrays
 
 
@@ -124,7 +128,7 @@ def cluster_interval(
     rows, [values] = _checked(where, clusters, values=values)
     labels: list[Any] = ["all"] * len(rows) if groups is None else list(groups)
     columns, _ = _checked(where, labels, values=values)
-    names = sorted(set(labels)) or ["all"]
+    names = _in_order(labels) or ["all"]
     known = ~np.isnan(values)
     shape = (1 + rows.max(initial=0), len(names))
     sums, items = _totals(values[known], rows[known], columns[known], shape)

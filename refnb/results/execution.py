@@ -15,7 +15,7 @@ from ..core.files import write_atomic
 from ..core.inert import csv_rows
 from .notebooks import read_notebook
 from .tables import sha256
-from .board import as_provenance, read_provenance, stale
+from .board import as_provenance, made_otherwise, read_provenance, stale
 
 # %% ../../nbs/results/08_execution.ipynb #cf57e64c
 class Executed(NamedTuple):
@@ -130,7 +130,7 @@ def verdict(name: str, files: dict[str, bytes], reports: str | Path) -> str:
     if not old:
         return "new"
     new, fault = as_provenance(files[f"{name}.json"], name), stale(old, reports)
-    if fault and not fault.endswith(" has changed"):  # of what it was made with
+    if fault and not made_otherwise(fault):
         return "changed"
     before = (Path(reports) / csv).read_bytes()
     if before == files[csv] and (old.inputs, old.runs) == (new.inputs, new.runs):

@@ -9,6 +9,7 @@ __all__ = ['Unit', 'Rounding', 'UNEXPLAINED', 'Basis', 'Column', 'Cell', 'Printe
 
 # %% ../../nbs/results/03_printed.ipynb #6ec2936e
 import math
+import re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
@@ -92,7 +93,6 @@ class Paper(Record):
     cite: str  # how to cite it
     tables: dict[str, Printed]  # by the name of the notebook
     own: dict[str, Printed] = {}  # refnb's further tables on the paper: own_…
-    name: str = ""  # of its benchmark, as it writes itself
 
 # %% ../../nbs/results/03_printed.ipynb #49c574d1
 def value_of(cell: float | Cell) -> float:
@@ -201,11 +201,11 @@ Basis = Literal["", "chance", "constant", "print"]
 def basis(run: str, where: str = "") -> Basis:
     """Return the basis of a number that is no result: chance, a constant, or the paper's own print; `where` is its row
     and column."""
-    if run == "chance" or (run.startswith("random") and "random" in where.lower()):
+    if run == "chance" or (re.match(r"random(?![\w-])", run) and "random" in where.lower()):
         return "chance"
-    if run.startswith(("constant", "published count", "counts of the release")):
+    if re.fullmatch(r"(published )?(constant|count)s? of the release", run):
         return "constant"
-    return "print" if "printed" in run else ""
+    return "print" if re.match("(the )?printed ", run) else ""
 
 # %% ../../nbs/results/03_printed.ipynb #48acd180
 class Result(Record):

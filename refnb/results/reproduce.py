@@ -25,7 +25,8 @@ from ..benchmarks.tasks import Task, find_task, is_task
 from .notebooks import YOURS, Notebook, bind, notebook_of, parameters_of, read_notebook
 from .printed import own_names, papers, printed, table_names
 from .tables import sha256, values_id
-from .board import Board, board, read_provenance, stale, write_board
+from .board import Board, board, made_otherwise, read_provenance
+from .board import stale, write_board
 from .execution import Executed, cannot_write, execute, put, verdict
 
 # %% ../../nbs/results/09_reproduce.ipynb #dd8f340c
@@ -401,7 +402,7 @@ def make_tables(
         if force or not told or state.get(t.name) != made_from(t, s, place, code):
             return False
         fault = stale(told, place, s)
-        return not fault or fault.endswith(" has changed")  # kept, with more inputs than are here
+        return not fault or made_otherwise(fault)  # kept, with more inputs than are here
 
     idle = [t for t in todo if settled(t)]
     steps = [Step(t.name, "unchanged", 0.0, SAYINGS["unchanged"]) for t in idle]

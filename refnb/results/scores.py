@@ -40,14 +40,7 @@ from refnb.metrics.uncertainty import (
     written_p,
 )
 from ..metrics.samples import Sampled, score_samples
-from refnb.benchmarks.tasks import (
-    as_task,
-    find_task,
-    is_task,
-    task_is_here,
-    task_questions,
-    the_card,
-)
+from ..benchmarks.tasks import as_task, find_task, is_task, task_is_here, the_card
 from ..models.registry import find_system, is_system
 from ..models.language.answering import position_of
 
@@ -149,11 +142,10 @@ def as_outcomes(x, s: Settings | None = None) -> pd.DataFrame:
         return x[0]
     s = s or load_settings()
     if isinstance(x, Run):
-        task, questions = x.info.task, questions_beside(x)
-        if questions is None and x.sealed and is_task(task) and task_is_here(task, s):
-            questions = task_questions(task, s)
-        if questions is not None:
-            return outcomes(questions, x.answers(), str(x.folder))
+        task = x.info.task
+        here = x.sealed and is_task(task, s) and task_is_here(task, s)
+        if here or questions_beside(x) is not None:
+            return outcomes(questions_of(x, s), x.answers(), str(x.folder))
         system = f"{x.info.system}@{x.info.hash}"
     else:
         task, system = split_name(str(x), s)

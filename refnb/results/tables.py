@@ -131,7 +131,7 @@ class Report:
         self.values = {} if sample else self.printed.cells  # printed, by row and column
         self.cells: dict[tuple[str, str], Result] = {}
         self.inputs: dict[str, str] = {}  # name -> id
-        self.runs: dict[str, str] = {}  # part:system -> hash
+        self.runs: dict[str, str] = {}  # task:system -> hash
         # system on task -> requests that failed, in a run that was completed so
         self.failed: dict[str, int] = {}
         self.quotes: dict[str, dict[str, str]] = {}  # source -> what -> text
@@ -322,7 +322,7 @@ class Report:
             out.append(f"Bold: the best of our rows in its column; {tied}.")
         if any(c.letters for c in cells):
             out.append(
-                "Letters: rows that share one in a column are not told apart (permutation tests over "
+                "Letters: rows that share one in a column are not told apart (paired, by Student's t, over "
                 "what the questions share, p < 0.05 after Holm's correction for all pairs); a is the "
                 "best row's."
             )

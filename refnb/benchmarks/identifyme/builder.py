@@ -6,7 +6,7 @@
 __all__ = ['Mode', 'RELEASED', 'PAPER', 'MODES', 'QUOTES', 'TOKENS', 'CLASSES', 'PRONOUNS', 'CLASS_OF', 'PLURAL', 'GENDERS',
            'KINDS', 'TYPES', 'DISTANCES', 'MARKS', 'RULES_OF_THUMB', 'NUMBERS', 'Rules', 'the_rules', 'Tidied',
            'merged', 'tidied', 'pronoun_class', 'gender_of', 'likeness', 'distances', 'helpers_and_distractors',
-           'nested', 'mention_table', 'words_of', 'why_rejected', 'candidates', 'copeland', 'ranked', 'shuffled',
+           'nested', 'mention_table', 'word_count', 'why_rejected', 'candidates', 'copeland', 'ranked', 'shuffled',
            'picked', 'in_quotes', 'Story', 'by_thumb', 'question', 'Streams', 'block', 'Known', 'Built',
            'build_identifyme', 'sample_questions']
 
@@ -278,7 +278,7 @@ def mention_table(d: Document, rules: Rules = RELEASED) -> "pd.DataFrame":
 MARKS = ("{{", "}}", "(#This is the marked mention)")
 
 
-def words_of(tokens: Iterable[str]) -> int:
+def word_count(tokens: Iterable[str]) -> int:
     "Count the tokens that are words: those with a letter or a digit."
     return sum(any(map(str.isalnum, t)) for t in tokens)
 
@@ -298,7 +298,7 @@ def why_rejected(
     for mark in MARKS:
         if mark in text:
             return f"the text holds {mark!r}, with which prompts mark the mention"
-    n = words_of(tokens) if rules.count == "words" else len(tokens)
+    n = word_count(tokens) if rules.count == "words" else len(tokens)
     if n < rules.min_tokens:
         return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
     if (named := sum(map(bool, d.names))) < rules.min_entities:

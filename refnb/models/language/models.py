@@ -397,7 +397,6 @@ class Reply(Record):
     scores: tuple[float, ...] | None = None  # of the options
     error: str = ""  # what was wrong with a failed request
     seconds: float = 0.0  # wall clock
-    tries: int = 1  # number of requests
     batch: bool = False  # from a batch, at a batch's price
     reasoning: str = ""  # reasoning, if the server returns it
     tokens_reasoning: int = 0  # output tokens of reasoning

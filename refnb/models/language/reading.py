@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SIGNS', 'ENDS', 'MOST', 'CJK', 'IN_WORD', 'WORD', 'SIGN', 'NAME', 'LETTER', 'OTHER', 'CLASH', 'NONES', 'LETTERS',
            'PAIR', 'MARKUP', 'HEADING', 'NAMED', 'SAID', 'ALONE', 'ANNOUNCED', 'KEY', 'PLACE', 'LABEL', 'LINE',
-           'FINISHES', 'Mode', 'trimmed', 'plain', 'cues', 'folded', 'words_of', 'phrases', 'with_names',
+           'FINISHES', 'Mode', 'trimmed', 'plain', 'cues', 'folded', 'folded_words', 'phrases', 'with_names',
            'with_letters', 'statements', 'Claim', 'claims', 'read_text', 'read_choice', 'read_answer', 'read']
 
 # %% ../../../nbs/models/language/08_reading.ipynb #19cc0d24
@@ -119,7 +119,7 @@ def folded(word: str) -> str:
     return "".join(c for c in letters if not unicodedata.combining(c))
 
 
-def words_of(text: str) -> tuple[str, ...]:
+def folded_words(text: str) -> tuple[str, ...]:
     "List the words of a text without case, accents and punctuation."
     return tuple(map(folded, WORD.findall(plain(text))))
 
@@ -132,10 +132,10 @@ def phrases(names: tuple[str, ...]) -> dict[tuple[str, ...], tuple[list[int], bo
     for i, name in enumerate(names):
         if names.index(name) < i:
             continue  # of equal names the first counts
-        full.setdefault(words_of(name), []).append(i)
+        full.setdefault(folded_words(name), []).append(i)
         bare = re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.I)
         for form in [bare, re.sub(r"\s*\([^()]*\)$", "", name), *NONES * (name == NONE)]:
-            short.setdefault(words_of(form), set()).add(i)
+            short.setdefault(folded_words(form), set()).add(i)
     found = {k: (list(v), True) for k, v in short.items() if len(v) == 1}
     found |= {k: (v, False) for k, v in full.items()}
     found.pop((), None)
@@ -384,7 +384,7 @@ def read_answer(
     letters = tuple(answers(q, form)) if f.reads == "letter" else ()
     if f.extra:
         first = text.strip().partition("\n")[0][:100]
-        said, extra = (words_of(cues()["start"].sub("", plain(x))) for x in (first, f.extra))
+        said, extra = (folded_words(cues()["start"].sub("", plain(x))) for x in (first, f.extra))
         if said == extra:  # "I can't say", too
             return "refused"
     if f.reads == "yes-no":

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PLACES', 'WORDS', 'MESSAGE', 'THOUGHTS', 'ENDED_BY', 'ENDS', 'NO_LOGPROBS', 'DECODER', 'bound_of', 'texts', 'request',
-           'at', 'parts', 'joined', 'words_of', 'Split', 'split_reasoning', 'top_logprobs', 'option_scores',
+           'at', 'parts', 'joined', 'parts_of_reply', 'Split', 'split_reasoning', 'top_logprobs', 'option_scores',
            'valid_text', 'error_words', 'json_of', 'count_of', 'read_reply']
 
 # %% ../../../nbs/models/language/01_wire.ipynb #df9a6643
@@ -147,7 +147,7 @@ def joined(x: list[dict], name: str = "text") -> str:
     return "".join(p[name] for p in x if isinstance(p.get(name), str))
 
 
-def words_of(body: dict, shape: Shape) -> tuple[Any, str, Any]:
+def parts_of_reply(body: dict, shape: Shape) -> tuple[Any, str, Any]:
     "Take the answer of a reply, the reasoning before it, and the refusal in its place."
     said = parts(at(body, PLACES[shape]["there"]))
     match shape:
@@ -295,7 +295,7 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
     body, shape = json_of(data), the_dialect(ask.dialect).shape
     places = PLACES[shape]
     there, end = at(body, places["there"]), None
-    text, reasoning, refusal = map(valid_text, words_of(body, shape))
+    text, reasoning, refusal = map(valid_text, parts_of_reply(body, shape))
     if body.get("error") and not text:
         raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
     if not isinstance(there, list) and not at(body, "promptFeedback.blockReason"):
