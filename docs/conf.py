@@ -90,7 +90,7 @@ def write_examples() -> None:
     from refnb.core.corpora import sample
     from refnb.models.rules.clusters import pattern_matching
     from refnb.results.pages.book_view import view_book
-    from refnb.results.pages.report import Report, make_boards, read_summaries
+    from refnb.results.pages.report import Rankings, make_rankings, read_summaries
 
     extra = ROOT / "docs/extra"
     extra.mkdir(exist_ok=True)
@@ -99,7 +99,7 @@ def write_examples() -> None:
     (extra / "book.html").write_text(book.page())
     tasks = ["identifyme/test", "bookcoref/gold", "bookcoref/split"]
     tasks += [f"altentities/{domain}/unshown/test" for domain in ("books", "recipes", "songs")]
-    ranking = Report(make_boards(read_summaries(tasks, ROOT / "reports")))
+    ranking = Rankings(make_rankings(read_summaries(tasks, ROOT / "reports")))
     (extra / "ranking.html").write_text(ranking.page())
     (extra / "index.html").write_text(START)
 

@@ -29,7 +29,7 @@ from refnb.metrics.uncertainty import Interval
 from refnb.results.board import Board, Line
 from refnb.models.annotation.checking import correction_page
 from refnb.results.pages.book_view import view_book
-from refnb.results.pages.report import Entry, LeftOut, Report as Ranking, make_boards
+from refnb.results.pages.report import Entry, LeftOut, Rankings, make_rankings
 from refnb.results.pages.viewer import view
 from refnb.results.plots import dots, lines
 from refnb.results.scores import score
@@ -435,13 +435,13 @@ def views(folder, *texts: str):
     return view(*runs)
 
 
-def ranking(*texts: str) -> Ranking:
+def ranking(*texts: str) -> Rankings:
     entries = []
     for k, t in enumerate(texts):
         ids = {f"{t}{i}": float(i % 2 == k % 2) for i in range(4)}
         of = dict.fromkeys(ids, t)
         entries += [Entry(t, f"{t}{s}", "0f", "q", "accuracy", ids, of, {}, {}, 0.5) for s in "ab"]
-    return Ranking(make_boards(entries), [LeftOut(t, t, t) for t in texts])
+    return Rankings(make_rankings(entries), [LeftOut(t, t, t) for t in texts])
 
 
 def pages(folder, *texts: str) -> dict[str, str]:

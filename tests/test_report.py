@@ -14,9 +14,9 @@ from refnb.metrics.uncertainty import cluster_interval
 from refnb.models.running import run
 from refnb.results.pages.report import (
     Entry,
-    Report,
-    board_data,
-    make_boards,
+    Rankings,
+    ranking_data,
+    make_rankings,
     read_entries,
     read_summaries,
     report,
@@ -108,8 +108,8 @@ def test_runs_of_one_task_over_the_same_questions(s):
     for share in (0.3, 0.9):
         run(questions(), answer_by(share), s=s)
     run(questions(name="e"), answer_by(0.5), s=s)
-    boards = report(s=s).boards
-    assert sorted([r.system for r in b.ranked] for b in boards) == [
+    rankings = report(s=s).rankings
+    assert sorted([r.system for r in b.ranked] for b in rankings) == [
         ["function/right50"],
         ["function/right90", "function/right30"],
     ]
@@ -121,7 +121,7 @@ def test_an_incomplete_or_damaged_run_is_named_and_not_ranked(s):
     broken = run(TASK, "always-first", s=s)
     (broken.folder / "run.json").write_text("{")
     got = report(s=s)
-    assert [[r.system for r in b.ranked] for b in got.boards] == [["random"]]
+    assert [[r.system for r in b.ranked] for b in got.rankings] == [["random"]]
     assert {(x.system or x.why[:7]) for x in got.left} == {
         "word-overlap",
         "damaged",
@@ -132,7 +132,7 @@ def test_two_runs_of_one_system_have_their_hashes(s):
     run(TASK, "random", s=s)
     entries, _ = read_entries(s=s)
     twice = [entries[0], entries[0]._replace(hash="0" * 12)]
-    assert [r.system for r in make_boards(twice)[0].ranked] == [
+    assert [r.system for r in make_rankings(twice)[0].ranked] == [
         f"random@{entries[0].hash}",
         f"random@{'0' * 12}",
     ]
@@ -153,7 +153,7 @@ def test_scores_are_those_of_refnb_score(refnb):
 
 def test_documents_are_ranked_by_their_f1(s):
     run("sample/bookcoref", "pattern-matching", s=s)
-    (b,) = report(s=s).boards
+    (b,) = report(s=s).rankings
     assert b.metric == "CoNLL F1, full" and len(b.ids) == 6 and 0 < b.ranked[0].score.value < 1
 
 
@@ -161,14 +161,14 @@ def test_what_all_or_none_answer(s):
     for share in (0.5, 0.8):
         run(questions(), answer_by(share), s=s)
     run(questions(), "random", s=s)  # guesses: a share of each question
-    (b,) = report(s=s).boards
+    (b,) = report(s=s).rankings
     everyone, nobody = split_items(b)
     assert (len(everyone), len(nobody)) == (20, 8)
 
 
 def test_committed_summaries_are_ranked(tmp_path):
-    boards = make_boards(read_summaries(["identifyme/test"], tools.ROOT / "reports"))
-    names = [r.system for r in max(boards, key=lambda b: len(b.ranked)).ranked]
+    rankings = make_rankings(read_summaries(["identifyme/test"], tools.ROOT / "reports"))
+    names = [r.system for r in max(rankings, key=lambda b: len(b.ranked)).ranked]
     assert names[0] == "published/gpt-4o" and len(names) >= 5
 
 
@@ -185,7 +185,7 @@ def test_six_runs_of_five_hundred_questions_are_quick():
         credit = dict(zip(ids, (rng.random(500) < 0.4 + 0.05 * k) * 1.0))
         entries.append(Entry("t", f"s{k}", "0" * 12, "q", "accuracy", credit, docs, {}, {}))
     start = time.process_time()
-    page = Report(make_boards(entries)).page()
+    page = Rankings(make_rankings(entries)).page()
     assert time.process_time() - start < 5 and len(page) < 200_000
 
 
@@ -198,7 +198,7 @@ def test_the_page_is_one_file_without_texts_of_others(s):
     made = report(s=s)
     page = made.page()
     assert "words 3" not in page and "://" not in page and "src=" not in page
-    given, sample = sorted(map(board_data, made.boards), key=lambda b: b["task"])
+    given, sample = sorted(map(ranking_data, made.rankings), key=lambda b: b["task"])
     assert given["texts"] == {} and len(sample["texts"]) == 29
     assert "ferry" in str(sample["texts"]).lower()
 

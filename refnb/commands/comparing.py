@@ -47,7 +47,7 @@ def report_(
         made = report(runs, out=out)
     if json:
         return print_json({"file": out, "unit": "fraction"} | made.summary())
-    for b in made.boards:
+    for b in made.rankings:
         echo("", f"{b.task}: {b.metric} (%)")
         print_table([r.row() for r in b.ranked])
     for x in made.left:

@@ -1,4 +1,4 @@
-const boards = carried("data")
+const rankings = carried("data")
 const STEP = 100
 let most = STEP
 
@@ -21,7 +21,7 @@ function text(b, id) {
 }
 
 function show() {
-  const b = boards[at("board").value], [x, y] = [Number(at("first").value), Number(at("second").value)]
+  const b = rankings[at("board").value], [x, y] = [Number(at("first").value), Number(at("second").value)]
   const n = b.ids.length, tally = {first: 0, second: 0, right: 0, wrong: 0}, part = at("id").value.trim().toLowerCase(), rows = []
   const wanted = WHICH[at("which").value][1]
   for (let i = 0; i < n; i++) {
@@ -38,16 +38,16 @@ function show() {
 }
 function fill(select, names, value) { select.replaceChildren(...names.map((t, k) => made("option", {value: k}, t))); select.value = value }
 function turn() {
-  const names = boards[at("board").value].systems
+  const names = rankings[at("board").value].systems
   fill(at("first"), names, 0)
   fill(at("second"), names, Math.min(1, names.length - 1))
   again()
 }
 function again() { most = STEP; show() }
 
-if (boards.length) {
+if (rankings.length) {
   at("side").hidden = false
-  fill(at("board"), boards.map(b => b.task), 0)
+  fill(at("board"), rankings.map(b => b.task), 0)
   at("which").replaceChildren(...Object.entries(WHICH).map(([k, [t]]) => made("option", {value: k}, t)))
   at("board").addEventListener("change", turn)
   for (const id of ["first", "second", "which"]) at(id).addEventListener("change", again)
@@ -59,7 +59,7 @@ if (boards.length) {
     at("board").value = link.dataset.board
     turn()
     at("which").value = "all"
-    at("id").value = boards[link.dataset.board].ids[link.dataset.item]
+    at("id").value = rankings[link.dataset.board].ids[link.dataset.item]
     again()
     at("side").scrollIntoView()
   })
