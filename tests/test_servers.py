@@ -457,7 +457,7 @@ def test_f60_a_key_that_comes_back_is_written_nowhere(stub, tmp_path, settings, 
 
 
 LETTERS = "".join(f"&#{ord(x)};" for x in SECRET)
-HALVES = [SECRET[:9] + x + SECRET[9:] for x in ("\u200b", "<b></b>")]
+HALVES = [SECRET[:9] + x + SECRET[9:] for x in ("\u200b", "<b></b>", "\r\n  ", "\\n")]
 TWICE = "".join(f"%25{ord(x):02X}" for x in SECRET)
 
 

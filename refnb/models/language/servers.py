@@ -114,12 +114,12 @@ def hider(key: str) -> Callable[[str], str]:
         plain.append(plain[-1].translate(str.maketrans("+/", "-_")))  # as in a URL
     letters = [
         rf"\\?(?:{re.escape(x)}|\\{{1,4}}u00{ord(x):02x}|%(?:25)*{ord(x):02x}"
-        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};)(?:\x00|\u200b|\xe2\x80\x8b|<[^<>]{{0,20}}>)*"
+        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};)(?:\x00|\u200b|\xe2\x80\x8b|<[^<>]{{0,20}}>|\\[rn]|[\r\n][ \t]*)*"
         for x in key
     ]
     begins = rf"(?=[\\%&{re.escape(key[0])}])"  # spares most places of a text the rest
     pattern = re.compile("|".join([begins + "".join(letters), *map(re.escape, plain)]), re.I)
-    escapes = re.compile(r"\\[u/]|%[2-7]|&#|\x00|\u200b|\xe2\x80\x8b|<")
+    escapes = re.compile(r"\\[u/rn]|%[2-7]|&#|[\x00\r\n]|\u200b|\xe2\x80\x8b|<")
 
     def hide(text: str) -> str:
         seen = escapes.search(text) or any(x in text for x in plain)
