@@ -136,7 +136,7 @@ def add_systems(
                 report.add(row, column, reason=NOT_ASKED)
                 continue
             t = add_cell(report, row, column, task, runs_of_title(row, task, s), score)
-            if t and t.naive_low is not None:  # as if only runs varied
+            if t and t.naive_low is not None and row in titles:  # ours have two runs at most
                 cell = report.cells[row, column]
                 only = f"{row}, as if only runs varied"
                 naive = report.add(only, column, t.mean, run=cell.run, n=cell.n)
