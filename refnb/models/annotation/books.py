@@ -25,7 +25,10 @@ from ...core.reading import read_documents
 class PageText(HTMLParser):
     "A parser that collects the text of a page."
 
-    blocks = "p div br h1 h2 h3 h4 h5 h6 li tr td th section article blockquote hr pre".split()
+    blocks = (
+        "p div br h1 h2 h3 h4 h5 h6 ul ol li dl dt dd tr td th section article blockquote "
+        "figcaption hr pre"
+    ).split()
 
     def __init__(self):
         super().__init__()

@@ -7,6 +7,7 @@ __all__ = ['NOT_RELEASED', 'OURS', 'NOT_ASKED', 'model_of', 'why_not', 'Runs', '
            'runs_of_title', 'add_systems', 'add_variants']
 
 # %% ../../../nbs/results/papers/05_kitmus.ipynb #78a583de
+import math
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -96,9 +97,10 @@ def add_cell(
     if (paper := report.printed_in(column).get(row)) is not None:
         pairs = sorted(set().union(*runs.counts))
         each = [together([{p: r.get(p, Links())} for r in runs.counts], score).mean for p in pairs]
-        if min(each) - 0.01 < paper < max(each) + 0.01:  # printed with two digits, cut off
+        least, most = (math.floor(100 * x + 1e-9) / 100 for x in (min(each), max(each)))
+        if least <= paper <= most:  # printed with two digits, cut off
             why = "another data set: the submission's texts have one template, these "
-            why += f"{len(pairs)} pairs, on which it is {min(each):.2f} to {max(each):.2f}"
+            why += f"{len(pairs)} pairs, on which it is {least:.2f} to {most:.2f}"
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
     n = sum(c.texts for c in runs.counts[0].values())
     cell = report.add(row, column, t.mean, run=run, n=n, because=why)
@@ -141,7 +143,7 @@ def add_systems(
                 only = f"{row}, as if only runs varied"
                 naive = report.add(only, column, t.mean, run=cell.run, n=cell.n)
                 bounds = {"low": t.naive_low, "high": t.naive_high}
-                report.cells[only, column] = naive.changed(**bounds)
+                report.cells[only, column] = naive.changed(**bounds, rounding=cell.rounding)
     for n in (2, 3, 4):
         report.add("random", f"{n} entities", 1 / n, run="chance")
     for row, column in report.forgotten():
