@@ -85,7 +85,7 @@ def parameters_of(cells: list[NotebookCell], where: str = "notebook") -> dict[st
         try:
             name, kind = node.target.id, ast.unparse(node.annotation)
             value = ast.literal_eval(node.value)
-        except (AttributeError, ValueError):
+        except (AttributeError, ValueError, RecursionError):
             raise FormatError(f"not `name: type = literal`: {line.strip()}", where) from None
         if kind not in KINDS:
             do = nearest(kind, KINDS)
