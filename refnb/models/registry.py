@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'PROVIDERS', 'PREFIXES', 'FIELDS', 'R', 'TURNED', 'Entry', 'kind_of', 'numbered', 'Registry', 'read_entries',
-           'registry_of', 'registry', 'entries_of', 'converted', 'changed_record', 'record_of', 'differing',
+           'registry_of', 'registry', 'entries_of', 'converted', 'kinds_of', 'changed_record', 'record_of', 'differing',
            'FunctionEntry', 'refuse_asking', 'refuse_settings', 'make_function', 'from_entry_point', 'maker_of',
            'find_system', 'system_names', 'is_system', 'system_title', 'Listed', 'listed_systems']
 
@@ -161,19 +161,20 @@ def converted(kind: Any, value: Any) -> Any:
     return msgspec.to_builtins(msgspec.convert(value, kind, strict=False))
 
 
+def kinds_of(kind: Any) -> dict[str, Any]:
+    "List the settings of a record with their types; the record may be within `Price | None`."
+    for x in (kind, *get_args(kind)):
+        if isinstance(x, type) and issubclass(x, Record):
+            return {f.name: f.type for f in msgspec.structs.fields(x)}
+    return {}
+
+
 def changed_record(
     record: R,
     changed: Mapping[str, Any],  # settings, typed or as text
     what: str,  # the kind of record, for errors: "a language model"
 ) -> R:
     "Change some settings of a record, and check it. Another model is not in the package of the first."
-
-    def kinds_of(kind: type[Record]) -> dict[str, Any]:
-        return {f.name: f.type for f in msgspec.structs.fields(kind)}
-
-    def is_group(kind: Any) -> bool:
-        return isinstance(kind, type) and issubclass(kind, Record)
-
     data, kinds = msgspec.to_builtins(record), kinds_of(type(record))
     if "package" in data and changed.get("model", data["model"]) != data["model"]:
         data["package"] = ""
@@ -182,12 +183,10 @@ def changed_record(
         if name not in kinds:
             raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
         kind = kinds[name]
-        group = next(filter(is_group, get_args(kind)), kind)  # the record within `Price|None`
         if inner:
-            known = kinds_of(group) if is_group(group) else {}
-            if inner not in known and get_origin(group) is not dict:
-                do = nearest(inner, known) if known else ""
-                raise CallError(f"{what} has no setting {key!r}", do=do)
+            known = kinds_of(kind)
+            if inner not in known and get_origin(kind) is not dict:
+                raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, known))
             kind = known.get(inner)
         try:
             new = value if kind is None else converted(kind, value)
@@ -195,17 +194,13 @@ def changed_record(
             do = str(e)
             if get_origin(kind) is Literal:
                 do = f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(kind))}"
-            elif {int, float} & {kind, *get_args(kind)}:
-                do = f"say a number: {e}"
             raise CallError(f"{key} cannot be {value!r}", what, do) from None
         if isinstance(new, float) and not math.isfinite(new):
             raise CallError(f"{key} cannot be {value!r}", what, "say a finite number")
         if inner:
-            data[name] = {**(data.get(name) or {}), inner: new}
-        elif isinstance(new, dict) and isinstance(value, Mapping):
-            data[name] = {**(data.get(name) or {}), **new}
-        else:
-            data[name] = new
+            new = {inner: new}
+        merged = inner or isinstance(value, Mapping)
+        data[name] = {**(data.get(name) or {}), **new} if merged else new
     try:
         return msgspec.convert(data, type(record))
     except (msgspec.ValidationError, ValueError) as e:
@@ -233,15 +228,13 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
         if name in ignored or x == y:
             continue
         if isinstance(x, Record) and isinstance(y, Record):
-            for k, v in differing(x, y, frozenset()).items():
-                out[f"{name}.{k}"] = v
-        elif isinstance(x, dict) and isinstance(y, dict):
-            for k in sorted(x.keys() | y.keys()):
-                if x.get(k) != y.get(k):
-                    out[f"{name}.{k}"] = x.get(k, "")
+            x, y = msgspec.structs.asdict(x), msgspec.structs.asdict(y)
+        if isinstance(x, dict) and isinstance(y, dict):
+            other = [k for k in sorted(x.keys() | y.keys()) if x.get(k) != y.get(k)]
+            out |= {f"{name}.{k}": x.get(k, "") for k in other}
         else:
-            out[name] = list(x) if isinstance(x, tuple) else msgspec.to_builtins(x)
-    return out
+            out[name] = x
+    return msgspec.json.decode(msgspec.json.encode(out))  # lists for tuples
 
 # %% ../../nbs/models/01_registry.ipynb #d716416f
 class FunctionEntry(Record):

@@ -246,16 +246,12 @@ def planned(
 # %% ../../nbs/models/02_running.ipynb #dcaeaea4
 def shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
     "Split items into at most `n` shards of about one size; questions of one document stay together."
-    if n < 1:
-        raise CallError(f"{n} shards", "shards", "say 1 or more")
     docs: dict[str, list[Any]] = {}
     for x in items:
         docs.setdefault(x.doc_key, []).append(x)
     out: list[list[Any]] = [[] for _ in range(n)]
-    done = 0
     for group in docs.values():
-        out[min(n - 1, done * n // len(items))] += group
-        done += len(group)
+        min(out, key=len).extend(group)
     return list(filter(None, out))
 
 # %% ../../nbs/models/02_running.ipynb #62add87b

@@ -8,7 +8,7 @@ __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', '
            'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #961b5342
-import hashlib, inspect, re
+import hashlib, inspect, marshal, re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
@@ -179,14 +179,11 @@ def function_id(f: Callable) -> str:
     "Hash a function's source, or its bytecode, to 16 hex digits."
     f = inspect.unwrap(f)
     try:
-        source = inspect.getsource(f)
+        source = inspect.getsource(f).encode()
     except (OSError, TypeError):
-        code = getattr(f, "__code__", None)
-        source = f"{type(f).__module__}.{type(f).__qualname__}"
-        if code:
-            constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
-            source = repr((code.co_code, constants, code.co_names))
-    return hashlib.sha256(source.encode()).hexdigest()[:16]
+        code = getattr(f, "__code__", f"{type(f).__module__}.{type(f).__qualname__}")
+        source = marshal.dumps(code, 2)  # of this version: without the counts of references
+    return hashlib.sha256(source).hexdigest()[:16]
 
 
 def without_gold(item: Question | Document) -> Question | Document:

@@ -44,7 +44,7 @@ class Place(NamedTuple):
     @property
     def python(self) -> Path:
         "Return the path of its interpreter."
-        return self.folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+        return self.folder / "bin/python"
 
     @property
     def requirements(self) -> list[Path]:
@@ -96,7 +96,6 @@ class Seal(Record):
     lock: str  # hash of its requirements
     python: str  # Python version, major and minor
     shared: tuple[str, ...]  # shared folders of refnb's environment
-    megabytes: int  # size on disk
 
 
 State = Literal["ready", "not here", "interrupted", "out of date"]
@@ -169,14 +168,11 @@ def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]) -> None
             say(f"{p.name}: installing {file.name}")
             _ran([*pip, "-r", file], "pip", p)
     if shared:  # at the end of its import path
-        site = p.folder / ("Lib" if os.name == "nt" else f"lib/python{PYTHON}") / "site-packages"
-        path = "".join(f"{folder}\n" for folder in shared)
-        (site / "zz_shared_with_refnb.pth").write_text(path, encoding="utf-8")
+        path = p.folder / f"lib/python{PYTHON}/site-packages/zz_shared_with_refnb.pth"
+        path.write_text("".join(f"{folder}\n" for folder in shared), encoding="utf-8")
     if modules := ", ".join(p.made_of.modules):
         _ran([p.python, "-s", "-E", "-c", f"import {modules}"], "its import", p)
-    files = [f for f in p.folder.rglob("*") if f.is_file() and not f.is_symlink()]
-    size = round(sum(f.stat().st_size for f in files) / 1e6)
-    write_atomic(p.folder / SEAL, msgspec.json.encode(Seal(p.lock, PYTHON, tuple(shared), size)))
+    write_atomic(p.folder / SEAL, msgspec.json.encode(Seal(p.lock, PYTHON, tuple(shared))))
 
 
 def set_up(
