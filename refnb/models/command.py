@@ -27,7 +27,7 @@ from refnb.models.systems import (
     as_answer,
     variant_name,
 )
-from .registry import Entry, changed_record, differing, record_of, refuse_asking
+from .registry import Entry, changed_record, differing, record_of
 
 # %% ../../nbs/models/03_command.ipynb #3452f724
 def input_line(
@@ -318,7 +318,6 @@ class CommandSystem(BaseSystem):
 # %% ../../nbs/models/03_command.ipynb #85c260c3
 def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry; the command runs in the folder of its YAML file."
-    refuse_asking(entry.name, changed)
     usual = record_of(entry, CommandEntry)
     if where := usual.environment:
         place = named_object("refnb.models.live.environments:the_environment")(where, s)

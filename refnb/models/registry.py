@@ -85,11 +85,9 @@ def kind_of(data: Mapping[str, Any]) -> str:
 
 def numbered(name: str) -> list[str]:
     "List the names that an entry's name covers: run-1, run-2 and run-3 for run-{1..3}; otherwise itself."
-    m = re.fullmatch(r"(.*?)\{([0-9]+)\.\.([0-9]+)\}(.*)", name)
+    m = re.fullmatch(r"(.*?)\{([0-9]{1,3})\.\.([0-9]{1,3})\}(.*)", name)
     if not m:
         return [name]
-    if len(m[2]) > 3 or len(m[3]) > 3:
-        raise FormatError(f"{name!r} covers too many systems", do="number them below 1000")
     return [f"{m[1]}{number}{m[4]}" for number in range(int(m[2]), int(m[3]) + 1)]
 
 
@@ -107,11 +105,9 @@ def read_entries(path: Path) -> list[Entry]:
     data, out = read_yaml(path, dict[str, Any]), []
     several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
     for name, fields in (data if several else {path.stem: data}).items():
-        if not isinstance(name, str):
-            do = "put it in quotation marks"
-            raise FormatError(f"the name {name!r} is not a string", str(path), do)
-        if set("[]@") & set(name) or name.strip() != name or not name:
-            do = "leave out brackets, @ and outer blanks"
+        text = str(name)
+        if text != name or text != text.strip() or not text or set("[]@") & set(text):
+            do = "put it in quotation marks, and leave out brackets, @ and outer blanks"
             raise FormatError(f"{name!r} cannot be a name", str(path), do)
         try:
             out.append(Entry(name, kind_of(fields), fields, path))
@@ -351,7 +347,7 @@ def system_title(name: str) -> str:
     "Return a system's title in tables, also for system@hash; unknown names are returned unchanged."
     base = split_hash(name)[0]
     try:
-        return find_system(base).title if is_system(base) else base
+        return find_system(base).title
     except RefnbError:
         return base
 

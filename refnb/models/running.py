@@ -43,12 +43,13 @@ def open_system_run(task: Task, system: System) -> Run:
     if why := system.lacks(task):
         raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
     run = open_run(info_of(system, task), task.settings.runs)
-    # of a task that refnb cannot find again, the items are kept beside the answers
-    if task.shape == "choice":
-        if not task.known and not run.questions_path.exists():
-            write_jsonl(run.questions_path, task.questions, canary=True)
-    elif not task.known and not (run.folder / DOCUMENTS).exists():
-        write_documents(task.documents, run.folder / DOCUMENTS)
+    asks = task.shape == "choice"
+    path = run.questions_path if asks else run.folder / DOCUMENTS
+    if not task.known and not path.exists():  # refnb cannot find these items again
+        if asks:
+            write_jsonl(path, task.questions, canary=True)
+        else:
+            write_documents(task.documents, path)
     return run
 
 # %% ../../nbs/models/02_running.ipynb #e9ee0e23
@@ -145,17 +146,18 @@ def already_complete(run: Run, task: Task, system: System, failures: int = 0) ->
     "Tell whether a run misses nothing but at most so many answers; its summary is made if it lacks one."
     if not run.whole or not (system.partial or run.failures() <= failures):
         return False
-    if task.known:
-        old = find_summaries(task.settings.reports, task.name, f"{system.name}@{run.info.hash}")
-        gold = {}
-        if old and task.shape == "clusters" and task.card.score and task.card.gold:
-            gold = named_object(task.card.gold)(task.name, task.settings) | _left_out(task)
-        try:
-            fresh = old and (not gold or gold.items() <= read_summary(old[0]).gold.items())
-        except (DataError, FormatError):
-            fresh = False
-        if not fresh:
-            write_run_summary(run, task, system)
+    if not task.known:
+        return True
+    gold = {}
+    if task.shape == "clusters" and task.card.score and task.card.gold:
+        gold = named_object(task.card.gold)(task.name, task.settings) | _left_out(task)
+    old = find_summaries(task.settings.reports, task.name, f"{system.name}@{run.info.hash}")
+    try:
+        fresh = old and (not gold or gold.items() <= read_summary(old[0]).gold.items())
+    except (DataError, FormatError):
+        fresh = False
+    if not fresh:
+        write_run_summary(run, task, system)
     return True
 
 

@@ -8,7 +8,7 @@ __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', '
            'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #961b5342
-import hashlib, inspect, marshal, re
+import hashlib, inspect, re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
@@ -179,11 +179,14 @@ def function_id(f: Callable) -> str:
     "Hash a function's source, or its bytecode, to 16 hex digits."
     f = inspect.unwrap(f)
     try:
-        source = inspect.getsource(f).encode()
+        source = inspect.getsource(f)
     except (OSError, TypeError):
-        code = getattr(f, "__code__", f"{type(f).__module__}.{type(f).__qualname__}")
-        source = marshal.dumps(code, 2)  # of this version: without the counts of references
-    return hashlib.sha256(source).hexdigest()[:16]
+        code = getattr(f, "__code__", None)
+        source = f"{type(f).__module__}.{type(f).__qualname__}"
+        if code:
+            constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
+            source = repr((code.co_code, constants, code.co_names))
+    return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 def without_gold(item: Question | Document) -> Question | Document:
@@ -248,8 +251,6 @@ class FunctionSystem(BaseSystem):
             except (Exception, SystemExit) as e:
                 at = f"question {x.id}" if isinstance(x, Question) else f"document {x.doc_key}"
                 do = "earlier answers are saved; fix the function and rerun"
-                if isinstance(x, Question) and not x.text:
-                    do = "the release has no text for it; identifyme/litbank/test has all texts"
                 raise DataError(f"the system raised {type(e).__name__}: {e}", at, do) from e
             yield as_answer(x, reply) if task.shape == "choice" else as_clusters(x, reply)
 

@@ -8,10 +8,9 @@ __all__ = ['FEATURES', 'LEAST', 'Mentions', 'MentionVectors', 'CoarseToFine', 'l
 # %% ../../../nbs/models/coreference/03_antecedents.ipynb #cf3cf924
 import math
 from collections.abc import Sequence
-from itertools import chain
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from sklearn.preprocessing import MultiLabelBinarizer
 from torch import nn
 from torch.nn import functional as F
 from ...core.types import Span
@@ -34,15 +33,12 @@ class Mentions:
         self.string = np.array([known[s] for s in strings], int)
         # the group of a pronoun; 0: none
         self.pronoun = np.array([len(s) == 1 and PRONOUN.get(s[0], 0) for s in strings], int)
-        said = [() if p else sorted(content(s)) for p, s in zip(self.pronoun, strings)]
-        number = {w: k for k, w in enumerate(dict.fromkeys(chain.from_iterable(said)))}
+        said = [() if p else content(s) for p, s in zip(self.pronoun, strings)]
+        # mentions by content words
+        self.having = MultiLabelBinarizer(sparse_output=True).fit_transform(said)
+        self.many = np.diff(self.having.indptr)
         # numbers of the content words of each mention
-        self.words = [[number[w] for w in ws] for ws in said]
-        self.many = np.array([len(ws) for ws in said], int)
-        at = np.repeat(np.arange(len(said)), self.many)
-        columns = np.array(list(chain.from_iterable(self.words)), int)
-        shape = (len(said), len(number))
-        self.having = csr_matrix((np.ones(len(at), int), (at, columns)), shape=shape)
+        self.words = [x.tolist() for x in np.split(self.having.indices, self.having.indptr[1:-1])]
         self.sentence, self.quotation = t.sentence[self.start], t.quotation[self.start]
 
     def __len__(self) -> int:

@@ -129,20 +129,14 @@ class Resolver(nn.Module):
         self,
         t: Text,
         given: Sequence[Span] | None = None,  # all mentions, if known
-        seeds: Sequence[Sequence[Span]] = (),  # known clusters, which may grow
         more: Sequence[Span] = (),  # mentions that are wanted in any case
         read: Any = None,  # what `read` yields, if it is known
     ) -> list[list[Span]]:
         "Find the clusters of a text."
-        known: dict[Span, int] = {}
-        for k, cluster in enumerate(seeds):
-            for s in cluster:
-                known.setdefault(Span(*s), k)
-        bank = self.bank(t, given, [*known, *more], read)
+        bank = self.bank(t, given, more, read)
         if not bank:
             return []
-        best = local(bank.scores, bank.mentions.words, self.m.reach)
-        entity = link(best, self.m.bias, [known.get(s, -1) for s in bank.spans])
+        entity = link(local(bank.scores, bank.mentions.words, self.m.reach), self.m.bias)
         person = None
         if self.m.kinds == "persons":
             with torch.no_grad():
@@ -167,10 +161,9 @@ def predicted(
     net: Resolver,
     d: Document,
     given: Sequence[Span] | None = None,  # all mentions, if known
-    seeds: Sequence[Sequence[Span]] = (),  # known clusters, which may grow
 ) -> Document:
     "Return a document with the clusters that a net finds."
-    clusters = net.eval().resolve(text_of(d), given, seeds)
+    clusters = net.eval().resolve(text_of(d), given)
     return d.changed(clusters=tidy(clusters), names=(), labels={})
 
 # %% ../../../nbs/models/coreference/05_resolvers.ipynb #23f4b985

@@ -7,8 +7,8 @@ __all__ = ['FOLDS', 'Spent', 'processor', 'CorefSystem', 'make_coreference', 're
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #4d7eba2d
 import hashlib
-import os
 import platform
+import re
 import resource
 import sys
 import time
@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.request import getproxies
 import msgspec
 from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, write_link_summary
 from ...benchmarks.tasks import Task
@@ -25,7 +24,6 @@ from ...core.plain_text import read_text
 from ...core.runs import ClusterAnswer, Run, documents_id
 from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Record, need, safe_path
-from ...core.upstream import reachable
 from ...metrics.antecedents import linked
 from .choices import choices
 from refnb.models.coreference.recipes import (
@@ -44,7 +42,7 @@ from refnb.models.coreference.recipes import (
     weights_folder,
 )
 from ..weights import check_here, is_here
-from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
+from ..registry import Entry, changed_record, find_system, record_of
 from ..running import write_run_summary
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Said, System, variant_name
 
@@ -68,12 +66,9 @@ class Spent(Record):
 
 def processor() -> str:
     "Return the name of this machine's processor."
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        lines = []
-    named = (x.partition(":")[2].strip() for x in lines if x.startswith("model name"))
-    return next(named, "") or platform.processor() or platform.machine()
+    said = Path("/proc/cpuinfo")  # of Linux
+    named = re.search(r"^model name\s*: (.*)", said.read_text() if said.exists() else "", re.M)
+    return named[1] if named else platform.processor() or platform.machine()
 
 
 @lru_cache(maxsize=2)
@@ -94,47 +89,40 @@ class CorefSystem(BaseSystem):
         "Make a system of an entry; settings that can change a cluster change the system's name."
         self.base, self.usual, self.settings = entry.name, record_of(entry, TrainedCoref), s
         now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
-        wanted = changed_coref(self.usual, {k: v for k, v in changed.items() if k not in now})
+        trained = changed_coref(self.usual, {k: v for k, v in changed.items() if k not in now})
         self.model = changed_record(self.usual.model, now, "a coreference system")
         asked = {*CLUSTERING, *(k for k in now if k in _READING)}
         self.asked = {k: getattr(self.model, k) for k in asked}
-        self.trained = wanted
-        if where := self.model.checkpoint:
-            self.trained, *others = (trained_of(p, self.usual) for p in trainings_in(Path(where)))
-            if any(trained_otherwise(x, self.trained) for x in others):
+        wanted = trained_otherwise(trained, self.usual)
+        # the folder of weights that is named, or the package's if they have these settings
+        self.own = weights_folder(self.model) if self.model.checkpoint or not wanted else None
+        if self.own:
+            trained, *others = (trained_of(p, self.usual) for p in trainings_in(self.own))
+            if any(trained_otherwise(x, trained) for x in others):
                 what = "holds trainings with different settings"
-                raise DataError(what, where, "name one of its folders")
-            learnt = trained_otherwise(self.trained, self.usual)
-            for k, v in trained_otherwise(wanted, self.usual).items():
-                if v != learnt.get(k):
-                    what = f"was trained with other settings: {k} is not {v!r}"
-                    raise CallError(what, where, f"give {k} to refnb train")
-        self.other = trained_otherwise(self.trained, self.usual)
-        usual, folder = self.trained.model, self._own_folder()
-        if folder:
-            usual = trained_of(trainings_in(folder)[0], self.usual).model
-        shown = self.other | {k: v for k, v in self.asked.items() if v != getattr(usual, k)}
+                raise DataError(what, str(self.own), "name one of its folders")
+        self.other = trained_otherwise(trained, self.usual)
+        for k, v in wanted.items():
+            if v != self.other.get(k):
+                what = f"was trained with other settings: {k} is not {v!r}"
+                raise CallError(what, str(self.own), f"give {k} to refnb train")
+        shown = {k: v for k, v in self.asked.items() if v != getattr(trained.model, k)}
+        shown |= self.other
         if self.model.given:
             shown["given"] = self.model.given
         self.name = variant_name(self.base, shown)
         told = [_IN_WORDS.get((k, v), f"{k}={v}") for k, v in sorted(shown.items())]
         self.title = self.model.title + (f" ({', '.join(told)})" if told else "")
 
-    def _own_folder(self) -> Path | None:
-        "Return the folder of weights that is named, or the package's if they have these settings."
-        own = self.model.checkpoint or not self.other
-        return weights_folder(self.model) if own else None
-
     def folder(self, task: Task | None = None) -> Path | None:
         """Return the folder of its weights: the named one; the package's, unless trained on the task;
         or the newest one trained with these settings on the task's other splits (or on any task)."""
-        own = self._own_folder()
-        if own and (not task or self.model.checkpoint or not _seen(task, own)):
-            return own
+        if self.own and (not task or self.model.checkpoint or not _seen(task, self.own)):
+            return self.own
         here = Path(self.settings.runs) / "trained" / safe_path(self.base)
         if task:
             here /= safe_path(task.name.rpartition("/")[0])
-        return newest_training(here, self.usual, self.other) or own
+        return newest_training(here, self.usual, self.other) or self.own
 
     def _trained_folder(self, task: Task | None = None) -> Path:
         if folder := self.folder(task):
@@ -151,13 +139,8 @@ class CorefSystem(BaseSystem):
     def encoder_fault(self) -> str:
         "Describe why its encoder cannot be loaded, and how to get it; empty if it can."
         encoder = encoder_of(self.model.encoder, self.model.segment)
-        s, hub = self.settings, os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
-        offline = is_here(encoder) or s.offline  # else the hub's client would try for a minute
         try:
-            check_here(
-                encoder,
-                offline or not (getproxies().get("https") or reachable(s.changed(host=hub))),
-            )
+            check_here(encoder, self.settings.offline)
         except DataError as e:
             return f"its encoder, {encoder.model}, is not here; {e.do}"
         return ""
@@ -166,9 +149,8 @@ class CorefSystem(BaseSystem):
         if why := super().lacks(task):
             return why
         if task.benchmark == "altentities":
-            return (
-                "resolves mentions in a text; it cannot choose between two options by an expression"
-            )
+            what = "resolves mentions in a text"
+            return f"{what}; it cannot choose between two options by an expression"
         own = task.benchmark in ("kitmus", "litbank")
         options = "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items())
         texts = task.name.rpartition("/")[0] if own else "litbank"
@@ -176,10 +158,9 @@ class CorefSystem(BaseSystem):
         if not (folder := self.folder(task)):
             return f"is not trained for it: {command}, or name a folder with -p checkpoint=FOLDER"
         if seen := _seen(task, folder):
-            return (
-                f"was trained on {seen} of the documents of {task.name}, so its score would be meaningless: "
-                f"train it on others ({command}), or name a folder with -p checkpoint=FOLDER"
-            )
+            what = f"was trained on {seen} of the documents of {task.name}"
+            do = f"train it on others ({command}), or name a folder with -p checkpoint=FOLDER"
+            return f"{what}, so its score would be meaningless: {do}"
         return self.encoder_fault()
 
     def _reading(self, task: Task | None = None) -> dict[str, Any]:
@@ -223,13 +204,10 @@ class CorefSystem(BaseSystem):
         if not items:
             return
         self.answered, since = len(items), time.process_time()
-        by_folder: dict[Path, list[Any]] = {}
-        for x, folder in zip(items, _folders(task, items, self._trained_folder(task)), strict=True):
-            if folder:
-                by_folder.setdefault(folder, []).append(x)
         try:
-            for folder, some in by_folder.items():
-                yield from self._answer(self.net(folder, task), task, some)
+            for folder, some in _by_training(task, items, self._trained_folder(task)).items():
+                if folder:
+                    yield from self._answer(self.net(folder, task), task, some)
         finally:
             unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
             peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
@@ -241,9 +219,8 @@ class CorefSystem(BaseSystem):
 
         if _is_kitmus(task):
             ids, texts = {q.id for q in items}, texts_of(task)
-            about = task.fields
-            variant, n, split = about["variant"], int(about["entities"]), about["split"]
-            docs = subtask_documents(variant, n, split, task.settings)
+            variant, n, split = (task.fields[k] for k in ("variant", "entities", "split"))
+            docs = subtask_documents(variant, int(n), split, task.settings)
             docs = [d for d in docs if d.doc_key in ids]
             for d, clusters in zip(docs, clusters_of_many(net, docs)):
                 yield Answer(d.doc_key, linked(texts[d.doc_key].gold, clusters))
@@ -256,47 +233,42 @@ class CorefSystem(BaseSystem):
                     where = f"document {d.doc_key!r}"
                     raise DataError("its gold mentions are not here", where, "omit -p given=gold")
                 given = gold[d.doc_key].mentions if self.model.given else None
-                found = predicted(net, d, given)
-                yield ClusterAnswer(d.doc_key, found.clusters, found.names)
+                yield ClusterAnswer(d.doc_key, predicted(net, d, given).clusters)
 
     def write_summary(self, run: Run, task: Task) -> Path | None:
         "Write the summary of a complete run; its cost is kept if one call answered all of it."
         if _is_kitmus(task):
             return write_link_summary(run, task)
         cost: dict[str, float | str] = {}
-        spent: Spent | None = getattr(self, "summary", None)
-        if spent and self.answered >= len(task.items):
-            cost = {"cpu_seconds": spent.cpu_seconds, "peak_mb": spent.peak_mb}
-            cost["processor"] = processor()
+        if self.summary and self.answered >= len(task.items):
+            cost = msgspec.structs.asdict(self.summary) | {"processor": processor()}
         return write_run_summary(run, task, cost=cost)
 
 
 def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a coreference system of an entry, for the registry."
-    refuse_asking(entry.name, changed)
     return CorefSystem(entry, changed, s)
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #1e7bae1e
-def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path | None]:
-    "List the training that answers each item; None: each was trained on it."
+def _by_training(task: Task, items: Sequence[Any], folder: Path) -> dict[Path | None, list[Any]]:
+    "Group items by the training that answers them; None: each was trained on them."
     trainings, choice = trainings_in(folder), task.shape == "choice"
-    known: list[set[str]] = []
+    seen: dict[Path, set[str]] = {}
     for p in trainings:
         seal = coref_seal(p)
         docs = seal.documents | (seal.judged if len(trainings) > 1 else {})
-        known.append(set(docs if choice else docs.values()))
-    out: list[Path | None] = []
+        seen[p] = set(docs if choice else docs.values())
+    out: dict[Path | None, list[Any]] = {}
     for x in items:
         key = x.doc_key if choice else documents_id([x])
-        out.append(next((p for p, seen in zip(trainings, known) if key not in seen), None))
+        out.setdefault(next((p for p in seen if key not in seen[p]), None), []).append(x)
     return out
 
 
 def _seen(task: Task, folder: Path) -> int:
     "Count the documents of a task that no training of a folder can answer, as all have seen them."
     items = task.items if task.here or not task.known else []
-    folders = _folders(task, items, folder)
-    return len({x.doc_key for x, p in zip(items, folders, strict=True) if not p})
+    return len({x.doc_key for x in _by_training(task, items, folder).get(None, ())})
 
 
 def _is_kitmus(task: Task) -> bool:
@@ -320,8 +292,7 @@ def resolve(
         raise CallError(f"{system} is not a trained coreference system", do=do)
     if why := x.encoder_fault():
         raise DataError(why, system)
-    docs = [read_text(what).document] if isinstance(what, str) else what
-    docs = [docs] if isinstance(docs, Document) else docs
+    docs: Any = read_text(what).document if isinstance(what, str) else what
     docs = [*docs] if isinstance(docs, Iterable) else [docs]
     if not all(isinstance(d, Document) for d in docs):
         raise CallError("is neither a text nor documents", repr(what)[:60], "resolve one text")

@@ -19,7 +19,7 @@ from ...core.settings import Settings, packaged
 from ...core.files import read_bytes, read_jsonl
 from ...benchmarks.tasks import Task
 from ..systems import Identity, Said, System, no_names, variant_name
-from ..registry import Entry, changed_record, differing, record_of, refuse_asking
+from ..registry import Entry, changed_record, differing, record_of
 from ..command import CommandEntry, CommandSystem
 from refnb.models.live.environments import (
     Environment,
@@ -39,12 +39,12 @@ def canaries() -> tuple[Document, ...]:
 # %% ../../../nbs/models/live/01_systems.ipynb #c1295b97
 def checkpoint_place(what: str) -> Path | None:
     "Find a checkpoint: a file or folder, or a download of the hub's client; None if missing."
-    if what and (own := Path(what).expanduser()).exists():
+    if (own := Path(what).expanduser()).exists():
         return own.resolve()
     try:
         from huggingface_hub import snapshot_download
 
-        return Path(snapshot_download(what, local_files_only=True)) if what else None
+        return Path(snapshot_download(what, local_files_only=True))
     except (ModuleNotFoundError, OSError, ValueError):
         return None
 
@@ -206,7 +206,6 @@ def _short_hash(data: bytes) -> str:
 
 def make_live(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a live system of an entry, for the registry."
-    refuse_asking(entry.name, changed)
     return LiveSystem(entry, changed, s)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #14166dda
