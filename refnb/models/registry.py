@@ -34,25 +34,25 @@ class Entry(NamedTuple):
     path: Path  # the YAML file
 
 
-# kind -> module:function that makes the system from an entry, changed settings and the settings of refnb
+# kind -> module:callable that makes the system from an entry, changed settings and the settings of refnb
 KINDS = {
     "rule": "refnb.models.registry:make_function",
     "function": "refnb.models.registry:make_function",
     "command": "refnb.models.command:make_command",
     "language-model": "refnb.models.language.systems:make_language_model",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",
-    "coreference": "refnb.models.coreference.systems:make_coreference",
-    "live": "refnb.models.live.systems:make_live",
-    "published": "refnb.models.published.choice:make_published",
-    "published-clusters": "refnb.models.published.clusters:make_published_clusters",
-    "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",
+    "coreference": "refnb.models.coreference.systems:CorefSystem",
+    "live": "refnb.models.live.systems:LiveSystem",
+    "published": "refnb.models.published.choice:PublishedSystem",
+    "published-clusters": "refnb.models.published.clusters:PublishedClusterSystem",
+    "published-kitmus": "refnb.models.published.kitmus:PublishedLinks",
 }
 PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ollama", "local")
-# names without an entry: prefix -> module:function of the rest of the name
+# names without an entry: prefix -> module:callable of a name, changed settings and the settings of refnb
 PREFIXES = (
     {f"{p}/": "refnb.models.language.systems:named_model" for p in PROVIDERS}
     | {"command/": "refnb.models.command:named_command"}
-    | {"inspect/": "refnb.models.published.logs:named_log"}
+    | {"inspect/": "refnb.models.published.logs:LogSystem"}
 )
 
 # %% ../../nbs/models/01_registry.ipynb #f35ef44e

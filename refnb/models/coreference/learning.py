@@ -179,11 +179,8 @@ class State(Record, omit_defaults=False):
     losses: list[float] = []  # mean of each epoch
     curve: list[float | None] = []  # development score after each epoch
     best_epoch: int = 0  # from 1; 0: none yet
+    held_out: float | None = None  # score of the best epoch
     of: str = ""  # id of the training
-
-    @property
-    def held_out(self) -> float | None:
-        return self.curve[self.best_epoch - 1]
 
 
 def fit(
@@ -260,15 +257,11 @@ def fit(
             net.eval()
             score = judge() if judge else None
             curve = [*state.curve, score]
-            better = score is None or not state.best_epoch or score > (state.held_out or 0.0)
-            if better:
+            if score is None or not state.best_epoch or score > (state.held_out or 0.0):
                 save_tensors(best, own)
-            state = state.changed(
-                loss=0.0,
-                losses=[*state.losses, state.loss / steps],
-                curve=curve,
-                best_epoch=epoch + 1 if better else state.best_epoch,
-            )
+                state = state.changed(best_epoch=epoch + 1, held_out=score)
+            losses = [*state.losses, state.loss / steps]
+            state = state.changed(loss=0.0, losses=losses, curve=curve)
             judged = "" if score is None else f", development {100 * score:.1f} %"
             say(f"epoch {epoch + 1}: loss {state.losses[-1]:.3f}{judged}")
         if place == steps - 1 or time.monotonic() - saved >= every:
@@ -403,8 +396,8 @@ def train_coref(
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     below = Path(s.runs, "trained", safe_path(system), safe_path(taught.name), digest)
     folder = Path(out) if out else below
-    judged = f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
-    say(f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}")
+    of = f"{len(taught.teach):,} documents of {taught.told}"
+    say(f"{system} learns from {of}, judged by {len(taught.judge)}")
 
     def learnt(seal: CorefSeal) -> LearntCoref:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

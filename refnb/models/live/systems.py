@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['OURS', 'UNHASHED', 'canaries', 'checkpoint_place', 'checkpoint_id', 'LiveEntry', 'changed_live', 'LiveSystem',
-           'make_live', 'seeded']
+           'seeded']
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0fec8cc2
 import hashlib, os, re
@@ -202,11 +202,6 @@ class LiveSystem(CommandSystem):
 
 def _short_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
-
-
-def make_live(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a live system of an entry, for the registry."
-    return LiveSystem(entry, changed, s)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #14166dda
 def seeded(system: Any) -> LiveSystem | None:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST', 'WORTH', 'Asked', 'Sample', 'Log', 'inspect_content', 'read_inspect', 'reading', 'shown_order', 'answer_in',
-           'LogSystem', 'named_log', 'log_outcomes']
+           'LogSystem', 'log_outcomes']
 
 # %% ../../../nbs/models/published/03_logs.ipynb #d4abf5e7
 import hashlib
@@ -148,12 +148,13 @@ def answer_in(x: Sample, q: Question) -> Answer:
 class LogSystem(BaseSystem):
     "A system that replays the answers in a log."
 
-    def __init__(self, path: Path):
-        "Read a log; if there is no such file, the path is only a name."
-        self.path, self.name = path, f"inspect/{path}"
-        if path.is_file():
-            with reading(path):
-                self.log = read_inspect(path)
+    def __init__(self, name: str, changed: Mapping[str, Any], s: Settings):
+        "Read the log of inspect/LOG; if there is no such file, this is only a name."
+        refuse_settings(name, changed)
+        self.name, self.path = name, Path(name.removeprefix("inspect/")).expanduser()
+        if self.path.is_file():
+            with reading(self.path):
+                self.log = read_inspect(self.path)
             self.samples_by_id = {x.id: x for x in self.log.samples}
             model = re.sub(r"[^A-Za-z0-9._:/+-]+", "_", self.log.model).strip("/") or "model"
             self.title = self.name = f"inspect/{model}"
@@ -189,12 +190,6 @@ class LogSystem(BaseSystem):
                 yield Failure(q.id, "without answer", x.error, again)
             else:
                 yield answer_in(x, q)
-
-
-def named_log(name: str, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system of inspect/LOG, for the registry."
-    refuse_settings(name, changed)
-    return LogSystem(Path(name.removeprefix("inspect/")).expanduser())
 
 # %% ../../../nbs/models/published/03_logs.ipynb #ac80b6fe
 WORTH = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # the letters of inspect_ai's scorers
