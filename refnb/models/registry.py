@@ -96,7 +96,7 @@ class Registry(NamedTuple):
 
     entries: dict[str, Entry]  # by name
     numbered: dict[str, Entry]  # name -> its entry, which covers several: NAME-{1..6}
-    doubled: dict[str, str]  # name -> error: two files define it
+    doubled: dict[str, RefnbError]  # name -> error: two files define it
     faults: dict[str, RefnbError]  # file -> error in reading it
 
 
@@ -125,8 +125,8 @@ def registry_of(stamped: tuple[tuple[Path, int], ...]) -> Registry:
             for entry in read_entries(path):
                 first = found.entries.setdefault(entry.name, entry)
                 if first is not entry:
-                    what = f"{path}: the name {entry.name!r} exists already, in {first.path.name}"
-                    found.doubled[entry.name] = f"{what}; choose another"
+                    what = f"the name {entry.name!r} exists already, in {first.path.name}"
+                    found.doubled[entry.name] = CallError(what, str(path), "choose another")
                 found.numbered.update(dict.fromkeys(numbered(entry.name), first))
         except RefnbError as e:
             found.faults[str(path)] = e
@@ -279,19 +279,14 @@ def from_entry_point(name: str, changed: Mapping[str, Any]) -> System:
         found = found(**changed)
     else:
         refuse_settings(name, changed)
-    if isinstance(found, System):
-        return found
-    if callable(found):
-        return FunctionSystem(found, name)
-    what = f"offers {found!r}, which is neither a system nor a function"
-    raise FormatError(what, f"{name}, of the entry points refnb.systems")
+    return found if isinstance(found, System) else FunctionSystem(found, name)
 
 
 def maker_of(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | None:
     "Return a function that makes the system of this name, or None."
     r = registry(s)
     if base in r.doubled:
-        raise CallError(r.doubled[base])
+        raise r.doubled[base]
     if base.endswith(TURNED):
         entry = entries_of("pair-model", s).get(base.removesuffix(TURNED))
     else:

@@ -123,7 +123,7 @@ def write_run_summary(
     elif task.card.score:
         docs, make = predicted_documents(run, task.documents), card_of_documents
         if not task.card.singletons:
-            several = (tuple(c for c in d.clusters if len(c) > 1) for d in docs)
+            several = [tuple(c for c in d.clusters if len(c) > 1) for d in docs]
             docs = [d.changed(clusters=c, names=()) for d, c in zip(docs, several)]
         counts, gold = named_object(task.card.score)(task.name, docs, task.settings)
         gold = gold | _left_out(task)
@@ -288,13 +288,12 @@ def run_sharded(
     with ray_cluster(address) as ray:
         has = ray.cluster_resources()
         workers = int(has.get("GPU", 0) / gpus) if gpus else int(has.get("CPU", 1))
-        parts = shards_of(todo, shards or max(1, workers)) if todo else []
-        work, n = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(answered), len(parts)
-        asked = enumerate(parts, 1)
-        names = {work.remote(part, f"{k}of{n}"): f"shard {k} of {n}" for k, part in asked}
-        for name, _, fault in as_ended(ray, names):
+        parts = dict(enumerate(shards_of(todo, shards or max(1, workers)), 1))
+        work = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(answered)
+        asked = {work.remote(part, f"{k}of{len(parts)}"): k for k, part in parts.items()}
+        for k, _, fault in as_ended(ray, asked):
             if fault:
-                faults.append(f"{name}: {fault}")
+                faults.append(f"shard {k} of {len(parts)}: {fault}")
             if progress:
                 progress(len(r.answers_so_far()), len(t.items))
     if faults:

@@ -41,9 +41,6 @@ class Mentions:
         self.words = [x.tolist() for x in np.split(self.having.indices, self.having.indptr[1:-1])]
         self.sentence, self.quotation = t.sentence[self.start], t.quotation[self.start]
 
-    def __len__(self) -> int:
-        return len(self.spans)
-
     def features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         "Compute the features of a block of pairs: feature, later mention, earlier mention."
         i, j = rows[:, None], columns[None]

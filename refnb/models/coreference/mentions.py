@@ -50,10 +50,9 @@ class Words(nn.Module):
         self.encoder.eval()
         return self
 
-    def cut(self, t: Text, context: int | None = None) -> list[Segment]:
-        "Cut a text into segments for this encoder, with the usual context or another one."
-        context = self.m.context if context is None else context
-        return segments(t, self.tokenizer, self.m.segment, context)
+    def cut(self, t: Text) -> list[Segment]:
+        "Cut a text into segments for this encoder."
+        return segments(t, self.tokenizer, self.m.segment, self.m.context)
 
     def read(self, some: Sequence[Segment], at_once: int = 8) -> list[torch.Tensor]:
         "Compute the encoder's vectors of the words of each segment, `at_once` segments in a batch."

@@ -208,8 +208,6 @@ class CorefSystem(BaseSystem):
         return _loaded(folder, coref_seal(folder).weights, reading, self.settings.offline)
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        if not items:
-            return
         self.answered, since = len(items), time.process_time()
         try:
             for folder, some in _by_training(task, items, self._trained_folder(task)).items():
@@ -246,7 +244,7 @@ class CorefSystem(BaseSystem):
         "Write the summary of a complete run; its cost is kept if one call answered all of it."
         if _is_kitmus(task):
             return write_link_summary(run, task)
-        cost: dict[str, float | str] = {}
+        cost = None
         if self.summary and self.answered >= len(task.items):
             cost = msgspec.structs.asdict(self.summary) | {"processor": processor()}
         return write_run_summary(run, task, cost=cost)
@@ -323,6 +321,6 @@ def train(
         return train_coref(system, what, **more)
     if what != "litbank":
         raise CallError(f"{what} has no folds", do="leave out --fold all, or train on litbank")
-    out = more.pop("out", "")
-    more_of = lambda k: more | {"fold": k, "out": f"{out}/fold{k}" if out else ""}
-    return [train_coref(system, what, **more_of(k)) for k in range(FOLDS)]
+    out, _ = more.pop("out", ""), more.pop("fold")
+    folders = [f"{out}/fold{k}" if out else "" for k in range(FOLDS)]
+    return [train_coref(system, what, k, folder, **more) for k, folder in enumerate(folders)]

@@ -180,7 +180,7 @@ class LiveSystem(CommandSystem):
         return no_names(task) if self.live.names or self.seeds else ""
 
     def identity(self, task: Task) -> Identity:
-        settings: dict[str, Any] = {
+        settings = {
             "requirements": self.place.lock,
             "shared": shared_versions(self.place),
             "settings": self.live.settings,

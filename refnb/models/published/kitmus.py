@@ -126,9 +126,7 @@ class Scored(NamedTuple):
     listed: int  # number of runs in the release
 
 
-def counted_links(
-    counts: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
-) -> dict[str, dict[str, Links]]:
+def counted_links(counts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Links]]:
     "Convert the counts of a summary: field -> label -> links."
     out = {}
     for field, of in counts.items():
