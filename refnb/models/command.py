@@ -72,7 +72,7 @@ def read_answer(
         what = f"answered {key!r}, which is not an id of the input"
         raise DataError(what, where, "repeat the id of the question")
     if key in answered:
-        raise DataError(f"answered {key} twice", where, "write one line per question")
+        raise DataError(f"answered {key} twice", where)
     answered.add(key)
     if "error" in fields:
         return Failure(key, "error", str(fields["error"])[:300])
@@ -146,7 +146,7 @@ class Process:
         command: Sequence[str],
         cwd: Path,
         where: str,  # its name in errors
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None,
     ):
         self.where, pipe = where, subprocess.PIPE
         try:

@@ -85,7 +85,7 @@ LEAST = -1e9  # the score of a pair that is not scored in full
 class CoarseToFine(nn.Module):
     "Scores of links: a product for all pairs, and a net for the best antecedents of each mention."
 
-    def __init__(self, size: int, hidden: int = 150, candidates: int = 50):
+    def __init__(self, size: int, hidden: int, candidates: int):
         super().__init__()
         self.candidates = candidates
         self.coarse = nn.Linear(size, size, bias=False)

@@ -344,8 +344,8 @@ def start_folder(x: TrainedCoref, what: str, s: Settings) -> Path | None:
     usual, below = the_coref(x.start), Path(s.runs, "trained", safe_path(x.start), safe_path(what))
     if found := weights_folder(usual.model) or newest_training(below, usual, {}):
         return found
-    do = f"train it on the same documents first (refnb train {x.start}), or name a folder"
-    raise DataError("has no initial weights", x.start, f"{do} with -p start=FOLDER")
+    do = f"train it on the same documents first (refnb train {x.start}), or say -p start=FOLDER"
+    raise DataError("has no initial weights", x.start, do)
 
 
 def _id_of(docs: Sequence[Document]) -> str:

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from ...core.types import DataError, Span
 from .recipes import CorefModel, encoder_of
-from .texts import SHAPES, Segment, Text, segments, text_of
+from .texts import SHAPES, Segment, Text, segments
 from ..pairs.encoders import load_with
 
 # %% ../../../nbs/models/coreference/02_mentions.ipynb #ce4cc60c
@@ -96,7 +96,7 @@ class MentionFinder(nn.Module):
 
     rows = 64  # starts of a block
 
-    def __init__(self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = 0.3):
+    def __init__(self, inputs: int, hidden: int, widest: int, dropout: float):
         super().__init__()
         self.widest = widest
         self.starts, self.ends = layer(inputs, hidden, dropout), layer(inputs, hidden, dropout)

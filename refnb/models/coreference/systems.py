@@ -47,7 +47,7 @@ from refnb.models.coreference.recipes import (
 from ..weights import check_here, is_here
 from ..registry import Entry, changed_record, find_system, record_of
 from ..running import write_run_summary
-from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Said, System, variant_name
+from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Said, variant_name
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
 FOLDS = 10  # of LitBank

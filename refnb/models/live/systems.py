@@ -18,7 +18,7 @@ from ...core.documents import Document
 from ...core.settings import Settings, packaged
 from ...core.files import read_bytes, read_jsonl
 from ...benchmarks.tasks import Task
-from ..systems import Identity, Said, System, no_names, variant_name
+from ..systems import Identity, Said, no_names, variant_name
 from ..registry import Entry, changed_record, differing, record_of
 from ..command import CommandEntry, CommandSystem
 from refnb.models.live.environments import (
@@ -206,8 +206,7 @@ def _short_hash(data: bytes) -> str:
 # %% ../../../nbs/models/live/01_systems.ipynb #14166dda
 def seeded(system: Any) -> LiveSystem | None:
     "Return a live system as one that completes clusters; None if it cannot."
-    live = getattr(system, "live", None)
-    if not (live and live.seeds):
+    if not isinstance(system, LiveSystem) or not system.live.seeds:
         return None
     entry, changed, s = system.made_of
     return LiveSystem(entry, changed, s, seeds=True)

@@ -12,7 +12,7 @@ from ...core.types import Answer, DataError, Question, Record
 from ...core.settings import Settings
 from ...benchmarks.identifyme.released import answer_rows, row_id
 from ...benchmarks.tasks import Task, find_task
-from ..systems import BaseSystem, Identity, System
+from ..systems import BaseSystem, Identity
 from ..registry import Entry, entries_of, record_of, refuse_settings
 from ..language.reading import read
 

@@ -19,7 +19,7 @@ from ...core.summaries import split_hash
 from ...metrics.windows import pair
 from ...benchmarks.bookcoref.books import SPLIT
 from ...benchmarks.tasks import Task, find_task
-from ..systems import CLUSTERS, BaseSystem, Identity, System
+from ..systems import CLUSTERS, BaseSystem, Identity
 from ..registry import Entry, find_system, record_of, refuse_settings
 from ..running import run
 

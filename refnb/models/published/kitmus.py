@@ -21,7 +21,7 @@ from ...benchmarks.tasks import Task, find_task
 from ...benchmarks.kitmus.tasks import task_name
 from ...benchmarks.kitmus.reading import predictions
 from ...benchmarks.kitmus.links import texts_id, texts_of, write_link_summary
-from ..systems import BaseSystem, Identity, System, info_of
+from ..systems import BaseSystem, Identity, info_of
 from ..registry import Entry, find_system, numbered, refuse_settings
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #bc708462

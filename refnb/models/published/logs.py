@@ -33,7 +33,7 @@ from ..language.inspect_task import inspect_finish
 from ..language.prompts import Order, in_order, turned_back
 from ..language.reading import Mode, read
 from ..registry import refuse_settings
-from ..systems import BaseSystem, Failure, Identity, System
+from ..systems import BaseSystem, Failure, Identity
 
 # %% ../../../nbs/models/published/03_logs.ipynb #9a63c972
 class Asked(Record):
@@ -110,7 +110,7 @@ def read_inspect(path: Path) -> Log:
             seconds, model = out.get("time") or 0.0, out.get("model", "")
             usage = Usage(read_in, written, None, seconds, model, thought)
         finish = inspect_finish(choice.get("stop_reason", "stop"))
-        samples.append(Sample(id, asked, content, finish, usage=usage))
+        samples.append(Sample(id, asked, content, finish, usage))
     tool = f"inspect_ai {found['eval'].get('packages', {}).get('inspect_ai', '')}".strip()
     return Log(tool, found["eval"]["model"], samples)
 
