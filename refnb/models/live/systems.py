@@ -206,7 +206,8 @@ def _short_hash(data: bytes) -> str:
 # %% ../../../nbs/models/live/01_systems.ipynb #14166dda
 def seeded(system: Any) -> LiveSystem | None:
     "Return a live system as one that completes clusters; None if it cannot."
-    if not isinstance(system, LiveSystem) or not system.live.seeds:
+    live = getattr(system, "live", None)
+    if not (live and live.seeds):
         return None
     entry, changed, s = system.made_of
     return LiveSystem(entry, changed, s, seeds=True)
