@@ -91,7 +91,7 @@ def test_examples_come_from_the_development_part(task, source):
     [
         ({"form": "identifyme/desc"}, "asks for an explanation"),
         ({"shots": -1}, "say 0 or more"),
-        ({"shots": "two"}, "say a number"),
+        ({"shots": "two"}, "shots cannot be 'two'"),
         ({"shots": 0}, "say -p shots=3"),
         ({"examples": "sample/nothing"}, "is neither a task nor a file"),
         ({"examples": ""}, "no development part"),

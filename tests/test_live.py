@@ -13,6 +13,7 @@ from refnb.core.documents import Document
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import DataError, Span
 from refnb.benchmarks.tasks import find_task, given_task
+from refnb.metrics.windows import split
 from refnb.models.live import environments as made
 from refnb.models.live.systems import LiveSystem, canaries, checkpoint_id, seeded
 from refnb.models.registry import find_system
@@ -339,14 +340,6 @@ def test_long_texts_bring_the_long_canary(toy):
     assert asked(toy) - before == 4
 
 
-def test_windows_are_read_apart_and_put_together(toy):
-    [whole] = run([canaries()[2]], "toy").answers().values()
-    [parts] = run([canaries()[2]], "toy", window=100).answers().values()
-    assert len(parts.clusters) > len(whole.clusters)
-    assert {s for c in parts.clusters for s in c} <= {s for c in whole.clusters for s in c}
-    assert all(len({canaries()[2].tokens[s.start] for s in c}) == 1 for c in parts.clusters)
-
-
 def test_what_could_change_an_answer_names_the_run(toy):
     task = find_task("sample/bookcoref")
     weights = toy / "weights"
@@ -358,14 +351,14 @@ def test_what_could_change_an_answer_names_the_run(toy):
 
     usual = identity()
     assert identity(device="cpu", patience="5") == usual
-    others = [identity(window="50"), identity(least="3"), identity(checkpoint=str(weights))]
+    others = [identity(least="3"), identity(checkpoint=str(weights))]
     (weights / "a").write_text("2")
     others.append(identity(checkpoint=str(weights)))
     (toy / "toy.py").write_text(WORKER + "# another\n")
     others.append(identity())
     (toy / "toy.txt").write_text("# other packages\n")
     others.append(identity())
-    assert len({json.dumps([i.settings, i.data], sort_keys=True) for i in [usual, *others]}) == 7
+    assert len({json.dumps([i.settings, i.data], sort_keys=True) for i in [usual, *others]}) == 6
 
 
 def test_weights_that_are_not_here(toy):
@@ -417,11 +410,6 @@ def test_a_linker_finds_the_mentions_of_names(linker, refnb):
     bare = Document("bare", story.sentences)
     with pytest.raises(DataError, match="needs the names of characters, and bare has none here"):
         run([bare], "toy")
-    tools.one_line(
-        refnb("run", "sample/bookcoref", "toy", "-p", "window=100"),
-        2,
-        "toy has no setting 'window'",
-    )
 
 
 def test_the_pipeline_links_with_any_system_that_gets_names(linker):
@@ -557,7 +545,6 @@ def test_what_cannot_complete_clusters(seeding, home):
     for changed, why in (
         ({"system": "toy[least=0]"}, "toy.least=0., ann_split4_S0: lost 1 of 2 seeds of Ann"),
         ({"system": "fcoref"}, "fcoref is not a coreference system of refnb"),
-        ({"system": "toy[window=9]"}, "its clusters are completed in whole documents; omit window"),
         ({"linker": "rules"}, "toy finds the mentions of each window itself"),
     ):
         with pytest.raises(RefnbError, match=why):
@@ -963,13 +950,10 @@ def test_lingmess_leaves_out_no_text_in_silence(fastcoref, base, tmp_path):
     long = [Document("d", stories()[0].sentences * 3)]
     system = in_place(fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path / "weights"))
     with pytest.raises(
-        DataError, match="the package leaves out texts of more than 300 pieces; set window="
+        DataError, match="the package leaves out texts of more than 300 pieces; run it on windows"
     ):
         run(long, system, s=system.settings)
-    system = in_place(
-        fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path / "weights"), window=40
-    )
-    assert run(long, system, s=system.settings).sealed
+    assert run(split(long[0], 40), system, s=system.settings).sealed
 
 
 def test_fastcoref_goes_on_with_no_random_weights(fastcoref, base, tmp_path):

@@ -33,6 +33,7 @@ from refnb.core.settings import load_settings, packaged
 from refnb.core.types import Answer, CallError, FormatError, Question, RefnbError
 from refnb.models import command, registry
 from refnb.models.language.models import LanguageModel
+from refnb.models.systems import Failure
 from refnb.results import board, notebooks
 from refnb.results.printed import read_paper
 from refnb.results.papers import altentities_sheets
@@ -85,9 +86,10 @@ def proofs(path: Path) -> list:
     "What a command wrote to canaries, a line each."
 
     def proof(line: bytes):
-        answer = command.read_proof(line, STORY, path.name)
-        if answer.error:
-            raise FormatError(answer.error, path.name)
+        asked = {STORY.doc_key: STORY}
+        answer = command.read_answer(line, asked, set(), path.name, command.Proof)
+        if isinstance(answer, Failure):
+            raise FormatError(answer.what, path.name)
         return answer
 
     return [proof(line) for line in path.read_bytes().splitlines()]

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'PROVIDERS', 'PREFIXES', 'FIELDS', 'R', 'TURNED', 'Entry', 'kind_of', 'numbered', 'Registry', 'read_entries',
-           'registry_of', 'registry', 'entries_of', 'converted', 'changed_record', 'record_of', 'differing',
+           'registry_of', 'registry', 'entries_of', 'converted', 'kinds_of', 'changed_record', 'record_of', 'differing',
            'FunctionEntry', 'refuse_asking', 'refuse_settings', 'make_function', 'from_entry_point', 'maker_of',
            'find_system', 'system_names', 'is_system', 'system_title', 'Listed', 'listed_systems']
 
@@ -34,25 +34,25 @@ class Entry(NamedTuple):
     path: Path  # the YAML file
 
 
-# kind -> module:function that makes the system from an entry, changed settings and the settings of refnb
+# kind -> module:callable that makes the system from an entry, changed settings and the settings of refnb
 KINDS = {
     "rule": "refnb.models.registry:make_function",
     "function": "refnb.models.registry:make_function",
     "command": "refnb.models.command:make_command",
     "language-model": "refnb.models.language.systems:make_language_model",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",
-    "coreference": "refnb.models.coreference.systems:make_coreference",
-    "live": "refnb.models.live.systems:make_live",
-    "published": "refnb.models.published.choice:make_published",
-    "published-clusters": "refnb.models.published.clusters:make_published_clusters",
-    "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",
+    "coreference": "refnb.models.coreference.systems:CorefSystem",
+    "live": "refnb.models.live.systems:LiveSystem",
+    "published": "refnb.models.published.choice:PublishedSystem",
+    "published-clusters": "refnb.models.published.clusters:PublishedClusterSystem",
+    "published-kitmus": "refnb.models.published.kitmus:PublishedLinks",
 }
 PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ollama", "local")
-# names without an entry: prefix -> module:function of the rest of the name
+# names without an entry: prefix -> module:callable of a name, changed settings and the settings of refnb
 PREFIXES = (
     {f"{p}/": "refnb.models.language.systems:named_model" for p in PROVIDERS}
     | {"command/": "refnb.models.command:named_command"}
-    | {"inspect/": "refnb.models.published.logs:named_log"}
+    | {"inspect/": "refnb.models.published.logs:LogSystem"}
 )
 
 # %% ../../nbs/models/01_registry.ipynb #f35ef44e
@@ -85,11 +85,9 @@ def kind_of(data: Mapping[str, Any]) -> str:
 
 def numbered(name: str) -> list[str]:
     "List the names that an entry's name covers: run-1, run-2 and run-3 for run-{1..3}; otherwise itself."
-    m = re.fullmatch(r"(.*?)\{([0-9]+)\.\.([0-9]+)\}(.*)", name)
+    m = re.fullmatch(r"(.*?)\{([0-9]{1,3})\.\.([0-9]{1,3})\}(.*)", name)
     if not m:
         return [name]
-    if len(m[2]) > 3 or len(m[3]) > 3:
-        raise FormatError(f"{name!r} covers too many systems", do="number them below 1000")
     return [f"{m[1]}{number}{m[4]}" for number in range(int(m[2]), int(m[3]) + 1)]
 
 
@@ -98,7 +96,7 @@ class Registry(NamedTuple):
 
     entries: dict[str, Entry]  # by name
     numbered: dict[str, Entry]  # name -> its entry, which covers several: NAME-{1..6}
-    doubled: dict[str, str]  # name -> error: two files define it
+    doubled: dict[str, RefnbError]  # name -> error: two files define it
     faults: dict[str, RefnbError]  # file -> error in reading it
 
 
@@ -107,11 +105,9 @@ def read_entries(path: Path) -> list[Entry]:
     data, out = read_yaml(path, dict[str, Any]), []
     several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
     for name, fields in (data if several else {path.stem: data}).items():
-        if not isinstance(name, str):
-            do = "put it in quotation marks"
-            raise FormatError(f"the name {name!r} is not a string", str(path), do)
-        if set("[]@") & set(name) or name.strip() != name or not name:
-            do = "leave out brackets, @ and outer blanks"
+        text = str(name)
+        if text != name or text != text.strip() or not text or set("[]@") & set(text):
+            do = "put it in quotation marks, and leave out brackets, @ and outer blanks"
             raise FormatError(f"{name!r} cannot be a name", str(path), do)
         try:
             out.append(Entry(name, kind_of(fields), fields, path))
@@ -129,8 +125,8 @@ def registry_of(stamped: tuple[tuple[Path, int], ...]) -> Registry:
             for entry in read_entries(path):
                 first = found.entries.setdefault(entry.name, entry)
                 if first is not entry:
-                    what = f"{path}: the name {entry.name!r} exists already, in {first.path.name}"
-                    found.doubled[entry.name] = f"{what}; choose another"
+                    what = f"the name {entry.name!r} exists already, in {first.path.name}"
+                    found.doubled[entry.name] = CallError(what, str(path), "choose another")
                 found.numbered.update(dict.fromkeys(numbered(entry.name), first))
         except RefnbError as e:
             found.faults[str(path)] = e
@@ -161,19 +157,20 @@ def converted(kind: Any, value: Any) -> Any:
     return msgspec.to_builtins(msgspec.convert(value, kind, strict=False))
 
 
+def kinds_of(kind: Any) -> dict[str, Any]:
+    "List the settings of a record with their types; the record may be within `Price | None`."
+    for x in (kind, *get_args(kind)):
+        if isinstance(x, type) and issubclass(x, Record):
+            return {f.name: f.type for f in msgspec.structs.fields(x)}
+    return {}
+
+
 def changed_record(
     record: R,
     changed: Mapping[str, Any],  # settings, typed or as text
     what: str,  # the kind of record, for errors: "a language model"
 ) -> R:
     "Change some settings of a record, and check it. Another model is not in the package of the first."
-
-    def kinds_of(kind: type[Record]) -> dict[str, Any]:
-        return {f.name: f.type for f in msgspec.structs.fields(kind)}
-
-    def is_group(kind: Any) -> bool:
-        return isinstance(kind, type) and issubclass(kind, Record)
-
     data, kinds = msgspec.to_builtins(record), kinds_of(type(record))
     if "package" in data and changed.get("model", data["model"]) != data["model"]:
         data["package"] = ""
@@ -182,12 +179,10 @@ def changed_record(
         if name not in kinds:
             raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
         kind = kinds[name]
-        group = next(filter(is_group, get_args(kind)), kind)  # the record within `Price|None`
         if inner:
-            known = kinds_of(group) if is_group(group) else {}
-            if inner not in known and get_origin(group) is not dict:
-                do = nearest(inner, known) if known else ""
-                raise CallError(f"{what} has no setting {key!r}", do=do)
+            known = kinds_of(kind)
+            if inner not in known and get_origin(kind) is not dict:
+                raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, known))
             kind = known.get(inner)
         try:
             new = value if kind is None else converted(kind, value)
@@ -195,17 +190,13 @@ def changed_record(
             do = str(e)
             if get_origin(kind) is Literal:
                 do = f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(kind))}"
-            elif {int, float} & {kind, *get_args(kind)}:
-                do = f"say a number: {e}"
             raise CallError(f"{key} cannot be {value!r}", what, do) from None
         if isinstance(new, float) and not math.isfinite(new):
             raise CallError(f"{key} cannot be {value!r}", what, "say a finite number")
         if inner:
-            data[name] = {**(data.get(name) or {}), inner: new}
-        elif isinstance(new, dict) and isinstance(value, Mapping):
-            data[name] = {**(data.get(name) or {}), **new}
-        else:
-            data[name] = new
+            new = {inner: new}
+        merged = inner or isinstance(value, Mapping)
+        data[name] = {**(data.get(name) or {}), **new} if merged else new
     try:
         return msgspec.convert(data, type(record))
     except (msgspec.ValidationError, ValueError) as e:
@@ -233,15 +224,13 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
         if name in ignored or x == y:
             continue
         if isinstance(x, Record) and isinstance(y, Record):
-            for k, v in differing(x, y, frozenset()).items():
-                out[f"{name}.{k}"] = v
-        elif isinstance(x, dict) and isinstance(y, dict):
-            for k in sorted(x.keys() | y.keys()):
-                if x.get(k) != y.get(k):
-                    out[f"{name}.{k}"] = x.get(k, "")
+            x, y = msgspec.structs.asdict(x), msgspec.structs.asdict(y)
+        if isinstance(x, dict) and isinstance(y, dict):
+            other = [k for k in sorted(x.keys() | y.keys()) if x.get(k) != y.get(k)]
+            out |= {f"{name}.{k}": x.get(k, "") for k in other}
         else:
-            out[name] = list(x) if isinstance(x, tuple) else msgspec.to_builtins(x)
-    return out
+            out[name] = x
+    return msgspec.json.decode(msgspec.json.encode(out))  # lists for tuples
 
 # %% ../../nbs/models/01_registry.ipynb #d716416f
 class FunctionEntry(Record):
@@ -290,19 +279,14 @@ def from_entry_point(name: str, changed: Mapping[str, Any]) -> System:
         found = found(**changed)
     else:
         refuse_settings(name, changed)
-    if isinstance(found, System):
-        return found
-    if callable(found):
-        return FunctionSystem(found, name)
-    what = f"offers {found!r}, which is neither a system nor a function"
-    raise FormatError(what, f"{name}, of the entry points refnb.systems")
+    return found if isinstance(found, System) else FunctionSystem(found, name)
 
 
 def maker_of(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System] | None:
     "Return a function that makes the system of this name, or None."
     r = registry(s)
     if base in r.doubled:
-        raise CallError(r.doubled[base])
+        raise r.doubled[base]
     if base.endswith(TURNED):
         entry = entries_of("pair-model", s).get(base.removesuffix(TURNED))
     else:
@@ -358,7 +342,7 @@ def system_title(name: str) -> str:
     "Return a system's title in tables, also for system@hash; unknown names are returned unchanged."
     base = split_hash(name)[0]
     try:
-        return find_system(base).title if is_system(base) else base
+        return find_system(base).title
     except RefnbError:
         return base
 

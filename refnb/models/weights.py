@@ -112,7 +112,7 @@ def weights_id(w: Weights) -> str:
 # %% ../../nbs/models/04_weights.ipynb #4b9b5a87
 def device_for(torch: Any, wanted: str = "") -> str:
     "Return the wanted device if this machine has it; by default a GPU if available."
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    gpus = torch.cuda.device_count()
     here = ["cuda"] * (gpus > 0) + [f"cuda:{i}" for i in range(gpus)]
     here += ["mps"] * bool(torch.backends.mps.is_available()) + ["cpu"]
     if wanted and wanted not in here:

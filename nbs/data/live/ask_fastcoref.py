@@ -68,7 +68,7 @@ def clusters_of(p, sentences):
     got = p.predict(texts=[tokens], is_split_into_words=True)
     if not got:
         raise ValueError(
-            f"the package leaves out texts of more than {p.max_doc_len:,} pieces; set window=, such as window=1500"
+            f"the package leaves out texts of more than {p.max_doc_len:,} pieces; run it on windows: refnb.metrics.windows.split"
         )
     found = got[0].get_clusters(as_strings=False)
     return [

@@ -8,10 +8,9 @@ __all__ = ['FEATURES', 'LEAST', 'Mentions', 'MentionVectors', 'CoarseToFine', 'l
 # %% ../../../nbs/models/coreference/03_antecedents.ipynb #cf3cf924
 import math
 from collections.abc import Sequence
-from itertools import chain
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
+from sklearn.preprocessing import MultiLabelBinarizer
 from torch import nn
 from torch.nn import functional as F
 from ...core.types import Span
@@ -34,19 +33,13 @@ class Mentions:
         self.string = np.array([known[s] for s in strings], int)
         # the group of a pronoun; 0: none
         self.pronoun = np.array([len(s) == 1 and PRONOUN.get(s[0], 0) for s in strings], int)
-        said = [() if p else sorted(content(s)) for p, s in zip(self.pronoun, strings)]
-        number = {w: k for k, w in enumerate(dict.fromkeys(chain.from_iterable(said)))}
+        said = [() if p else content(s) for p, s in zip(self.pronoun, strings)]
+        # mentions by content words
+        self.having = MultiLabelBinarizer(sparse_output=True).fit_transform(said)
+        self.many = np.diff(self.having.indptr)
         # numbers of the content words of each mention
-        self.words = [[number[w] for w in ws] for ws in said]
-        self.many = np.array([len(ws) for ws in said], int)
-        at = np.repeat(np.arange(len(said)), self.many)
-        columns = np.array(list(chain.from_iterable(self.words)), int)
-        shape = (len(said), len(number))
-        self.having = csr_matrix((np.ones(len(at), int), (at, columns)), shape=shape)
+        self.words = [x.tolist() for x in np.split(self.having.indices, self.having.indptr[1:-1])]
         self.sentence, self.quotation = t.sentence[self.start], t.quotation[self.start]
-
-    def __len__(self) -> int:
-        return len(self.spans)
 
     def features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         "Compute the features of a block of pairs: feature, later mention, earlier mention."
@@ -92,7 +85,7 @@ LEAST = -1e9  # the score of a pair that is not scored in full
 class CoarseToFine(nn.Module):
     "Scores of links: a product for all pairs, and a net for the best antecedents of each mention."
 
-    def __init__(self, size: int, hidden: int = 150, candidates: int = 50):
+    def __init__(self, size: int, hidden: int, candidates: int):
         super().__init__()
         self.candidates = candidates
         self.coarse = nn.Linear(size, size, bias=False)

@@ -13,7 +13,6 @@ import math
 import random
 import re
 import resource
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -27,7 +26,7 @@ from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.tasks import tasks
 from ...core.corpora import corpora, load, the_corpus
 from ...core.documents import Document, tidy
-from ...core.files import alone, disk_fault, write_atomic
+from ...core.files import alone, write_atomic
 from ...core.reading import read_documents
 from ...core.runs import OtherVersion, clusters_id, documents_id
 from ...core.settings import Settings, load_settings
@@ -37,7 +36,6 @@ from ...metrics.coref_scores import score_coref
 from ...metrics.windows import LENGTH, split
 from .memory import clusters_of, link, local
 from refnb.models.coreference.recipes import (
-    CHOSEN,
     UNHASHED,
     WEIGHTS,
     CorefModel,
@@ -55,7 +53,6 @@ from refnb.models.coreference.resolvers import (
     Resolver,
     clusters_of_many,
     lesson_of,
-    new_resolver,
     predicted,
 )
 from .texts import cast_lesson, cast_of, text_of
@@ -96,30 +93,24 @@ def taught_by(what: str, fold: int = 0, s: Settings | None = None) -> Taught:
         teach = subtask_documents(variant, int(n), "train", s)
         judge = [document_of(x) for x in drawn]
         return Taught(what, what, teach, judge, tuple(map(pronoun_of, drawn)))
-    known = corpora(s)
-    if what in known:
+    if what in corpora(s):
         splits, folds = the_corpus(what, s).splits, {"fold": fold} if what == "litbank" else {}
         if "train" not in splits:
-            do = f"its splits: {', '.join(splits) or 'none'}; name a file to train on all of it"
-            raise DataError("has no split train", what, do)
+            raise DataError("has no split train", what, "name a file to train on all of it")
         judge = load(what, "dev", s, **folds) if "dev" in splits else []
         name, told = (f"{what}/fold{fold}", f"{what}, fold {fold}") if folds else (what, what)
         return Taught(name, told, load(what, "train", s, **folds), judge)
     if not Path(what).is_file():
-        trainable = ", ".join(n for n, c in known.items() if "train" in c.splits)
-        do = f"to train on: {trainable}, kitmus/VARIANT/ENTITIES, or a file of documents"
+        do = "say litbank, kitmus/VARIANT/ENTITIES, or a file of documents"
         raise CallError(f"{what!r} is neither a corpus nor a file", do=do)
-    docs: list[Document] = []
-    books: list[Document] = []
-    for d in read_documents(what):
-        if d.size > LONGEST:
-            books.append(d)
-            docs += [w for w in split(d, crossing="drop") if w.clusters]
-        elif d.clusters:
-            docs.append(d)
+    whole, docs = read_documents(what), []
+    for d in whole:
+        some = split(d, crossing="drop") if d.size > LONGEST else [d]
+        docs += [x for x in some if x.clusters]
     judge = docs[9::10]  # every tenth
     del docs[9::10]
-    return Taught(Path(what).name, Path(what).name, docs, judge, books=tuple(books))
+    books = tuple(d for d in whole if d.size > LONGEST)
+    return Taught(Path(what).name, Path(what).name, docs, judge, books=books)
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #6b26e311
 def save_tensors(path: str | Path, tensors: dict[str, torch.Tensor], said: str = "") -> str:
@@ -184,11 +175,8 @@ class State(Record, omit_defaults=False):
     losses: list[float] = []  # mean of each epoch
     curve: list[float | None] = []  # development score after each epoch
     best_epoch: int = 0  # from 1; 0: none yet
+    held_out: float | None = None  # score of the best epoch
     of: str = ""  # id of the training
-
-    @property
-    def held_out(self) -> float | None:
-        return self.curve[self.best_epoch - 1]
 
 
 def fit(
@@ -266,15 +254,11 @@ def fit(
             net.eval()
             score = judge() if judge else None
             curve = [*state.curve, score]
-            better = score is None or not state.best_epoch or score > (state.held_out or 0.0)
-            if better:
+            if score is None or not state.best_epoch or score > (state.held_out or 0.0):
                 save_tensors(best, own)
-            state = state.changed(
-                loss=0.0,
-                losses=[*state.losses, state.loss / steps],
-                curve=curve,
-                best_epoch=epoch + 1 if better else state.best_epoch,
-            )
+                state = state.changed(best_epoch=epoch + 1, held_out=score)
+            losses = [*state.losses, state.loss / steps]
+            state = state.changed(loss=0.0, losses=losses, curve=curve)
             judged = "" if score is None else f", development {100 * score:.1f} %"
             say(f"epoch {epoch + 1}: loss {state.losses[-1]:.3f}{judged}")
         if place == steps - 1 or time.monotonic() - saved >= every:
@@ -303,7 +287,7 @@ def load_resolver(folder: str | Path, offline: bool = True, **changed: Any) -> R
     "Load a trained system from the folder of its training, possibly with changed settings."
     seal = coref_seal(folder)
     m = msgspec.convert(seal.model | changed, CorefModel)
-    net = new_resolver(m, seal.recipe.dropout, offline=offline)
+    net = Resolver(m, seal.recipe.dropout, offline=offline)
     if encoder_id(net) != seal.encoder:
         what = f"was trained on another encoder than this {m.encoder}"
         do = "name the encoder that it was trained on with -p encoder=, or train it again"
@@ -360,8 +344,8 @@ def start_folder(x: TrainedCoref, what: str, s: Settings) -> Path | None:
     usual, below = the_coref(x.start), Path(s.runs, "trained", safe_path(x.start), safe_path(what))
     if found := weights_folder(usual.model) or newest_training(below, usual, {}):
         return found
-    do = f"train it on the same documents first (refnb train {x.start}), or name a folder"
-    raise DataError("has no initial weights", x.start, f"{do} with -p start=FOLDER")
+    do = f"train it on the same documents first (refnb train {x.start}), or say -p start=FOLDER"
+    raise DataError("has no initial weights", x.start, do)
 
 
 def _id_of(docs: Sequence[Document]) -> str:
@@ -392,17 +376,15 @@ def train_coref(
         teach, judge = ([cast_lesson(d) for d in docs if cast_of(d).names] for docs in taught[2:4])
     if not teach:
         raise DataError("has nothing to learn from", taught.told)
-    net = new_resolver(m, r.dropout, r.seed, s.offline)
+    net = Resolver(m, r.dropout, r.seed, s.offline)
     begins = started = ""
     if start:
-        theirs, own = coref_seal(start), trained_weights(net)
-        tensors = load_tensors(start / WEIGHTS)[0]
-        unlike = [n for n, t in tensors.items() if n not in own or own[n].shape != t.shape]
-        if unlike or theirs.model.get("encoder", "minilm") != m.encoder:
-            lacking = f"has weights that this system lacks, such as {min(unlike, default='')}"
-            what = lacking if unlike else "was trained on another encoder"
-            raise DataError(what, str(start), "start from a system of the same form")
-        set_weights(net, own | tensors, start)  # what was frozen in theirs stays as it is
+        theirs, tensors = coref_seal(start), load_tensors(start / WEIGHTS)[0]
+        if theirs.model.get("encoder", "minilm") != m.encoder:
+            do = "start from a system of the same form"
+            raise DataError("was trained on another encoder", str(start), do)
+        # what was frozen in theirs stays as it is
+        set_weights(net, trained_weights(net) | tensors, start)
         begins, started = theirs.weights, theirs.system
     encoder = encoder_id(net)
     data = {"documents": _id_of(taught.teach), "development documents": _id_of(taught.judge)}
@@ -411,8 +393,8 @@ def train_coref(
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     below = Path(s.runs, "trained", safe_path(system), safe_path(taught.name), digest)
     folder = Path(out) if out else below
-    judged = f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
-    say(f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}")
+    of = f"{len(taught.teach):,} documents of {taught.told}"
+    say(f"{system} learns from {of}, judged by {len(taught.judge)}")
 
     def learnt(seal: CorefSeal) -> LearntCoref:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
@@ -423,19 +405,13 @@ def train_coref(
         load_tensors(folder / WEIGHTS)
     except OtherVersion:
         raise
-    except DataError:
+    except (DataError, FormatError):
         pass  # there is none, or a damaged one
     else:
-        known = {k: v for k, v in seal.model.items() if k in hashed.keys() - CHOSEN}
-        of = system, taught.name, data, r, encoder, begins, {k: hashed[k] for k in known}
-        its = seal.system, seal.what, seal.data, seal.recipe, seal.encoder, seal.start, known
-        if its != of:
+        if folder != below and seal.of != digest:
             raise another_training(folder)
         return learnt(seal)
-    with disk_fault(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    do = "wait for it, or end it"
-    with alone(folder / ".lock", "another process trains this", str(folder), do):
+    with alone(folder / ".lock", "another process trains this", str(folder)):
 
         def score() -> float:
             if not taught.pronouns:
@@ -475,6 +451,7 @@ def train_coref(
             encoder=encoder,
             weights=weights[:16],
             data=data,
+            of=digest,
         )
         write_seal(folder, seal)
         for name in ("state.safetensors", "best.safetensors"):
@@ -485,7 +462,6 @@ def train_coref(
 def pack(folder: str | Path, to: str | Path) -> CorefSeal:
     "Write a trained system in half precision, with its final record, to a folder."
     tensors, _ = load_tensors(Path(folder) / WEIGHTS)
-    shutil.rmtree(to, ignore_errors=True)
     half = save_tensors(Path(to) / WEIGHTS, {n: t.half() for n, t in tensors.items()}, "weights")
     packed = coref_seal(folder).changed(weights=half[:16])
     write_seal(to, packed)

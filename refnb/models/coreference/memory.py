@@ -80,10 +80,10 @@ def link(best: Best, bias: float = 0.0, given: Sequence[int] = ()) -> np.ndarray
 
 def clusters_of(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span]]:
     "Group mentions by entity, in the order of the entities' numbers; -1 is none."
-    out: dict[int, list[Span]] = {int(e): [] for e in np.unique(entity) if e >= 0}
-    for s, e in zip(spans, entity.tolist()):
-        if e >= 0:
-            out[e].append(s)
+    out: dict[int, list[Span]] = {}
+    for k in np.argsort(entity, kind="stable"):
+        if entity[k] >= 0:
+            out.setdefault(int(entity[k]), []).append(spans[k])
     return list(out.values())
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 from ...core.types import DataError, Span
 from .recipes import CorefModel, encoder_of
-from .texts import SHAPES, Segment, Text, segments, text_of
+from .texts import SHAPES, Segment, Text, segments
 from ..pairs.encoders import load_with
 
 # %% ../../../nbs/models/coreference/02_mentions.ipynb #ce4cc60c
@@ -50,10 +50,9 @@ class Words(nn.Module):
         self.encoder.eval()
         return self
 
-    def cut(self, t: Text, context: int | None = None) -> list[Segment]:
-        "Cut a text into segments for this encoder, with the usual context or another one."
-        context = self.m.context if context is None else context
-        return segments(t, self.tokenizer, self.m.segment, context)
+    def cut(self, t: Text) -> list[Segment]:
+        "Cut a text into segments for this encoder."
+        return segments(t, self.tokenizer, self.m.segment, self.m.context)
 
     def read(self, some: Sequence[Segment], at_once: int = 8) -> list[torch.Tensor]:
         "Compute the encoder's vectors of the words of each segment, `at_once` segments in a batch."
@@ -97,7 +96,7 @@ class MentionFinder(nn.Module):
 
     rows = 64  # starts of a block
 
-    def __init__(self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = 0.3):
+    def __init__(self, inputs: int, hidden: int, widest: int, dropout: float):
         super().__init__()
         self.widest = widest
         self.starts, self.ends = layer(inputs, hidden, dropout), layer(inputs, hidden, dropout)

@@ -170,18 +170,14 @@ def cast_of(d: Document) -> Document:
     tokens = d.tokens
     persons: dict[str, list[Span]] = {}
     for spans, types, kinds in zip(d.clusters, d.labels["type"], d.labels["kind"]):
-        if {*types} != {"PER"}:
-            continue
-        proper = Counter(
-            " ".join(tokens[a : b + 1]) for (a, b), kind in zip(spans, kinds) if kind == "PROP"
-        )
-        taken = {name.casefold() for name in persons}
-        free = [name for name, _ in proper.most_common() if name.casefold() not in taken]
-        if free:
-            persons[free[0]] = [s for s, kind in zip(spans, kinds) if kind != "PRON"]
-    labels = {"type": tuple(("PER",) * len(spans) for spans in persons.values())}
+        proper = [s for s, kind in zip(spans, kinds) if kind == "PROP" and {*types} == {"PER"}]
+        taken = set(map(str.casefold, persons))
+        for name, _ in Counter(" ".join(tokens[a : b + 1]) for a, b in proper).most_common():
+            if name.casefold() not in taken:
+                persons[name] = [s for s, kind in zip(spans, kinds) if kind != "PRON"]
+                break
     clusters = tuple(map(tuple, persons.values()))
-    return Document(d.doc_key, d.sentences, clusters, tuple(persons), labels)
+    return Document(d.doc_key, d.sentences, clusters, tuple(persons))
 
 
 def cast_lesson(d: Document) -> Document:

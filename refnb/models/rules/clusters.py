@@ -12,15 +12,10 @@ from ...core.types import DataError, Span
 from ...core.documents import Document
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #534e710d
-def occurrences(
-    tokens: list[str], names: Iterable[str], fold: bool = False
-) -> dict[str, list[Span]]:
-    "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
+def occurrences(tokens: list[str], names: Iterable[str]) -> dict[str, list[Span]]:
+    "Find all occurrences of characters' names as whole runs of a book's tokens, in order."
     out: dict[str, list[Span]] = {n: [] for n in names}
     keys = {"".join(n.split()): n for n in out if n.strip()}  # the names without their blanks
-    if fold:
-        tokens = list(map(str.casefold, tokens))
-        keys = {key.casefold(): n for key, n in keys.items()}
     beginnings = {text for key in keys for text in accumulate(key)}
     i = 0
     while i < len(tokens):
@@ -38,13 +33,13 @@ def occurrences(
     return out
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #fe6d4fdf
-def pattern_matching(d: Document, fold: bool = False) -> Document:
+def pattern_matching(d: Document) -> Document:
     """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
-    possibly empty; `fold` ignores case."""
+    possibly empty."""
     if not d.sentences:
         raise DataError("has no text", f"document {d.doc_key!r}")
     if not d.names:
         raise DataError("has no names to look for", f"document {d.doc_key!r}")
-    found = occurrences(d.tokens, d.names, fold)
+    found = occurrences(d.tokens, d.names)
     clusters = tuple(tuple(found[n]) for n in d.names)
     return Document(d.doc_key, d.sentences, clusters, d.names, meta=d.meta)

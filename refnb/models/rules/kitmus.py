@@ -39,10 +39,8 @@ def overlap(q: Question) -> Answer:
     "Choose the name whose occupation's sentence shares most words with the pronoun's sentence."
     if q.chars is None:
         raise DataError("marks no pronoun", f"question {q.id}")
-    sentences, start = [], 0  # with their offsets
-    for m in re.finditer(r"[.!?](?= |$)", q.text):
-        sentences.append((start, q.text[start : m.end()]))
-        start = m.end() + 1
+    found = re.finditer(r"\S.*?[.!?](?= |$)", q.text, re.DOTALL)
+    sentences = [(m.start(), m[0]) for m in found]
     names, pronoun = [o.name for o in q.options], q.text[slice(*q.chars)]
 
     def words(text: str) -> set[str]:
