@@ -309,9 +309,10 @@ def test_the_command(tiny, tmp_path, monkeypatch, capsys):
     assert told["recipe"]["num_train_epochs"] == 1
     for args, text in (
         (["train", "cross-encoder", "sample/altentities", "-p", "epoch=1"], "no such recipe"),
-        (["train", "cross-encoder", "sample/altentities", "--fold", "3"], "leave them out"),
+        (["train", "cross-encoder", "sample/altentities", "--fold", "3"], "unknown task"),
+        (["train", "cross-encoder", "sample/altentities", "--out", "x"], "out cannot be 'x'"),
         (["run", "sample/altentities", "cross-encoder"], "is not trained for it"),
-        (["run", "sample/altentities", "cross-encoder", "-p", "model=x"], "give it to refnb train"),
+        (["run", "sample/altentities", "cross-encoder", "-p", "model=x"], "has no setting 'model'"),
         (
             ["run", "sample/altentities", "cross-encoder", "-p", f"checkpoint={told['folder']}"],
             "was trained on its questions",

@@ -66,7 +66,7 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
         try:
             recipe[key] = msgspec.convert(value, int | float | bool, strict=False)
         except msgspec.ValidationError:
-            do = "say a number, true or false"
+            do = "of a recipe you can change numbers, and what is true or false"
             raise CallError(f"{key} cannot be {value!r}", do=do) from None
     pair = changed_record(x.pair, own, "a model")
     x = x.changed(pair=pair, training=x.training | recipe)
