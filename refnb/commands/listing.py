@@ -6,7 +6,7 @@
 __all__ = ['LISTS', 'list_tables', 'list_systems', 'list_benchmarks', 'list_corpora', 'list_upstream', 'list_']
 
 # %% ../../nbs/commands/01_listing.ipynb #2975c9ff
-from typing import Annotated
+from typing import Annotated, Any
 from ..core.types import CallError, nearest
 from ..core.settings import Settings, load_settings
 from .terminal import *
@@ -69,7 +69,7 @@ def list_corpora(s: Settings) -> list[dict]:
         needs = sets + [name for name in c.hub if not hub_path(name, s)]
         if c.setting and not getattr(s, c.setting):
             needs.append(f"REFNB_{c.setting.upper()}")
-        row = {"corpus": c.corpus, "about": c.about}
+        row: dict[str, Any] = {"corpus": c.corpus, "about": c.about}
         row |= {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
         row |= {"splits": ", ".join(c.splits), "licence": c.licence}
         rows.append(row | {"here": f"needs {', '.join(needs)}" if needs else "yes"})
