@@ -256,13 +256,7 @@ def test_a_recipe_that_fails_leaves_the_others(tiny, home, tmp_path, monkeypatch
 
 def test_f34_whatever_changes_weights_changes_the_folder(tiny, home, tmp_path):
     file, folders = str(tmp_path / "jars.jsonl"), set()
-    for change in (
-        {},
-        dict(seed=3),
-        dict(num_train_epochs=1),
-        dict(tokens=32),
-        dict(folds=2),
-    ):
+    for change in ({}, dict(seed=3), dict(num_train_epochs=1), dict(tokens=32), dict(folds=2)):
         how = dict(folds=0) | tiny["binary"] | change
         folders.add(train_system("cross-encoder", file, s=home, **how).folder)
     assert len(folders) == 5

@@ -44,11 +44,11 @@ def list_benchmarks(s: Settings) -> list[dict]:
         tables = [notebook_of(f"{name}/{t}") for t in paper.tables] if paper else []
         tasks = list(card.tasks) if card else []
         shown = [t if task_is_here(t, s) else f"{t} (not here)" for t in tasks[:12]]
+        more = f", and {len(tasks) - 12} more"
         row = {
             "benchmark": name,
             "paper": paper.cite if paper else "",
-            "tasks": len(tasks),
-            "tasks of it": ", ".join(shown) + ", …" * (len(tasks) > 12),
+            "tasks of it": ", ".join(shown) + more * (len(tasks) > 12),
             "licence": card.licence if card else "",
             "tables": len(tables),
             "with a notebook": sum(t is not None for t in tables),

@@ -248,8 +248,9 @@ def score_coref_(
         result |= {"missing": c.missing, "extra": c.extra, "doubled": c.doubled}
         result |= {"match": c.note, "lone": c.lone} if c.note else {}
         return print_json(result | ({"macro": macro, "by_document": each} if by else {}))
-    many = f"{c.documents:,} documents, {len(c.counts):,} scored, {mentions.gold:,} gold"
-    echo(f"{many} and {mentions.predicted:,} predicted mentions; percent, pooled")
+    many = f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored"
+    found = f"{mentions.gold:,} gold and {mentions.predicted:,} predicted mentions"
+    echo(f"{many}, {found}; percent, pooled")
     if c.note:
         echo(c.note)
     rows = []
