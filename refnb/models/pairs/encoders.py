@@ -8,6 +8,7 @@ __all__ = ['UNHASHED', 'PairModel', 'pair_settings', 'pair_models', 'the_pair_mo
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #4bf5b1f5
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -113,10 +114,12 @@ def tiny_encoder(folder: str | Path, texts: Iterable[str], labels: Sequence[str]
     """Write a BERT with random weights and a tokenizer of the letters and words of texts.
     With `labels` it is a classifier, otherwise an encoder."""
     torch, tf = need("torch", "models"), need("transformers", "models")
-    words = sorted(set(re.findall(r"\w+|[^\w\s]", " ".join(texts).lower())))
-    letters = sorted(set("".join(words)))
+    count = Counter(re.findall(r"\w+|[^\w\s]", " ".join(texts).lower()))
+    letters = sorted(set("".join(count)))
+    words = sorted(count, key=lambda w: (-count[w], w))
     entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *words]
-    vocab = {entry: i for i, entry in enumerate(dict.fromkeys(entries))}
+    most = max(500, 4 + 2 * len(letters))
+    vocab = {entry: i for i, entry in enumerate(list(dict.fromkeys(entries))[:most])}
     tf.BertTokenizerFast(vocab=vocab).save_pretrained(folder)
     config = tf.BertConfig(
         vocab_size=len(vocab),
