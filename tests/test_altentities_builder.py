@@ -833,14 +833,14 @@ def test_the_command_line_builds_and_collects(tmp_path, capsys):
     unfit = {"expressions": [drafts[0].meant.name, "\u200b", "the first one"], "seconds": 1}
     fields = dict(page=page_id(drafts[:2]), answers=[{"id": drafts[0].id} | unfit])
     (tmp_path / "a.json").write_text(json.dumps(told(drafts[:2], **fields)))
-    counts = "is empty 1, says the name 1, says the place in the question 1"
+    counts = "(name 1, empty 1, position 1)"
     one_line(here(capsys, "build", "expressions", folder, tmp_path / "a.json"), 1, counts)
 
 
 SMALLER = ("build", "altentities", TABLE, "--out", "x", "-p", "shortest=150", "-p")
 WRONG = [
     (("build", "altentities"), 2, "Missing argument 'TABLE'"),
-    (("build", "altentities", TABLE), 2, "no folder is named"),
+    (("build", "altentities", TABLE), 2, "Missing option '--out'"),
     (("build", "altentities", "none.jsonl", "--out", "x"), 1, "no such file"),
     (("build", "expressions", "none", "a.json"), 1, "no such file"),
     ((*SMALLER, "denlist=words"), 2, "did you mean denylist?"),

@@ -313,7 +313,7 @@ def test_the_command(story, tmp_path, monkeypatch, capsys):
     book = read_documents(tmp_path / "out" / "annotation.jsonl")[0]
     assert len(book.mentions) == told["mentions"]
     assert (tmp_path / "out" / "characters.yaml").read_text() == characters_yaml(who)
-    one_line(refnb("tale.txt"), 2, "name one with --out DIR")
+    one_line(refnb("tale.txt"), 2, "Missing option '--out'")
     one_line(refnb("no.txt", "--out", "x"), 1, "no.txt")
     one_line(refnb("tale.txt", "--characters", "no.yaml", "--out", "x"), 1, "no.yaml")
 

@@ -240,7 +240,6 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         (("none.jsonl", "--out", "p.html"), 1, "none.jsonl"),
         (("book.jsonl", "--window", "3", "--out", "p.html"), 2, "there is no window 3"),
         (("book.jsonl", "book.jsonl"), 1, "book.jsonl"),
-        (("book.jsonl", "--out", "p.html", "--by", "A"), 2, "a new page has no corrections yet"),
         (("two.jsonl", "--out", "p.html"), 1, "holds 2 documents"),
     ],
 )

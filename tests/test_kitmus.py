@@ -538,7 +538,7 @@ def test_score_kitmus_bad_files(built, capsys, change, told):
 @pytest.mark.parametrize(
     "args, told",
     [
-        (["build", "kitmus"], "no folder is named"),
+        (["build", "kitmus"], "Missing option '--out'"),
         (["build", "kitmus", "--out", "x", "--variants", "background-bth"], "background-both?"),
         (
             ["build", "kitmus", "--out", "x", "--resources", "released", "-p", "entities=9"],

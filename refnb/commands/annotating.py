@@ -25,8 +25,8 @@ _SET = (
 
 def annotate_(
     book: Annotated[str, arg("BOOK", _BOOK)],
+    out: Annotated[str, opt("output folder, with the files of each stage")],
     characters: Annotated[str, opt(_CHARACTERS)] = "",
-    out: Annotated[str, opt("output folder, with the files of each stage")] = "",
     set_: Annotated[list[str], settings_option(_SET)] = [],
     json: Json = False,
 ):
@@ -42,8 +42,7 @@ def annotate_(
         d = read_book(book).document
     else:
         d = the_document(book, "annotate one book at a time")
-    if not out:
-        raise CallError("no folder for the files", "annotate", "name one with --out DIR")
+
     if not characters and not d.names:
         found = propose_characters(d, 40, how.get("system", Annotating().system), s)
         make_folder(Path(out))
@@ -94,7 +93,7 @@ def correct_(
     files: Annotated[
         list[str], arg("FILES", "files that annotators returned; without any, a page is made")
     ] = [],
-    window: Annotated[int, opt("for the page: number of the window, from 1", default=True)] = 1,
+    window: Annotated[int, opt("for the page: number of the window, from 1")] = 1,
     out: Annotated[str, opt(_OUT)] = "",
     by: Annotated[
         str, opt("with --out: whose corrections to write, if several people corrected one window")
@@ -110,9 +109,7 @@ def correct_(
     if not files:
         if not out:
             raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
-        if by:
-            do = "name the files that people handed in"
-            raise CallError("a new page has no corrections yet", "--by", do)
+
         path = write_atomic(out, correction_page(d, window))
         if json:
             return print_json({"page": str(path), "window": window})

@@ -18,8 +18,8 @@ _FILE = "output file of questions (JSONL); without it, only statistics are print
 _CORPUS = "a corpus (`refnb list corpora`), or a file of documents with clusters"
 _BUILT = "released: as the authors' code, random streams included; paper: as the paper's text, where they differ"
 File = Annotated[str, opt(_FILE)]
-Corpus = Annotated[str, opt(_CORPUS, default=True)]
-BuildMode = Annotated[str, opt(_BUILT, default=True)]
+Corpus = Annotated[str, opt(_CORPUS)]
+BuildMode = Annotated[str, opt(_BUILT)]
 
 
 def write_questions(out: str, questions: list[Question]) -> str:
@@ -41,7 +41,7 @@ def build_identifyme_(
     out: File = "",
     corpus: Corpus = "sample",
     names: Annotated[str, opt(_NAMES)] = "",
-    split: Annotated[str, opt(_SPLIT, default=True)] = "test",
+    split: Annotated[str, opt(_SPLIT)] = "test",
     mode: BuildMode = "released",
     set_: Annotated[list[str], _RULES] = [],
     json: Json = False,
@@ -88,13 +88,10 @@ def build_filter_(
     with busy(json, "building"):
         questions = build("filter", corpus, **as_fields(set_, "rule", FilterRules))
         where = write_questions(out, questions)
-    n, documents = len(questions), len({q.doc_key for q in questions})
-    yes = sum(q.right == (0,) for q in questions)
+    n, yes = len(questions), sum(q.right == (0,) for q in questions)
     if json:
-        right = {"No": n - yes, "Yes": yes}
-        return print_json({"file": out, "questions": n, "documents": documents, "right": right})
-    which = f"{yes:,} of them with Yes as the right answer"
-    echo(f"{n:,} questions of {documents:,} documents, {which}{where}")
+        return print_json({"file": out, "questions": n, "right": {"No": n - yes, "Yes": yes}})
+    echo(f"{n:,} questions, {yes:,} of them with Yes as the right answer{where}")
 
 # %% ../../nbs/commands/03_building.ipynb #31a441b4
 class KitmusRules(msgspec.Struct):
@@ -106,9 +103,9 @@ class KitmusRules(msgspec.Struct):
 
 
 def build_kitmus_(
-    out: Annotated[str, opt("output folder (new); its name begins every id")] = "",
+    out: Annotated[str, opt("output folder (new); its name begins every id")],
     resources: Annotated[
-        str, opt("own, released (refnb fetch kitmus-resources), or a folder", default=True)
+        str, opt("own, released (refnb fetch kitmus-resources), or a folder")
     ] = "own",
     variants: Annotated[str, opt("comma-separated; default: all eight")] = "",
     mode: BuildMode = "released",
@@ -123,8 +120,6 @@ def build_kitmus_(
     from refnb.benchmarks.kitmus.files import build_files
     from refnb.benchmarks.kitmus.tasks import the_resources
 
-    if not out:
-        raise CallError("no folder is named", "--out", "say --out kitmus")
     how: Any = mode
     sampler = Sampler(the_resources(resources), how, **as_fields(set_, "rule", KitmusRules))
     with busy(json, "building") as say:
@@ -149,7 +144,7 @@ class Pages(msgspec.Struct):
 
 def build_altentities_(
     table: Annotated[str, arg("TABLE", "a table of entities (JSONL)")],
-    out: Annotated[str, opt("output folder (new) for questions and annotation pages")] = "",
+    out: Annotated[str, opt("output folder (new) for questions and annotation pages")],
     set_: Annotated[list[str], settings_option(_ALT)] = [],
     json: Json = False,
 ):
@@ -158,8 +153,6 @@ def build_altentities_(
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
 
-    if not out:
-        raise CallError("no folder is named", "--out", "say --out FOLDER")
     given, vectors = as_fields(set_, "rule", AltRules, Pages), tfidf_vectors
     p = Pages(**{k: given.pop(k) for k in Pages.__struct_fields__ if k in given})
     try:
@@ -168,11 +161,11 @@ def build_altentities_(
         raise CallError(str(e), "--set") from None
     with busy(json, "building"):
         if p.encoder:
-            from refnb.models.pairs.encoders import load_encoder, the_pair_model
+            from refnb.models.pairs.encoders import sentence_encoder, the_pair_model
 
-            encoder = load_encoder(the_pair_model(p.encoder))
-            prefix = encoder.m.text_prefix
-            vectors = lambda texts: encoder.vectors([prefix + t for t in texts])
+            m = the_pair_model(p.encoder)
+            encoded = sentence_encoder(m)
+            vectors = lambda texts: encoded([m.text_prefix + t for t in texts])
         built = build_altentities(read_entities(table), chosen, encoder=vectors)
         pages = len(write_to_annotate(out, built, p.each, p.send)) - 2
     filters, pairs, n = built.candidates.table(), built.table(), len(built.drafts)
@@ -195,19 +188,17 @@ def build_expressions_(
     folder: Annotated[str, arg("FOLDER", "folder made by `refnb build altentities`")],
     files: Annotated[list[str], arg("FILES", "files that annotators returned")],
     keep: Annotated[bool, opt(_KEEP, "--keep")] = False,
-    least: Annotated[int, opt("minimum number of expressions per question", default=True)] = 3,
+    least: Annotated[int, opt("minimum number of expressions per question")] = 3,
     json: Json = False,
 ):
     "Join the expressions from AltEntities' annotation pages, in the release's format: FOLDER/data/domain/split.json."
-    from refnb.benchmarks.altentities.builder import FLAGGED, REFUSED, read_drafts
+    from refnb.benchmarks.altentities.builder import read_drafts
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
 
     got = collect(files, read_drafts(Path(folder) / "questions.jsonl"), keep, least)
     if not got.files:
-        known = (REFUSED | FLAGGED).items()
-        whys = ", ".join(f"{why} {got.counts[k]}" for k, why in known if k in got.counts)
-        lost = f"; of those handed in: {whys}" if whys else ""
-        what = f"none of {len(got.short)} questions has {least} expressions{lost}"
+        counts = ", ".join(f"{k} {n}" for k, n in got.counts.items())
+        what = f"none of {len(got.short)} questions has {least} expressions ({counts})"
         raise DataError(what, folder, "collect more files, or say --least 1 or --keep")
     made = dict(zip(map(str, write_collected(Path(folder) / "data", got)), got.files.values()))
     if json:

@@ -6,9 +6,9 @@
 __all__ = ['BUILD', 'SCORE', 'COMMANDS', 'GROUPS', 'app', 'main', 'run']
 
 # %% ../../nbs/commands/11_cli.ipynb #1c9156f2
-import os, signal, sys
+import io, sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, cast
 import typer
 from .terminal import *
 from .listing import list_
@@ -127,17 +127,12 @@ def main(args: list[str] | None = None) -> int:
 
 def run():
     "Run the command line of this process, and end it with the exit status."
-    for name in ("stdout", "stderr"):  # closed, they swallow text; without a letter, they escape it
-        if not getattr(sys, name):
-            setattr(sys, name, open(os.devnull, "w"))
-        getattr(sys, name).reconfigure(errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        cast(io.TextIOWrapper, stream).reconfigure(errors="backslashreplace")
     status = main()
     try:
         sys.stdout.flush()
     except OSError:
         # a full disk: what is still held would fail again when Python ends
         let_go(sys.stdout)
-    if status == 130:
-        # a second Ctrl-C would show a traceback of Python's own end
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)

@@ -21,7 +21,7 @@ _OTHER = "a second run or file on the same questions or documents, side by side"
 def view_(
     run: Annotated[str, arg("RUN", _RUN)],
     other: Annotated[str, opt(_OTHER)] = "",
-    out: Annotated[str, opt("output file", default=True)] = "view.html",
+    out: Annotated[str, opt("output file")] = "view.html",
     json: Json = False,
 ):
     "Browse answers and errors, or a book with its clusters, on one page that needs no network. It contains the task's text: do not publish it."
@@ -37,7 +37,7 @@ def view_(
 # %% ../../nbs/commands/08_comparing.ipynb #f6ccbd96
 def report_(
     runs: Annotated[str, arg("RUNS", "a folder of runs; default: the configured one")] = "",
-    out: Annotated[str, opt("output file", default=True)] = "report.html",
+    out: Annotated[str, opt("output file")] = "report.html",
     json: Json = False,
 ):
     "Rank systems by their runs, on one page with intervals, tie groups, costs, and any two side by side. It contains no text but the sample's."

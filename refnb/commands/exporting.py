@@ -7,7 +7,7 @@ __all__ = ['export_']
 
 # %% ../../nbs/commands/10_exporting.ipynb #059ba826
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from ..core.types import CallError, DataError
 from ..core.settings import load_settings
 from .terminal import *
@@ -26,8 +26,8 @@ _SET = "for a task: change a setting of the model, such as form=kitmus/names, or
 
 def export_(
     task: Annotated[str, arg("TASK", _WHAT)],
-    to: Annotated[str, opt(_TO)] = "",
-    out: Annotated[str, opt(_OUT)] = "",
+    to: Annotated[Literal["inspect", "documents"], opt(_TO)],
+    out: Annotated[str, opt(_OUT)],
     system: Annotated[str, opt(_SYSTEM)] = "",
     set_: Annotated[list[str], settings_option(_SET)] = [],
     json: Json = False,
@@ -39,17 +39,10 @@ def export_(
     from refnb.models.language.inspect_task import export_inspect
     from refnb.models.running import DOCUMENTS, predicted_documents
 
-    if to not in ("inspect", "documents"):
-        what = f"unknown tool {to!r}" if to else "no tool is named"
-        raise CallError(what, "--to", "say inspect or documents")
-    if not out:
-        raise CallError("no folder is named", "--out", "say --out FOLDER")
     if to == "documents" and (system or set_):
         do = "leave out --system and -p"
         raise CallError("documents are exported as they are", "--to documents", do)
     given: dict[str, Any] = given_settings(set_)
-    if "limit" in given:
-        raise CallError("a task is exported whole", "-p limit", "inspect eval has --limit")
     with busy(json, "writing the files"):
         if to == "inspect":
             made = export_inspect(task, out, system or "smollm2-135m", **given)

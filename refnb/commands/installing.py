@@ -58,9 +58,7 @@ def fetch(
             raise DataError(lacks(n), n)
         books = len(gold_clusters(path or fetch_hub(n, s)))
         say(f"{n}: {books} books, counted as published ({known[n].licence})")
-    if hub and len(hub) == len(names):
-        return print_json({"files": len(hub), "failed": []}) if json else None
-    got = [survey(n, s) for n in ([n for n in names if n not in known] or set_names())]
+    got = [survey(n, s) for n in (names or set_names()) if n not in known]
     got = got if names else [g for g in got if not g.opt_in]
     for g in got:
         mb = f"{g.to_come / 1e6:.1f} MB to download ({g.licence})"
@@ -78,13 +76,14 @@ def fetch(
 
             faults = fetch_files(files, s, moved)
     if json:
-        print_json({"files": len(files), "failed": list(map(str, faults))})
+        print_json({"files": len(hub) + len(files), "failed": list(map(str, faults))})
     for e in faults[:20]:
         echo(f"refnb: {e}", to=sys.stderr)
     if faults:
         what = f"{len(faults)} of {len(files)} files could not be"
         raise DataError(f"{what} {'verified' if check else 'downloaded'}", do="see above")
-    say("all local files verified" if check else f"{len(files)} files are here and verified")
+    if got:
+        say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/commands/02_installing.ipynb #ddd29cf3
 def setup(

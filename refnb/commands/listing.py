@@ -6,7 +6,7 @@
 __all__ = ['LISTS', 'list_tables', 'list_systems', 'list_benchmarks', 'list_corpora', 'list_upstream', 'list_']
 
 # %% ../../nbs/commands/01_listing.ipynb #2975c9ff
-from typing import Annotated
+from typing import Annotated, Any
 from ..core.types import CallError, nearest
 from ..core.settings import Settings, load_settings
 from .terminal import *
@@ -44,11 +44,16 @@ def list_benchmarks(s: Settings) -> list[dict]:
         tables = [notebook_of(f"{name}/{t}") for t in paper.tables] if paper else []
         tasks = list(card.tasks) if card else []
         shown = [t if task_is_here(t, s) else f"{t} (not here)" for t in tasks[:12]]
-        shown += [f"and {len(tasks) - 12} more"] if len(tasks) > 12 else []
-        row = {"benchmark": name, "paper": paper.cite if paper else ""}
-        row |= {"tasks of it": ", ".join(shown), "licence": card.licence if card else ""}
-        counts = {"tables": len(tables), "with a notebook": sum(t is not None for t in tables)}
-        rows.append(row | counts)
+        more = f", and {len(tasks) - 12} more"
+        row = {
+            "benchmark": name,
+            "paper": paper.cite if paper else "",
+            "tasks of it": ", ".join(shown) + more * (len(tasks) > 12),
+            "licence": card.licence if card else "",
+            "tables": len(tables),
+            "with a notebook": sum(t is not None for t in tables),
+        }
+        rows.append(row)
     return rows
 
 
@@ -60,14 +65,14 @@ def list_corpora(s: Settings) -> list[dict]:
 
     rows = []
     for c in corpora(s).values():
-        found = [survey(name, s) for name in c.inputs]
-        here = all(x.here == x.files for x in found) and all(hub_path(name, s) for name in c.hub)
-        here = here and not (c.setting and not getattr(s, c.setting))
-        needs = [*c.inputs, *c.hub, *[f"REFNB_{x.upper()}" for x in [c.setting] if x]]
-        sizes = {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
-        row = {"corpus": c.corpus, "about": c.about} | sizes
+        sets = [x.name for x in (survey(name, s) for name in c.inputs) if x.here < x.files]
+        needs = sets + [name for name in c.hub if not hub_path(name, s)]
+        if c.setting and not getattr(s, c.setting):
+            needs.append(f"REFNB_{c.setting.upper()}")
+        row: dict[str, Any] = {"corpus": c.corpus, "about": c.about}
+        row |= {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
         row |= {"splits": ", ".join(c.splits), "licence": c.licence}
-        rows.append(row | {"here": "yes" if here else f"needs {', '.join(needs)}"})
+        rows.append(row | {"here": f"needs {', '.join(needs)}" if needs else "yes"})
     return rows
 
 

@@ -19,7 +19,7 @@ _SET = "set a parameter of a notebook"
 
 def reproduce_(
     tables: Annotated[list[str], arg("TABLES", _TABLES)] = [],
-    jobs: Annotated[int, opt("parallel notebooks; default: as configured")] = 0,
+    jobs: Annotated[int, opt("parallel notebooks (0: as configured)")] = 0,
     ray: Annotated[str, opt("address of a Ray cluster, or `local`")] = "",
     sample: Annotated[bool, opt(_SAMPLE, "--sample")] = False,
     set_: Annotated[list[str], settings_option(_SET)] = [],

@@ -7,7 +7,7 @@ __all__ = ['Json', 'Mode', 'Gold', 'By', 'opt', 'arg', 'settings_option', 'given
            'let_go', 'messages', 'print_json', 'print_table', 'busy', 'progress', 'fault_line']
 
 # %% ../../nbs/commands/00_terminal.ipynb #464ffb71
-import os, re, shutil, sys, textwrap, time
+import os, shutil, sys, textwrap, time
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Annotated, Any, get_origin
@@ -17,9 +17,9 @@ from ..core.settings import load_settings
 from ..core.inert import inert
 
 # %% ../../nbs/commands/00_terminal.ipynb #d4e5e607
-def opt(help: str, *names: str, default: bool = False, **more) -> Any:
-    "Describe an option: its help, its names where they are not the parameter's, whether its default is shown."
-    return typer.Option(*names, help=help, show_default=default, **more)
+def opt(help: str, *names: str, **more) -> Any:
+    "Describe an option: its help, and its names where they are not the parameter's."
+    return typer.Option(*names, help=help, **more)
 
 
 def arg(name: str, help: str, **more) -> Any:
@@ -29,7 +29,7 @@ def arg(name: str, help: str, **more) -> Any:
 
 Json = Annotated[bool, opt("print one JSON object", "--json")]
 _MODE = "strict: a missing answer is wrong; released: missing answers are excluded, as in the authors' code"
-Mode = Annotated[str, opt(_MODE, default=True)]
+Mode = Annotated[str, opt(_MODE)]
 Gold = Annotated[str, opt("the questions (a file or a task) of a file of answers")]
 _BY = "a field of the questions: accuracy by it; several, comma-separated: by their combinations"
 By = Annotated[str, opt(_BY)]
@@ -42,10 +42,13 @@ def settings_option(help: str) -> Any:
 # %% ../../nbs/commands/00_terminal.ipynb #48647268
 def given_settings(set_: list[str]) -> dict[str, str]:
     "Split NAME=VALUE pairs at the first equals sign."
+    out = {}
     for pair in set_:
-        if "=" not in pair:
+        name, equals, value = pair.partition("=")
+        if not equals:
             raise CallError(f"{pair!r} is not NAME=VALUE", "-p")
-    return {name: value for name, _, value in (pair.partition("=") for pair in set_)}
+        out[name] = value
+    return out
 
 
 def split_names(text: str) -> list[str]:
@@ -102,36 +105,32 @@ def print_table(rows: list[dict[str, Any]]):
     table = [[inert(str(x)) for x in line] for line in (rows[0], *(r.values() for r in rows))]
     if not sys.stdout.isatty():
         return echo(*map("\t".join, table))
-    from rich.cells import cell_len, set_cell_size
+    from rich.console import Console
+    from rich.table import Table
 
+    console = Console(width=9999, markup=False, highlight=False, emoji=False)
     most = shutil.get_terminal_size().columns
-    below = []
-    for line in table:
-        cut = [x.partition(" [") for x in line]
-        below += [[head for head, _, _ in cut], [mark[1:] + rest for _, mark, rest in cut]]
-    for gap, lines in (("  ", table), (" ", [line for line in below if any(line)])):
-        widths = [max(map(cell_len, column)) for column in zip(*lines)]
-        if sum(widths) + len(gap) * (len(widths) - 1) <= most:
-            return echo(*(gap.join(map(set_cell_size, line, widths)).rstrip() for line in lines))
+    for mark in (" [", "\n["):
+        names, *lines = [[x.replace(" [", mark) for x in line] for line in table]
+        shown = Table(*names, box=None, header_style="", padding=(0, 2, 0, 0), pad_edge=False)
+        for line in lines:
+            shown.add_row(*line)
+        if console.measure(shown).maximum <= most:
+            return console.print(shown)
+    how: dict[str, Any] = dict(break_long_words=False, break_on_hyphens=False)
     for first, *others in table[1:]:
         told = " · ".join(f"{name}: {x}" for name, x in zip(table[0][1:], others) if x)
-        how: dict[str, Any] = dict(initial_indent="  ", subsequent_indent="  ")
-        how |= dict(break_long_words=False, break_on_hyphens=False)
-        echo(first, *textwrap.wrap(told, most, **how))
+        indented = textwrap.wrap(told, most, initial_indent="  ", subsequent_indent="  ", **how)
+        echo(first, *indented)
 
 # %% ../../nbs/commands/00_terminal.ipynb #e5aea57b
 @contextmanager
 def busy(json: bool, doing: str):
     "Show that a command is at work, on a terminal; gives the function that prints its messages."
-    if not sys.stderr.isatty():
-        yield messages(json)
-        return
     from rich.console import Console
 
-    console = Console(stderr=True)
-    plain: dict[str, Any] = dict(markup=False, highlight=False, emoji=False, soft_wrap=True)
-    with console.status(doing):
-        yield lambda line: console.print(inert(line), **plain)
+    with Console(stderr=True).status(doing):
+        yield messages(json)
 
 
 @contextmanager
@@ -170,12 +169,7 @@ def fault_line(e: BaseException) -> tuple[str, int]:
     if not hasattr(e, "format_message"):
         words = " ".join(str(e).split())[:300]
         return f"unexpected {type(e).__name__}: {words}; --debug shows where", 1
-    text, ctx = " ".join(e.format_message().split()), getattr(e, "ctx", None)
-    guess = r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$"
-    text = re.sub(guess, r"; did you mean \1?", text).rstrip(".")
-    if "did you mean" not in text:
-        if ctx and (m := re.match(r"No such command '(.*)'", text)):
-            text += f"; {nearest(m[1], ctx.command.list_commands(ctx))}"
-        else:
-            text += f"; see {getattr(ctx, 'command_path', 'refnb')} --help"
+    text = " ".join(e.format_message().split()).rstrip(".")
+    if "Did you mean" not in text and "Possible options" not in text:
+        text += f"; see {getattr(getattr(e, 'ctx', None), 'command_path', 'refnb')} --help"
     return text, 2

@@ -8,73 +8,49 @@ __all__ = ['train_']
 # %% ../../nbs/commands/06_training.ipynb #63519da2
 from typing import Annotated, Any
 import msgspec
-from ..core.types import CallError
-from ..core.settings import load_settings
 from .terminal import *
 
 # %% ../../nbs/commands/06_training.ipynb #d1d8680f
 _SYSTEM = "a trainable system, such as cross-encoder or coref-minilm (`refnb list systems`)"
 _TASK = (
-    "training data: a task such as altentities/books/oracle/train, or a corpus such as litbank; several "
-    "joined by +"
+    "training data: a task such as altentities/books/oracle/train, or for a coreference system a corpus such "
+    "as litbank, a task or a file; several joined by +"
 )
-_GRID = (
-    "recipes to try: full, selected (the paper's choice), or for example 'learning_rate=1e-5,1e-4'"
-)
+_FOLDS = "for a pair model: folds of cross-validation if there is no development set; 0: none; default: 5"
+_GRID = "for a pair model: recipes to try: full, or selected (the paper's choice)"
 _SET = "change a setting of the recipe or the model, such as epochs=3 or learning_rate=3e-5"
 
 
 def train_(
     system: Annotated[str, arg("SYSTEM", _SYSTEM)],
     task: Annotated[str, arg("TASK", _TASK)],
-    fold: Annotated[
-        str, opt("fold of LitBank for a coreference system, 0 to 9, or all", default=True)
-    ] = "0",
+    fold: Annotated[str, opt("fold of LitBank, 0 to 9 (default: 0), or all")] = "",
     out: Annotated[
         str, opt("output folder of a coreference system; default: a new one in runs/trained")
     ] = "",
-    folds: Annotated[
-        int, opt("folds of cross-validation if there is no development set; 0: none", default=True)
-    ] = 5,
+    folds: Annotated[int | None, opt(_FOLDS)] = None,
     grid: Annotated[str, opt(_GRID)] = "",
-    limit: Annotated[int, opt("number of expressions, the first of each task; default: all")] = 0,
     set_: Annotated[list[str], settings_option(_SET)] = [],
     json: Json = False,
 ):
     "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
-    from refnb.models.coreference.recipes import coref_systems
     from refnb.models.coreference.systems import train
 
-    pairs, more = system not in coref_systems(), given_settings(set_)
-    if pairs:
-        if out or fold != "0":
-            what, do = f"{system} is not a coreference system", "leave them out"
-            raise CallError(what, "--out and --fold", do)
-        how: dict[str, Any] = dict(folds=folds, grid=grid, limit=limit, s=load_settings())
-    elif fold != "all" and not (fold.isdecimal() and len(fold) == 1):
-        raise CallError(f"{fold!r} is not a fold", "--fold", "say 0 to 9, or all")
-    elif folds != 5 or grid or limit:
-        do = "leave them out"
-        raise CallError(f"{system} is no pair model", "--folds, --grid and --limit", do)
-    elif fold != "0" and "litbank" not in task:
-        raise CallError(f"{task} has no folds", "--fold", "leave it out")
-    else:
-        how = dict(fold=fold if fold == "all" else int(fold), out=out)
-    made: Any = train(system, task, say=messages(json), **how, **more)
+    how: dict[str, Any] = given_settings(set_)
+    given = {"fold": fold if fold == "all" else "", "out": out, "folds": folds, "grid": grid}
+    how |= {name: value for name, value in given.items() if value not in ("", None)}
+    if fold not in ("", "all"):
+        task = f"{task}/fold{fold}"
+    made: Any = train(system, task, say=messages(json), **how)
     found = []
     for x in made if fold == "all" else [made]:
-        about, seal = {"folder": str(x.folder), "unit": "fraction"}, msgspec.to_builtins(x.seal)
-        told, on, took = x.seal.told, "the development documents", ""
-        if pairs:
-            on = x.seal.held_out_on
-        else:
-            about |= {"cpu_seconds": x.cpu_seconds, "peak_mb": x.peak_mb}
-            seal["documents"] = len(x.seal.documents)
-            told = f"trained on {told}"
-            took = f"; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB"
+        about = x._asdict() | {"folder": str(x.folder), "unit": "fraction"}
+        seal = msgspec.to_builtins(about.pop("seal"))
+        if "documents" in seal:
+            seal["documents"] = len(seal["documents"])
         found.append(about | seal)
-        held = "" if x.seal.held_out is None else f"; on {on}: {100 * x.seal.held_out:.1f} %"
         if not json:
-            echo(f"{system}, {told}: complete: {x.folder}{held}{took}")
+            held = "" if x.seal.held_out is None else f"; held out: {100 * x.seal.held_out:.1f} %"
+            echo(f"{system}, {x.seal.told}: complete: {x.folder}{held}")
     if json:
         print_json({"folds": found} if fold == "all" else found[0])

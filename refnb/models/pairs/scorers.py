@@ -101,8 +101,8 @@ def ratio(name: str) -> Scorer:
     def scores(p: Pairs) -> list[float]:
         from rapidfuzz import fuzz
 
-        expressions, texts = ([t.lower() for t in ts] for ts in p[:2])
-        return [getattr(fuzz, name)(expressions[e], texts[t]) for e, t in p.at.tolist()]
+        pairs = ((p.expressions[e], p.texts[t]) for e, t in p.at.tolist())
+        return [getattr(fuzz, name)(*pair, processor=str.lower) for pair in pairs]
 
     return scores
 

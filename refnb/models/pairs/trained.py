@@ -9,7 +9,6 @@ __all__ = ['SEAL', 'WEIGHTS', 'HELD_OUT', 'Source', 'source_of', 'folds_of', 'Tr
 # %% ../../../nbs/models/pairs/03_trained.ipynb #c7d677b3
 import hashlib, shutil
 from collections.abc import Callable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -25,7 +24,7 @@ from refnb.core.types import (
     safe_path,
 )
 from ...core.settings import Settings, load_settings
-from ...core.files import alone, read_bytes, write_atomic
+from ...core.files import alone, decoded, read_bytes, write_atomic
 from ...core.runs import questions_id
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS
@@ -50,18 +49,13 @@ def source_of(name: str, s: Settings) -> Source:
     if Path(name).is_file():
         own = as_task(name, s)
         return Source(own.name, [own], [], f"trained on {Path(name).name}")
-    tasks: list[str] = []
-    for one in dict.fromkeys(name.split("+")):
-        domains = DOMAINS if one.startswith("altentities/mixed/") else ("mixed",)
-        tasks += [one.replace("/mixed/", f"/{d}/") for d in domains]
+    if sample_of(name)[0].endswith("/test"):
+        do = "name its training or development task"
+        raise CallError("is a test task, which nothing is trained on", name, do)
+    domains = DOMAINS if name.startswith("altentities/mixed/") else ("mixed",)
+    tasks = [name.replace("/mixed/", f"/{d}/") for d in domains]
     train = [find_task(task, s) for task in tasks]
-    for task in train:
-        if task.shape != "choice":
-            raise CallError("has documents, not questions", task.name, "name a task of questions")
-        if sample_of(task.name)[0].endswith("/test"):
-            do = "name its training or development task"
-            raise CallError("is a test task, which nothing is trained on", task.name, do)
-    if not all(task.endswith("/train") for task in tasks):
+    if not name.endswith("/train"):
         return Source(name, train, [], f"trained on {'+'.join(tasks)}")
     dev = [find_task(task.removesuffix("train") + "dev", s) for task in tasks]
     joined = "+".join(task.name for task in dev)
@@ -119,11 +113,7 @@ def read_seal(folder: str | Path, kind: Any = TrainedSeal, file: str = SEAL) -> 
     if not path.exists():
         do = "train it with refnb train, which resumes"
         raise DataError("holds no complete training", str(folder), do)
-    try:
-        return msgspec.json.decode(read_bytes(path), type=kind)
-    except msgspec.MsgspecError as e:
-        do = "it is damaged, or of another version; train the system again"
-        raise FormatError(str(e), str(path), do) from None
+    return decoded(read_bytes(path), kind, str(path))
 
 
 def read_held_out(folder: str | Path) -> dict[str, Answer]:
@@ -157,24 +147,19 @@ def held_out_answers(
 
 def train_system(
     system: str,  # a name of trained.yaml
-    what: str,  # a task, several joined by +, or a file of questions
+    what: str,  # a task, or a file of questions
     folds: int = 5,  # of the cross-validation if no development questions judge; 0: none
-    grid: str = "",  # recipes to try: full, selected, or such as "learning_rate=1e-5,1e-4"
-    limit: int = 0,  # first questions of each task only; 0: all
+    grid: str = "",  # recipes to try: full, selected (by the paper), or "": its own recipe
     s: Settings | None = None,  # settings with the folders of runs and files
     say: Callable[[str], None] = lambda line: None,  # called with progress messages
     **changed: Any,  # settings of the pair model, or arguments of transformers' TrainingArguments
 ) -> Learnt:
     "Train a system, or resume its training."
     s, x = s or load_settings(), the_trained(system, **changed)
-    if limit < 0:
-        raise CallError(f"{limit} expressions", "--limit", "say 1 or more")
     source = source_of(what, s)
     trained_on, judging = ([t.name for t in some] for some in (source.tasks, source.judges))
-    questions, judges = (
-        [q for task in some for q in task.questions[: limit or None]]
-        for some in (source.tasks, source.judges)
-    )
+    questions = [q for task in source.tasks for q in task.questions]
+    judges = [q for task in source.judges for q in task.questions]
     for q in questions:
         if not q.right or len(q.options) < 2:
             what = "has nothing to choose: it needs two options, and a right one"
@@ -188,57 +173,56 @@ def train_system(
     if not parts and len(tries) > 1:
         do = "say --folds 2 or more, or name one recipe"
         raise CallError("nothing judges which recipe is best", "--grid", do)
-    base = weights_id(check_here(x.pair, s.offline))
-    files = chain.from_iterable(t.files for t in (*source.tasks, *source.judges))
-    data = {f.key: f.blob for f in files} | {"questions": questions_id([*questions, *judges])}
+    base, data = weights_id(check_here(x.pair, s.offline)), dict[str, str]()
+    for task in (*source.tasks, *source.judges):
+        data |= task.blobs
+    data["questions"] = questions_id([*questions, *judges])
     asked = source.asked, trained_on, judging, source.told
     inputs = system, pair_settings(x.pair), [t.training for t in tries], asked, data, base, folds
     key = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     folder = Path(s.runs) / "trained" / safe_path(system) / safe_path(source.asked) / key
-    told = source.told + (f", only the first {limit} of each task" if limit else "")
     held = "+".join(judging) or f"{folds} folds that share no target" * bool(folds)
-    say(f"{told}; judged by {held or 'nothing'}")
+    say(f"{source.told}; judged by {held or 'nothing'}")
 
     with alone(folder / ".lock", "another process trains this", str(folder)):
         try:
             seal = read_seal(folder)
             if weights_id(Weights(str(folder / WEIGHTS))) == seal.weights:
                 return Learnt(folder, seal)
-        except DataError:
+        except (DataError, FormatError):
             pass  # it is incomplete or damaged
 
-        tried, best, top = list[Tried](), 0, list[Answer]()
-        for k, one in enumerate(tries):
+        tried, said = list[Tried](), list[list[Answer]]()
+        for k, one in enumerate(tries, 1):
             answers, score = list[Answer](), None
             try:
                 for i, part in enumerate(parts, 1):
-                    ids, place = {q.id for q in part}, folder / f"recipe-{k + 1}/part-{i}"
+                    ids, place = {q.id for q in part}, folder / f"recipe-{k}/part-{i}"
                     learnt = [q for q in questions if q.id not in ids]
                     answers += held_out_answers(one, learnt, part, place, s.offline)
-                    say(f"recipe {k + 1} of {len(tries)}: {i} of {len(parts)} models")
-                said = {a.id: a for a in answers}
-                credits = [credit(q, said[q.id]) for part in parts for q in part]
-                score = float(np.mean(credits)) if parts else None
+                    say(f"recipe {k} of {len(tries)}: {i} of {len(parts)} models")
+                judged = (q for part in parts for q in part)
+                score = float(np.mean(list(map(credit, judged, answers)))) if parts else None
             except NoScore as e:
                 if len(tries) == 1:
                     raise
-                say(f"recipe {k + 1} failed: {e}")
-            tried.append(Tried(changes[k], score))
-            known = [-1.0 if t.held_out is None else t.held_out for t in tried]
-            if k == 0 or known[k] > known[best]:
-                best, top = k, answers
+                say(f"recipe {k} failed: {e}")
+            tried.append(Tried(changes[k - 1], score))
+            said.append(answers)
+        scores = [-1.0 if t.held_out is None else t.held_out for t in tried]
+        best = scores.index(max(scores))
         if parts and tried[best].held_out is None:
             raise DataError("no recipe could be trained", system, "try smaller learning rates")
 
         trainer = fit(tries[best], questions, folder / "all", s.offline)
         with quietly(need("transformers", "models")):
             trainer.save_model(str(folder / WEIGHTS))
-        write_atomic(folder / HELD_OUT, msgspec.json.encode(top))
+        write_atomic(folder / HELD_OUT, msgspec.json.encode(said[best]))
         seal = TrainedSeal(
             system,
             source.asked,
             trained_on,
-            told,
+            source.told,
             len(questions),
             x.pair.changed(model=pair_settings(x.pair)["model"]),  # no folder of yours
             tries[best].training,
