@@ -553,3 +553,17 @@ def test_split_gold_is_derived(files, capsys, upstream, monkeypatch):
         and (told["documents"], told["units"], len(told["extra"])) == (24, 24, 128)
         and f"{told['conll']['f1']:.4f}" == "74.3934"
     )
+
+
+def test_a_name_is_found_in_whole_words_alone():
+    from refnb.models.rules.clusters import occurrences
+
+    text = "Ann a saw Mr . Jones . Bo at sea met Jean - Luc and O' Brien"
+    found = occurrences(text.split(), ["Anna", "Boat", "Mr. Jones", "Jean-Luc", "O'Brien"])
+    assert {n: len(spans) for n, spans in found.items()} == {
+        "Anna": 0,
+        "Boat": 0,
+        "Mr. Jones": 1,
+        "Jean-Luc": 1,
+        "O'Brien": 1,
+    }

@@ -6,7 +6,7 @@ import pytest
 import tools
 from hypothesis import given, strategies as st
 from scipy.stats import t as student, ttest_1samp
-from refnb.core.types import CallError, DataError
+from refnb.core.types import CallError, DataError, FormatError
 from refnb.metrics.comparisons import holm, tie_groups
 from refnb.metrics.uncertainty import Interval, cluster_interval, mcnemar, paired_difference
 from refnb.metrics.uncertainty import permutation_p, written_p
@@ -297,3 +297,26 @@ def test_a_run_is_not_scored_on_other_questions(settings):
     r.info = r.info.changed(data=r.info.data | {"questions": "0" * 16})
     with pytest.raises(DataError, match="it answered other questions"):
         refnb.score(r)
+
+
+def test_logs_with_filters_and_failed_epochs(tmp_path, monkeypatch, capsys):
+    from refnb.models.published.logs import log_outcomes
+
+    lines = [
+        {"doc_id": 0, "doc": {}, "filter": f, "exact_match": x}
+        for f, x in (("strict-match", 0.0), ("flexible-extract", 1.0))
+    ]
+    (tmp_path / "samples_x.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(FormatError, match="several filters: flexible-extract, strict-match"):
+        log_outcomes(tmp_path / "samples_x.jsonl")
+    right = {"id": "q", "scores": {"m": {"value": "C"}}}
+    lost = {"id": "q", "scores": {}, "error": {"message": "timeout"}}
+    for samples, credit, reason in (([right, lost], 1.0, None), ([lost, lost], 0.0, "failed")):
+        (tmp_path / "x.json").write_text(json.dumps({"eval": {}, "samples": samples}))
+        [row] = log_outcomes(tmp_path / "x.json").to_dict("records")
+        assert row["credit"] == credit and (row["reason"] if reason else None) == reason
+
+
+def test_compare_names_an_unknown_task(capsys):
+    told = tools.here(capsys, "compare", "sample/identifme", "random", "nearest-mention")
+    tools.one_line(told, 2, "unknown task 'sample/identifme'; did you mean sample/identifyme?")

@@ -50,8 +50,12 @@ def report_(
     for b in made.rankings:
         echo("", f"{b.task}: {b.metric} (%)")
         print_table([r.row() for r in b.ranked])
+    left: dict[tuple[str, str], list[str]] = {}
     for x in made.left:
-        echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
+        left.setdefault((x.task, x.why), []).append(x.system)
+    for (task, why), who in left.items():
+        runs_ = who[0] if len(who) == 1 else f"{len(who)} runs, one of {who[0]},"
+        echo(f"not ranked: {runs_} on {task}: {why}", to=sys.stderr)
     echo("", f"{made} in {out}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #3dd6fcfc
@@ -78,7 +82,8 @@ def compare_(
     s, choice = load_settings(), cast(Any, mode)
     if Path(what[0]).is_file() and what[1:] and all(is_system(x, s) for x in what[1:]):
         what = [f"{what[0]}:{system}" for system in what[1:]]
-    if is_task(what[0], s):
+    named = not Path(what[0]).exists() and ":" not in what[0] and len(what) > 1
+    if is_task(what[0], s) or named and all(is_system(x, s) for x in what[1:]):
         r = leaderboard(what[0], what[1:], by, choice, s)
     else:
         found = {name: outcomes_of(name, gold, s) for name in what}
@@ -90,7 +95,7 @@ def compare_(
             result: dict[str, Any] = {"unit": "fraction", "mode": mode, "first": what[0]}
             result |= {"second": what[1], "detectable": told.pop("detectable")}
             result |= {"difference": told, "permutation": two.permutation}
-            result |= {"mcnemar": two.mcnemar and two.mcnemar._asdict()}
+            result |= {"mcnemar": two.mcnemar and two.mcnemar._asdict(), "failed": two.failed}
             return print_json(result | {"only_first": two.only_a, "only_second": two.only_b})
         r = side_by_side(found, "", by, choice)
     if out:

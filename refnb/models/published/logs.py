@@ -202,6 +202,9 @@ def log_outcomes(
             samples = [json.loads(x) for x in read_bytes(path).splitlines() if x.strip()]
         else:
             samples = inspect_content(path)["samples"]
+        if len(filters := {str(x.get("filter")) for x in samples if harness}) > 1:
+            what = f"has each answer by several filters: {', '.join(sorted(filters))}"
+            raise FormatError(what, str(path), "keep the lines of one of them")
         for x in samples:
             if harness:
                 about, id = x["doc"], x["doc"].get("id", x["doc_id"])
@@ -217,6 +220,13 @@ def log_outcomes(
         found = pd.DataFrame(rows, columns=["id", "doc_key", "credit", "reason"])
         if found.empty:
             raise DataError("has no samples", str(path))
-        return found.groupby("id", sort=False, as_index=False).agg(
-            {"doc_key": "first", "credit": "mean", "reason": "first"}
+        given = found[
+            found.reason.isna()
+        ]  # of a question with several epochs, those with an answer
+        open_ = found[~found.id.isin(given.id)]
+        return (
+            pd.concat([given, open_])
+            .sort_index()
+            .groupby("id", sort=False, as_index=False)
+            .agg({"doc_key": "first", "credit": "mean", "reason": "first"})
         )

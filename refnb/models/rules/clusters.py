@@ -7,7 +7,7 @@ __all__ = ['occurrences', 'pattern_matching']
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #e35bf038
 from collections.abc import Iterable
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from ...core.types import DataError, Span
 from ...core.documents import Document
 
@@ -16,16 +16,21 @@ def occurrences(tokens: list[str], names: Iterable[str]) -> dict[str, list[Span]
     "Find all occurrences of characters' names as whole runs of a book's tokens, in order."
     out: dict[str, list[Span]] = {n: [] for n in names}
     keys = {"".join(n.split()): n for n in out if n.strip()}  # the names without their blanks
+    ends: dict[str, set[int]] = {}  # where a token of each may end: with a word, or at a sign
+    for key, name in keys.items():
+        signs = (i for i, x in enumerate(pairwise(key), 1) if not all(map(str.isalnum, x)))
+        ends[key] = {*signs, *accumulate(map(len, name.split()))}
     beginnings = {text for key in keys for text in accumulate(key)}
     i = 0
     while i < len(tokens):
         # the longest name that begins here, and its last token
-        text, name, last = "", "", i
+        text, name, last, cuts = "", "", i, set[int]()
         for j in range(i, len(tokens)):
             text += tokens[j].strip()
             if text not in beginnings:
                 break
-            if text in keys:
+            cuts.add(len(text))
+            if text in keys and cuts <= ends[text]:
                 name, last = keys[text], j
         if name:
             out[name].append(Span(i, last))
