@@ -14,7 +14,9 @@ from .terminal import *
 
 # %% ../../nbs/commands/07_annotating.ipynb #66aa8ba9
 _BOOK = ".txt, .html, .epub, a file with one document, or animal-farm"
-_CHARACTERS = "a YAML file of names, or liscu:TITLE; default: propose a list for you to edit"
+_CHARACTERS = (
+    "a YAML file of names, or liscu:TITLE; default: the corpus' names, else a proposal to edit"
+)
 _SET = (
     "change a setting: linker=linker-minilm (or rules, pattern: full names only, or a system that finds the "
     "mentions of names), filter=MODEL (a language model that confirms or rejects each link), "

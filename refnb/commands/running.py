@@ -70,7 +70,7 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
         about |= {"answered": len(answers), "of": len(task.items), "groups": {}}
         if answers and task.shape == "choice":
             asked = [q for q in task.questions if q.id in answers]
-            about["groups"] = scored_groups(outcomes(asked, answers), "")[1]
+            about["groups"] = scored_groups(outcomes(asked, answers), by)[1]
         return about
     about |= {"failed": done.failures()}
     about["summary"] = str(next(iter(find_summaries(s.reports, name, version)), ""))
@@ -78,8 +78,6 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
         about |= {"unit": "fraction", "mode": "strict", "groups": scored_groups(done, by)[1]}
         several = sampled_of(done, s)
         return about | ({"samples": several._asdict()} if several else {})
-    if by:
-        raise CallError("documents have no fields", "--by", "leave it out")
     summary = run_counts(version, name, s)
     counts = summary.counts if summary else {}
     settings = dict.fromkeys(x for c in counts.values() for x in c)
@@ -234,14 +232,21 @@ def run_(
             p = msgspec.to_builtins(planned(t, system, limit, s, **mine))
             p["questions"] = p.pop("items")
             return {"task": t.name, "system": system} | p
-        if by and t.shape == "choice" and t.here:
+        if by and t.shape != "choice":
+            raise CallError("documents have no fields", "--by", "leave it out")
+        if by and t.here:
             scored_groups(outcomes(t.questions, []), by)  # refuses a field that is not there
         came: list[Any] = []
-        with progress("answered") as moved:
-            if ray:
-                done = run_sharded(t, system, ray, 0, gpus, s, moved, **mine)
-            else:
-                done = run(t, system, limit, s, moved, came.append, tolerate, **mine)
+        try:
+            with progress("answered") as moved:
+                if ray:
+                    done = run_sharded(t, system, ray, 0, gpus, s, moved, **mine)
+                else:
+                    done = run(t, system, limit, s, moved, came.append, tolerate, **mine)
+        except Exception:
+            if left is not None:  # what a run that failed has cost
+                left -= sum(getattr(c, "usd_at_most", 0.0) or 0.0 for c in came)
+            raise
         if left is not None:
             used = [getattr(a, "usage", None) for a in done.answers_so_far().values()]
             left -= sum(u.usd or 0.0 for u in used if u)

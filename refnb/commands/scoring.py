@@ -118,7 +118,7 @@ _METRIC = (
     "repeatable"
 )
 _ANSWERS = "a run (folder, task:system or file:system), or a file of answers"
-_FORMS = ": JSONL, CSV with columns id and answer, or GAP predictions"
+_FORMS = ": JSONL, CSV with columns id and answer, or GAP predictions; or a log of inspect_ai or lm-evaluation-harness"
 
 
 def score_choice(

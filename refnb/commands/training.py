@@ -40,7 +40,8 @@ def train_(
     given = {"fold": fold if fold == "all" else "", "out": out, "folds": folds, "grid": grid}
     how |= {name: value for name, value in given.items() if value not in ("", None)}
     if fold not in ("", "all"):
-        task = f"{task}/fold{fold}"
+        first, plus, others = task.partition("+")
+        task = f"{first}/fold{fold}{plus}{others}"
     made: Any = train(system, task, say=messages(json), **how)
     found = []
     for x in made if fold == "all" else [made]:

@@ -261,8 +261,10 @@ class CommandSystem(BaseSystem):
 
     def identity(self, task: Task) -> Identity:
         words = ["python", *self.words[1:]] if self.entry.python else self.words
-        files = [p for w in self.words if (p := self.cwd / w).is_file()]
-        data = {p.name: hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in files}
+        files = [(w, p) for w in self.words if (p := self.cwd / w).is_file()]
+        # a path elsewhere says where it lies, not which file it is
+        names = {p: p.name if Path(w).is_absolute() else w for w, p in files}
+        data = {names[p]: hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in names}
         return Identity({"command": words, "version": self.entry.version}, data=data)
 
     def lacks(self, task: Task) -> str:
@@ -317,10 +319,10 @@ class CommandSystem(BaseSystem):
 def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry; the command runs in the folder of its YAML file."
     usual = record_of(entry, CommandEntry)
-    if where := usual.environment:
-        place = named_object("refnb.models.live.environments:the_environment")(where, s)
-        usual = usual.changed(python=str(place.python))
     e = changed_record(usual, changed, "a program")
+    if e.environment and not e.python:
+        place = named_object("refnb.models.live.environments:the_environment")(e.environment, s)
+        e = e.changed(python=str(place.python))
     other = differing(e, usual, frozenset(["patience", "python"]))
     return CommandSystem(variant_name(entry.name, other), e, entry.path.parent.resolve())
 

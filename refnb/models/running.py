@@ -8,6 +8,7 @@ __all__ = ['DOCUMENTS', 'Progress', 'WITHOUT_SINGLETONS', 'open_system_run', 'ke
            'run_sharded']
 
 # %% ../../nbs/models/02_running.ipynb #3cb841a9
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -201,15 +202,17 @@ def run(
     if tolerate and t.shape != "choice":
         do = "omit it; answers so far are saved"
         raise CallError("a document without clusters cannot be scored", "--tolerate", do)
-    if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)):
+    if not 0 <= tolerate < math.inf or (tolerate > 1 and tolerate != int(tolerate)):
         do = "say how many, or a share below 1"
         raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", do)
     allowed = int(tolerate * len(items)) if tolerate < 1 else int(tolerate)
     if already_complete(r, t, who, allowed):
         return r
-    failures = fill(r, t, who, items, progress)
-    if on_summary and (summary := getattr(who, "summary", None)):
-        on_summary(summary)
+    try:
+        failures = fill(r, t, who, items, progress)
+    finally:
+        if on_summary and (summary := getattr(who, "summary", None)):
+            on_summary(summary)
     if len(failures) > allowed:
         first, kinds = failures[0], Counter(f.kind for f in failures).most_common()
         counted = ", ".join(f"{n} {kind}" for kind, n in kinds)

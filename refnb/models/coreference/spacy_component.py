@@ -21,6 +21,8 @@ def make_component(
     def resolved(doc: Any) -> Any:
         from refnb.models.coreference.systems import resolve
 
+        for old in [k for k in doc.spans if k.startswith("coref_clusters_")]:
+            del doc.spans[old]
         sentences = list(doc.sents) if doc.has_annotation("SENT_START") else [doc]
         if len(doc):
             text = Document("text", tuple(tuple(t.text for t in s) for s in sentences))

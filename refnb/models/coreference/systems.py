@@ -123,9 +123,12 @@ class CorefSystem(BaseSystem):
         if self.own and (not task or self.model.checkpoint or not _seen(task, self.own)):
             return self.own
         here = Path(self.settings.runs) / "trained" / safe_path(self.base)
-        if task:
-            here /= safe_path(task.name.rpartition("/")[0])
-        return newest_training(here, self.usual, self.other) or self.own
+        places = [here]
+        if task:  # a training on LitBank may answer what is not LitBank's
+            places = [here / safe_path(task.name.rpartition("/")[0])]
+            places += [here / "litbank"] * (task.benchmark not in ("kitmus", "litbank"))
+        found = (newest_training(x, self.usual, self.other) for x in places)
+        return next(filter(None, found), self.own)
 
     def _trained_folder(self, task: Task | None = None) -> Path:
         if folder := self.folder(task):

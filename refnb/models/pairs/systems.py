@@ -162,7 +162,10 @@ class TrainedPairSystem(ModelSystem):
         "Find the training, if it may answer a task."
         folder = Path(self.asked.checkpoint)
         if not self.asked.checkpoint:
-            place, parts = Path(task.settings.runs) / "trained", trained_for(task.name)
+            place, parts = (
+                Path(task.settings.runs) / "trained",
+                [*trained_for(task.name), task.name],
+            )
             found = [p for x in parts for p in (place / self.base / x).glob(f"*/{SEAL}")]
             if not found:
                 on = next(iter(parts), "TASK")

@@ -53,8 +53,8 @@ class PublishedClusterSystem(BaseSystem):
 
     def set_of(self, task: str) -> str:
         "Return the name of the set of upstream files, for `refnb fetch`, that holds its clusters on a task."
-        file, sets = upstream_files()[self.record.files[task]], ("bookcoref", "bookcoref-large")
-        return next(name for name in sets if file in files_of(name))
+        file, sets = self.record.files[task], ("bookcoref", "bookcoref-large")
+        return next((x for x in sets if upstream_files().get(file) in files_of(x)), file)
 
     def identity(self, task: Task) -> Identity:
         file = self.record.files[task.name]

@@ -71,7 +71,7 @@ class PublishedLinks(BaseSystem):
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         refuse_settings(entry.name, changed)
-        self.name, self.title, self.settings = entry.name, entry.data["title"], s
+        self.name, self.title, self.settings = entry.name, entry.data.get("title", entry.name), s
 
     @cached_property
     def files(self) -> list[Predicted]:

@@ -9,6 +9,7 @@ __all__ = ['MOST', 'WORTH', 'Asked', 'Sample', 'Log', 'inspect_content', 'read_i
 # %% ../../../nbs/models/published/03_logs.ipynb #d4abf5e7
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,7 +145,8 @@ class LogSystem(BaseSystem):
     def __init__(self, name: str, changed: Mapping[str, Any], s: Settings):
         "Read the log of inspect/LOG; if there is no such file, this is only a name."
         refuse_settings(name, changed)
-        self.name, self.path = name, Path(name.removeprefix("inspect/")).expanduser()
+        self.name = self.title = name
+        self.path = Path(name.removeprefix("inspect/")).expanduser()
         if self.path.is_file():
             with reading(self.path):
                 self.log = read_inspect(self.path)
@@ -175,7 +177,7 @@ class LogSystem(BaseSystem):
         if twice := repeated(x.id for x in self.log.samples):
             what = f"{len(twice)} questions appear twice, one is {twice[0]}"
             raise DataError(what, str(self.path), "run one epoch, with one filter")
-        again = "run the missing questions with the other tool, and name the new log"
+        again = "run all questions with the other tool, and name that log"
         for q in items:
             if (x := known.get(q.id)) is None:
                 yield Failure(q.id, "missing", "is not in the log", again)
@@ -212,9 +214,15 @@ def log_outcomes(
             else:
                 about, id = x.get("metadata") or {}, x["id"]
                 scores = (x.get("scores") or {}).values()
-                value = next((score["value"] for score in scores), "N")
-            credit = WORTH[value] if isinstance(value, str) else float(value)
+                value = next((score["value"] for score in scores), None)
             failed = "failed" if x.get("error") else None
+            value = "N" if failed and value is None else value
+            credit = (
+                WORTH[value] if isinstance(value, str) else float("nan" if value is None else value)
+            )
+            if not math.isfinite(credit):
+                what = f"sample {id} has no score" if value is None else f"its score is {value}"
+                raise FormatError(what, str(path), "score the log first, as with inspect score LOG")
             document = str(about.get("doc_key", id))
             rows.append({"id": str(id), "doc_key": document, "credit": credit, "reason": failed})
         found = pd.DataFrame(rows, columns=["id", "doc_key", "credit", "reason"])
