@@ -398,3 +398,20 @@ def test_a_benchmark_is_a_notebook_a_yaml_of_printed_values_and_a_card(checkout)
         "from refnb.models.running import run; from refnb.results.scores import score; print(score(run('toy/test', 'random')).interval().value)",
     )
     assert scored.strip() == "0.5"
+
+
+def test_a_program_is_known_by_each_of_its_files(tmp_path, monkeypatch):
+    from refnb.benchmarks.tasks import find_task
+    from refnb.models.registry import find_system
+
+    monkeypatch.chdir(tmp_path)
+    for folder in ("pa", "pb"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.py").write_text("pass")
+    made = lambda: find_system("command/python3 pa/x.py pb/x.py").identity(
+        find_task("sample/ferryman")
+    )
+    before = made().data
+    (tmp_path / "pa/x.py").write_text("print()")
+    assert before["pa/x.py"] != made().data["pa/x.py"]
+    assert before["pb/x.py"] == made().data["pb/x.py"]

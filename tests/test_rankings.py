@@ -320,3 +320,28 @@ def test_logs_with_filters_and_failed_epochs(tmp_path, monkeypatch, capsys):
 def test_compare_names_an_unknown_task(capsys):
     told = tools.here(capsys, "compare", "sample/identifme", "random", "nearest-mention")
     tools.one_line(told, 2, "unknown task 'sample/identifme'; did you mean sample/identifyme?")
+
+
+def test_what_is_no_choice_and_what_has_no_score(tmp_path, monkeypatch, capsys):
+    tools.live_in(monkeypatch, tmp_path)
+    refnb = lambda *args: tools.here(capsys, *args)
+    assert refnb("run", "sample/bookcoref", "pattern-matching").status == 0
+    clusters = refnb("score", "choice", "sample/bookcoref:pattern-matching")
+    tools.one_line(clusters, 1, "its answers are clusters, not choices")
+    told = refnb("run", "sample/bookcoref", "pattern-matching", "--by", "type")
+    tools.one_line(told, 2, "documents have no fields")
+    told = refnb("run", "sample/identifyme", "random", "--tolerate", "nan")
+    tools.one_line(told, 2, "cannot tolerate nan failures")
+    for score, said in (({}, "has no score"), ({"m": {"value": math.nan}}, "its score is nan")):
+        log = {"eval": {}, "samples": [{"id": 1, "scores": score}]}
+        (tmp_path / "x.json").write_text(json.dumps(log))
+        tools.one_line(refnb("compare", tmp_path / "x.json", tmp_path / "x.json"), 1, said)
+
+
+def test_a_run_on_the_release_s_texts_is_scored(upstream, settings):
+    "Runs of KITMUS' links are known by the id of all of its texts, not by that of one task's questions."
+    import refnb
+
+    s = settings(upstream=str(upstream))
+    r = refnb.run("kitmus/background-train/2/test", "published/kitmus-trained-grep/run-1", s=s)
+    assert r.sealed and refnb.score(r).df.n["all"] == 2000
