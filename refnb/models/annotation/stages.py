@@ -69,12 +69,11 @@ RULES, PATTERN = "rules", "pattern"  # linkers without training
 
 def coref_system(name: str, s: Settings, **changed: Any) -> Any:
     "Find a coreference system of refnb by name, such as coref-minilm[checkpoint=FOLDER]."
-    system = find_system(name, s, **changed)
-    if not hasattr(system, "net"):
+    if not hasattr(find_system(name, s), "net"):
         do = "name one, such as coref-minilm"
         raise CallError(f"{name} is not a coreference system of refnb", do=do)
     need("torch", "models")
-    return system
+    return find_system(name, s, **changed)
 
 
 def linker_system(name: str, s: Settings) -> Any:
