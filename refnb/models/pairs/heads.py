@@ -10,7 +10,6 @@ __all__ = ['MODELS', 'Example', 'PRINTED', 'TrainedSystem', 'trained_systems', '
 # %% ../../../nbs/models/pairs/02_heads.ipynb #420a3858
 import itertools, json, re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -20,7 +19,7 @@ from ...core.types import CallError, DataError, Option, Question, Record, neares
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.altentities.questions import choice_text, paper_domain
-from ..registry import changed_record
+from ..registry import changed_record, entries_of, record_of
 from ..weights import device_for, quietly
 from .encoders import PairModel, load_with
 from .scorers import Pairs, Scorer, Text, expression_of
@@ -45,10 +44,10 @@ MODELS = {
 }
 
 
-@cache
 def trained_systems() -> dict[str, TrainedSystem]:
-    "Read all systems of trained.yaml by name."
-    return read_yaml(packaged("data/systems/trained.yaml"), dict[str, TrainedSystem])
+    "Read all pair systems that are trained by name, the package's and yours."
+    known = entries_of("pair-model").items()
+    return {name: record_of(e, TrainedSystem) for name, e in known if "training" in e.data}
 
 
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
