@@ -6,9 +6,9 @@
 __all__ = ['BUILD', 'SCORE', 'COMMANDS', 'GROUPS', 'app', 'main', 'run']
 
 # %% ../../nbs/commands/11_cli.ipynb #1c9156f2
-import io, sys
+import os, signal, sys
 from collections.abc import Callable
-from typing import Annotated, cast
+from typing import Annotated
 import typer
 from .terminal import *
 from .listing import list_
@@ -127,9 +127,13 @@ def main(args: list[str] | None = None) -> int:
 
 def run():
     "Run the command line of this process, and end it with the exit status."
-    for stream in (sys.stdout, sys.stderr):
-        cast(io.TextIOWrapper, stream).reconfigure(errors="backslashreplace")
+    for name in ("stdout", "stderr"):  # closed, they swallow text; without a letter, they escape it
+        if not getattr(sys, name):
+            setattr(sys, name, open(os.devnull, "w"))
+        getattr(sys, name).reconfigure(errors="backslashreplace")
     status = main()
+    if status == 130:  # a second Ctrl-C would show a traceback of Python's own end
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         sys.stdout.flush()
     except OSError:
