@@ -191,10 +191,8 @@ def test_a_leaderboard_has_the_difference_from_the_first(tmp_path, monkeypatch, 
     )
 
 
-def test_a_piece_of_a_task_takes_that_piece_of_a_run_on_the_whole(
-    upstream, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_piece_of_a_task_takes_that_piece_of_a_run_on_the_whole(tmp_path, monkeypatch, capsys):
+    tools.live_in(monkeypatch, tmp_path)  # without the texts
     names = ("published/gpt-4o", "published/mistral-7b")
     how = ("--by", "corpus", "--json")
     whole = tools.here(capsys, "compare", "identifyme/test", *names, *how)

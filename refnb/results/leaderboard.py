@@ -7,12 +7,14 @@ __all__ = ['side_by_side', 'outcomes_in_whole', 'leaderboard', 'leaderboard_figu
 
 # %% ../../nbs/results/14_leaderboard.ipynb #09b97699
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 import pandas as pd
 from ..benchmarks.tasks import find_task, tasks, the_card
 from ..core.runs import RunInfo
 from ..core.settings import Settings, load_settings
-from ..core.summaries import split_hash
+from ..core.summaries import places_of_summaries, read_card, split_hash
+from ..core.summaries import summaries_folder
 from ..core.types import CallError, DataError, nearest
 from ..metrics.choice import Mode, counted, labels
 from ..metrics.comparisons import holm
@@ -89,10 +91,13 @@ def outcomes_in_whole(
     system: str, task: str, s: Settings
 ) -> tuple[pd.DataFrame, list[RunInfo]] | None:
     "Find the outcomes on a task's questions in a run on the task that it is a piece of; None: there is none."
+    cards = (summaries_folder(place, task) / "part.json" for place in places_of_summaries(s))
+    card = next(filter(Path.exists, cards), None)  # so that the texts need not be here
     for whole in tasks(s):
         if task in the_card(whole).pieces and (found := run_outcomes(system, whole, s)):
             outcomes, info = found
-            return outcomes[outcomes.id.isin(q.id for q in find_task(task, s).questions)], [info]
+            ids = read_card(card).ids if card else find_task(task, s).ids
+            return outcomes[outcomes.id.isin(ids)], [info]
     return None
 
 
