@@ -55,6 +55,10 @@ def export_(
                 kept = run.folder / DOCUMENTS  # of a task of your own
                 gold = read_documents(kept) if kept.exists() else find_task(run.info.task, s).items
                 docs = predicted_documents(run, gold)
+            elif ":" in task and not Path(task).exists():
+                raise DataError(
+                    "there is no complete run of this name", task, "refnb run makes one"
+                )
             else:
                 docs = read_documents(task) if Path(task).exists() else load(task)
             if not docs:

@@ -314,7 +314,11 @@ def train(
 ) -> Any:  # output folder and final record; for all folds, a list of them
     "Train a system; interrupted trainings resume."
     need("torch", "models")
-    if system not in coref_systems():
+    pairs = system not in coref_systems()
+    if wrong := ({"fold", "out"} if pairs else {"folds", "grid"}) & more.keys():
+        whose = "coreference systems" if pairs else "pair models"
+        raise CallError(f"--{min(wrong)} is for {whose}", system, "leave it out")
+    if pairs:
         from refnb.models.pairs.trained import train_system
 
         return train_system(system, what, **more)
