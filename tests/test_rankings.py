@@ -343,3 +343,20 @@ def test_a_run_on_the_release_s_texts_is_scored(upstream, settings):
     s = settings(upstream=str(upstream))
     r = refnb.run("kitmus/background-train/2/test", "published/kitmus-trained-grep/run-1", s=s)
     assert r.sealed and refnb.score(r).df.n["all"] == 2000
+
+
+def test_logs_of_different_questions_are_told(tmp_path, capsys):
+    "The ids 1, 2, 3 of two tasks are not the same questions."
+    for name, about in (("a", "rivers"), ("b", "rivers"), ("c", "stars")):
+        samples = [
+            {"id": k, "input": f"{about} {k}", "scores": {"m": {"value": "C"}}} for k in range(3)
+        ]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"eval": {}, "samples": samples}))
+        lines = [{"doc_id": k, "doc": {"q": f"{about} {k}"}, "acc": 1.0} for k in range(3)]
+        (tmp_path / f"samples_{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    for log in ("{}.json", "samples_{}.jsonl"):
+        a, b, c = (tmp_path / log.format(x) for x in "abc")
+        assert not tools.here(capsys, "compare", a, b).err
+        assert "3 ids stand for different questions" in tools.here(capsys, "compare", a, c).err
+    told = tools.here(capsys, "compare", tmp_path / "a.json", tmp_path / "samples_a.jsonl")
+    assert told.status == 0 and not told.err

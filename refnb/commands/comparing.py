@@ -74,6 +74,7 @@ def compare_(
 ):
     "Put systems side by side on what all of them answered, and test whether they differ from the first: paired, over documents."
     from refnb.benchmarks.tasks import is_task
+    from refnb.models.published.logs import asked_otherwise
     from refnb.models.registry import is_system
     from refnb.results.leaderboard import leaderboard, leaderboard_figure, side_by_side
     from refnb.results.scores import compare
@@ -87,6 +88,10 @@ def compare_(
         r = leaderboard(what[0], what[1:], by, choice, s)
     else:
         found = {name: outcomes_of(name, gold, s) for name in what}
+        logs = [o for o in found.values() if "asked" in o]
+        if logs and (n := asked_otherwise(logs)):
+            why = f"{n} ids stand for different questions in these logs"
+            echo(f"refnb: {why}; see to it that they are of the same task", to=sys.stderr)
         if len(what) == 2 and not (by or out):
             two = compare(found[what[0]], found[what[1]], choice)
             if not json:

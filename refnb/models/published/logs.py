@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['MOST', 'WORTH', 'Asked', 'Sample', 'Log', 'inspect_content', 'read_inspect', 'reading', 'shown_order', 'LogSystem',
-           'log_outcomes']
+           'log_outcomes', 'asked_otherwise']
 
 # %% ../../../nbs/models/published/03_logs.ipynb #d4abf5e7
 import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -204,15 +204,19 @@ def log_outcomes(
             samples = [json.loads(x) for x in read_bytes(path).splitlines() if x.strip()]
         else:
             samples = inspect_content(path)["samples"]
+        if not samples:
+            raise DataError("has no samples", str(path))
         if len(filters := {str(x.get("filter")) for x in samples if harness}) > 1:
             what = f"has each answer by several filters: {', '.join(sorted(filters))}"
             raise FormatError(what, str(path), "keep the lines of one of them")
         for x in samples:
             if harness:
                 about, id = x["doc"], x["doc"].get("id", x["doc_id"])
+                asked = about
                 value = next(x[m] for m in (*x.get("metrics", ()), "acc", "exact_match") if m in x)
             else:
                 about, id = x.get("metadata") or {}, x["id"]
+                asked = sorted(about.get("options", ())) or x.get("input")
                 scores = (x.get("scores") or {}).values()
                 value = next((score["value"] for score in scores), None)
             failed = "failed" if x.get("error") else None
@@ -223,18 +227,22 @@ def log_outcomes(
             if not math.isfinite(credit):
                 what = f"sample {id} has no score" if value is None else f"its score is {value}"
                 raise FormatError(what, str(path), "score the log first, as with inspect score LOG")
-            document = str(about.get("doc_key", id))
-            rows.append({"id": str(id), "doc_key": document, "credit": credit, "reason": failed})
-        found = pd.DataFrame(rows, columns=["id", "doc_key", "credit", "reason"])
-        if found.empty:
-            raise DataError("has no samples", str(path))
-        given = found[
-            found.reason.isna()
-        ]  # of a question with several epochs, those with an answer
-        open_ = found[~found.id.isin(given.id)]
-        return (
-            pd.concat([given, open_])
-            .sort_index()
-            .groupby("id", sort=False, as_index=False)
-            .agg({"doc_key": "first", "credit": "mean", "reason": "first"})
-        )
+            row = {"id": str(id), "doc_key": str(about.get("doc_key", id))}
+            text = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+            rows.append(row | {"credit": credit, "reason": failed, "asked": f"{harness:d}{text}"})
+        found = pd.DataFrame(rows)
+        given = found[found.reason.isna()].id
+        # of a question with several epochs, those with an answer count
+        count = found[found.reason.isna() | ~found.id.isin(given)]
+        how = dict.fromkeys(found.columns[1:], "first") | {"credit": "mean"}
+        return count.groupby("id", sort=False, as_index=False).agg(how)
+
+
+def asked_otherwise(
+    logs: Iterable[Any],  # outcomes; only logs of one tool can be told apart
+) -> int:
+    "Count the ids that stand for one question in a log and for another one in the next."
+    import pandas as pd
+
+    all_ = pd.concat(logs)
+    return int((all_.groupby(["id", all_.asked.str[0]]).asked.nunique() > 1).sum())
