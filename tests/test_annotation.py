@@ -155,6 +155,7 @@ def test_settings_that_cannot_be(story, s, wrong, said):
     [
         ({"system": "coref-mpnet"}, "is not trained; refnb train coref-mpnet"),
         ({"filter": "nobody"}, "unknown system 'nobody'"),
+        ({"filter": "pattern-matching"}, "answers documents"),
     ],
 )
 def test_systems_that_cannot_answer_leave_no_file(story, s, tmp_path, wrong, said):

@@ -415,3 +415,16 @@ def test_a_program_is_known_by_each_of_its_files(tmp_path, monkeypatch):
     (tmp_path / "pa/x.py").write_text("print()")
     assert before["pa/x.py"] != made().data["pa/x.py"]
     assert before["pb/x.py"] == made().data["pb/x.py"]
+
+
+def test_a_program_beside_its_file_is_listed_as_here(tmp_path, monkeypatch):
+    from refnb.models.registry import listed_systems
+
+    (tmp_path / "systems").mkdir()
+    (tmp_path / "systems" / "mine.yaml").write_text("command: ./prog.py\n")
+    program = tmp_path / "systems" / "prog.py"
+    program.write_text(f"#!{sys.executable}\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    [mine] = (x for x in listed_systems() if x.system == "mine")
+    assert mine.needs == "./prog.py (here)"

@@ -255,9 +255,13 @@ class CommandSystem(BaseSystem):
         return "unknown"
 
     @property
+    def here(self) -> bool:
+        return bool(shutil.which(self.words[0])) or (self.cwd / self.words[0]).is_file()
+
+    @property
     def needs(self) -> str:
         what = self.entry.environment or self.words[0]
-        return f"{what} ({'here' if shutil.which(self.words[0]) else 'not here'})"
+        return f"{what} ({'here' if self.here else 'not here'})"
 
     def identity(self, task: Task) -> Identity:
         words = ["python", *self.words[1:]] if self.entry.python else self.words
@@ -268,10 +272,9 @@ class CommandSystem(BaseSystem):
         return Identity({"command": words, "version": self.entry.version}, data=data)
 
     def lacks(self, task: Task) -> str:
-        here = shutil.which(self.words[0]) or (self.cwd / self.words[0]).is_file()
         setup = f"; refnb setup {self.entry.environment}" if self.entry.environment else ""
         absent = f"there is no program {self.words[0]}{setup}"
-        return super().lacks(task) or ("" if here else absent)
+        return super().lacks(task) or ("" if self.here else absent)
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items:

@@ -103,7 +103,7 @@ class Registry(NamedTuple):
 def read_entries(path: Path) -> list[Entry]:
     "Read the entries of a file."
     data, out = read_yaml(path, dict[str, Any]), []
-    several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
+    several = all(isinstance(v, dict) for v in data.values()) and not {"kind", "pair"} & data.keys()
     for name, fields in (data if several else {path.stem: data}).items():
         text = str(name)
         if text != name or text != text.strip() or not text or set("[]@") & set(text):

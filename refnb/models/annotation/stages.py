@@ -265,7 +265,9 @@ def annotate(
         linker = linker_system(how.linker, s)
         linking = system_id(linker, how.linker, named, s)
     if how.filter:
-        find_system(how.filter, s)
+        asked = given_task([yes_no(d, Span(0, 0), who[0].name, True)], s)
+        if why := find_system(how.filter, s).lacks(asked):
+            raise DataError(why, how.filter)
     if package and (how.linker == RULES or "mentions" in known):
         what = f"{how.system} finds the mentions of each window itself"
         raise CallError(what, "annotate", "name another linker, or a system of refnb")
