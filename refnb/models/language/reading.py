@@ -303,9 +303,9 @@ def read_text(
         first = next(x for x in found if x.grade and x.option in options)
         if any(map(c["takes_back"].search, lines[first.line :])):
             return set()
+        corrects = [bool(c["corrects"].search(line)) for line in lines]
         for x in found[found.index(first) :]:
-            near = lines[max(first.line, x.line - 2) : x.line + 1]
-            if any(map(c["corrects"].search, near)):
+            if any(corrects[max(first.line, x.line - 2) : x.line + 1]):
                 options.add(x.option)
         return options
     left = [x for x in found if not cut and (x.letter or not letters)]
