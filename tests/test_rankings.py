@@ -336,15 +336,6 @@ def test_what_is_no_choice_and_what_has_no_score(tmp_path, monkeypatch, capsys):
         tools.one_line(refnb("compare", tmp_path / "x.json", tmp_path / "x.json"), 1, said)
 
 
-def test_a_run_on_the_release_s_texts_is_scored(upstream, settings):
-    "Runs of KITMUS' links are known by the id of all of its texts, not by that of one task's questions."
-    import refnb
-
-    s = settings(upstream=str(upstream))
-    r = refnb.run("kitmus/background-train/2/test", "published/kitmus-trained-grep/run-1", s=s)
-    assert r.sealed and refnb.score(r).df.n["all"] == 2000
-
-
 def test_logs_of_different_questions_are_told(tmp_path, capsys):
     "The ids 1, 2, 3 of two tasks are not the same questions."
     for name, about in (("a", "rivers"), ("b", "rivers"), ("c", "stars")):
