@@ -405,6 +405,14 @@ def test_committed_reports_are_whole():
                 assert float(shown[row, column]) == value_of(x)
 
 
+def test_rows_of_ours_stand_in_a_block_below_those_that_are_printed():
+    r = Report("kitmus/table_2a_ontonotes_trained")
+    r.add("ours / coref-minilm", "2 entities", 0.28)
+    r.add("random", "2 entities", 0.5, run="chance")
+    rows = [line.split("|")[1].strip() for line in r.markdown().splitlines() if line[:2] == "| "]
+    assert rows == ["", "random", "*not in our sources*", "ours / coref-minilm"]
+
+
 # Differences, explained or not
 
 TABLE_5 = "identifyme/table_5_entity_and_none"
