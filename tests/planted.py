@@ -380,14 +380,6 @@ PLANTED = [
     ),
     # claims
     Planted(
-        "a note explains any number",
-        "results/printed.py",
-        "        if self.explains is not None and math.isclose(self.ours or 0, self.explains, rel_tol=1e-6):\n",
-        "        if self.note:\n",
-        "test_tables.py",
-        "for_one_number",
-    ),
-    Planted(
         "another reading explains what it does not give",
         "results/printed.py",
         "            if self.as_in_paper(x) == printed:\n",

@@ -154,7 +154,7 @@ NOT_MADE = "the table was not made: refnb reproduce {}"
 ANOTHER = "another data set"  # begins the reason of a difference
 DIFFERS = {  # kinds of differences
     "explained": "for a reason that their table's page has",
-    "other_data": "within the spread over templates, for they were printed about another data set",
+    "other_data": "where another data set can account for it",
     "unexplained": "for an unknown reason",
 }
 

@@ -56,8 +56,6 @@ class Cell(Record):
     decimals: int | None = None
     rounding: Rounding | None = None
     note: str = ""
-    # the computed number that the note explains; no other is explained
-    explains: float | None = None
     # table, row and column where the paper prints this very number before
     repeats: tuple[str, str, str] | None = None
 
@@ -225,7 +223,6 @@ class Result(Record):
     decimals: int = 0  # as printed
     rounding: Rounding = "half-up"
     note: str = ""  # of the printed number
-    explains: float | None = None  # the computed number that the note explains
     others: dict[str, float] = {}  # other readings, recomputed: what each gives
     because: str = ""  # why it must differ, as its inputs show
     # best computed row of its column; tied: not significantly below that one
@@ -262,13 +259,11 @@ class Result(Record):
 
     @property
     def explanation(self) -> str:
-        "Explain why the digits differ: by another reading that gives the printed ones, or a note on just this number."
+        "Explain why the digits differ: by another reading that gives the printed ones, or by what its inputs show."
         if self.difference in (None, 0):
             return ""
         printed = self.as_in_paper(self.paper or 0)
         for how, x in self.others.items():
             if self.as_in_paper(x) == printed:
                 return f"{how} it is {x:g}"
-        if self.explains is not None and math.isclose(self.ours or 0, self.explains, rel_tol=1e-6):
-            return self.note
         return self.because or UNEXPLAINED

@@ -201,7 +201,6 @@ class Report:
             decimals=decimals,
             rounding=rounding,
             note=p.note if p else "",
-            explains=p.explains if p else None,
             others=others or {},
             because=because,
         )
@@ -336,7 +335,7 @@ class Report:
         if unknown := reasons.pop(UNEXPLAINED, []):
             out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}.")
         out += [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
-        out += [f"{c.place}: {c.note}." for c in cells if c.note and c.explains is None]
+        out += [f"{c.place}: {c.note}." for c in cells if c.note]
         return out if self.sample else out + self.printed.notes
 
     def csv(self) -> str:

@@ -107,9 +107,10 @@ class Grid:
     def __init__(self, r: Any):
         self.r, self.reasons = r, list[str]()
         self.rows, self.columns = (list(dict.fromkeys(k[i] for k in r.cells)) for i in (0, 1))
-        paper = [self.rows.index(c.row) for c in r.cells.values() if c.paper is not None]
-        # our rows below the paper's: a block of their own
-        self.ours = self.rows[max(paper) + 1 :] if paper else []
+        paper = {c.row for c in r.cells.values() if c.paper is not None}
+        # rows without a printed number stand below the others, in a block of their own
+        self.rows.sort(key=lambda row: row not in paper)
+        self.ours = self.rows[len(paper) :] if paper else []
         places = itertools.product(self.rows, self.columns)
         self.text = {p: cell_text(r.cells.get(p), self.reasons) for p in places}
 
@@ -170,7 +171,7 @@ def grid_markdown(r: Any) -> list[str]:
         rows = g.rows_in(b)
         for row in rows:
             if row in g.ours and (row == rows[0] or rows[rows.index(row) - 1] not in g.ours):
-                out.append("| *not in the paper* |" + " |" * len(b.heads))
+                out.append(f"| *{NOT_PRINTED}* |" + " |" * len(b.heads))
             cells = [(r.cells.get((row, c)), to_md(g.text[row, c])) for c in b.columns]
             shown = "".join(f" {marked(c, text, 'md')} |" for c, text in cells)
             out.append(f"| {to_md(row)} |{shown}")

@@ -92,7 +92,7 @@ def bars(
     settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
     width = 0.8 / max(len(scores), 1)
     stroke: dict[str, Any] = dict(color=RED, linewidth=1.8, zorder=4)
-    stroke["label"] = "published, three books"
+    stroke["label"] = "published"
     with figure(3.9 * len(settings) + 0.6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
             for k, (system, by_setting) in enumerate(scores.items()):
