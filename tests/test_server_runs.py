@@ -434,6 +434,7 @@ def test_f19_a_part_by_batches_one_step_a_call(stub, settings):
                     left=()
                 )  # the second one has time for all
     assert len(stub.batches) == 2 and not stub.asked() and came[-1].stopped == ""
+    assert sum(x.asked for x in came) == len(QUESTIONS) and sum(x.tokens_in for x in came)
     r = run(FERRYMAN, "gpt-4o-mini", s=s, batches=True, tolerate=1, **at(stub))
     assert r.sealed and r.failures() == 1 and not stub.asked()
     assert seal_of(r).usd == pytest.approx(

@@ -157,6 +157,21 @@ def test_f15_what_concerns_one_question_fails_alone(stub, store, play, finish, w
     assert words in told["q:4"].error
 
 
+@pytest.mark.parametrize("status", [400, 403])
+def test_f15_a_first_question_that_is_refused_fails_alone(stub, store, status):
+    "In words that nobody knows; a second in a row stops the run, and a wrong key at once."
+    m = model(stub)
+    stub.always = lambda seen: error(status, "Not this one") if "q0?" in seen.prompt else None
+    _, told = go(questions(m, 4), m, store)
+    assert [r.finish for _, r in sorted(told.items())] == ["failed", "stop", "stop", "stop"]
+    for words, requests in (("Not this one", 2), ("Invalid API key", 1)):
+        stub.seen.clear()
+        stub.always = lambda seen, words=words: error(status, words)
+        with pytest.raises(DataError):
+            go(questions(m, 9, words), m, store)
+        assert len(stub.seen) == requests
+
+
 @pytest.mark.parametrize("value", [None, "", "two words", "line\nend", "schlüssel"])
 def test_f15_no_key(stub, store, monkeypatch, value):
     monkeypatch.delenv(KEY) if value is None else monkeypatch.setenv(KEY, value)

@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -145,7 +145,8 @@ TOO_LONG = re.compile(
     re.I,
 )
 FILTERED = re.compile(
-    r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai|usage guidelines",
+    r"content[ _](filter|policy|management|exists risk)|moderation|flagged|responsible ?ai"
+    r"|usage guidelines|inappropriate content|considered high risk",
     re.I,
 )
 WRONG_KEY = re.compile(
@@ -211,7 +212,7 @@ def refused(
     status: int,
     data: bytes,  # of the error
     m: LanguageModel,  # whom the question was for
-    met: bool = False,  # it has answered another question, just before
+    alone: Container[int] = (),  # statuses that may be of this question alone
 ) -> Reply:  # filtered or failed
     "Read a refusal as a reply to its question; raise if all questions would meet it."
     what, code, param = error_of(data)
@@ -232,12 +233,12 @@ def refused(
         return Reply(finish="failed", error=f"{why} ({said})")
     elif status in (400, 403) and FILTERED.search(about):
         return Reply(finish="content_filter")
-    elif (wrong := status == 401 or status <= 400 and WRONG_KEY.search(what)) and not m.key:
+    elif (wrong := status == 401 or status <= 403 and WRONG_KEY.search(what)) and not m.key:
         fault = "the server wants a key"
         do = "name the environment variable that holds it: key, in the model's settings"
     elif wrong:
         fault, do = f"the server does not accept the key in {key}", f"set {m.key}"
-    elif met and status in (403, 404):  # of this question alone
+    elif status in alone:
         return Reply(finish="failed", error=said)
     elif status == 403:
         fault = f"the key in {key} may not use the model {m.model}"
@@ -260,7 +261,7 @@ async def send_question(
     client: Any,  # an openai.AsyncOpenAI
     m: LanguageModel,
     ask: Ask,
-    met: bool = False,  # the server has answered another question, just before
+    alone: Container[int] = (),  # statuses of errors that may be of this question alone
 ) -> tuple[bytes, Reply]:  # what came, and what it says
     "Send one question, with the client's retries; raise if all questions would fail like it."
     openai, http, aio = (need(name, "models") for name in ("openai", "httpx2", "aiohttp"))
@@ -294,7 +295,7 @@ async def send_question(
         why = f"the reply is no HTTP ({type(e).__name__} {e})"
         return b"", Reply(finish="failed", error=hidden(why, m))
     data = covered(data, m)  # before anything of it is cut off
-    return read_safely(data, m, ask) if status == 200 else (data, refused(status, data, m, met))
+    return read_safely(data, m, ask) if status == 200 else (data, refused(status, data, m, alone))
 
 
 def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
@@ -516,13 +517,16 @@ class Asking:
         "Send a question; the first one finds out, before any retry, whether there is a server."
         if not self.met:
             once = self.client.with_options(max_retries=0)
-            raw, reply = await send_question(once, self.m, ask, self.known)
+            first = () if self.failures else (403,)
+            alone = (403, 404) if self.known else first
+            raw, reply = await send_question(once, self.m, ask, alone)
             if UNREACHED in reply.error:
                 self.unanswered.discard(ask.key)  # it was not sent
                 raise DataError(reply.error, self.m.model, LOOK)
             if not MOMENT.match(reply.error):
                 return raw, reply
-        return await send_question(self.client, self.m, ask, self.met and not self.failures)
+        alone = (403, 404) if self.met and not self.failures else ()
+        return await send_question(self.client, self.m, ask, alone)
 
     def flush(self) -> None:
         "Put the replies that wait on disk; those that came meanwhile share a sync."

@@ -9,6 +9,7 @@ __all__ = ['SILENT', 'SENDING', 'is_own', 'name_of', 'entry_of', 'true_name', 'H
 # %% ../../../nbs/models/language/11_systems.ipynb #4f4e8a06
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -384,6 +385,8 @@ class LanguageModelSystem(BaseSystem):
         m, budget = self.model, self.how.budget
         sent = list(self.to_send(task, items, self.had))
         before = self.paid(store, (t.ask for t in sent))
+        had = {t.ask.key for t in sent if store.all(t.ask.key)}
+        new: dict[str, Reply] = {}
         left = None if budget is None else max(0.0, budget - spent)
         now = advance((t.ask for t in sent), m, store, self.batch_folder(task), budget=left)
         said: list[Said] = []
@@ -391,6 +394,8 @@ class LanguageModelSystem(BaseSystem):
             failed = (kept.reply for kept in store.all(t.ask.key) if kept.reply.batch)
             if reply := store.get(t.ask.key) or next(failed, None):
                 said.append(answer_of(t, m, reply))
+                if t.ask.key not in had:
+                    new[t.ask.key] = reply
         yield from (x for x in said if not isinstance(x, Failure))
         stopped = ""
         if len(said) == len(sent):  # failures are told when nothing is under way any more
@@ -403,7 +408,15 @@ class LanguageModelSystem(BaseSystem):
             if trouble := [j.trouble for j in now if j.trouble]:
                 stopped += f"; before that: {trouble[-1]}"
         usd = self.paid(store, (t.ask for t in sent)) - before if m.price else None
-        self.summary = Summary(served=len(said), usd=usd, usd_at_most=usd, stopped=stopped)
+        told = Summary(asked=len(new), served=len(said) - len(new), stopped=stopped)
+        versions = sorted(r.model for r in new.values() if r.model)
+        tokens = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning")
+        self.summary = told.changed(
+            models=dict(Counter(versions)),
+            usd=usd,
+            usd_at_most=usd,
+            **{name: sum(getattr(r, name) for r in new.values()) for name in tokens},
+        )
 
 # %% ../../../nbs/models/language/11_systems.ipynb #97b592a8
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
