@@ -121,7 +121,7 @@ def test_a_dry_run_plans_all_boards(refnb, told, tmp_path):
     assert [x["task"] for x in plans] == [f"sample/{b}" for b in boards]
     usd = sum(x["usd"] for x in plans)
     said = refnb("run", "all", "gpt-4o-mini", "--sample", "--dry-run")
-    assert usd > 0 and said.out.endswith(f"4 of 4 done, for at most {usd:.4g} USD\n")
+    assert usd > 0 and said.out.endswith(f"4 of 4 planned, for at most {usd:.4g} USD\n")
     # boards whose files are not here are named
     said = refnb("run", "all", "random", "--dry-run")
     assert said.status == 1 and "identifyme/litbank/test: its files are not here" in said.err

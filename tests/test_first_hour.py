@@ -147,7 +147,7 @@ def test_several_systems(refnb, told):
     said = refnb(f"run {TASK} random word-overlap")
     first, second, last = said.out.splitlines()
     assert said.status == 0 and first.startswith(f"random on {TASK}: accuracy ")
-    assert "of 29; complete: " in second and last == "2 of 2 done"
+    assert "of 29; complete: " in second and last == "2 of 2 complete"
     got = told(f"run {TASK} random word-overlap")
     assert got[0] == told(f"run {TASK} random")
     assert [x["system"] for x in got] == ["random", "word-overlap"]
@@ -168,7 +168,7 @@ def test_a_pattern_of_tasks(refnb, told, tmp_path):
     assert [(x["task"], x["answered"]) for x in got] == [(TASK, 2), ("sample/kitmus", 2)]
     assert [x["questions"] for x in told("run sample/[fk]* random --dry-run")] == [29, 60]
     said = refnb("run sample/[fk]* random --dry-run")
-    assert said.out.endswith("2 of 2 done, for at most 0 USD\n")
+    assert said.out.endswith("2 of 2 planned, for at most 0 USD\n")
     got = told("run sample/[bf]* random --limit 2")  # each system gets what it can answer
     assert {x["task"] for x in got} == {TASK, "sample/bookcoref/filter"}
 

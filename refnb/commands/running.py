@@ -278,4 +278,5 @@ def run_(
     if not json:
         prices = [r["usd"] for r in results if "tokens_in" in r]
         usd = f", for at most {sum(prices):.4g} USD" if prices and None not in prices else ""
-        echo(f"{len(results)} of {len(results)} done{usd}")
+        done = sum(dry_run or r["sealed"] for r in results)
+        echo(f"{done} of {len(results)} {'planned' if dry_run else 'complete'}{usd}")

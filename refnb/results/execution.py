@@ -168,6 +168,8 @@ def put(name: str, files: dict[str, bytes], reports: str | Path) -> None:
             target = Path(reports) / f
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(aside / f, target)
+        if f"{name}.png" not in files:
+            (Path(reports) / f"{name}.png").unlink(missing_ok=True)
     except OSError as e:
         raise cannot_write(e, reports) from None
     finally:

@@ -28,7 +28,7 @@ from ..scores import run_outcomes
 from ...models.pairs.heads import trained_systems
 from ...models.pairs.systems import trained_for
 from ...models.registry import system_title
-from ..plots import INK, dots
+from ..plots import INK, PUBLISHED, dots, printed_series
 from ..printed import as_printed
 from ..tables import Report
 
@@ -212,15 +212,29 @@ def best_of(credits: Mapping[str, pd.Series]) -> dict[str, str]:
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #7f29eba4
 def by_setting(
-    rows: Mapping[str, Mapping[str, Interval]], columns: Sequence[str], title: str = ""
+    got: Mapping[str, Mapping[str, pd.DataFrame]],  # row -> column -> outcomes
+    report: Report,  # with the printed numbers
+    title: str = "",
+    most: int = 7,  # rows that are not printed: the best
 ) -> Figure:
-    """Draw a panel for each domain, a row for each system, a shape for each setting. A row has an interval of fractions
-    for each column, named domain / setting."""
-    panels: dict[str, dict[str, list[Interval | None]]] = {}
-    for c in columns:
-        domain, setting = c.split(" / ")
-        panels.setdefault(domain, {})[setting] = [r.get(c) for r in rows.values()]
-    fig = dots(panels, list(rows), title, height=0.4, xlim=(18, 102))
+    "Draw the mean of the domains, a panel for each setting, beside the printed one."
+    columns = list(dict.fromkeys(c for cells in got.values() for c in cells))
+    best = sorted(got, key=lambda row: -np.mean([o.credit.mean() for o in got[row].values()]))
+    chosen = [row for row in best if row not in report.values][:most]
+    rows, panels = [*report.values, *chosen], {}
+    for setting in dict.fromkeys(c.split(" / ")[1] for c in columns):
+        of = [c for c in columns if c.endswith(f" / {setting}")]
+        told = [report.printed_in(c) for c in of]
+        printed = {r: float(np.mean([x[r] for x in told])) for r in report.values}
+        here = {r: {c: got.get(r, {}).get(c) for c in of} for r in rows}
+        panels[setting] = {
+            "computed, with the 95 % interval": [
+                mean_of_cells(cells) if all(o is not None for o in cells.values()) else None
+                for cells in here.values()
+            ],
+            PUBLISHED: printed_series(printed, rows),
+        }
+    fig = dots(panels, rows, title, "mean accuracy (%)", height=0.36, xlim=(30, 102))
     for ax in fig.axes:
         ax.axvline(50, color=INK, linewidth=0.8)
     return fig

@@ -31,7 +31,7 @@ from refnb.benchmarks.altentities.questions import (
 )
 from ...models.pairs.scorers import choice_text, stop_words
 from .altentities import SAMPLE_TASK
-from ..plots import figure, mark, name_rows
+from ..plots import PUBLISHED, TICK, figure, mark, name_rows
 
 # %% ../../../nbs/results/papers/02_altentities_rules.ipynb #d8737a2e
 class Corpus(NamedTuple):
@@ -172,20 +172,23 @@ def share_dots(
     same: bool = False,
 ) -> Figure:
     """Draw shares, in percent, as dots, a row for each kind, a shape for each series: panel -> row -> series -> share.
-    `same`: one scale for all panels."""
+    The series `published` has ticks. `same`: one scale for all panels."""
     series = dict.fromkeys(s for rows in panels.values() for row in rows.values() for s in row)
+    own = [s for s in series if s != PUBLISHED]
     sizes = [len(rows) + 2.2 for rows in panels.values()]
     shape: dict[str, Any] = {"ncols": 1, "nrows": len(sizes), "height_ratios": sizes}
     shape |= {"sharey": False, "sharex": same, "xlabel": xlabel, "grid": "x"}
     with figure(8.2, 0.28 * sum(sizes) + 0.9, title, list(panels), **shape) as (fig, axes):
         for ax, rows in zip(axes, panels.values(), strict=True):
             name_rows(ax, list(rows))
-            for k, s in enumerate(series):
+            for s in series:
                 known = {
                     y: x for y, row in enumerate(rows.values()) if (x := row.get(s)) is not None
                 }
                 look: dict[str, Any] = {"linestyle": "", "zorder": 3, "clip_on": False, "label": s}
-                ax.plot(list(known.values()), list(known), **look, **mark(k, 6))
+                look |= TICK | {"markersize": 10} if s == PUBLISHED else mark(own.index(s), 6)
+                if known:
+                    ax.plot(list(known.values()), list(known), **look)
             ax.set_xlim(left=0)
             ax.tick_params(labelbottom=True)
             ax.tick_params(axis="y", pad=8)
