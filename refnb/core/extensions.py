@@ -99,7 +99,7 @@ def load_entry_point(point: Any) -> Any:
 
 # %% ../../nbs/core/14_extensions.ipynb #60f8e8a7
 # a parameter on a line of its own, and its comment, which may go on below
-COMMENT = re.compile(r"^    \*{0,2}(\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", re.M)
+COMMENT = re.compile(r"^    \*{0,2}(\w+)\b[^#\n]*(?:\n    \|[^#\n]*)*#\s*(.+(?:\n\s+#.*)*)$", re.M)
 
 
 def parameter_comments(f: Any) -> dict[str, str]:

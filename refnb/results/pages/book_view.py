@@ -280,7 +280,7 @@ def view_any(
 ) -> View | BookView:  # shows itself in a notebook; .write(path), .frame()
     """Look at a run: questions and answers, or whole texts with their clusters; or at a file of documents.
 
-    >>> refnb.view("sample/identifyme:random")
+    >>> refnb.view(refnb.run("sample/identifyme", "random"))
     """
     s = s or load_settings()
     made: View | BookView
