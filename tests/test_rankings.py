@@ -297,6 +297,14 @@ def test_a_run_is_not_scored_on_other_questions(settings):
         refnb.score(r)
 
 
+def test_samples_of_lm_evaluation_harness_whose_documents_share_an_id_are_not_joined(tmp_path):
+    from refnb.models.published.logs import log_outcomes
+
+    lines = [{"doc_id": k, "doc": {"id": "story"}, "acc": float(k)} for k in range(2)]
+    (tmp_path / "samples_x.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert [*log_outcomes(tmp_path / "samples_x.jsonl").credit] == [0.0, 1.0]
+
+
 def test_logs_with_filters_and_failed_epochs(tmp_path, monkeypatch, capsys):
     from refnb.models.published.logs import log_outcomes
 

@@ -209,10 +209,11 @@ def log_outcomes(
         if len(filters := {str(x.get("filter")) for x in samples if harness}) > 1:
             what = f"has each answer by several filters: {', '.join(sorted(filters))}"
             raise FormatError(what, str(path), "keep the lines of one of them")
+        own = {x["doc"].get("id") for x in samples if harness}  # ids of documents may repeat
         for x in samples:
             if harness:
-                about, id = x["doc"], x["doc"].get("id", x["doc_id"])
-                asked = about
+                asked = about = x["doc"]
+                id = about["id"] if len(own) == len(samples) else x["doc_id"]
                 value = next(x[m] for m in (*x.get("metrics", ()), "acc", "exact_match") if m in x)
             else:
                 about, id = x.get("metadata") or {}, x["id"]
