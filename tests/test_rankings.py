@@ -219,9 +219,9 @@ def test_two_logs_are_compared_by_their_own_scores(tmp_path, monkeypatch, capsys
     failed["samples"][1]["error"] = {"message": "no reply"}
     (tmp_path / "b.json").write_text(json.dumps(failed))
     told = tools.here(capsys, "compare", *(tmp_path / n for n in values)).out
-    assert "0 requests of the first and 1 of the second failed" in told
+    assert "0 answers of the first and 1 of the second are missing" in told
     told = tools.here(capsys, "compare", *paths).out
-    assert "Requests that failed count as wrong" in told and "b.json 1." in told
+    assert "Questions without an answer count as wrong" in told and "b.json 1." in told
     (tmp_path / "b.json").write_text("[]")
     tools.one_line(
         tools.here(capsys, "compare", *(tmp_path / n for n in values)), 1, "a log of inspect_ai"
@@ -295,6 +295,20 @@ def test_a_run_is_not_scored_on_other_questions(settings):
     r.info = r.info.changed(data=r.info.data | {"questions": "0" * 16})
     with pytest.raises(DataError, match="it answered other questions"):
         refnb.score(r)
+
+
+def test_answers_that_a_file_lacks_are_told_in_a_comparison(tmp_path, monkeypatch, capsys):
+    from refnb.benchmarks.tasks import as_task
+
+    tools.live_in(monkeypatch, tmp_path)
+    right = [{"id": q.id, "chosen": list(q.right)} for q in as_task("sample/identifyme").questions]
+    (tmp_path / "few.jsonl").write_text("\n".join(map(json.dumps, right[:100])))
+    (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, right)))
+    gold = ("--gold", "sample/identifyme")
+    told = tools.here(capsys, "compare", "few.jsonl", "all.jsonl", *gold).out
+    assert "238 answers of the first and 0 of the second are missing" in told
+    told = tools.here(capsys, "compare", "all.jsonl", "few.jsonl", "--by", "type", *gold)
+    assert "Questions without an answer count as wrong: few.jsonl 238." in told.out
 
 
 def test_samples_of_lm_evaluation_harness_whose_documents_share_an_id_are_not_joined(tmp_path):

@@ -100,7 +100,7 @@ def compare_(
             result: dict[str, Any] = {"unit": "fraction", "mode": mode, "first": what[0]}
             result |= {"second": what[1], "detectable": told.pop("detectable")}
             result |= {"difference": told, "permutation": two.permutation}
-            result |= {"mcnemar": two.mcnemar and two.mcnemar._asdict(), "failed": two.failed}
+            result |= {"mcnemar": two.mcnemar and two.mcnemar._asdict(), "missing": two.missing}
             return print_json(result | {"only_first": two.only_a, "only_second": two.only_b})
         r = side_by_side(found, "", by, choice)
     if out:

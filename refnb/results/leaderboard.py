@@ -63,10 +63,10 @@ def side_by_side(
     if others[1:]:
         note += f", and corrected for {len(others)} comparisons as Holm does; intervals are not"
     notes = [f"{note}."]
-    failed = {name: int((o.reason == "failed").sum()) for name, o in systems.items()}
-    if told := [f"{name} {n:,}" for name, n in failed.items() if n]:
+    no_answer = {n: int(o.reason.isin(["missing", "failed"]).sum()) for n, o in systems.items()}
+    if told := [f"{name} {n:,}" for name, n in no_answer.items() if n]:
         counts = "count as wrong" if mode == "strict" else "are left out"
-        notes.append(f"Requests that failed {counts}: {', '.join(told)}.")
+        notes.append(f"Questions without an answer {counts}: {', '.join(told)}.")
     if by:
         sizes = (f"{value} ({sum(own):,})" for value, own in groups.items() if value != metric)
         notes.append(f"Items by {by}: {', '.join(sizes)}.")

@@ -231,7 +231,8 @@ class Scores:
     @property
     def warning(self) -> str:
         "Return a warning about failed requests, or an empty string."
-        what = "their requests brought no answer, and they count as wrong"
+        counts = "count as wrong" if self.mode == "strict" else "are left out"
+        what = f"their requests brought no answer, and they {counts}"
         return f"{self.failed} of these questions failed: {what}" if self.failed else ""
 
     def interval(self, group: str = "all") -> Interval:
@@ -315,15 +316,15 @@ class Comparison(NamedTuple):
     mcnemar: McNemar | None  # None where a credit is a fraction
     only_a: int  # questions that count for the first alone
     only_b: int  # and for the second alone
-    failed: tuple[int, int] = (0, 0)  # questions of each whose requests brought no answer
+    missing: tuple[int, int] = (0, 0)  # questions of each without an answer
 
     @property
     def warning(self) -> str:
-        "Warn of failed requests, and of a test that takes questions as independent though they share documents."
+        "Warn of missing answers, and of a test that takes questions as independent though they share documents."
         d, said = self.difference, list[str]()
-        if any(self.failed):
-            first, second = self.failed
-            said.append(f"{first:,} requests of the first and {second:,} of the second failed")
+        if any(self.missing):
+            first, second = self.missing
+            said.append(f"{first:,} answers of the first and {second:,} of the second are missing")
         if self.mcnemar and d.clusters < d.n:
             many = f"{d.clusters:,} document{'s' if d.clusters > 1 else ''}"
             said.append(
@@ -365,7 +366,7 @@ def compare(
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
     """
     both = as_outcomes(a), as_outcomes(b)
-    first, second = (int((o.reason == "failed").sum()) for o in both)
+    first, second = (int(o.reason.isin(["missing", "failed"]).sum()) for o in both)
     a, b = (counted(o, mode) for o in both)
     pair = pair_by_id(dict(zip(a.id, a.credit)), dict(zip(b.id, b.credit)))
     docs = dict(zip(a.id, a.doc_key))
