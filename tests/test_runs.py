@@ -649,6 +649,15 @@ def test_f36_a_summary_that_does_not_belong_is_refused(tmp_path, change):
     assert summary.name in one_line(e)
 
 
+def test_f36_a_summary_with_one_credit_changed_is_refused(tmp_path):
+    summary, card = committed(tmp_path)
+    got = json.loads(summary.read_bytes())
+    got["credit"]["q0"] = 0.0
+    summary.write_text(json.dumps(got))
+    with pytest.raises(DataError, match="its results are not those that were written"):
+        read_summary(summary, read_card(card))
+
+
 def test_f36_other_questions_of_the_same_ids_are_told_apart(tmp_path):
     summary, _ = committed(tmp_path / "one")
     _, card = committed(tmp_path / "two", [QUESTIONS[0].changed(right=(3,)), *QUESTIONS[1:]])

@@ -8,6 +8,7 @@ __all__ = ['MANY', 'SIGNS', 'Card', 'card_of', 'card_of_documents', 'reports_for
            'find_runs', 'find_summaries', 'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
 
 # %% ../../nbs/core/18_summaries.ipynb #0fd47bbe
+import hashlib
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -154,6 +155,15 @@ class Summary(Record):
     signs: str = ""
     # cpu_seconds, peak_mb and processor, where one call answered and measured everything
     cost: dict[str, float | str] = {}
+    id: str = ""  # hash of what it holds about each question or document
+
+    def own_id(self) -> str:
+        "Hash what it holds about each question or document, as 16 hex digits."
+        read = msgspec.convert(msgspec.to_builtins(self), Summary)  # 1 is 1.0 in a file
+        held = msgspec.json.encode(
+            [read.credit, read.counts, read.gold, read.signs], order="sorted"
+        )
+        return hashlib.sha256(held).hexdigest()[:16]
 
 
 MANY = 1500
@@ -189,6 +199,7 @@ def write_summary(
         signs = [known.get(value, "") for value in values.values()]
         if all(signs):
             new = new.changed(credit={}, signs="".join(signs))
+    new = new.changed(id=new.own_id())
     path = summaries_folder(reports, info.task) / f"{safe_path(info.system)}-{info.hash}.json"
     old = record_or_none(path, Summary)
     same = old and old.changed(info=old.info.changed(refnb=info.refnb))
@@ -198,9 +209,12 @@ def write_summary(
 
 
 def read_summary(path: str | Path, card: Card | None = None) -> Summary:
-    """Read a committed summary and check it against the card of the task it should belong to; one that was made for
-    other questions is refused."""
+    """Read a committed summary and check it against the card of the task it should belong to; one that was changed by
+    hand, or made for other questions, is refused."""
     s = read_record(Path(path), Summary)
+    if s.id and s.id != s.own_id():
+        do = "put the earlier file back, or make it again from its run"
+        raise DataError("its results are not those that were written", str(path), do)
     if not card:
         return s
     made_for = s.info.data.get("questions")

@@ -21,7 +21,7 @@ from ..core.files import read_yaml, table_rows, write_atomic
 from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
 from ..core.upstream import Survey, get, local_path, registry, set_names, survey
-from ..core.summaries import find_summaries
+from ..core.summaries import find_summaries, read_summary
 from refnb.results.printed import (
     UNEXPLAINED,
     basis,
@@ -86,9 +86,14 @@ def stale(told: Provenance, reports: str | Path, s: Settings | None = None) -> s
             return f"{key} have changed"
     for run, hash_ in told.runs.items():
         task, _, system = run.partition(":")
-        have = [p.stem[-12:] for p in find_summaries(reports, task, system)]
+        have = {p.stem[-12:]: p for p in find_summaries(reports, task, system)}
         if have and hash_ not in have:
             return f"{system} has another run of {task}"
+        try:
+            if have:
+                read_summary(have[hash_])
+        except (DataError, FormatError) as e:
+            return f"{have[hash_].name}: {e.what}"
     changed = [k for k, known in made_with(name).items() if told.made_with.get(k) != known]
     return f"{changed[0]}{CHANGED}" if changed else ""
 

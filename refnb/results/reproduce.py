@@ -168,7 +168,9 @@ def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
 def replay_choice(systems: Iterable[str], task: Task) -> None:
     """Make the free systems' runs of one task, or of its pieces where a system needs more than it has; refuse
     summaries, beside the reports or the package's, that are not what a run gives."""
-    from refnb.core.summaries import find_summaries, places_of_summaries, read_summary, split_hash
+    from refnb.core.runs import read_record
+    from refnb.core.summaries import Summary, find_summaries, places_of_summaries, read_summary
+    from refnb.core.summaries import split_hash
     from refnb.models.registry import find_system, is_system, system_names
     from refnb.models.running import run, write_run_summary
     from refnb.models.systems import info_of
@@ -177,7 +179,7 @@ def replay_choice(systems: Iterable[str], task: Task) -> None:
     def replay_one(who: Any, task: Task):
         name = f"{who.name}@{info_of(who, task).hash}"
         paths = [p for at in places_of_summaries(s) for p in find_summaries(at, task.name, name)]
-        old = {p: read_summary(p) for p in paths}  # a run writes its own
+        old = {p: read_record(p, Summary) for p in paths}  # a run writes its own
         done = run(task, who, s=s)
         if not done.sealed or not old:
             return
