@@ -373,3 +373,15 @@ def test_logs_of_different_questions_are_told(tmp_path, capsys):
         assert "3 ids stand for different questions" in tools.here(capsys, "compare", a, c).err
     told = tools.here(capsys, "compare", tmp_path / "a.json", tmp_path / "samples_a.jsonl")
     assert told.status == 0 and not told.err
+
+
+def test_a_file_of_answers_stands_beside_systems(tmp_path, monkeypatch, capsys):
+    from refnb.benchmarks.tasks import task_questions
+
+    tools.live_in(monkeypatch, tmp_path)
+    lines = [{"id": q.id, "chosen": [q.right[0]]} for q in task_questions("sample/ferryman")]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert tools.here(capsys, "run", "sample/ferryman", "always-first").status == 0
+    said = tools.here(capsys, "compare", "sample/ferryman", "mine.jsonl", "always-first", "--json")
+    got = json.loads(said.out)
+    assert got["first"] == "mine.jsonl" and got["difference"]["value"] > 0

@@ -59,7 +59,7 @@ def report_(
     echo("", f"{made} in {out}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #3dd6fcfc
-_WHAT = "a task, or a file of questions, and the systems that answered it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
+_WHAT = "a task, or a file of questions, and the systems or files of answers to it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
 _VALUES = "a field of the questions: a column for each of its values"
 _FOLDER = "write the table there, as CSV, Markdown, LaTeX and a picture"
 
@@ -83,6 +83,9 @@ def compare_(
     s, choice = load_settings(), cast(Any, mode)
     if Path(what[0]).is_file() and what[1:] and all(is_system(x, s) for x in what[1:]):
         what = [f"{what[0]}:{system}" for system in what[1:]]
+    if is_task(what[0], s) and any(Path(x).is_file() for x in what[1:]):
+        gold, *names = what
+        what = [x if Path(x).is_file() else f"{gold}:{x}" for x in names]
     named = not Path(what[0]).exists() and ":" not in what[0] and len(what) > 1
     if is_task(what[0], s) or named and all(is_system(x, s) for x in what[1:]):
         r = leaderboard(what[0], what[1:], by, choice, s)

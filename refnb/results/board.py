@@ -329,10 +329,15 @@ class Board:
         states, n = Counter(l.state for l in self.papers), self.total
         differ = ", ".join(f"{n(kind)} {words}" for kind, words in DIFFERS.items() if n(kind))
         lacks = sum((l.lacks for l in self.papers), Counter[str]())
+        missing, unmade = missing_told(lacks), sum(l.report == "to be run" for l in self.papers)
+        if unmade:
+            missing = (
+                f"{lacks.total()} are open: {unmade} tables were not made here (refnb reproduce)"
+            )
         return (
             f"Of {n('printed')} numbers that our sources print (another {n('repeated')} are printed "
             f"twice) {n('match') + n('differ')} are computed here: {n('match')} have the printed "
-            f"digits, {n('differ')} differ ({differ or 'none'}). {missing_told(lacks)}. Of "
+            f"digits, {n('differ')} differ ({differ or 'none'}). {missing}. Of "
             f"{len(self.papers)} tables {states['complete']} are complete, {states['partial']} partial "
             f"and {states['empty']} empty, and of {states['nothing printed']} our sources print no "
             f"number; {n('beyond')} further results are computed."

@@ -25,7 +25,7 @@ from ...core.documents import Document
 from ...core.plain_text import read_text
 from ...core.runs import ClusterAnswer, Run, documents_id
 from ...core.settings import Settings
-from ...core.types import Answer, CallError, DataError, Record, need, safe_path
+from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path
 from ...core.upstream import reachable
 from ...metrics.antecedents import linked
 from .choices import choices
@@ -319,8 +319,12 @@ def train(
         whose = "coreference systems" if pairs else "pair models"
         raise CallError(f"--{min(wrong)} is for {whose}", system, "leave it out")
     if pairs:
+        from refnb.models.pairs.heads import trained_systems
         from refnb.models.pairs.trained import train_system
 
+        if system not in (known := trained_systems()):
+            do = nearest(system, [*coref_systems(), *known])
+            raise CallError(f"{system!r} is not a trainable system", do=do)
         return train_system(system, what, **more)
     from refnb.models.coreference.learning import train_coref
 

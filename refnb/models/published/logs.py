@@ -213,7 +213,7 @@ def log_outcomes(
         for x in samples:
             if harness:
                 asked = about = x["doc"]
-                id = about["id"] if len(own) == len(samples) else x["doc_id"]
+                id = about["id"] if None not in own and len(own) == len(samples) else x["doc_id"]
                 value = next(x[m] for m in (*x.get("metrics", ()), "acc", "exact_match") if m in x)
             else:
                 about, id = x.get("metadata") or {}, x["id"]
