@@ -1031,3 +1031,19 @@ def test_predictions_beside_gold_are_not_read_as_gold(gold):
     else:
         with pytest.raises(FormatError, match="stands beside other clusters"):
             jsonlines.parse_jsonlines(data)
+
+
+def test_mentions_with_gaps_of_one_entity_may_interleave():
+    "One of two parts and one of three: each part goes to the mention that has so many."
+    cells = [
+        "(e1[1/2]-x-1)",
+        "(e1[1/3]-x-1)",
+        "(e1[2/2]-x-1)",
+        "(e1[2/3]-x-1)",
+        "_",
+        "(e1[3/3]-x-1)",
+    ]
+    rows = ["\t".join([str(i), "w", *"_______", f"Entity={c}"]) for i, c in enumerate(cells, 1)]
+    text = "\n".join(["# global.Entity = eid-etype-head", *rows, "", ""]).replace("Entity=_", "_")
+    [doc] = conllu.parse_conllu(text.encode())
+    assert sorted(doc.labels["words"][0]) == ["0-0,2-2", "1-1,3-3,5-5"]

@@ -83,6 +83,8 @@ def test_swaps_of_few_clusters_are_all_counted():
     "Differences 3, 1 and -1: six of the eight patterns of signs are as far from zero as 3."
     assert permutation_p([1, 1, 1, 1, 0], [0, 0, 0, 0, 1], "aaabc") == 6 / 8
     assert permutation_p([1, 0], [0, 0], "aa") == 1 and permutation_p([], [], []) is None
+    thirds = [1 / 4, 1 / 3, 1 / 3, 1 / 4, 1 / 3, 0]  # no difference, but for rounding
+    assert permutation_p([0, 0, 0, 0, 1, 1 / 2], thirds, range(6)) == 1
     rng = np.random.default_rng(1)
     a, b = rng.random((2, 60)) < [[0.8], [0.6]]
     drawn = [permutation_p(a, b, range(60), seed=seed) for seed in (0, 0, 1)]

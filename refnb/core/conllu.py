@@ -40,7 +40,8 @@ def add_mentions(
 ):
     "Read the mentions of a sentence; each is closed in it."
     opened: dict[str, list[tuple[int, str, dict]]] = {}
-    parts: dict[str, list[list[Span]]] = {}  # of mentions with gaps
+    # of mentions with gaps, by entity and number of parts: [2/2] does not go on from [1/3]
+    parts: dict[tuple[str, int], list[list[Span]]] = {}
     for token, value, at in values:
         i = 0
         # from end to end, and not `findall`: that looks for a bracket from each letter on
@@ -63,7 +64,7 @@ def add_mentions(
             spans = [Span(start, token)]
             if part := PART.fullmatch(id):
                 entity, nth, many = part[1], int(part[2]), int(part[3])
-                waiting = parts.setdefault(entity, [])
+                waiting = parts.setdefault((entity, many), [])
                 if nth == 1:
                     waiting.append([])
                 if not waiting or len(waiting[-1]) != nth - 1:
@@ -93,7 +94,7 @@ def add_mentions(
     for id, stack in opened.items():
         if stack:
             raise FormatError(f"({id} is not closed in its sentence", stack[0][1])
-    for entity, waiting in parts.items():
+    for (entity, _), waiting in parts.items():
         if waiting:
             raise FormatError(f"a mention of {entity} has lost a part", values[-1][2])
 

@@ -247,7 +247,7 @@ def permutation_p(
 
     sums, items, _ = _differences("permutation_p", a, b, clusters)
     sums = sums[np.abs(sums) > 1e-12 * np.abs(sums).sum()]  # others have no sign to swap
-    if len(sums) < 2:
+    if len(sums) < 2 or abs(sums.sum()) <= 1e-12 * np.abs(sums).sum():  # no swap is nearer to 0
         return 1.0 if len(items) else None
     found = permutation_test(
         (sums, np.zeros(len(sums))),
