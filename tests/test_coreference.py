@@ -118,6 +118,12 @@ def test_odd_texts_come_out_whole(net, what):
     assert predicted(net, d, given).mentions == given
 
 
+def test_a_mention_across_segments_is_kept(net):
+    d = ODD["no end of a sentence"]
+    given = [Span(i, i + 4) for i in range(0, d.size - 4, 5)]
+    assert predicted(net, d, given).mentions == given
+
+
 def test_no_mention_at_all_and_no_text(net):
     own, net.m = net.m, net.m.changed(threshold=1e6)
     try:

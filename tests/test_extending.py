@@ -428,3 +428,18 @@ def test_a_program_beside_its_file_is_listed_as_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     [mine] = (x for x in listed_systems() if x.system == "mine")
     assert mine.needs == "./prog.py (here)"
+
+
+def test_a_program_that_says_nothing_is_not_scored(tmp_path, monkeypatch):
+    from refnb import run
+    from refnb.core.types import DataError
+
+    monkeypatch.chdir(tmp_path)
+    line = "import json, sys\nfor x in sys.stdin: print(json.dumps({'id': json.loads(x)['id']%s}))"
+    (tmp_path / "mute.py").write_text(line % "")
+    for task in ("sample/ferryman", "sample/bookcoref"):
+        with pytest.raises(DataError, match="wrote no answer to .*there is an id alone"):
+            run(task, "command/python3 mute.py")
+    (tmp_path / "none.py").write_text(line % ", 'chosen': []")
+    answers = run("sample/ferryman", "command/python3 none.py").answers()
+    assert len(answers) == 29 and not any(a.chosen for a in answers.values())

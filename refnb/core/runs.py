@@ -111,8 +111,10 @@ def record_key(id: str, sample: int = 0) -> str:
 
 
 def journal_line(record: Any) -> bytes:
-    "Write a record as a journal line."
+    "Write a record as a journal line; of an answer it shows that it is one."
     body = msgspec.json.encode(record)[:-1]
+    if isinstance(record, Answer) and not record.chosen:
+        body += b',"chosen":[]'
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
 

@@ -78,6 +78,8 @@ def read_answer(
         return Failure(key, "error", str(fields["error"])[:300])
     item, at = asked[key], f"{where}, {key}"
     try:
+        if not fields:
+            raise ValueError("there is an id alone")
         if not isinstance(item, Question):
             found = msgspec.convert({"id": key, **fields}, of_document)
             for s in chain.from_iterable(found.clusters):

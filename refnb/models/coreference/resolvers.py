@@ -127,12 +127,14 @@ class Resolver(nn.Module):
         spans: list[Span] = []
         vectors: list[torch.Tensor] = []
         for x, at in self.read(t) if read is None else read:
-            here = {s for s in wanted if at <= s.start and s.end < at + len(x)}
+            last = at + len(x) - 1  # a wanted mention may go on behind it, in a very long sentence
+            here = {s for s in wanted if at <= s.start <= last}
             if given is None:
                 here.update(self.finder.found(x, t, at, self.m.threshold))
             if here:
                 spans += sorted(here)
-                vectors.append(self.vector(x, sorted(here), at))
+                cut = [(a, min(b, last)) for a, b in sorted(here)]
+                vectors.append(self.vector(x, cut, at))
         return Bank(Mentions(t, spans), torch.cat(vectors), self.scorer) if spans else None
 
     def resolve(

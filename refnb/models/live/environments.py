@@ -211,7 +211,7 @@ def listed_environments(
     "List all environments with size, licence and state."
     s, out = s or load_settings(), []
     for p in environments(s).values():
-        known, e = entries_of("live", s), p.made_of
+        known, e = entries_of("live", s) | entries_of("command", s), p.made_of
         inside = [x for x in known if p.name in (x, known[x].data.get("environment"))]
         state, systems = environment_state(p), ", ".join(inside)
         out.append(Listed(p.name, e.about, systems, e.licence, e.megabytes, state))
