@@ -3,6 +3,7 @@
 import json, os, re, shutil, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
+import tools
 from tools import ROOT, REPORT, WITHOUT, Said, cell, clean, notebook, one_line
 
 # Outside: the page's examples, and an installed wheel
@@ -443,3 +444,20 @@ def test_a_program_that_says_nothing_is_not_scored(tmp_path, monkeypatch):
     (tmp_path / "none.py").write_text(line % ", 'chosen': []")
     answers = run("sample/ferryman", "command/python3 none.py").answers()
     assert len(answers) == 29 and not any(a.chosen for a in answers.values())
+
+
+def test_a_program_that_answers_a_mention_twice_is_told_and_its_clusters_are_exported(
+    tmp_path, monkeypatch, capsys
+):
+    tools.live_in(monkeypatch, tmp_path)
+    (tmp_path / "twice.py").write_text(
+        "import json, sys\nfor line in sys.stdin:\n    id = json.loads(line)['id']\n"
+        "    print(json.dumps({'id': id, 'clusters': [[[0, 1], [0, 1]], [[0, 1], [3, 3]]]}))\n"
+    )
+    call = ("run", "sample/bookcoref", f"command/{sys.executable} twice.py", "--json")
+    got = json.loads(tools.here(capsys, *call).out)
+    assert got["doubled"] == got["documents"] == 6
+    for form, begins in (("corefud", "# newdoc"), ("conll", "#begin"), ("jsonlines", '{"doc_key"')):
+        out = tmp_path / f"found.{form}"
+        assert tools.here(capsys, "export", got["run"], "--to", form, "--out", out).status == 0
+        assert out.read_text().startswith(begins)

@@ -83,6 +83,8 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     settings = dict.fromkeys(x for c in counts.values() for x in c)
     scores = {x: coref_json(pooled(counts, x)) for x in settings}
     about |= {"unit": "percent", "documents": len(answers), "scored": list(counts)}
+    mentions = [[m for c in a.clusters for m in c] for a in answers.values()]
+    about["doubled"] = sum(len(found) > len(set(found)) for found in mentions)
     return about | {"scores": scores}
 
 # %% ../../nbs/commands/05_running.ipynb #3040b222
@@ -148,6 +150,9 @@ def show(r: dict[str, Any]):
     if r.get("scored") == []:
         do = f"refnb export {r['run']} --to documents --out FILE, then refnb score coref GOLD FILE"
         echo(f"{r['documents']} documents are not scored: no gold clusters are known; {do}")
+    if r.get("doubled"):
+        twice = "have a mention that appears twice, which counts as in the official scorer"
+        echo(f"{r['doubled']} documents {twice}")
     if spent := r.get("spent"):
         echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
     if server := r.get("server"):

@@ -97,10 +97,11 @@ WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {
 
 def write_documents(
     docs: Iterable[Document],  # with different keys
-    path: str | Path,  # where; the ending names the format
+    path: str | Path,  # where
+    form: str = "",  # conll, jsonl or conllu; "": the path's ending names it
 ) -> Path:  # the path
     "Write documents to a file, as a whole."
-    form = Path(path).name.removesuffix(".gz").rpartition(".")[2]
+    form = form or Path(path).name.removesuffix(".gz").rpartition(".")[2]
     if form not in WRITERS:
         raise CallError(f"no format is written as .{form}", str(path), nearest(form, WRITERS))
     return write_atomic(path, WRITERS[form](docs), gz=True)
