@@ -228,7 +228,7 @@ def log_outcomes(
             if not math.isfinite(credit):
                 what = f"sample {id} has no score" if value is None else f"its score is {value}"
                 raise FormatError(what, str(path), "score the log first, as with inspect score LOG")
-            row = {"id": str(id), "doc_key": str(about.get("doc_key", id))}
+            row: dict[str, Any] = {"id": str(id), "doc_key": str(about.get("doc_key", id))}
             text = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
             rows.append(row | {"credit": credit, "reason": failed, "asked": f"{harness:d}{text}"})
         found = pd.DataFrame(rows)
