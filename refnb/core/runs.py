@@ -111,9 +111,9 @@ def record_key(id: str, sample: int = 0) -> str:
 
 
 def journal_line(record: Any) -> bytes:
-    "Write a record as a journal line; of an answer it shows that it is one."
+    "Write a record as a journal line, which shows whether it is an answer to a question."
     body = msgspec.json.encode(record)[:-1]
-    if isinstance(record, Answer) and not record.chosen:
+    if record == Answer(record.id):
         body += b',"chosen":[]'
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
