@@ -337,6 +337,15 @@ def test_tables_of_the_sample(tmp_path, make_table):
     assert [r["ours"] for r in made["1"] if r["row"] == "questions"] == ["15", "14", "13"]
 
 
+@pytest.mark.parametrize("kind", ["test_accuracy", "dev_accuracy", "methods", "similarity"])
+def test_a_system_that_answered_nothing_has_a_row_with_the_reason(tmp_path, make_table, kind):
+    "There is nothing to draw then, and the numbers that the paper prints stay."
+    [name] = [n for n in [*TABLES, "altentities/own_pair_similarity"] if n.endswith(kind)]
+    made = make_table(tmp_path, name, task="sample/altentities", systems=["gpt-4o"])
+    assert made and not any(r["ours"] for r in made if "GPT-4o" in r["row"])
+    assert all(r["reason"] for r in made if r["row"] == "GPT-4o")
+
+
 def test_which_words_decide_says_no_text_of_real_parts():
     "The session shows words of the sample only: each cell that shows text asks first."
     cells = [
