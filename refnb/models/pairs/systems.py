@@ -67,7 +67,7 @@ class PairSystem(BaseSystem):
         self.title = title + ", turned by negation" * self.turned + variant
 
     def scorer(self, task: Task) -> Scorer:
-        "Make the scorer of a task's questions."
+        "Make the scorer of a task's questions, before negation turns it."
         raise NotImplementedError
 
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
