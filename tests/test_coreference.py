@@ -449,6 +449,8 @@ def test_questions_are_answered_through_clusters(trained, settings):
 def test_any_text(trained):
     d = resolve("Anna told Bea that she had lost her ring. She cried.", checkpoint=str(trained))
     assert d.size == 13 and len(d.sentences) == 2
+    half = resolve("Anna \ud800 told Bea.", checkpoint=str(trained))
+    assert half.size == 4  # half a letter is no word
     assert [x.doc_key for x in resolve(sample()[:2], checkpoint=str(trained))] == [
         x.doc_key for x in sample()[:2]
     ]

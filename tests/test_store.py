@@ -122,16 +122,25 @@ def test_a_store_of_an_earlier_refnb_is_read(tmp_path):
         assert store.get(KEY) == Reply("Bea", tokens_kept=3)
 
 
-def test_f20_a_request_under_way_at_a_kill_is_found_as_lost(tmp_path):
+def test_f20_a_request_under_way_at_a_kill_is_found_as_lost(tmp_path, spawn):
+    code = """
+import sys
+from refnb.models.language.models import Reply
+from refnb.models.language.store import Store
+store, lost = Store(sys.argv[1]), Reply(finish="failed", error="no reply", tokens_in=9)
+assert store.claim(sys.argv[2]) and store.claim(sys.argv[3])
+store.mark(sys.argv[2], lost)
+print("under way", flush=True); sys.stdin.readline()
+"""
     lost = Reply(finish="failed", error="no reply", tokens_in=9)
-    with Store(tmp_path) as alive:
-        assert alive.claim(KEY) and alive.claim(OTHER)
-        alive.mark(KEY, lost)
-        alive.mark(OTHER, lost)
-        with Store(tmp_path) as beside:  # both are under way
-            assert beside.all() == []
-        alive.claims.pop(KEY).release()  # as the end of a process does
-        with Store(tmp_path) as after:
-            assert after.all() == [Kept(KEY, lost)] and after.claim(KEY)
+    alive = spawn(code, tmp_path, KEY, OTHER)
+    alive.stdout.readline()
+    with Store(tmp_path) as beside:
+        assert beside.all() == [] and not beside.claim(KEY) and not beside.claim(OTHER)
+        alive.kill()
+        alive.wait()
+        assert beside.claim(KEY) and beside.all() == [Kept(KEY, lost)]
+        assert beside.claim(OTHER) and beside.all() == [Kept(KEY, lost)]
     with Store(tmp_path) as last:  # what came to its end leaves no mark
-        assert last.all() == [Kept(KEY, lost)]
+        assert last.all() == [Kept(KEY, lost)] and last.claim(KEY)
+    assert [p.name for p in last.owners.iterdir()] == []

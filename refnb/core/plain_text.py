@@ -13,7 +13,7 @@ from .documents import Document
 
 # %% ../../nbs/core/02_plain_text.ipynb #b4e74a34
 WORD = re.compile(
-    r"""[A-Z][a-z]{0,3}\.(?=\s+[A-Z])|(?:[A-Z]\.)+|(?:[a-z]\.){2,}|\d+(?:[.,:]\d+)+|\w+(?=n[\'’]t\b)|n[\'’]t\b|[\'’](?:s|re|ve|ll|d|m)\b|\w+(?:[-@/&]\w+)*|\.{2,}|-{2,}|``|\'\'|[^\w\s]"""
+    r"""[A-Z][a-z]{0,3}\.(?=\s+[A-Z])|(?:[A-Z]\.)+|(?:[a-z]\.){2,}|\d+(?:[.,:]\d+)+|\w+(?=n[\'’]t\b)|n[\'’]t\b|[\'’](?:s|re|ve|ll|d|m)\b|\w+(?:[-@/&]\w+)*|\.{2,}|-{2,}|``|\'\'|[^\w\s\ud800-\udfff]"""
 )
 TITLES = frozenset(
     "Mr. Mrs. Ms. Dr. St. Prof. Rev. Hon. Capt. Col. Gen. Lt. Sgt. Jr. Sr. Esq. Mme. Mlle. M.".split()
