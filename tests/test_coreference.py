@@ -278,6 +278,7 @@ go()
 """
 
 
+@pytest.mark.full  # beside test_f33_killed_at_any_step_it_ends_the_same
 def test_f33_killed_for_real(stories, small, trained, tmp_path, spawn):
     kills = int(os.environ.get("TEST_KILLS", 1))
     p = spawn(KENNEL, stories, tmp_path / "out", msgspec.json.encode(small).decode(), kills)
