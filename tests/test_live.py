@@ -240,6 +240,209 @@ def test_what_cannot_be_imported_is_no_environment(home, refnb):
     assert made.environment_state(made.the_environment("toy")) == "interrupted"
 
 
+# Code that comes from a repository
+
+
+def git(folder: Path, *args) -> str:
+    "What git says, in a repository that is made here."
+    who = ["-c", "user.name=toy", "-c", "user.email=toy@example.org"]
+    command = ["git", "-C", folder, *who, *args]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def repository(home: Path, files: dict[str, str]) -> str:
+    "A repository with these files; its second commit has none. The first commit's id."
+    remote = home / "remote"
+    for name, text in files.items():
+        (remote / name).parent.mkdir(parents=True, exist_ok=True)
+        (remote / name).write_text(text)
+    git(home, "init", "-q", remote)
+    git(remote, "add", "-A")
+    git(remote, "commit", "-qm", "first")
+    first = git(remote, "rev-parse", "HEAD")
+    git(remote, "rm", "-rq", ".")
+    git(remote, "commit", "-qm", "second")
+    return first
+
+
+CODE = "{requirements: none.txt, repository: REPOSITORY, commit: 'COMMIT', code: src, modules: [toycoref], shares: [msgspec]}"
+
+
+@pytest.fixture
+def coded(home):
+    "The toy's package as a repository; a function that writes its entry."
+    first = repository(home, {"src/toycoref.py": PACKAGE})
+    (home / "systems" / "none.txt").write_text("")
+
+    def entry(commit=first, remote=str(home / "remote")):
+        told = CODE.replace("REPOSITORY", remote).replace("COMMIT", commit)
+        lines = [
+            f"environment: {told}" if x[:11] == "environment" else x for x in ENTRY.split("\n")
+        ]
+        (home / "systems" / "toy.yaml").write_text("\n".join(lines))
+        return made.the_environment("toy")
+
+    return entry
+
+
+def test_code_of_a_repository_is_fetched_at_its_commit(coded, refnb):
+    first = coded().made_of.commit
+    assert "toy: fetching" in refnb("setup", "toy").out
+    assert git(made.the_environment("toy").folder / "repository", "rev-parse", "HEAD") == first
+    assert run("sample/bookcoref", "toy").sealed
+    lock = coded().lock
+    assert coded(commit="0" * 40).lock != lock
+    assert made.environment_state(made.the_environment("toy")) == "out of date"
+
+
+@pytest.mark.parametrize(
+    "changed, status, why",
+    [
+        ({"commit": "main"}, 2, "environment toy: 'main' is not a commit of 40 hex digits"),
+        ({"commit": "0" * 40}, 1, "environment toy: git checkout failed: fatal: "),
+        ({"remote": "nowhere"}, 1, "environment toy: git clone failed: fatal: "),
+        ({"remote": "https://example.org/x"}, 1, "https://example.org/x; a network is needed"),
+    ],
+)
+def test_code_that_cannot_be_fetched(coded, refnb, changed, status, why):
+    coded(**changed)
+    tools.one_line(refnb("setup", "toy"), status, why)
+    assert made.environment_state(made.the_environment("toy")) == "interrupted"
+
+
+def test_code_without_git(coded, monkeypatch):
+    p = coded()
+    monkeypatch.setattr(made.shutil, "which", lambda name: None)
+    with pytest.raises(DataError, match="its code comes by git, which is not installed"):
+        made.set_up("toy", say=lambda line: None)
+    assert p.name == "toy"
+
+
+# Longdoc and Dual cache: the authors' modules, classes and calls, in a repository that is made here
+
+LONGDOC = {
+    "inference/__init__.py": "",
+    "inference/tokenize_doc.py": """
+def tokenize_and_segment_doc(document, tokenizer, max_segment_len=4096):
+    words = [w for s in document for w in s]
+    pieces = [(i, p) for i, w in enumerate(words) for p in tokenizer.tokenize(" " + w)]
+    ids = tokenizer.convert_tokens_to_ids([p for _, p in pieces])
+    cut = range(0, len(ids), max_segment_len)
+    return {"orig_tokens": words, "sentences": [ids[i:i + max_segment_len] for i in cut], "subtoken_map": [i for i, _ in pieces]}
+""",
+    "inference/model_inference.py": """
+import torch
+from os import path
+from logger import *
+from omegaconf import OmegaConf
+from model.entity_ranking_model import EntityRankingModel
+from inference.tokenize_doc import tokenize_and_segment_doc
+from transformers import AutoTokenizer
+class Inference:
+    def __init__(self, model_path, encoder_name=None):
+        checkpoint = torch.load(path.join(model_path, "model.pth"), map_location="cpu")
+        self.config = OmegaConf.create(checkpoint["config"])
+        self.model = EntityRankingModel(self.config.model, self.config.trainer)
+        self.model.load_state_dict(checkpoint["model"], strict=False)
+        self.max_segment_len = self.config.model.max_segment_len
+        self.tokenizer = AutoTokenizer.from_pretrained(encoder_name)
+    @torch.no_grad()
+    def perform_coreference(self, document):
+        told = tokenize_and_segment_doc(document, self.tokenizer, max_segment_len=self.max_segment_len)
+        return {"tokenized_doc": told, "subtoken_idx_clusters": self.model(told)}
+""",
+    "model/__init__.py": "",
+    "omegaconf/__init__.py": """
+from types import SimpleNamespace
+for name in "AnyNode BooleanNode DictConfig FloatNode IntegerNode ListConfig StringNode".split():
+    globals()[name] = type(name, (), {})
+class OmegaConf:
+    @staticmethod
+    def create(d): return SimpleNamespace(**{k: OmegaConf.create(v) if isinstance(v, dict) else v for k, v in d.items()})
+""",
+    "omegaconf/base.py": "class ContainerMetadata: pass\nclass Metadata: pass\nclass SCMode: pass\n",
+    "model/entity_ranking_model.py": """
+import torch
+class EntityRankingModel(torch.nn.Module):
+    "Joins words that are equal, in whole words; the caches are the longest cluster."
+    def __init__(self, model_config, train_config):
+        super().__init__()
+        self.head = torch.nn.Linear(2, 1)
+        self.lm_encoder = torch.nn.Linear(2, 1)
+    def forward(self, document, cache_mode="9_9"):
+        most, pieces, found = sum(map(int, cache_mode.split("_"))), {}, {}
+        for k, i in enumerate(document["subtoken_map"]): pieces.setdefault(i, []).append(k)
+        for i, ks in pieces.items(): found.setdefault(document["orig_tokens"][i], []).append((ks[0], ks[-1]))
+        assert len(torch.LongTensor([most]).cuda()) == 1
+        return [c[:most] for c in found.values() if len(c) > 1]
+""",
+}
+LONGDOC_WEIGHTS = """
+import sys, numpy, torch
+state = {"head.weight": torch.ones(1, 2), "head.bias": torch.ones(1)}
+if sys.argv[2] == "lacks": state.pop("head.bias")
+config = {"model": {"max_segment_len": 7}, "trainer": {}}
+class Evil:
+    def __reduce__(self): return print, ("the checkpoint ran code",)
+told = {"model": state, "config": config, "np_rng_state": numpy.random.get_state(), "train_info": {"val_perf": numpy.float64(.5)}}
+torch.save(told | ({"optimizer": Evil()} if sys.argv[2] == "evil" else {}), sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def longdoc(tmp_path_factory):
+    "An environment for both, with what stands for their code, and for OmegaConf."
+    home = tmp_path_factory.mktemp("longdoc")
+    first = repository(home, {f"src/{name}": text for name, text in LONGDOC.items()})
+    (home / "none.txt").write_text("")
+    told = f"{{requirements: none.txt, repository: {home}/remote, commit: '{first}', code: src, shares: [torch, transformers]}}"
+    for name, own in (("longdoc", ""), ("dual-cache", 'settings: {cache: "25_25"}')):
+        text = f"kind: live\ntitle: {name}\nworker: ask_longdoc.py\nenvironment: {told}\n{own}\n"
+        (home / f"toy-{name}.yaml").write_text(text)
+    s = load_settings(
+        "/",
+        env={},
+        offline=True,
+        cache=str(home / "cache"),
+        systems=str(home),
+        runs=str(home / "runs"),
+        reports=str(home / "reports"),
+    )
+    for name in ("toy-longdoc", "toy-dual-cache"):
+        p = made.set_up(name, s, say=lambda line: None)
+    return p, s
+
+
+@pytest.mark.parametrize("name", ["toy-longdoc", "toy-dual-cache"])
+def test_longdoc_and_dual_cache_run_as_systems(longdoc, base, tmp_path, name):
+    p, s = longdoc
+    by(p, LONGDOC_WEIGHTS, tmp_path / "model.pth", "whole")
+    own = {"checkpoint": str(tmp_path), "encoder": str(base), "canary": "wiring", "device": "cpu"}
+    words = (("An", "unladen", "owl", "saw", "an", "owl", "."), (), ("The", "owl", "slept", "."))
+    d = Document("owls", words)
+    [found] = run([d], find_system(name, s, **own), s=s).answers().values()
+    owl, stop = (Span(2, 2), Span(5, 5), Span(8, 8)), (Span(6, 6), Span(10, 10))
+    assert sorted(found.clusters) == sorted([owl, stop])
+    if name == "toy-dual-cache":
+        [less] = run([d], find_system(name, s, cache="1_1", **own), s=s).answers().values()
+        assert sorted(less.clusters) == sorted([owl[:2], stop])
+
+
+@pytest.mark.parametrize(
+    "how, why",
+    [
+        ("lacks", "1 missing weights in the checkpoint, the first is head.bias"),
+        ("evil", "UnpicklingError: Weights only load failed"),
+    ],
+)
+def test_a_longdoc_that_is_refused(longdoc, base, tmp_path, how, why):
+    p, s = longdoc
+    by(p, LONGDOC_WEIGHTS, tmp_path / "model.pth", how)
+    own = {"checkpoint": str(tmp_path), "encoder": str(base), "canary": "wiring", "device": "cpu"}
+    with pytest.raises(DataError, match=why):
+        run(stories()[:1], find_system("toy-longdoc", s, **own), s=s)
+
+
 def test_wrong_calls(refnb):
     tools.one_line(refnb("setup", "toys"), 2, "unknown environment 'toys'; did you mean toy?")
     tools.one_line(refnb("setup", "toy", "--wheels", "nowhere"), 2, "nowhere: is not a folder")
@@ -982,7 +1185,6 @@ base, out, name = Path(sys.argv[1]), Path(sys.argv[2]), "bert_uncased_L-2_H-32_A
 shutil.copytree(base, out/name)
 vocabulary = json.loads((base/"tokenizer.json").read_text())["model"]["vocab"]
 (out/name/"vocab.txt").write_text("\\n".join(sorted(vocabulary, key=vocabulary.get)))
-worker.beside_modules()
 worker.with_old_models(str(out))
 import booknlp.english as english
 from booknlp.common.sequence_layered_reader import read_tagset
@@ -993,26 +1195,37 @@ data = Path(english.__file__).parent/"data"
 torch.manual_seed(int(sys.argv[3]))
 models = {"entities": Tagger(base_model=f"entities_google/{name}-v1", tagset_flat={"EVENT": 1, "O": 1}, supersense_tagset=read_tagset(data/"supersense.tagset"), tagset=read_tagset(data/"entity_cat.tagset"), device="cpu"),
           "speaker": BERTSpeakerID(base_model=f"speaker_google/{name}-v1"),
-          "coref": BERTCorefTagger(gender_cats=worker.GENDERS, freeze_bert=True, base_model=f"coref_google/{name}-v1", pronominalCorefOnly=True)}
+          "coref": BERTCorefTagger(gender_cats=[["he"]] * 5, freeze_bert=True, base_model=f"coref_google/{name}-v1", pronominalCorefOnly=True)}
 with torch.no_grad():  # tags that depend on the words
     for p in [*models["entities"].bert.parameters(), *models["entities"].lstm1.parameters()]: p.mul_(3)
     for k in (1, 2, 3): getattr(models["entities"], f"hidden2tag{k}").weight.mul_(40/k)
 for step, model in models.items():
     weights = model.state_dict() | {"bert.embeddings.position_ids": torch.arange(512)[None]}
     torch.save(weights, out/f"{step}_google_{name}-v1.0.model")
+import spacy
+from spacy.training import Example
+parser = spacy.blank("en")
+parser.add_pipe("tagger")
+parser.add_pipe("parser", config={"min_action_freq": 1})
+told = {"words": ["The", "old", "oak", "fell", "."], "heads": [2, 2, 3, 3, 3], "deps": ["det", "amod", "nsubj", "ROOT", "punct"], "tags": ["DT", "JJ", "NN", "VB", "."]}
+examples = [Example.from_dict(parser.make_doc(" ".join(told["words"])), told)]
+parser.initialize(lambda: examples)
+for _ in range(9): parser.update(examples)
+parser.to_disk(out/"parser")
 """
 
 
 @pytest.fixture(scope="module")
 def booknlp_weights(fastcoref, base, tmp_path_factory) -> Path:
-    "Models of BookNLP's three steps with random weights, and their BERT."
+    "Models of BookNLP's three steps with random weights, their BERT, and a parser that has seen one sentence."
     folder = tmp_path_factory.mktemp("booknlp")
     by(fastcoref, TINY_BOOKNLP, base, folder, 1)
     return folder
 
 
 def booknlp(p: made.Place, weights: Path, home: Path, **changed) -> LiveSystem:
-    return in_place(p, "booknlp", home, checkpoint=str(weights), encoder=str(weights), **changed)
+    own = {"checkpoint": str(weights), "encoder": str(weights), "parser": str(weights / "parser")}
+    return in_place(p, "booknlp", home, **own | changed)
 
 
 def test_booknlp_runs_as_a_system_and_keeps_its_place_behind_line_feeds(

@@ -7,181 +7,103 @@ is left out, and what is behind it keeps its place. And sentences or tokens that
 error, for all places behind them would be wrong.
 """
 
-import ctypes, json, shutil, socket, subprocess, sys, time, urllib.error, urllib.parse, urllib.request
+import atexit, ctypes, json, shutil, socket, subprocess, sys, time
+from contextlib import suppress
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlencode
 from refnb_worker import one_line, serve
 
-MAIN = "edu.stanford.nlp.pipeline.StanfordCoreNLPServer"
-STEPS = {
-    "statistical": "depparse,coref",
-    "neural": "parse,coref",
-    "deterministic": "parse,dcoref",
-}  # behind tags, lemmas and names
+STEPS = {"statistical": "depparse,coref", "neural": "parse,coref", "deterministic": "parse,dcoref"}
 DAY = 86400  # seconds for an answer: refnb's own patience ends a worker
 
 
-def dies_with_us():
-    "Let a process end with the worker, even if the worker is killed."
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, 9)
+def ask(port, path, text=""):
+    "The status and the text of the server's answer."
+    server = HTTPConnection("127.0.0.1", port, timeout=DAY)
+    server.request("POST" if text else "GET", path, text.encode(), {"Content-Type": "text/plain"})
+    answer = server.getresponse()
+    return answer.status, answer.read().decode("utf-8", "replace")
 
 
-class Server:
-    "A server of CoreNLP, until the worker ends."
-
-    def __init__(self, settings):
-        folder = Path(settings["checkpoint"])
-        if not any(folder.glob("*.jar")):
-            raise ValueError("there are no jars in the checkpoint's folder")
-        java = shutil.which(settings["java"])
-        if not java:
-            raise ValueError(
-                f"there is no program {settings['java']}: install Java 8 or later, or set java=PATH"
-            )
-        self.algorithm, self.port = settings["algorithm"], free_port()
-        if self.algorithm not in STEPS:
-            raise ValueError(f"unknown algorithm {self.algorithm!r}: {', '.join(STEPS)}")
-        how = [
-            "-host",
-            "127.0.0.1",
-            "-port",
-            str(self.port),
-            "-timeout",
-            str(DAY * 1000),
-            "-maxCharLength",
-            "0",
-            "-quiet",
-            "true",
-        ]
-        self.p = subprocess.Popen(
-            [java, f"-Xmx{settings['memory']}", "-cp", str(folder / "*"), MAIN, *how],
-            stdin=subprocess.DEVNULL,
-            stdout=2,
-            stderr=2,
-            preexec_fn=dies_with_us,
-        )
-        self.wait(float(settings["start"]))
-
-    def wait(self, seconds):
-        "Wait until it answers."
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.p.poll() is not None:
-                raise ValueError(f"CoreNLP's server ended with status {self.p.returncode}")
-            try:
-                return self.ask("/ready")
-            except OSError:
-                time.sleep(0.05)
-        raise ValueError(
-            f"CoreNLP's server is not ready after {seconds:g} seconds; set start= to more"
-        )
-
-    def ask(self, path, data=None):
-        "What it answers."
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}",
-            data,
-            {"Content-Type": "text/plain; charset=utf-8"},
-        )
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(request, timeout=DAY) as got:
-                return got.read()
-        except urllib.error.HTTPError as e:
-            why = f"HTTP {e.code}: {one_line(e.read().decode('utf-8', 'replace'))}"
-            raise (OSError if e.code == 503 else ValueError)(
-                why
-            ) from None  # 503: it is not ready yet
-
-    def annotated(self, text):
-        "A text of one line a sentence, annotated."
-        how = {
-            "annotators": f"tokenize,ssplit,pos,lemma,ner,{STEPS[self.algorithm]}",
-            "outputFormat": "json",
-            "tokenize.whitespace": "true",
-            "ssplit.eolonly": "true",
-        }
-        if self.algorithm != "deterministic":
-            how["coref.algorithm"] = self.algorithm
-        return json.loads(
-            self.ask("/?" + urllib.parse.urlencode({"properties": json.dumps(how)}), text.encode())
-        )
-
-    def end(self):
-        "End it."
-        self.p.kill()
-        self.p.wait()
-
-
-def free_port():
-    "A port of loopback that nobody listens on."
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def bare(sentences):
-    "The sentences without tokens of white space, and the place of each token in the text."
-    at, out = 0, []
-    for s in sentences:
-        out.append([(at + i, "".join(t.split())) for i, t in enumerate(s) if t.strip()])
-        at += len(s)
-    return [s for s in out if s]
+def load(settings):
+    "Start a server, which ends with the worker (on Linux, also where that is killed): its port, and how it is asked."
+    algorithm, folder = settings["algorithm"], Path(settings["checkpoint"])
+    if algorithm not in STEPS:
+        raise ValueError(f"unknown algorithm {algorithm!r}: {', '.join(STEPS)}")
+    if not any(folder.glob("*.jar")):
+        raise ValueError("there are no jars in the checkpoint's folder")
+    if not (java := shutil.which(settings["java"])):
+        what = f"there is no program {settings['java']}"
+        raise ValueError(f"{what}: install Java 8 or later, or set java=PATH")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [java, f"-Xmx{settings['memory']}", "-cp", str(folder / "*")]
+    command += ["edu.stanford.nlp.pipeline.StanfordCoreNLPServer", "-host", "127.0.0.1"]
+    command += f"-port {port} -timeout {DAY * 1000} -maxCharLength 0 -quiet true".split()
+    dies = (lambda: ctypes.CDLL(None).prctl(1, 9)) if sys.platform == "linux" else None
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": 2, "stderr": 2}
+    server = subprocess.Popen(command, preexec_fn=dies, **quiet)
+    atexit.register(server.kill)
+    end = time.monotonic() + settings["start"]
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            raise ValueError(f"CoreNLP's server ended with status {server.returncode}")
+        with suppress(OSError):  # nobody listens yet
+            if ask(port, "/ready")[0] == 200:
+                steps = f"tokenize,ssplit,pos,lemma,ner,{STEPS[algorithm]}"
+                how = {"annotators": steps, "outputFormat": "json"}
+                how |= {"tokenize.whitespace": "true", "ssplit.eolonly": "true"}
+                own = {} if algorithm == "deterministic" else {"coref.algorithm": algorithm}
+                return port, urlencode({"properties": json.dumps(how | own)})
+        time.sleep(0.05)
+    raise ValueError(
+        f"CoreNLP's server is not ready after {settings['start']} seconds; set start= to more"
+    )
 
 
 def asked(server, sentences):
-    "CoreNLP's own reading of a text, which must have its sentences and tokens; and the tokens' places."
-    kept = bare(sentences)
-    if not kept:
-        return [], {}, []
-    got = server.annotated("\n".join(" ".join(w for _, w in s) for s in kept))
-    read = [[t["originalText"] or t["word"] for t in s["tokens"]] for s in got["sentences"]]
-    if list(map(len, read)) != list(map(len, kept)):
-        raise ValueError(
-            f"CoreNLP reads {sum(map(len, read)):,} tokens in {len(read):,} sentences, the text has {sum(map(len, kept)):,} in {len(kept):,}"
-        )
-    return kept, got, read
+    "CoreNLP's reading of a text, which must have its sentences and tokens; and the places of these in the text."
+    places, at = [], 0
+    for s in sentences:
+        places.append([at + i for i, t in enumerate(s) if t.strip()])
+        at += len(s)
+    places = [p for p in places if p]
+    if not places:
+        return [], {"sentences": []}
+    words = ["".join(t.split()) for s in sentences for t in s]
+    port, how = server
+    status, answer = ask(port, f"/?{how}", "\n".join(" ".join(words[i] for i in p) for p in places))
+    if status != 200:
+        raise ValueError(f"HTTP {status}: {one_line(answer)}")
+    got = json.loads(answer)
+    read = [len(s["tokens"]) for s in got["sentences"]]
+    if read != list(map(len, places)):
+        what = f"CoreNLP reads {sum(read):,} tokens in {len(read):,} sentences, the text has"
+        raise ValueError(f"{what} {sum(map(len, places)):,} in {len(places):,}")
+    return places, got
 
 
 def clusters_of(server, sentences):
     "The chains that CoreNLP finds; its indices begin at 1, and the end is the token behind."
-    kept, got, _ = asked(server, sentences)
-    return [
-        [
-            (
-                kept[m["sentNum"] - 1][m["startIndex"] - 1][0],
-                kept[m["sentNum"] - 1][m["endIndex"] - 2][0],
-            )
-            for m in chain
-        ]
-        for chain in got.get("corefs", {}).values()
-    ]
+    places, got = asked(server, sentences)
+
+    def span(m):
+        own = places[m["sentNum"] - 1]
+        return own[m["startIndex"] - 1], own[m["endIndex"] - 2]
+
+    return [[span(m) for m in chain] for chain in got.get("corefs", {}).values()]
 
 
 def words_of(server, sentences):
     "The words that CoreNLP reads."
-    kept, _, read = asked(server, sentences)
+    places, got = asked(server, sentences)
     out = [""] * sum(map(len, sentences))
-    for s, words in zip(kept, read):
-        for (i, _), word in zip(s, words):
-            out[i] = word
+    for own, read in zip(places, got["sentences"]):
+        for i, t in zip(own, read["tokens"]):
+            out[i] = t["originalText"] or t["word"]
     return out
 
 
-def main():
-    "Answer until the input ends, and end the server."
-    started = []
-
-    def load(settings):
-        started.append(Server(settings))
-        return started[0]
-
-    try:
-        serve(load, clusters_of, words_of)
-    finally:
-        for server in started:
-            server.end()
-
-
 if __name__ == "__main__":
-    main()
+    serve(load, clusters_of, words_of)

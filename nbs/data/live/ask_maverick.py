@@ -6,39 +6,13 @@ weights are in the checkpoint, so they need not be downloaded a second time.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 import torch
-from refnb_worker import pieces_of, serve
+from refnb_worker import pieces_of, plain_classes, serve
 
 MODELS = ("Maverick_mes", "Maverick_s2e", "Maverick_incr")
-
-
-def plain_classes():
-    "Classes of OmegaConf that hold settings: the only ones that a checkpoint may have."
-    import collections, typing
-    from omegaconf import base, dictconfig, listconfig, nodes
-
-    return [
-        dictconfig.DictConfig,
-        listconfig.ListConfig,
-        base.ContainerMetadata,
-        base.Metadata,
-        base.SCMode,
-        nodes.AnyNode,
-        nodes.StringNode,
-        nodes.IntegerNode,
-        nodes.FloatNode,
-        nodes.BooleanNode,
-        collections.defaultdict,
-        collections.OrderedDict,
-        typing.Any,
-        dict,
-        list,
-        int,
-        float,
-        str,
-        bool,
-    ]
 
 
 def checkpoint_of(path):
@@ -49,65 +23,44 @@ def checkpoint_of(path):
     return got["state_dict"], dict(got["hyper_parameters"]["model"])
 
 
-class FromConfig:
-    "In the place of AutoModel: an encoder whose weights the checkpoint brings."
+def encoder_of(name):
+    "An encoder whose weights the checkpoint brings."
+    from transformers import AutoConfig, AutoModel
 
-    @staticmethod
-    def from_pretrained(name):
-        from transformers import AutoConfig, AutoModel
-
-        return AutoModel.from_config(AutoConfig.from_pretrained(name), dtype=torch.float32)
-
-
-def package_model(models, state, told, encoder):
-    "One of the package's models with the weights of a checkpoint."
-    name = str(told.pop("_target_", "")).rpartition(".")[2]
-    if name not in models:
-        raise ValueError(f"the checkpoint is of {name or 'no model'}, not of {', '.join(models)}")
-    made = models[name]
-    sys.modules[made.__module__].AutoModel = FromConfig
-    told["huggingface_model_name"] = encoder or told["huggingface_model_name"]
-    model = made(**told)
-    model.load_state_dict({k.removeprefix("model."): v for k, v in state.items()}, strict=True)
-    return model.eval()
+    return AutoModel.from_config(AutoConfig.from_pretrained(name), dtype=torch.float32)
 
 
 def load(settings):
-    "The package's Maverick with a checkpoint of this machine."
+    "The package's Maverick with a checkpoint of this machine; with `long` it reads a long text in slices."
     import maverick
     from maverick.models.maverick_model import Maverick
 
+    if settings["long"] not in ("", "naive"):
+        raise ValueError(f"long is naive, or nothing, not {settings['long']!r}")
     state, told = checkpoint_of(settings["checkpoint"])
+    name = str(told.pop("_target_", "")).rpartition(".")[2]
+    if name not in MODELS:
+        raise ValueError(f"the checkpoint is of {name or 'no model'}, not of {', '.join(MODELS)}")
+    made = getattr(maverick, name)
+    sys.modules[made.__module__].AutoModel = SimpleNamespace(from_pretrained=encoder_of)
+    told["huggingface_model_name"] = settings.get("encoder") or told["huggingface_model_name"]
+    model = made(**told)
+    model.load_state_dict({k.removeprefix("model."): v for k, v in state.items()}, strict=True)
     m = Maverick.__new__(Maverick)  # its own constructor would unpickle the checkpoint
     m.device = settings.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
-    m.model = package_model(
-        {n: getattr(maverick, n) for n in MODELS}, state, told, settings.get("encoder")
-    ).to(m.device)
+    m.model = model.eval().to(m.device)
     m.tokenizer = m.__get_model_tokenizer__()
-    m.singletons = bool(settings.get("singletons"))
-    if settings.get("long"):
-        in_slices(m, settings["long"])
+    m.singletons = settings["singletons"]
+    if settings["long"]:
+        m.model = partial(model, longdoc=settings["long"])
+        m.model.encoder = model.encoder
     return m
-
-
-def in_slices(m, how):
-    "Have the package's model read a long text in slices, as its own setting `longdoc` does."
-    if how != "naive":
-        raise ValueError(f"long is naive, or nothing, not {how!r}")
-    whole = m.model
-
-    def sliced(**given):
-        return whole(longdoc=how, **given)
-
-    sliced.encoder = whole.encoder
-    m.model = sliced
 
 
 def clusters_of(m, sentences):
     "What the package predicts."
-    return m.predict([list(s) for s in sentences if s], singletons=m.singletons)[
-        "clusters_token_offsets"
-    ]
+    found = m.predict([list(s) for s in sentences if s], singletons=m.singletons)
+    return found["clusters_token_offsets"]
 
 
 def words_of(m, sentences):

@@ -25,6 +25,25 @@ def pieces_of(ids, words, tokenizer, n):
     return [tokenizer.decode(some) for some in pieces]
 
 
+def plain_classes():
+    "The only classes that a checkpoint with weights may have: OmegaConf's and Python's, which hold settings."
+    from collections import OrderedDict, defaultdict
+    from typing import Any
+    from omegaconf import AnyNode, BooleanNode, DictConfig, FloatNode, IntegerNode, ListConfig
+    from omegaconf import StringNode
+    from omegaconf.base import ContainerMetadata, Metadata, SCMode
+
+    settings = [DictConfig, ListConfig, ContainerMetadata, Metadata, SCMode]
+    values = [AnyNode, StringNode, IntegerNode, FloatNode, BooleanNode, Any]
+    return [*settings, *values, defaultdict, OrderedDict, dict, list, int, float, str, bool]
+
+
+def all_weights(names, what="missing", but=()):
+    "Refuse a checkpoint with missing or strange weights: a package would go on with random ones."
+    if bad := sorted(str(k) for k in names if not any(x in str(k) for x in but)):
+        raise ValueError(f"{len(bad)} {what} weights in the checkpoint, the first is {bad[0]}")
+
+
 def as_spans(clusters):
     """Clusters as lists of [start, end], in the order of the text. Pieces of one word may have been two mentions: a mention
     that is in several clusters stays in the first of them, as the official scorer has it."""

@@ -7,7 +7,7 @@ __all__ = ['SEAL', 'PYTHON', 'Environment', 'Place', 'environments', 'the_enviro
            'environment_state', 'shared_versions', 'set_up', 'Listed', 'listed_environments']
 
 # %% ../../../nbs/models/live/00_environments.ipynb #78c7b288
-import hashlib, os, shutil, subprocess, sys
+import hashlib, os, re, shutil, subprocess, sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -22,9 +22,12 @@ from ..registry import entries_of
 
 # %% ../../../nbs/models/live/00_environments.ipynb #abb7087c
 class Environment(Record):
-    "The requirements of a foreign package."
+    "The requirements of a foreign package, and its repository if it is no package of an index."
 
     requirements: str  # file of exact versions with hashes, beside the YAML
+    repository: str = ""  # address of the authors' code, for git
+    commit: str = ""  # its commit: 40 hex digits
+    code: str = ""  # folder of the repository that its modules are imported from; "": the first
     about: str = ""  # description for readers
     licence: str = ""  # licence of the package
     modules: tuple[str, ...] = ()  # modules that must be importable in it
@@ -53,8 +56,10 @@ class Place(NamedTuple):
 
     @property
     def lock(self) -> str:
-        "Hash its requirements to 16 hex digits: other bytes make another environment."
-        return hashlib.sha256(b"\n".join(map(read_bytes, self.requirements))).hexdigest()[:16]
+        "Hash its requirements, and its commit, to 16 hex digits: others make another environment."
+        commit = [self.made_of.commit.encode()] if self.made_of.commit else []
+        parts = [*map(read_bytes, self.requirements), *commit]
+        return hashlib.sha256(b"\n".join(parts)).hexdigest()[:16]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #04a84d10
 def environments(
@@ -126,10 +131,11 @@ def shared_versions(p: Place) -> dict[str, str]:
 def _ran(command: list[Any], doing: str, p: Place) -> None:
     "Run a command outside of refnb's environment; an error is the line of its output that says most."
     ours, at = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"), f"environment {p.name}"
+    env = {k: v for k, v in os.environ.items() if k not in ours} | {"GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(
             list(map(str, command)),
-            env={k: v for k, v in os.environ.items() if k not in ours},
+            env=env,
             capture_output=True,
             text=True,
             errors="replace",
@@ -144,6 +150,22 @@ def _ran(command: list[Any], doing: str, p: Place) -> None:
         raise DataError(f"{doing} failed: {why}", at, "the same command starts over")
 
 
+def _fetch_code(p: Place, s: Settings, say: Callable[[str], Any]) -> Path:
+    "Fetch the commit of the authors' repository into an environment: the folder of its modules."
+    e, code, where = p.made_of, p.folder / "repository", f"environment {p.name}"
+    if not re.fullmatch(r"[0-9a-f]{40}", e.commit):
+        raise CallError(f"{e.commit!r} is not a commit of 40 hex digits", where)
+    if not shutil.which("git"):
+        raise DataError("its code comes by git, which is not installed", where)
+    if s.offline and "://" in e.repository:
+        raise DataError(f"its code is at {e.repository}", where, "a network is needed for that")
+    say(f"{p.name}: fetching {e.repository}")
+    _ran(["git", "clone", "--quiet", "--no-checkout", "--", e.repository, code], "git clone", p)
+    # its id is a hash of its files: this commit, or none
+    _ran(["git", "-C", code, "checkout", "--quiet", "--detach", e.commit], "git checkout", p)
+    return code / e.code
+
+
 def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]) -> None:
     "Create an environment in its folder, which must not exist, and write its record."
     for module in p.made_of.shares:
@@ -154,6 +176,7 @@ def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]) -> None
     own = not find_spec("pip")  # then the environment gets a pip of its own
     without = [] if own else ["--without-pip"]
     _ran([sys.executable, "-m", "venv", *without, p.folder], "making it", p)
+    code = [str(_fetch_code(p, s, say))] if p.made_of.repository else []
     pip = [p.python, "-m", "pip"] if own else [sys.executable, "-m", "pip", "--python", p.python]
     pip += "install --quiet --disable-pip-version-check --no-input --no-deps".split()
     pip += ["--require-hashes", "--no-build-isolation"]
@@ -165,7 +188,7 @@ def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]) -> None
             _ran([*pip, "-r", file], "pip", p)
     # at the end of its import path
     path = p.folder / f"lib/python{PYTHON}/site-packages/zz_shared_with_refnb.pth"
-    path.write_text("\n".join(shared_folders(p)), encoding="utf-8")
+    path.write_text("\n".join([*code, *shared_folders(p)]), encoding="utf-8")
     if modules := ", ".join(p.made_of.modules):
         _ran([p.python, "-s", "-E", "-c", f"import {modules}"], "its import", p)
     write_atomic(p.folder / SEAL, seal_of(p))
