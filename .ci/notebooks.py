@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
 from pathlib import Path
 from check import BIN, ROOT, files, write_readme
 
@@ -38,8 +39,8 @@ def table_of(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}" if "tables" in path.parts else ""
 
 
-def with_parameters(path: Path) -> Path:
-    "Name the notebook of a table as it is run."
+def as_run(path: Path) -> Path:
+    "Name the notebook of a table with the parameters that are given here; the other one is read by its report."
     return path.with_name(f"run_{path.name}")
 
 
@@ -54,7 +55,7 @@ def run(path: Path, made: Path) -> None:
         given["source"].append(f"\nout = {str(made)!r}")
         if name in ON_SAMPLE:
             given["source"].append(f"\ntask = 'sample/{path.parent.name}'")
-        path = with_parameters(path)  # a report compares them with the notebook's own
+        path = as_run(path)
         path.write_text(json.dumps(nb))
     else:
         for setting in [n for n in os.environ if n.startswith("REFNB_")]:
@@ -77,7 +78,9 @@ def run_all(todo: list[Path], made: Path) -> list[str]:
         return process.exitcode
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [path.name for path, code in zip(todo, pool.map(alone, todo)) if code]
+        ended = list(pool.map(alone, todo))
+    forkserver._forkserver._stop()  # and waited for: its CPU seconds, and theirs, count as ours
+    return [path.name for path, code in zip(todo, ended) if code]
 
 
 def shown(path: Path) -> list[dict]:
@@ -101,10 +104,8 @@ def fault_of(old: Path, new: Path, made: Path) -> str:
     if not name:
         cells = zip(shown(old), shown(new), strict=True)
         differs = ["".join(a["source"]).rpartition("\n")[2] for a, b in cells if a != b]
-        told = (
-            f"other output of `{'`, `'.join(differs)}`; should it be so: make outputs, and commit"
-        )
-        return told if differs else ""
+        told = f"other output of {' and '.join(f'`{last}`' for last in differs)}"
+        return f"{told}; should it be so: make outputs, and commit" if differs else ""
     if not (made / f"{name}.csv").exists():
         return "wrote no report"
     if name in ON_SAMPLE:
@@ -164,7 +165,7 @@ def main(save: bool, names: list[str]) -> int:
             elif not table_of(old):
                 shutil.copy(new, old)
             elif names:
-                save_table(old, with_parameters(new))
+                save_table(old, as_run(new))
     if save:
         write_readme()
     print(*faults, sep="\n", end="\n" if faults else "", file=sys.stderr)
