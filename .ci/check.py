@@ -53,12 +53,23 @@ def notebooks() -> dict[Path, tuple[list[dict], str]]:
     return out
 
 
+def write_readme() -> None:
+    "Write README.md from nbs/index.ipynb: its text and what its hidden cells show, with links seen from the root."
+    parts = []
+    for c in json.loads((ROOT / "nbs/index.ipynb").read_text())["cells"]:
+        shown = [o["data"]["text/markdown"] for o in c.get("outputs", [])]
+        parts += ["".join(x).removeprefix("#| export").strip("\n") for x in shown or [c["source"]]]
+    text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", "\n\n".join(parts)).replace("](../", "](")
+    told = "<!-- written from nbs/index.ipynb: edit there -->"
+    (ROOT / "README.md").write_text(f"{told}\n\n{text}\n")
+
+
 def exported() -> list[str]:
-    "Format, export and clean change nothing."
+    "Format, export, clean and the README change nothing."
     before = {p: p.read_bytes() for p in files(".py", ".ipynb", ".md", ".txt")}
     tools = (["ruff", "format", "-q", "."], ["nbdev-export"], ["nbdev-clean"])
     told = [said(BIN / tool, *how) for tool, *how in tools]
-    told += [said(sys.executable, ROOT / ".ci/readme.py")]
+    write_readme()
     after = {p: p.read_bytes() for p in files(".py", ".ipynb", ".md", ".txt")}
     changed = [p for p in before | after if before.get(p) != after.get(p)]
     now = "was not formatted, exported or clean; it is now: look, and commit"
@@ -94,15 +105,13 @@ def modules() -> list[str]:
 
 
 def form() -> list[str]:
-    "Titles, parameters, warnings among outputs."
+    "Titles, and warnings among outputs."
     bad = []
     for n, (cells, _) in notebooks().items():
-        at, tables = n.relative_to(ROOT), ROOT / "nbs/tables" in n.parents
+        at = n.relative_to(ROOT)
         if not re.match(r"# .+\n\n> .", cells[0]["source"]):
             what = "`# Title`, an empty line, `> one line that says what it gives you`"
             bad.append(f"{at}: the first cell must be {what}")
-        if tables and sum("parameters" in c["metadata"].get("tags", []) for c in cells) != 1:
-            bad.append(f"{at}: needs exactly one cell tagged `parameters`")
         if any('"stderr"' in json.dumps(c.get("outputs", [])) for c in cells):
             bad.append(f"{at}: a warning among the outputs")
     return bad

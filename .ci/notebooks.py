@@ -1,25 +1,24 @@
 """Run the notebooks, each in a process of its own, in a copy of the repository: the library's by nbdev's test, whose outputs must be those that
 are committed, and the tables', whose numbers must be those of the committed reports where these were made from the same inputs.
 
-`--save` keeps new outputs and writes the README; `python .ci/notebooks.py 00_choice table_3_main_results` runs these alone. What most notebooks
-import is imported once. Tables are computed from the summaries of runs that are committed: `make test-full` makes the runs, too, and runs each
-table by `refnb reproduce`."""
+`python .ci/notebooks.py 00_choice table_3_main_results` runs these alone. `--save` keeps new outputs; those of a table only if it is named, and
+of them the report and a link to its picture, for others may show texts of others. Tables are computed from the summaries of runs that are
+committed: `make test-full` makes the runs, too, and runs each table by `refnb reproduce`."""
 
-import contextlib
 import csv
 import gc
-import importlib
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
 from pathlib import Path
+from check import BIN, ROOT, files, write_readme
 
-ROOT = Path(__file__).parents[1]
-LEFT_OUT = {".venv", ".venv-neighbours", ".git", ".batch", "__pycache__", "_site"}
-MADE_HERE = {ROOT / "runs", ROOT / "reports/sample", ROOT / "docs/pages", ROOT / "docs/extra"}
 IMPORTED = """fastcore.test pandas scipy.stats matplotlib.pyplot seaborn statsmodels.api sklearn.linear_model
 IPython.core.interactiveshell openai torch transformers.models.auto.modeling_auto sentence_transformers
 refnb.results.reproduce refnb.results.plots refnb.models.running""".split()
@@ -31,142 +30,149 @@ ON_SAMPLE = [
     "bookcoref/table_2_pipeline",
     "kitmus/own_weightless_systems",
 ]
-
 # cells that need what is not here: spaCy, and the answers of a run besides its summary
 PARTLY = ["altentities/table_5_corpus_statistics", "identifyme/table_5_entity_and_none"]
 
 
-def run_notebook(path: Path) -> bool:
-    "Run a notebook by nbdev's test, on no files of others; keep its outputs in it."
+def table_of(path: Path) -> str:
+    'Tell the table that a notebook makes, as paper/table; "": it is the library\'s.'
+    return f"{path.parent.name}/{path.stem}" if "tables" in path.parts else ""
+
+
+def as_run(path: Path) -> Path:
+    "Name the notebook of a table with the parameters that are given here; the other one is read by its report."
+    return path.with_name(f"run_{path.name}")
+
+
+def run(path: Path, made: Path) -> None:
+    "Run a notebook and end this process: the library's without files of others, a table's into the folder `made`."
     from nbdev.test import test_nb
 
-    for name in [n for n in os.environ if n.startswith("REFNB_")]:
-        del os.environ[name]
-    os.environ["REFNB_OFFLINE"] = "true"
+    gc.freeze()  # it does not look through what was imported for garbage
+    if name := table_of(path):
+        nb = json.loads(path.read_text())
+        given = next(c for c in nb["cells"] if "parameters" in c["metadata"].get("tags", []))
+        given["source"].append(f"\nout = {str(made)!r}")
+        if name in ON_SAMPLE:
+            given["source"].append(f"\ntask = 'sample/{path.parent.name}'")
+        path = as_run(path)
+        path.write_text(json.dumps(nb))
+    else:
+        for setting in [n for n in os.environ if n.startswith("REFNB_")]:
+            del os.environ[setting]
+        os.environ["REFNB_OFFLINE"] = "true"
     how = dict(skip_flags="slow gpu network".split(), cell_timeout=300, save=True)
-    return test_nb(path, basepath=Path.cwd(), **how)[0]
+    good, _ = test_nb(path, basepath=Path.cwd(), **how)
+    sys.exit(not good)
 
 
-def run_table(path: Path) -> bool:
-    "Run a table's notebook; compare its report with the committed one."
-    from fastcore.nbio import read_nb
-    from execnb.shell import CaptureShell
-    from refnb.results.execution import fault_of
-    from refnb.results.reproduce import job_of
+def run_all(todo: list[Path], made: Path) -> list[str]:
+    "Run notebooks, as many at a time as there are cores, by forks of a process that has imported much; name those that failed."
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(IMPORTED)
 
-    name = f"{path.parent.name}/{path.stem}"
-    job, nb, shell = job_of(name, {}, name in ON_SAMPLE), read_nb(path), CaptureShell(path)
-    cells = [c for c in nb.cells if c.cell_type == "code"]
-    given = next(c for c in cells if "parameters" in c.metadata.get("tags", []))
-    with tempfile.TemporaryDirectory() as out:
-        parameters = job.parameters | {"out": out}
-        given.source += "".join(f"\n{k} = {v!r}" for k, v in parameters.items())
-        try:
-            shell.run_all(nb, exc_stop=True, cell_timeout=300)
-        except Exception:
-            print(shell.prettytb(fname=path), file=sys.stderr)
-            return False
-        made = {f.relative_to(out).as_posix(): f.read_bytes() for f in Path(out).glob("*/*")}
-    fault = fault_of(made, name, parameters)
-    if not fault and name not in ON_SAMPLE:
-        new, old = (json.loads(x) for x in (made[f"{name}.json"], report(name, "json")))
-        ours, theirs = (numbers(x) for x in (made[f"{name}.csv"], report(name, "csv")))
-        known = ours if name in PARTLY else ours | theirs
-        differs = [k for k in known if ours.get(k) != theirs.get(k)]
-        if new["inputs"] == old["inputs"] and differs:
-            fault = f"{differs[0]} is not what its report says: make reproduce, and commit"
-    if fault:
-        print(f"{name}: {fault}", file=sys.stderr)
-    return not fault
+    def alone(path: Path) -> int | None:
+        process = forks.Process(target=run, args=(path, made))
+        process.start()
+        process.join()
+        return process.exitcode
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ended = list(pool.map(alone, todo))
+    forkserver._forkserver._stop()  # and waited for: its CPU seconds, and theirs, count as ours
+    return [path.name for path, code in zip(todo, ended) if code]
 
 
-def report(name: str, end: str) -> bytes:
-    return Path(f"reports/{name}.{end}").read_bytes()
+def shown(path: Path) -> list[dict]:
+    "Read the code cells of a notebook, with what they show but pictures, whose bytes differ."
+    cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    for output in (o for c in cells for o in c["outputs"]):
+        data = output.get("data", {})
+        output["data"] = {k: v for k, v in data.items() if not k.startswith("image/")}
+    return cells
 
 
-def numbers(text: bytes) -> dict[tuple[str, str], str]:
-    "The computed cells of a report, by row and column."
-    rows = csv.DictReader(text.decode().splitlines())
+def numbers(path: Path) -> dict[tuple[str, str], str]:
+    "Read the computed cells of a report, by row and column."
+    rows = csv.DictReader(path.read_text().splitlines())
     return {(r["row"], r["column"]): r["ours"] for r in rows if r["ours"]}
 
 
-def run_all(names: list[str]) -> int:
-    "Run notebooks of this folder, as many at a time as there are cores."
-    for name in IMPORTED:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    found = sorted(p for p in Path("nbs").absolute().rglob("*.ipynb") if p.name[0] != ".")
-    todo = [p for p in found if not names or p.stem in names]
-    todo.sort(key=lambda p: (p.stem in LONG, p.as_posix()))
-    running, bad = {}, []
-    gc.freeze()  # no notebook looks through what was imported for garbage
-    while todo or running:
-        while todo and len(running) < (os.cpu_count() or 1):
-            path = todo.pop()
-            if not (pid := os.fork()):  # no notebook sees what another one did
-                good = False
-                try:
-                    good = (run_table if "tables" in path.parts else run_notebook)(path)
-                finally:
-                    sys.stdout.flush()
-                    os._exit(0 if good else 1)
-            running[pid] = path.name
-        pid, status = os.wait()
-        name = running.pop(pid)
-        bad += [name] if status else []
-    if bad:
-        print(f"notebooks: failed: {' '.join(bad)}")
-    return bool(bad)
+def fault_of(old: Path, new: Path, made: Path) -> str:
+    'Tell what a notebook shows or computes that is not what is committed; "": nothing.'
+    name = table_of(old)
+    if not name:
+        cells = zip(shown(old), shown(new), strict=True)
+        differs = ["".join(a["source"]).rpartition("\n")[2] for a, b in cells if a != b]
+        told = f"other output of {' and '.join(f'`{last}`' for last in differs)}"
+        return f"{told}; should it be so: make outputs, and commit" if differs else ""
+    if not (made / f"{name}.csv").exists():
+        return "wrote no report"
+    if name in ON_SAMPLE:
+        return ""
+    both = made / name, ROOT / "reports" / name
+    here, committed = (json.loads(x.with_suffix(".json").read_text()) for x in both)
+    if here["inputs"] != committed["inputs"]:
+        return ""
+    ours, theirs = (numbers(x.with_suffix(".csv")) for x in both)
+    known = ours if name in PARTLY else ours | theirs
+    differs = [k for k in known if ours.get(k) != theirs.get(k)]
+    told = f"{differs[:1]} is not what its report says: make reproduce, and commit"
+    return told if differs else ""
 
 
-def outputs(path: Path) -> list[tuple[str, list]]:
-    "The last line of each code cell, and what is compared of its outputs: all but pictures, whose bytes differ."
-    found = []
-    for c in json.loads(path.read_text())["cells"]:
-        if c["cell_type"] == "code":
-            shown = [{k: v for k, v in o.items() if k != "metadata"} for o in c["outputs"]]
-            for o in shown:
-                o.pop("execution_count", None)
-                o["data"] = {k: v for k, v in o.get("data", {}).items() if "image/" not in k}
-            found.append(("".join(c["source"]).rpartition("\n")[2], shown))
-    return found
-
-
-def left_out(folder: str, names: list[str]) -> list[str]:
-    return [n for n in names if n in LEFT_OUT or Path(folder) / n in MADE_HERE]
+def save_table(old: Path, new: Path) -> None:
+    "Put the report and a link to its picture into a table's notebook."
+    nb, ran = (json.loads(path.read_text()) for path in (old, new))
+    link = f"![the picture](../../../reports/{table_of(old)}.png)"
+    for cell, done in zip(nb["cells"], ran["cells"], strict=True):
+        shows = "".join(cell["source"]).rpartition("\n")[2] in ("report", "figure", "picture")
+        if cell["cell_type"] == "code":
+            cell["outputs"] = []
+        for data in [o.get("data", {}) for o in done["outputs"]] if shows else []:
+            data = {"text/markdown": [link]} if "image/png" in data else data
+            if "text/markdown" in data:
+                output = {"data": data, "metadata": {}, "output_type": "display_data"}
+                cell["outputs"].append(output)
+    old.write_text(json.dumps(nb, indent=1, ensure_ascii=False) + "\n")
 
 
 def main(save: bool, names: list[str]) -> int:
     with tempfile.TemporaryDirectory() as tmp:
-        copy = Path(tmp) / "copy"
-        shutil.copytree(ROOT, copy, ignore=left_out)
-        ours = {k: str(copy / k) for k in ("reports", "runs", "cache")}
-        env = os.environ | {f"REFNB_{k.upper()}": v for k, v in ours.items()}
-        env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-        env |= {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
-        here = [sys.executable, copy / ".ci/notebooks.py", "--here"]
-        if subprocess.run([*here, *(Path(n).stem for n in names)], cwd=copy, env=env).returncode:
+        copy, made = Path(tmp) / "copy", Path(tmp) / "made"
+        for path in files():
+            to = copy / path.relative_to(ROOT)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, to)
+        os.chdir(copy)
+        os.environ |= {f"REFNB_{k}": str(copy / k.lower()) for k in ("REPORTS", "RUNS", "CACHE")}
+        if save:  # a table may need more of a run than its summary
+            os.environ["REFNB_RUNS"] = str(ROOT / "runs")
+        os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        os.environ |= {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
+        todo = [p for p in (copy / "nbs").rglob("*.ipynb") if not names or p.stem in names]
+        todo.sort(key=lambda p: (p.stem not in LONG, p))
+        if failed := run_all(todo, made):
+            print(f"notebooks: failed: {' '.join(failed)}")
             return 1
-        subprocess.run([Path(sys.executable).with_name("nbdev-clean")], cwd=copy, env=env)
-        bad, made = [], sorted((copy / "nbs").rglob("*.ipynb"))
-        for new in made:
+        subprocess.run([BIN / "nbdev-clean"])
+        faults = []
+        for new in todo:
             old = ROOT / new.relative_to(copy)
-            if save:
+            if not save:
+                fault = fault_of(old, new, made)
+                faults += [f"{old.relative_to(ROOT)}: {fault}"] if fault else []
+            elif not table_of(old):
                 shutil.copy(new, old)
-            pairs = zip(outputs(old), outputs(new), strict=True)
-            bad += [
-                f"{old.relative_to(ROOT)}: other output of `{a[0]}`" for a, b in pairs if a != b
-            ]
+            elif names:
+                save_table(old, as_run(new))
     if save:
-        return subprocess.run([sys.executable, ROOT / ".ci/readme.py"]).returncode
-    for f in bad:
-        print(f"notebooks: {f}; should it be so: make outputs, and commit", file=sys.stderr)
-    print(f"notebooks: {len(bad)} outputs differ")
-    return bool(bad)
+        write_readme()
+    print(*faults, sep="\n", end="\n" if faults else "", file=sys.stderr)
+    print(f"notebooks: {len(todo)} ran, {len(faults)} are not what is committed")
+    return bool(faults)
 
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    if "--here" in words:
-        sys.exit(run_all(words[1:]))
-    sys.exit(main("--save" in words, [w for w in words if w != "--save"]))
+    sys.exit(main("--save" in words, [Path(w).stem for w in words if w != "--save"]))

@@ -2,32 +2,29 @@
 
 `make site` runs `sphinx-build -c docs . _site`. Pages load nothing from another host; a link that leads nowhere fails the build."""
 
-import json, os, re, subprocess, sys
+import json, re, subprocess, sys
 from pathlib import Path
 
-os.environ["IN_TEST"] = ""
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 import refnb  # noqa: E402
-from fastcore.docments import docments  # noqa: E402
-from latex2mathml.converter import convert  # noqa: E402
+from docutils.nodes import SkipNode  # noqa: E402
+from docutils.utils.math.latex2mathml import tex2mathml  # noqa: E402
 from refnb.core.extensions import parameter_comments  # noqa: E402
 
-PAGES = ROOT / "docs/pages"  # written below, from notebooks, reports and cards
 project, author, release = "refnb", "the refnb authors", refnb.__version__
 html_title = "refnb"
-
-extensions = ["myst_nb", "sphinx_external_toc", "sphinx.ext.autodoc", "sphinx_copybutton"]
-external_toc_path = "docs/pages/toc.yml"
+root_doc = "nbs/index"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
 include_patterns = ["nbs/**", "reports/**", "docs/**", "CONTRIBUTING.md", "SECURITY.md"]
-exclude_patterns = ["**/.*", "nbs/data/**", "reports/sample/**", "reports/own/**"]
+exclude_patterns = [".*", "**/.*", "nbs/data", "reports/runs", "reports/sample", "reports/own"]
 nb_execution_mode = "off"
 nb_merge_streams = True
 nb_render_markdown_format = "gfm"
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the signature shows them as they are written
+autodoc_typehints = "none"  # in signatures they would cost 11 CPU seconds
 autodoc_preserve_defaults = True
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "misc.highlighting_failure"]
 html_theme = "pydata_sphinx_theme"
@@ -43,11 +40,12 @@ html_theme_options = {
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_extra_path = ["extra", "../nbs/llms.txt"]
+html_math_renderer = "mathml"
 
 
-# Pages that are made from others
+# Pages that are made from notebooks, reports and cards
 
-
+PAGES, EXTRA = ROOT / "docs/pages", ROOT / "docs/extra"
 ROOMS = {
     "explore": "Explore: questions that a researcher would ask, answered on the released data.",
     "core": "Documents, files and their formats, upstream data, settings, and runs that survive a kill.",
@@ -58,16 +56,37 @@ ROOMS = {
     "commands": "The command line.",
     "tables": "One notebook for each table of the four papers.",
 }
+ABOVE = {  # what the bar at the top of a page shows
+    "Results": ["/reports/README", "/docs/pages/figures", "/docs/examples"],
+    "Notebooks": [f"/docs/pages/{room}" for room in ROOMS],
+    "Reference": """/docs/recipes /docs/extending /docs/pages/command_line /docs/pages/data /CONTRIBUTING
+        /SECURITY /docs/pages/api""".split(),
+}
+
+
+def contents(pages: list[str], caption: str = "") -> str:
+    "Return a table of contents that the navigation shows, and the page does not."
+    told = f":caption: {caption}\n" if caption else ""
+    lines = "\n".join(pages)
+    return f"\n\n```{{toctree}}\n:hidden:\n:titlesonly:\n{told}\n{lines}\n```\n"
+
+
+def in_order(path: Path) -> list:
+    "Sort as a reader counts: 2 before 10, a paper's tables before our own."
+    numbered = [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", path.stem)]
+    return [path.parent, path.stem.startswith("own_"), *numbered]
 
 
 def write_room(room: str) -> None:
     "Write a page that lists the notebooks of a room, each with the line that says what it gives."
     text = f"# {room.capitalize()}\n\n> {ROOMS[room]}\n\n| notebook | what it gives |\n|---|---|\n"
-    for path in sorted((ROOT / "nbs" / room).rglob("[!.]*.ipynb")):
+    found = sorted((ROOT / "nbs" / room).rglob("[!.]*.ipynb"), key=in_order)
+    names = [p.relative_to(ROOT).with_suffix("").as_posix() for p in found]
+    for path, name in zip(found, names):
         first = "".join(json.loads(path.read_text())["cells"][0]["source"])
         title, lede = re.match(r"# (.+)\n\n> (.+)", first).groups()
-        text += f"| [{title}](../../{path.relative_to(ROOT).as_posix()}) | {lede} |\n"
-    (PAGES / f"{room}.md").write_text(text)
+        text += f"| [{title}](/{name}.ipynb) | {lede} |\n"
+    (PAGES / f"{room}.md").write_text(text + contents([f"/{name}" for name in names]))
 
 
 def write_figures() -> None:
@@ -76,7 +95,7 @@ def write_figures() -> None:
     text += "what a paper prints. Each belongs to the table that its link names.\n"
     for picture in sorted((ROOT / "reports").glob("*/*.png")):
         title = picture.with_suffix(".md").read_text().splitlines()[0].lstrip("# ")
-        name = f"../../{picture.relative_to(ROOT).with_suffix('').as_posix()}"
+        name = f"/{picture.relative_to(ROOT).with_suffix('').as_posix()}"
         text += f"\n[{title}]({name}.md)\n\n![{title}]({name}.png)\n"
     (PAGES / "figures.md").write_text(text)
 
@@ -92,16 +111,14 @@ def write_examples() -> None:
     from refnb.results.pages.book_view import view_book
     from refnb.results.pages.report import Rankings, make_rankings, read_summaries
 
-    extra = ROOT / "docs/extra"
-    extra.mkdir(exist_ok=True)
     gold = sorted(sample(characters=True), key=lambda d: -d.size)
     book = view_book(gold, [pattern_matching(d) for d in gold], ("gold", "pattern matching"))
-    (extra / "book.html").write_text(book.page())
+    (EXTRA / "book.html").write_text(book.page())
     tasks = ["identifyme/test", "bookcoref/gold", "bookcoref/split"]
     tasks += [f"altentities/{domain}/unshown/test" for domain in ("books", "recipes", "songs")]
     ranking = Rankings(make_rankings(read_summaries(tasks, ROOT / "reports")))
-    (extra / "ranking.html").write_text(ranking.page())
-    (extra / "index.html").write_text(START)
+    (EXTRA / "ranking.html").write_text(ranking.page())
+    (EXTRA / "index.html").write_text(START)
 
 
 def write_data() -> None:
@@ -132,113 +149,77 @@ def write_reference() -> None:
     how = [*typer, "utils", "docs", "--name", "refnb", "--title", "Command line"]
     said = subprocess.run(how, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     (PAGES / "command_line.md").write_text(said)
-    for path in (ROOT / "refnb").rglob("*.py"):
-        if not path.stem.startswith("_"):
-            name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-            text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n"
-            (PAGES / "modules" / f"{name}.rst").write_text(text + "   :undoc-members:\n")
-    text = "Python interface\n================\n\nWhat ``import refnb`` gives; on the pages below, "
-    text += "every module with its functions and classes.\n\n"
+    modules = []
+    for path in sorted((ROOT / "refnb").rglob("[!_]*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n"
+        (PAGES / "modules" / f"{name}.rst").write_text(text + "   :undoc-members:\n")
+        modules.append(f"/docs/pages/modules/{name}")
+    text = "# Python interface\n\nWhat `import refnb` gives; on the pages below, every module with its functions and classes.\n\n"
     for name, at in refnb._NAMES.items():
         home, _, real = at.partition(":")
-        text += f"* :py:obj:`refnb.{name} <refnb.{home}.{real or name}>`\n"
-    (PAGES / "api.rst").write_text(text)
-
-
-def in_order(path: Path) -> list:
-    "Sort as a reader counts: 2 before 10, a paper's tables before our own."
-    words = re.split(r"(\d+)", path.stem)
-    numbered = [int(x) if x.isdigit() else x for x in words]
-    return [path.parent.as_posix(), path.stem.startswith("own_"), *numbered]
-
-
-def write_contents() -> None:
-    "Write the site's table of contents."
-
-    def entry(file: str, *inside: Path) -> dict:
-        pages = [
-            p.relative_to(ROOT).with_suffix("").as_posix() for p in sorted(inside, key=in_order)
-        ]
-        return {"file": file} | ({"entries": [{"file": p} for p in pages]} if pages else {})
-
-    reports, nbs = ROOT / "reports", ROOT / "nbs"
-    papers = ("identifyme", "altentities", "bookcoref", "kitmus")
-    tables = [entry(f"reports/{p}/README", *(reports / p).glob("*_*.md")) for p in papers]
-    pages = ("docs/recipes", "docs/extending", "docs/pages/command_line", "docs/pages/data")
-    others = [entry(p) for p in (*pages, "CONTRIBUTING", "SECURITY")]
-    others.append(entry("docs/pages/api", *(PAGES / "modules").glob("*.rst")))
-    shown = [entry("docs/pages/figures"), entry("docs/examples")]
-    rooms = [entry(f"docs/pages/{r}", *(nbs / r).rglob("[!.]*.ipynb")) for r in ROOMS]
-    results = [{"file": "reports/README", "entries": tables}, *shown]
-    parts = {"Results": results, "Notebooks": rooms, "Reference": others}
-    trees = [{"caption": name, "entries": entries} for name, entries in parts.items()]
-    toc = {"root": "nbs/index", "defaults": {"titlesonly": True}, "subtrees": trees}
-    (PAGES / "toc.yml").write_text(json.dumps(toc, indent=1))  # JSON is YAML
+        text += f"* {{py:obj}}`refnb.{name} <refnb.{home}.{real or name}>`\n"
+    (PAGES / "api.md").write_text(text + contents(modules))
 
 
 (PAGES / "modules").mkdir(parents=True, exist_ok=True)
+EXTRA.mkdir(exist_ok=True)
 for room in ROOMS:
     write_room(room)
 write_figures()
 write_examples()
 write_data()
 write_reference()
-write_contents()
 
 
-# Notebooks and docstrings as they are shown
+# Notebooks, reports and docstrings as they are shown
 
 
 def shown(app, docname: str, source: list[str]) -> None:
-    "Take nbdev's directives out of a notebook, with what they hide; say where its code and its numbers are."
+    "Put pages into the navigation; take nbdev's directives out of a notebook, with what they hide; say where its code and its numbers are."
     path = Path(app.env.doc2path(docname))
     if path.suffix != ".ipynb":
         source[0] = source[0].replace("](README.md", "](nbs/index.ipynb")  # made from it
+        if path.name == "README.md":  # of reports: what it links to comes below it
+            source[0] += contents(re.findall(r"\]\((\w+(?:/README)?)\.md\)", source[0]))
         return
     nb = json.loads(source[0])
-    nb["metadata"].setdefault("language_info", {"name": "python", "pygments_lexer": "ipython3"})
     cells, up = [], "../" * docname.count("/")
-    report = ROOT / "reports" / path.parent.name / f"{path.stem}.md"
     for cell in nb["cells"]:
         text = "".join(cell["source"])
         given = set(re.findall(r"^#\|\s*(\S+)", text, re.M))
         if module := re.search(r"^#\| default_exp ([a-z]\S+)", text, re.M):
             to = f"{up}docs/pages/modules/refnb.{module[1]}.rst"
-            said = f"\n\nExported as [`refnb.{module[1]}`]({to})."
-            cells[0]["source"] = "".join(cells[0]["source"]) + said
+            cells[0]["source"] += f"\n\nExported as [`refnb.{module[1]}`]({to})."
         if given & {"default_exp", "hide", "include:"}:
             continue
         cell["source"] = re.sub(r"^#\|.*\n?", "", text, flags=re.M)
         if given & {"echo:", "hide_input"}:
             cell["metadata"]["tags"] = ["remove-input"]
         cells.append(cell)
-    if "tables" in path.parts and report.exists():
-        said = f"\n\nIts numbers: [the report]({up}{report.relative_to(ROOT).as_posix()})."
-        cells[0]["source"] = "".join(cells[0]["source"]) + said
-    source[0] = json.dumps(nb | {"cells": cells})
+    report = f"reports/{path.parent.name}/{path.stem}.md"
+    if "tables" in path.parts and (ROOT / report).exists():
+        cells[0]["source"] += f"\n\nIts numbers: [the report]({up}{report})."
+    if docname == root_doc:
+        cells[-1]["source"] += "".join(contents(pages, told) for told, pages in ABOVE.items())
+    language = {"language_info": {"name": "python", "pygments_lexer": "python"}}
+    source[0] = json.dumps(nb | {"cells": cells, "metadata": nb["metadata"] | language})
 
 
 def with_comments(app, what: str, name: str, obj, options, lines: list[str]) -> None:
     "Add the comments beside a function's parameters to its docstring; show its code marks as code."
     lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`|_)", r"``\1``", line) for line in lines]
-    if what in ("function", "method"):
-        try:
-            found = docments(obj) | parameter_comments(obj)  # which go on below
-        except Exception:
-            return
-        told = {k: re.sub(r"([*_])", r"\\\1", v) for k, v in found.items() if v}
-        lines += ["", *(f":param {k}: {v}" for k, v in told.items() if k != "return")]
-        if told.get("return"):
-            lines.append(f":returns: {told['return']}")
+    found = parameter_comments(obj) if what in ("function", "method") else {}
+    for parameter, comment in found.items():
+        field = "returns" if parameter == "return" else f"param {parameter}"
+        lines += ["", f":{field}: " + re.sub(r"([*_])", r"\\\1", comment)]
 
 
 def formula(block: bool):
     "Draw a formula as MathML, which every current browser shows without a script."
 
     def visit(self, node):
-        from docutils.nodes import SkipNode
-
-        self.body.append(convert(node.astext(), display="block" if block else "inline"))
+        self.body.append(tex2mathml(node.astext(), as_block=block))
         raise SkipNode
 
     return visit
@@ -248,6 +229,3 @@ def setup(app):
     app.connect("source-read", shown)
     app.connect("autodoc-process-docstring", with_comments)
     app.add_html_math_renderer("mathml", (formula(False), None), (formula(True), None))
-
-
-html_math_renderer = "mathml"

@@ -17,9 +17,9 @@ def check(tmp_path, monkeypatch):
     return module
 
 
-def nb(*cells: str, tags=(), outputs=()) -> str:
+def nb(*cells: str, outputs=()) -> str:
     "A notebook with a title and some code."
-    empty = {"cell_type": "code", "outputs": list(outputs), "metadata": {"tags": list(tags)}}
+    empty = {"cell_type": "code", "outputs": list(outputs), "metadata": {}}
     title = {"cell_type": "markdown", "metadata": {}, "source": "# Title\n\n> One line.\n"}
     return json.dumps({"cells": [title, *(empty | {"source": c} for c in cells)]})
 
@@ -73,9 +73,6 @@ def test_modules_and_their_notebooks(check, tmp_path):
 def test_form_of_notebooks(check, tmp_path):
     warning = {"output_type": "stream", "name": "stderr", "text": "warn"}
     (tmp_path / "nbs/tables/t.ipynb").write_text(nb("x = 1", outputs=[warning]))
-    assert check.form() == [
-        "nbs/tables/t.ipynb: needs exactly one cell tagged `parameters`",
-        "nbs/tables/t.ipynb: a warning among the outputs",
-    ]
-    (tmp_path / "nbs/tables/t.ipynb").write_text(nb("x = 1", tags=["parameters"]))
+    assert check.form() == ["nbs/tables/t.ipynb: a warning among the outputs"]
+    (tmp_path / "nbs/tables/t.ipynb").write_text(nb("x = 1"))
     assert check.form() == []

@@ -7,7 +7,7 @@ __all__ = ['C', 'COMMENT', 'card_files', 'read_once', 'named_cards', 'named_obje
            'parameter_comments', 'with_parameters']
 
 # %% ../../nbs/core/14_extensions.ipynb #993df9df
-import importlib, importlib.util, inspect, re, sys
+import importlib, importlib.util, inspect, re, sys, textwrap
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -105,13 +105,14 @@ COMMENT = re.compile(r"^    \*{0,2}(\w+)\b[^#\n]*(?:\n    \|[^#\n]*)*#\s*(.+(?:\
 def parameter_comments(f: Any) -> dict[str, str]:
     "Read the comments beside a function's parameters, one a line, and beside what it returns; one may go on below."
     try:
-        head = inspect.getsource(f).partition('\n    "')[0]
+        head = textwrap.dedent(inspect.getsource(f)).partition('\n    "')[0]
     except (OSError, TypeError):
         return {}
     found = COMMENT.findall(head)
     if returned := re.search(r"^.*->.*:\s+# (.+)$", head, re.M):
         found.append(("return", returned[1]))
-    return {name: re.sub(r"\s*\n\s+#\s*", " ", comment) for name, comment in found}
+    known = {*inspect.signature(f).parameters, "return"}
+    return {k: re.sub(r"\s*\n\s+#\s*", " ", v) for k, v in found if k in known}
 
 
 def with_parameters(f: C) -> C:
