@@ -24,9 +24,10 @@ nb_render_markdown_format = "gfm"
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # in signatures they would cost 11 CPU seconds
+autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "misc.highlighting_failure"]
+suppress_warnings += ["ref.python"]  # several classes have a field named type
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "show_nav_level": 1,
@@ -208,6 +209,8 @@ def shown(app, docname: str, source: list[str]) -> None:
 
 def with_comments(app, what: str, name: str, obj, options, lines: list[str]) -> None:
     "Add the comments beside a function's parameters to its docstring; show its code marks as code."
+    if lines[:1] and lines[0].startswith("Alias for field number"):
+        lines.clear()  # of a named tuple
     lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`|_)", r"``\1``", line) for line in lines]
     found = parameter_comments(obj) if what in ("function", "method") else {}
     for parameter, comment in found.items():
