@@ -124,8 +124,16 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
     return text_of(name).strip() if name else ""
 
 
-def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> dict[str, Any]:
-    "List a model's settings that can change an answer, with form, order of options and number of samples."
+def run_settings(
+    m: LanguageModel,
+    form: str,  # the prompt form
+    order: str,  # of options
+    samples: int = 1,  # draws per question
+    shots: int = 0,  # solved examples before a question
+    examples: str = "",  # a hash of their text
+) -> dict[str, Any]:
+    "List the settings that can change an answer: those of a model, and how it is asked."
     left_out = UNHASHED if wire_name(m) else UNHASHED | {"dialect"}
     settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in left_out}
-    return settings | {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
+    settings |= {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
+    return settings | ({"shots": shots, "examples": examples} if shots else {})

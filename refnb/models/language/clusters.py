@@ -119,13 +119,12 @@ class Placed(NamedTuple):
     copied: float  # share of the passage's words and signs in the copy
 
 
-def plain(text: str) -> str:
-    "Write a text in lower case with straight quotes, unless that would change its length."
-    small = text.translate(QUOTES).lower()
-    return small if len(small) == len(text) else text
+PIECE = re.compile(r"\w+|[^\w\s]")  # a word or a sign
 
 
-PIECE = re.compile(r"\w+|[^\w\s]")
+def plain(piece: str) -> str:
+    "Write a word or a sign in lower case, quotes and dashes alike."
+    return piece.translate(QUOTES).casefold()
 
 
 def place_marks(
@@ -134,22 +133,19 @@ def place_marks(
 ) -> Placed:  # spans count from the passage's first token
     "Align the marks of a reply with the tokens of its passage."
     text, marks = read_marks(reply)
-    words, owner = list[str](), list[int]()  # the passage's words and signs, and each one's token
-    for i, token in enumerate(tokens):
-        found = PIECE.findall(plain(token))
-        words += found
-        owner += [i] * len(found)
-    copy = list(islice(PIECE.finditer(plain(text)), 3 * len(words) + 100))
-    starts, place = [m.start() for m in copy], dict[int, int]()
-    aligned = SequenceMatcher(None, words, [m[0] for m in copy], autojunk=False)
+    words = [(plain(x), i) for i, token in enumerate(tokens) for x in PIECE.findall(token)]
+    copy = list(islice(PIECE.finditer(text), 3 * len(words) + 100))
+    said = [plain(m[0]) for m in copy]
+    aligned = SequenceMatcher(None, [word for word, _ in words], said, autojunk=False)
+    place: dict[int, int] = {}  # of a word or sign of the copy -> its token
     for i, j, n in aligned.get_matching_blocks():
-        place |= dict(zip(range(j, j + n), range(i, i + n)))
-    spans = []
+        place |= {j + k: words[i + k][1] for k in range(n)}
+    spans, starts = [], [m.start() for m in copy]
     for mark in marks:
         first, last = bisect_left(starts, mark.start), bisect_left(starts, mark.end) - 1
         if first <= last and first in place and last in place:
-            spans.append((Span(owner[place[first]], owner[place[last]]), mark.label))
-    return Placed(spans, len(place) / max(1, len(owner)))
+            spans.append((Span(place[first], place[last]), mark.label))
+    return Placed(spans, len(place) / max(1, len(words)))
 
 # %% ../../../nbs/models/language/10_clusters.ipynb #816c3ca9
 def clusters_of(
