@@ -32,11 +32,20 @@ class Sent(NamedTuple):
     of: int = 1  # number of requests about the question
 
 
-def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:
-    "Choose a model's prompt form for a benchmark; `form` overrides the model's own."
-    name = form or m.forms.get(benchmark, "choice/names")
-    if the_form(name).reads == "marks":
-        raise CallError(f"form {name} is for documents, not for questions")
+def form_for(
+    m: LanguageModel,
+    benchmark: str,  # whose prompts fit
+    form: str = "",  # overrides the model's own
+    clusters: bool = False,  # of documents
+) -> str:  # name of the form
+    "Choose a model's prompt form for questions or documents of a benchmark."
+    usual = m.forms.get(benchmark, "choice/names")
+    if clusters:
+        usual = "clusters/characters" if benchmark == "bookcoref" else "clusters/entities"
+    name, kinds = form or usual, ("questions", "documents")
+    if (the_form(name).reads == "marks") != clusters:
+        what = f"form {name} is for {kinds[not clusters]}, not for {kinds[clusters]}"
+        raise CallError(what, do="leave it out")
     return name
 
 

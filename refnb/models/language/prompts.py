@@ -104,14 +104,11 @@ ENDS = re.compile(r"(?<=[.?!])[\"'”’]?\s+|\n+")
 def sentence_of(q: Question, least: int = 60) -> Question:
     "Cut a question's text to the sentence of its mention, extended to `least` characters by its neighbours."
     start, end = chars_of(q)
-    ends = [m.end() for m in ENDS.finditer(q.text)]
-    before = [0, *ends[: bisect_right(ends, start)]]
-    after = [len(q.text), *ends[bisect_left(ends, end) :][::-1]]
-    left, right = before.pop(), after.pop()
-    while right - left < least and (before or after):
-        left = before.pop() if before else left
-        right = after.pop() if after else right
-    text = q.text[left:right].rstrip()
+    cuts = [0, *(m.end() for m in ENDS.finditer(q.text)), len(q.text)]
+    i, k = bisect_right(cuts, start) - 1, bisect_left(cuts, end)
+    while cuts[k] - cuts[i] < least and cuts[k] - cuts[i] < len(q.text):
+        i, k = max(0, i - 1), min(len(cuts) - 1, k + 1)
+    text, left = q.text[cuts[i] : cuts[k]].rstrip(), cuts[i]
     return q.changed(text=text, chars=(start - left, end - left), right=(), meta={})
 
 # %% ../../../nbs/models/language/07_prompts.ipynb #62b1dcc7

@@ -21,8 +21,7 @@ from ...core.types import Answer, CallError, DataError, Question, Record, safe_n
 from .answering import UNHASHED, Sent, answer_of, form_for, run_settings
 from .answering import requests_about, system_text
 from .batches import advance, jobs, keys_in
-from .clusters import asks_about, document_answers, form_of_documents
-from .clusters import marking_model
+from .clusters import asks_about, document_answers, marking_model
 from .local import Local, load_local, replies_to, shared_order
 from .models import Ask, LanguageModel, Reply, check_taken, cost
 from .models import fault_of_url, model_of
@@ -55,12 +54,10 @@ def entry_of(name: str) -> Entry:
     if at and (why := fault_of_url(url or "?")):
         raise CallError(why, f"{kind}/{model}", "write it as http://HOST:PORT/v1")
     if not model:
-        form = f"{kind}/MODEL{'@URL' if kind == 'vllm' else ''}"
-        raise CallError("names no model", name, f"write {form}")
+        raise CallError("names no model", name, f"write {kind}/MODEL")
     data: dict[str, Any] = {"kind": kind, "model": model} | ({"base_url": url} if at else {})
     entry = Entry(name, "language-model", data, Path(name))
     m = model_of(entry)
-    data["title"] = name_of(m)
     host = urlsplit(m.base_url).hostname
     for card in entries_of("language-model").values():
         if m.provider != "local" and model in (card.name, card.data.get("model")):
@@ -68,7 +65,7 @@ def entry_of(name: str) -> Entry:
             if known.price and urlsplit(known.base_url).hostname == host:
                 data["price"] = msgspec.to_builtins(known.price)
                 break
-    return entry._replace(name=data["title"])
+    return entry._replace(name=name_of(m))
 
 # %% ../../../nbs/models/language/11_systems.ipynb #d83c5919
 class How(Record):
@@ -204,10 +201,8 @@ class LanguageModelSystem(BaseSystem):
 
     def way(self, prompts: str, clusters: bool = False) -> tuple[LanguageModel, str]:
         "Return the model and the prompt form that a benchmark is asked with."
-        if clusters:
-            form = form_of_documents(prompts, self.how.form)
-            return marking_model(self.model, form), form
-        return self.model, form_for(self.model, prompts, self.how.form)
+        form = form_for(self.model, prompts, self.how.form, clusters)
+        return (marking_model(self.model, form) if clusters else self.model), form
 
     def identity(self, task: Task) -> Identity:
         how, (m, form) = self.how, self.way(task.prompts, task.shape == "clusters")
