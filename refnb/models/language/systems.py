@@ -385,8 +385,6 @@ class LanguageModelSystem(BaseSystem):
             waits = [j for j in now if j.state != "done"]
             far = "; ".join(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in waits)
             stopped = f"{len(waits)} batch{'es' if len(waits) > 1 else ''} under way ({far})"
-            if trouble := [j.trouble for j in now if j.trouble]:
-                stopped += f"; before that: {trouble[-1]}"
         usd = sum(cost(m, r) or 0.0 for r in new.values()) if m.price else None
         tokens = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning")
         self.summary = Summary(
