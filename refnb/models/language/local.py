@@ -293,8 +293,8 @@ def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
     for row, new in zip(rows, out[:, width:].tolist(), strict=True):
         end = next((i for i, token in enumerate(new, 1) if token in local.ends), None)
         text, n = local.tokenizer.decode(new[:end], skip_special_tokens=True), end or len(new)
-        finish = "stop" if end else "length"
-        replies.append(Reply(text, finish, local.m.model, len(row), n, seconds=each))
+        reply = Reply(text, "stop" if end else "length", local.m.model, len(row), n, seconds=each)
+        replies.append(reply)
         local.computed += n
     return replies
 

@@ -74,14 +74,16 @@ def cues() -> dict[str, re.Pattern[str]]:
     expressions = {
         # before an option
         "announces": announces,
-        "announced": rf"(?:{announces}|{any_of('choosing')}){leads}",
+        "announced": rf"(?:{announces}|{noun}[^.;:=→]{{0,80}}[:=→]|{any_of('choosing')}){leads}"
+        r"|refers to\W*:\W*$",
         "said": rf"{any_of('meaning')}{leads}|[\w\"']\W*(?:=|→|->)\W*$"
         rf"|[\"']\W*(?:\w+ly\s+|here\s+)*(?:{link}|:)\W*$",
         "linked": rf"{link}\W*$",
-        "denied": rf"{any_of('not_before')}(?:(?!\b(?:but|because)\b)[^,;:—])*$|\b(?:whether|unless)\b[^,;:]*$|\bif (?:the \w+ (?:is|was) )?\W?$"
+        "denied": rf"{any_of('not_before')}(?:(?!\b(?:but|because|since|while|whereas|although"
+        r"|though)\b)[^,;:—])*$|\b(?:whether|unless)\b[^,;:]*$|\bif (?:the \w+ (?:is|was) )?\W?$"
         r"|\bif\b[^.;]*\b(?:then|would be)\b[^.;]*$|\b(?:for example|for instance|e\.g\.)[^.]*$",
         "joins": rf"{quotes}\s*(?:,?\s*(?:{any_of('or', 'and')}|[/&])\s*|,\s*)"
-        r"[\"'(\[]*",
+        r"[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?",
         "part": rf"(?<!{IN_WORD})(?!{usual} )(?-i:[A-Z])[\w'-]+ $",
         "led": rf"(?:^|\n)\W*$|{any_of('nouns', 'links', 'choosing')}\W{{0,4}}$",
         # after an option
@@ -273,9 +275,9 @@ def read_text(
     alone = {x.option for x in found if x.grade == ALONE and (x.letter or not cut)}
     if announced and len(alone) > 1:
         alone = set()  # a list, and then the answer
-    if cut:
-        found = [x for x in found if x.grade > SAID]
-    options = announced | alone or {x.option for x in found if x.grade == SAID}
+    options = announced | alone
+    if not options and not cut:
+        options = {x.option for x in found if x.grade == SAID}
     if options:  # others may take it back
         first = next(x for x in found if x.grade and x.option in options)
         if any(map(c["takes_back"].search, lines[first.line :])):
@@ -285,8 +287,9 @@ def read_text(
             if c["corrects"].search(line):
                 options |= {x.option for x in later if x.line >= at}
         return options
-    named = {x.option for x in found}
-    where = lines[found[0].line] if found else ""  # it speaks of the question
+    left = [x for x in found if not cut and (x.letter or not letters)]
+    named = {x.option for x in left}
+    where = lines[left[0].line] if left else ""  # it speaks of the question
     told = c["cues"].search(where) and not c["announces"].search(where)
     return named if told or len(named) > 1 else set()
 
@@ -298,9 +301,10 @@ KEY = (
 )
 PLACE = re.compile(
     r"<(?:final[_ -]?)?(?:answer|choice|option|response|output|result|final|letter|solution)>([^<]*)"
-    r"|\\boxed\s*\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){0,200})\}"
+    r"|\\(?:boxed|fbox)\s*\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){0,200})\}"
+    r"|<\|begin_of_box\|>([^<\n]{0,300})<\|end_of_box\|>"
     rf"|[\"'](?:{KEY})[\"']\s*:\s*(?:\"((?:[^\"\\\n]|\\.){{0,300}})\""
-    r"|'((?:[^'\\\n]|\\.|'(?=\w)){0,300})'|([\w.]+))",
+    r"|'((?:[^'\\\n]|\\.|'(?=\w)){0,300})'|\[([^\[\]]{0,300})\]|([\w.]+))",
     re.I,
 )
 LABEL = r"mention refers to[^\S\n]*[*_'`]*[^\S\n]*:(?:[*_'`]+(?=\s|$))?"

@@ -22,7 +22,7 @@ from .answering import UNHASHED, Sent, answer_of, form_for, run_settings
 from .answering import requests_about, system_text
 from .batches import advance, jobs, keys_in
 from .clusters import asks_about, document_answers, marking_model
-from .local import Local, load_local, replies_to, shared_order
+from .local import load_local, replies_to, shared_order
 from .models import Ask, LanguageModel, Reply, check_taken, cost
 from .models import fault_of_url, model_of
 from .prompts import Order, examples_for, no_examples, text_of, turns
@@ -108,12 +108,12 @@ def asked_with(entry: Entry, changed: Mapping[str, Any]) -> tuple[str, LanguageM
     if dialect := new.get("dialect"):  # with the decoding that it wants
         spoken = entry._replace(data=entry.data | {"dialect": str(dialect)})
         start = usual.changed(decoding=model_of(spoken).decoding)
-    place = ("provider", "model", "base_url")
-    given = {k: v for k, v in new.items() if k in (*place, "dialect")}
-    there = changed_record(usual, given, what)
-    if is_own(usual) and is_own(there):
-        place = place[:2]
-    if any(getattr(there, x) != getattr(usual, x) for x in place):
+    place = {k: v for k, v in new.items() if k in ("provider", "model", "base_url", "dialect")}
+    there = changed_record(usual, place, what)
+    moved = ["provider", "model"]
+    if not (is_own(usual) and is_own(there)):
+        moved.append("base_url")
+    if any(getattr(there, x) != getattr(usual, x) for x in moved):
         name, card = name_of(there), usual
         usual = model_of(entry_of(name))
         facts = ["title", "price", "context", "note"]  # those of the card are not its own
@@ -147,7 +147,7 @@ class LanguageModelSystem(BaseSystem):
         m, how = self.model, self.how
         self.title, self.local = m.title, m.provider == "local"
         self.had: frozenset[tuple[str, int]] = frozenset()  # ids and samples with an answer
-        self.loaded: Local | None = None
+        self.loaded: Any = None  # a local model, once it is asked
         several = how.samples > 1 or how.order == "rotations"
         if how.samples > 1 and (m.way != "reply" or not m.decoding.temperature):
             do = "say way=reply and decoding.temperature=1"
