@@ -300,7 +300,7 @@ PLANTED = [
     Planted(
         "a budget for each call",
         SYSTEMS,
-        "spent = self.paid(store, self.requests(task, task.items))",
+        "spent = sum(cost(self.model, reply) or 0.0 for reply in kept)",
         "pass",
         SERVED,
         "f67",

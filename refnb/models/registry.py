@@ -39,7 +39,7 @@ KINDS = {
     "rule": "refnb.models.registry:make_function",
     "function": "refnb.models.registry:make_function",
     "command": "refnb.models.command:make_command",
-    "language-model": "refnb.models.language.systems:make_language_model",
+    "language-model": "refnb.models.language.systems:LanguageModelSystem",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",
     "coreference": "refnb.models.coreference.systems:CorefSystem",
     "live": "refnb.models.live.systems:LiveSystem",

@@ -32,11 +32,20 @@ class Sent(NamedTuple):
     of: int = 1  # number of requests about the question
 
 
-def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:
-    "Choose a model's prompt form for a benchmark; `form` overrides the model's own."
-    name = form or m.forms.get(benchmark, "choice/names")
-    if the_form(name).reads == "marks":
-        raise CallError(f"form {name} is for documents, not for questions")
+def form_for(
+    m: LanguageModel,
+    benchmark: str,  # whose prompts fit
+    form: str = "",  # overrides the model's own
+    clusters: bool = False,  # of documents
+) -> str:  # name of the form
+    "Choose a model's prompt form for questions or documents of a benchmark."
+    usual = m.forms.get(benchmark, "choice/names")
+    if clusters:
+        usual = "clusters/characters" if benchmark == "bookcoref" else "clusters/entities"
+    name, kinds = form or usual, ("questions", "documents")
+    if (the_form(name).reads == "marks") != clusters:
+        what = f"form {name} is for {kinds[not clusters]}, not for {kinds[clusters]}"
+        raise CallError(what, do="leave it out")
     return name
 
 
@@ -124,8 +133,16 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
     return text_of(name).strip() if name else ""
 
 
-def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> dict[str, Any]:
-    "List a model's settings that can change an answer, with form, order of options and number of samples."
+def run_settings(
+    m: LanguageModel,
+    form: str,  # the prompt form
+    order: str,  # of options
+    samples: int = 1,  # draws per question
+    shots: int = 0,  # solved examples before a question
+    examples: str = "",  # a hash of their text
+) -> dict[str, Any]:
+    "List the settings that can change an answer: those of a model, and how it is asked."
     left_out = UNHASHED if wire_name(m) else UNHASHED | {"dialect"}
     settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in left_out}
-    return settings | {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
+    settings |= {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
+    return settings | ({"shots": shots, "examples": examples} if shots else {})

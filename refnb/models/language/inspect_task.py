@@ -81,8 +81,8 @@ def verdict(record: Mapping[str, Any], reply: str, finish: str = "stop") -> Verd
 
 def inspect_finish(stop: str) -> str:
     "Convert inspect_ai's stop_reason to refnb's finish reason (stop, length or content_filter)."
-    cut = ("max_tokens", "model_length")
-    return "length" if stop in cut else stop if stop == "content_filter" else "stop"
+    ends = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
+    return ends.get(stop, "stop")
 
 # %% ../../../nbs/models/language/12_inspect_task.ipynb #9af4f3f7
 def export_inspect(
@@ -98,21 +98,18 @@ def export_inspect(
     path, here = Path(folder), packaged("data/inspect")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CallError("exists and is not empty", str(path), "name a new folder")
-    usual = the_model(system)
-    for name, value in {"constraint": "none", "way": "reply", "message": "chat"}.items():
-        if changed.get(name, value) != value:
+    plain = {"constraint": "none", "way": "reply", "message": "chat"}
+    m = the_model(system, **plain | changed)
+    for name, value in plain.items():
+        if (said := getattr(m, name)) != value:
             what = f"inspect can only do {name}={value}"
-            raise CallError(what, f"{name}={changed[name]}", "leave it out")
-        if getattr(usual, name) != value:
-            changed[name] = value
-    m = the_model(system, **changed)
+            raise CallError(what, f"{name}={said}", "leave it out")
     task = as_task(questions, s or load_settings(), ["choice"])
     form = form_for(m, task.prompts, form)
-    said = system_text(m, task.benchmark)
-    records = [exported(m, q, form, order, said) for q in task.questions]
-    d = m.decoding
-    decoding = {"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p}
-    decoding |= {} if d.seed is None else {"seed": d.seed}
+    message = system_text(m, task.benchmark)
+    records = [exported(m, q, form, order, message) for q in task.questions]
+    sent = {k: getattr(m.decoding, k) for k in ("max_tokens", "temperature", "top_p", "seed")}
+    decoding = {k: v for k, v in sent.items() if v is not None}
     # logs of one task are compared by its name, so it holds a hash of the requests
     slug = re.sub(r"[^a-z0-9]+", "_", task.name.lower()).strip("_")
     asks = hashlib.sha256(msgspec.json.encode((records, decoding))).hexdigest()[:8]

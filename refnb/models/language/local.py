@@ -12,7 +12,6 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 from ...core.types import CallError, DataError, Question, need
 from .attention import few_passes
@@ -30,44 +29,46 @@ class Local:
     "A loaded model, its tokenizer, and the keys and values of the last prompt."
 
     def __init__(self, model: Any, tokenizer: Any, m: LanguageModel):
-        self.model, self.tokenizer, self.m = model.eval(), tokenizer, m
+        self.torch, self.model, self.tokenizer, self.m = (
+            need("torch", "models"),
+            model,
+            tokenizer,
+            m,
+        )
         ends = model.generation_config.eos_token_id
         self.ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
-        self.pad = tokenizer.pad_token_id
-        if self.pad is None:
-            self.pad = tokenizer.eos_token_id
+        self.pad = tokenizer.pad_token_id or tokenizer.eos_token_id  # nothing looks at it
         on_cpu = model.device.type == "cpu"
-        small = model.num_parameters() < 2_000_000_000
-        self.batch = m.batch or (32 if not on_cpu else 8 if small else 1)  # replies at a time
+        self.batch = m.batch or (8 if on_cpu else 32)  # replies at a time
         self.chunk = 256 if on_cpu else 8192  # tokens of a prompt at a time
         kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
         stateful = getattr(model, "_is_stateful", False)
         self.shares = not stateful and kinds <= {"sliding_attention", "full_attention"}
         self.vocabulary: Any = None  # as outlines read it, for patterns
-        self.read = self.computed = 0  # tokens of all prompts; tokens that were computed
+        self.computed = 0  # tokens
         self.forget()
 
     def __repr__(self):
-        return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
+        return f"Local({self.m.title!r}, {self.computed:,} tokens computed)"
 
     def forget(self):
         "Empty the cache."
-        torch, tf = need("torch", "models"), need("transformers", "models")
         self.ids: list[int] = []  # cached tokens
-        self.cache = tf.DynamicCache()  # their keys and values, all of them in windowed layers too
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        # their keys and values, all of them in windowed layers too
+        self.cache = need("transformers", "models").DynamicCache()
+        if self.torch.cuda.is_available():
+            self.torch.cuda.empty_cache()
 
     def tensor(self, *rows: Sequence[int]) -> Any:
         "Put rows of numbers where the model is."
-        return need("torch", "models").tensor(rows, device=self.model.device)
+        return self.torch.tensor(rows, device=self.model.device)
 
     def prefill(self, ids: list[int]):
         "Bring the cache to hold exactly these tokens; compute only what is new, in chunks."
         kept = common(self.ids, ids)
         if kept < len(self.ids):
             self.cache.crop(kept - len(self.ids))
-        with need("torch", "models").inference_mode():
+        with self.torch.inference_mode():
             for at in range(kept, len(ids), self.chunk):
                 part = self.tensor(ids[at : at + self.chunk])
                 self.model(part, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
@@ -91,7 +92,7 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
         raise unloadable(m, str(e).splitlines()[0]) from None
     if device == "cpu":
         few_passes(model)
-    return Local(model.to(device), tokenizer, m)
+    return Local(model.eval().to(device), tokenizer, m)
 
 # %% ../../../nbs/models/language/06_local.ipynb #ea97c310
 class Encoded(NamedTuple):
@@ -122,29 +123,27 @@ def prompt_text(local: Local, ask: Ask) -> str:
 
 def encode(local: Local, ask: Ask, lead: str = "") -> Encoded:
     "Turn a request, and the words that lead up to its answer, into tokens; too many are an error."
-    text, writes = prompt_text(local, ask), ask.way == "reply"
-    if lead.strip() and not writes:
+    text, title = prompt_text(local, ask), local.m.title
+    if lead.strip() and ask.way != "reply":
         text = (text + lead).rstrip()
     # a chat template writes special tokens itself
     ids = local.tokenizer(text, add_special_tokens=local.m.message == "raw").input_ids
     if local.m.context and len(ids) > local.m.context:
-        most = f"{local.m.context:,} that {local.m.title} can read"
-        raise DataError(f"{len(ids):,} tokens, more than the {most}")
-    if not writes and not local.shares:
-        what = f"{local.m.title} cannot score options, as it cannot go back to a text's beginning"
+        raise DataError(
+            f"{len(ids):,} tokens, more than the {local.m.context:,} that {title} can read"
+        )
+    if ask.way == "reply":
+        return Encoded(ask, ids, held=constraint_of(local, ask) if ask.pattern else None)
+    if not local.shares:
+        what = f"{title} cannot score options, as it cannot go back to a text's beginning"
         raise CallError(what, do="say -p way=reply")
-    if not writes:
-        return Encoded(ask, ids, option_ids(local.tokenizer, lead, ask.options))
-    held = ask.constraint != "none" and ask.pattern
-    return Encoded(ask, ids, held=constraint_of(local, ask) if held else None)
+    return Encoded(ask, ids, option_ids(local.tokenizer, lead, ask.options))
 
 # %% ../../../nbs/models/language/06_local.ipynb #cb6190ae
 def shared_order(questions: Sequence[Question]) -> list[int]:
     "Order questions, as indices, so that they share most: by document, then by the mention's place."
-    first: dict[str, int] = {}
-    for i, q in enumerate(questions):
-        first.setdefault(q.doc_key, i)
-    at = [(first[q.doc_key], -(q.chars or (0, 0))[0]) for q in questions]
+    docs = list(dict.fromkeys(q.doc_key for q in questions))
+    at = [(docs.index(q.doc_key), -(q.chars or (0, 0))[0]) for q in questions]
     return sorted(range(len(questions)), key=at.__getitem__)
 
 # %% ../../../nbs/models/language/06_local.ipynb #59fced3e
@@ -174,18 +173,16 @@ def mask_of(model: Any, seen: Any, places: Sequence[int]) -> Any:
     if not (window := getattr(config, "sliding_window", None)):
         return mask(seen)
     at = torch.tensor(places)
-    near = seen & (at[-len(seen) :, None] - at[None] < window)
+    near = mask(seen & (at[-len(seen) :, None] - at < window))
     kinds = getattr(config, "layer_types", None)
-    if kinds is None:
-        return mask(near)
-    return {kind: mask(near if kind == "sliding_attention" else seen) for kind in set(kinds)}
+    return {"sliding_attention": near, "full_attention": mask(seen)} if kinds else near
 
 
 def score(local: Local, item: Encoded) -> Reply:
     "Score the options of a request: the mean log-probability of each one's tokens."
-    torch, start = need("torch", "models"), time.monotonic()
-    known, end = common(local.ids, item.ids[:-1]), len(item.ids)
-    cached = end - 1 - (end - 1 - known) % local.chunk
+    torch, start, end = local.torch, time.monotonic(), len(item.ids)
+    new = end - 1 - common(local.ids, item.ids[:-1])
+    cached = end - 1 - new % local.chunk
     local.prefill(item.ids[:cached])
     tail = item.ids[cached:]
     tokens, owners, places = [*tail], [0] * len(tail), [*range(end)]
@@ -197,7 +194,7 @@ def score(local: Local, item: Encoded) -> Reply:
         places += range(end, end + more)
         before += [len(tail) - 1, *range(at, at + more)]
     owner = torch.tensor(owners)
-    own = ((owner[None] == 0) | (owner[:, None] == owner[None])).tril()
+    own = ((owner == 0) | (owner[:, None] == owner)).tril()
     seen = torch.cat([torch.ones(len(tokens), cached, dtype=torch.bool), own], 1)
     with torch.inference_mode():
         out = local.model(
@@ -211,15 +208,11 @@ def score(local: Local, item: Encoded) -> Reply:
     local.cache.crop(len(tail) - len(tokens))
     local.ids = item.ids
     local.computed += len(tokens)
-    wanted = local.tensor([*chain.from_iterable(item.options)])
+    wanted = local.tensor(sum(item.options, []))
     logp = torch.log_softmax(out.logits[0].float(), -1).gather(1, wanted.T)[:, 0]
-    return Reply(
-        model=local.m.model,
-        tokens_in=end,
-        tokens_cached=known,
-        scores=tuple(float(own.mean()) for own in logp.split([len(o) for o in item.options])),
-        seconds=time.monotonic() - start,
-    )
+    scores = tuple(float(own.mean()) for own in logp.split([len(o) for o in item.options]))
+    seconds = time.monotonic() - start
+    return Reply(model=local.m.model, tokens_in=end, scores=scores, seconds=seconds)
 
 # %% ../../../nbs/models/language/06_local.ipynb #3b3d2592
 def constraint_of(local: Local, ask: Ask) -> Any:
@@ -232,14 +225,10 @@ def constraint_of(local: Local, ask: Ask) -> Any:
         except ValueError as e:
             what = f"a reply cannot be constrained with this tokenizer: {e}"
             raise CallError(what, do="say constraint: none") from None
+    rule = f"/{llguidance.regex_to_lark(ask.pattern, '')}/"
     if ask.constraint == "json":
-        try:
-            schema = json.loads(ask.pattern) | {"x-guidance": {"whitespace_flexible": False}}
-        except (ValueError, TypeError):
-            raise DataError("the pattern cannot be kept: it is not a JSON schema") from None
+        schema = json.loads(ask.pattern) | {"x-guidance": {"whitespace_flexible": False}}
         rule = f"%json {json.dumps(schema)}"
-    else:
-        rule = f"/{llguidance.regex_to_lark(ask.pattern, '')}/"
     # the model may spell a text in any tokens
     grammar = f'%llguidance {{"no_forcing": true}}\nstart: {rule}'
     held = local.vocabulary.get_cfg_logits_processor(grammar)
@@ -255,14 +244,13 @@ class EachItsOwn:
 
     def __init__(self, rows: Sequence[Any], ends: set[int]):
         self.rows, self.ends, self.begun = rows, ends, False
-        for row in rows:
-            if row is not None:
-                row.reset()  # if a first try ended for lack of memory
+        for row in filter(None, rows):
+            row.reset()  # if a first try ended for lack of memory
 
     def __call__(self, ids: Any, scores: Any) -> Any:
         "Strike out the tokens that do not fit, as transformers calls it before each choice."
         for i, row in enumerate(self.rows):
-            if row is not None and not (self.begun and int(ids[i, -1]) in self.ends):
+            if row and not (self.begun and int(ids[i, -1]) in self.ends):
                 scores[i : i + 1] = row(ids[i : i + 1], scores[i : i + 1])
         self.begun = True
         return scores
@@ -270,7 +258,7 @@ class EachItsOwn:
 # %% ../../../nbs/models/language/06_local.ipynb #869bcc38
 def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
     "Write replies to requests of one decoding, side by side after their common beginning."
-    torch, start, d = need("torch", "models"), time.monotonic(), items[0].ask.decoding
+    torch, start, d = local.torch, time.monotonic(), items[0].ask.decoding
     rows, shared, how = [item.ids for item in items], 0, dict[str, Any]()
     if local.shares:
         shared = min(common(rows[0], row[:-1]) for row in rows)
@@ -280,9 +268,9 @@ def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
             how["past_key_values"].batch_repeat_interleave(len(rows))
     width, ids, seen = max(map(len, rows)), [], []
     for row in rows:
-        gap = width - len(row)
-        ids.append(row[:shared] + [local.pad] * gap + row[shared:])
-        seen.append([1] * shared + [0] * gap + [1] * (len(row) - shared))
+        gap, own = width - len(row), row[shared:]
+        ids.append(row[:shared] + [local.pad] * gap + own)
+        seen.append([1] * shared + [0] * gap + [1] * len(own))
     if any(item.held for item in items):
         how["logits_processor"] = [EachItsOwn([item.held for item in items], local.ends)]
     if d.seed is not None:
@@ -302,12 +290,12 @@ def write_replies(local: Local, items: Sequence[Encoded]) -> list[Reply]:
         )
     local.computed += sum(map(len, rows)) - shared * len(rows)
     each, replies = (time.monotonic() - start) / len(items), []
-    for item, new in zip(items, out[:, width:].tolist(), strict=True):
+    for row, new in zip(rows, out[:, width:].tolist(), strict=True):
         end = next((i for i, token in enumerate(new, 1) if token in local.ends), None)
-        text = local.tokenizer.decode(new[:end], skip_special_tokens=True)
-        reply = Reply(text, "stop" if end else "length", local.m.model, len(item.ids), seconds=each)
-        replies.append(reply.changed(tokens_out=end or len(new)))
-        local.computed += end or len(new)
+        text, n = local.tokenizer.decode(new[:end], skip_special_tokens=True), end or len(new)
+        reply = Reply(text, "stop" if end else "length", local.m.model, len(row), n, seconds=each)
+        replies.append(reply)
+        local.computed += n
     return replies
 
 # %% ../../../nbs/models/language/06_local.ipynb #29590c28
@@ -328,7 +316,6 @@ def answered(local: Local, group: list[Encoded]) -> Iterator[Reply]:
                 local.batch = len(part) // 2
                 continue
             yield Reply(finish="failed", model=local.m.model, error="out of memory")
-        local.read += sum(len(item.ids) for item in part)
         group = group[len(part) :]
 
 
@@ -343,14 +330,14 @@ def replies_to(
             item = encode(local, ask, lead)
         except DataError as e:
             yield from answered(local, group)
-            group = []
             yield Reply(finish="failed", model=local.m.model, error=e.what)
+            group = []
             continue
         first = group[0] if group else item
         shares = local.shares and ask.way == "reply" and not ask.decoding.temperature
         tail = max(len(first.ids), len(item.ids)) - common(first.ids, item.ids)
         same = ask.decoding == first.ask.decoding and tail <= 512
-        if group and not (shares and same and len(group) < local.batch):
+        if not (shares and same and len(group) < local.batch):
             yield from answered(local, group)
             group = []
         group.append(item)

@@ -6,12 +6,13 @@
 __all__ = ['SIGNS', 'ENDS', 'MOST', 'CJK', 'IN_WORD', 'WORD', 'SIGN', 'NAME', 'LETTER', 'OTHER', 'CLASH', 'NONES', 'LETTERS',
            'PAIR', 'MARKUP', 'HEADING', 'NAMED', 'SAID', 'ALONE', 'ANNOUNCED', 'KEY', 'PLACE', 'LABEL', 'LINE',
            'FINISHES', 'Mode', 'trimmed', 'plain', 'cues', 'folded', 'folded_words', 'phrases', 'with_names',
-           'with_letters', 'statements', 'Claim', 'claims', 'read_text', 'read_choice', 'read_answer', 'read']
+           'with_letters', 'statements', 'Claim', 'claims', 'read_text', 'read_choice', 'read', 'says']
 
 # %% ../../../nbs/models/language/08_reading.ipynb #19cc0d24
 import html
 import re
 import unicodedata
+from collections import defaultdict
 from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 from ...core.types import NONE, Answer, CallError, Question, Reason, nearest
@@ -73,8 +74,8 @@ def cues() -> dict[str, re.Pattern[str]]:
     expressions = {
         # before an option
         "announces": announces,
-        "announced": rf"{announces}{leads}|{noun}[^.;:=→]{{0,80}}[:=→]{leads}"
-        rf"|{any_of('choosing')}{leads}|refers to\W*:\W*$",
+        "announced": rf"(?:{announces}|{noun}[^.;:=→]{{0,80}}[:=→]|{any_of('choosing')}){leads}"
+        r"|refers to\W*:\W*$",
         "said": rf"{any_of('meaning')}{leads}|[\w\"']\W*(?:=|→|->)\W*$"
         rf"|[\"']\W*(?:\w+ly\s+|here\s+)*(?:{link}|:)\W*$",
         "linked": rf"{link}\W*$",
@@ -99,10 +100,7 @@ def cues() -> dict[str, re.Pattern[str]]:
         # anywhere
         "idle": any_of("filler", "nouns", "not_before", "but"),
         "start": any_of("filler", "nouns"),
-        **{
-            x: any_of(x)
-            for x in ("cues", "unable", "corrects", "takes_back", "phrases", "refusals")
-        },
+        **{x: any_of(x) for x in ("cues", "corrects", "takes_back", "phrases", "refusals")},
     }
     return {name: re.compile(e, re.I) for name, e in expressions.items()}
 
@@ -127,17 +125,15 @@ def folded_words(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)  # questions about a story share their options
 def phrases(names: tuple[str, ...]) -> dict[tuple[str, ...], tuple[list[int], bool]]:
     "Map the words of each name to its options, and to whether a stop must follow, as after short forms."
-    full: dict[tuple[str, ...], list[int]] = {}
-    short: dict[tuple[str, ...], set[int]] = {}
+    full, short = defaultdict(list), defaultdict(set)
     for i, name in enumerate(names):
-        if names.index(name) < i:
-            continue  # of equal names the first counts
-        full.setdefault(folded_words(name), []).append(i)
-        bare = re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.I)
-        for form in [bare, re.sub(r"\s*\([^()]*\)$", "", name), *NONES * (name == NONE)]:
-            short.setdefault(folded_words(form), set()).add(i)
-    found = {k: (list(v), True) for k, v in short.items() if len(v) == 1}
-    found |= {k: (v, False) for k, v in full.items()}
+        if names.index(name) == i:  # of equal names the first counts
+            full[folded_words(name)].append(i)
+            bare = re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.I)
+            for form in [bare, re.sub(r"\s*\([^()]*\)$", "", name), *NONES * (name == NONE)]:
+                short[folded_words(form)].add(i)
+    found = {words: ([*options], True) for words, options in short.items() if len(options) == 1}
+    found |= {words: (options, False) for words, options in full.items()}
     found.pop((), None)
     return found
 
@@ -149,19 +145,16 @@ def with_names(text: str, names: tuple[str, ...]) -> str:
     lengths = sorted({len(k) for k in known}, reverse=True)
     out, at, i = list[str](), 0, 0
     while i < len(words):
-        n = next((n for n in lengths if tuple(keys[i : i + n]) in known), 0)
-        n = min(n, len(words) - i)
-        if not n:
-            i += 1
+        key = next((k for n in lengths if (k := tuple(keys[i : i + n])) in known), ())
+        i += max(1, len(key))
+        if not key:
             continue
-        options, closed = known[tuple(keys[i : i + n])]
-        start, end = words[i].start(), words[i + n - 1].end()
-        i += n
-        noun = n == 1 and text[start].islower() and names[options[0]][0].isupper()
+        options, closed = known[key]
+        start, end = words[i - len(key)].start(), words[i - 1].end()
+        noun = len(key) == 1 and text[start].islower() and names[options[0]][0].isupper()
         if noun and text != text.lower() or closed and not c["stops"].match(text, end):
             continue
-        inside = start > at + 1 and c["part"].search(text[max(0, start - 30) : start])
-        if not text.isupper() and (inside or c["longer"].match(text, end)):
+        if c["part"].search(text[max(at, start - 30) : start]) or c["longer"].match(text, end):
             continue
         out += [text[at:start], *(chr(NAME + option) for option in options)]
         at = end + 2 * text.startswith("'s", end)
@@ -170,8 +163,8 @@ def with_names(text: str, names: tuple[str, ...]) -> str:
 # %% ../../../nbs/models/language/08_reading.ipynb #c87bc6dd
 LETTERS = re.compile(rf"(?<!{IN_WORD})(?<!{IN_WORD}')([A-Za-z]{{1,2}})(?!{IN_WORD})(?!'{IN_WORD})")
 PAIR = re.compile(
-    r"([\ue800-\ueffe])([)\].:\"'–—=(\[ \t,-]{0,6})([\ue000-\ue7ff])"
-    r"|([\ue000-\ue7ff])([\"' \t]{0,2}[\[(–—,-]\s?\W?(?:(?:option|choice|letter|answer) )?\W?)"
+    r"([\ue800-\ueffe])[)\].:\"'–—=(\[ \t,-]{0,6}([\ue000-\ue7ff])"
+    r"|([\ue000-\ue7ff])[\"' \t]{0,2}[\[(–—,-]\s?\W?(?:(?:option|choice|letter|answer) )?\W?"
     r"([\ue800-\ueffe])(?=[\"' ]{0,2}[)\]]|\W|$)"
 )
 
@@ -184,47 +177,39 @@ def with_letters(text: str, letters: tuple[str, ...]) -> str:
         letter, after = m[1].upper(), text[m.end() : m.end() + 20]
         before = text[max(0, m.start() - 30) : m.start()]
         led, stops = c["led"].search(before), c["parts"].match(text, m.end())
-        meant: Any = led or not re.match(r"\. [A-Z]", after)  # not as in "J. Miller"
-        if re.search(r"[(\[\"']$", before) and re.match(r"[)\]\"']", after):
-            meant = True
-        elif letter == "I" or m[1] != letter:
-            meant = led and stops and not (letter == "I" and re.match(r"\s*[,;!?'–—-]", after))
+        initial = re.match(r"\. ?[A-Z]", after)  # as in "J. Miller"
+        meant: Any = led or not initial
+        if letter == "I" or m[1] != letter:
+            meant = led and stops
         elif letter in "AEOUY":
             meant = stops or c["acts"].match(after)
         if meant and letter in letters:
             return chr(LETTER + letters.index(letter))
-        alone = len(letter) == 1 and m[1].isupper() and not re.match(r"\. ?[A-Z]", after)
-        return OTHER if meant and alone else m[0]
+        return OTHER if meant and not initial and m[1] == letter and len(letter) == 1 else m[0]
 
     def paired(m: re.Match[str]) -> str:
-        letter, name = (m[1], m[3]) if m[1] else (m[6], m[4])
+        letter, name = (m[1], m[2]) if m[1] else (m[4], m[3])
         if ord(letter) - LETTER == ord(name) - NAME:
             return letter
-        # a comma separates two options
-        clash = "," not in (m[2] or m[5]) and c["stops"].match(text, m.end())
-        return CLASH if clash else m[0]
+        return CLASH if c["stops"].match(text, m.end()) else m[0]
 
     return PAIR.sub(paired, LETTERS.sub(sign, text))
 
 # %% ../../../nbs/models/language/08_reading.ipynb #174cc5d3
 MARKUP = re.compile(
-    r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~"
-    r"|</?(?:b|i|em|u|strong|p|br|span|code|div|li|ul|h\d)\b[^<>\n]{0,80}>"
+    r"~~[^~\n]{0,200}~~|</?(?:b|i|em|u|strong|p|br|span|code|div|li|ul|h\d)\b[^<>\n]{0,80}>"
     r"|\\(?:text|textbf|mathrm|mathbf|mathit|boldsymbol)\b|\\[()\[\]]|[*$#{}\\]+"
     r"|(?<![^\W_])_+|_+(?![^\W_])|(?<!\w)'(?=')",
-    re.I | re.M,
+    re.I,
 )
 HEADING = re.compile(r"^[^\n.:]{0,60}\b(?:options?|choices?)\b[^\n:]{0,60}:[ \t]*$", re.I | re.M)
 
 
 def statements(text: str, names: tuple[str, ...], letters: tuple[str, ...] = ()) -> list[str]:
     "List the statements of a plain text, without markup, questions and the prompt's list; options are signs."
-    text = cues()["phrases"].sub("", MARKUP.sub("", text)).strip()
-    text = with_names(text, names)
+    text = with_names(cues()["phrases"].sub("", MARKUP.sub("", text)).strip(), names)
     if letters:
         text = with_letters(text, letters)
-    else:  # a letter that the prompt did not show
-        text = re.sub(rf"^[^\w\n]{{0,9}}[A-Za-z][.):]\s+(?={SIGN})", "", text, flags=re.M)
     if len(names) > 1:
         each = (f"[{chr(NAME + i)}{chr(LETTER + i)}]" for i in range(len(names)))
         listed = r"[^\w\n]*\n\s*".join(each)
@@ -259,29 +244,21 @@ def claims(lines: list[str]) -> list[Claim]:
             letter = LETTER <= ord(sign) < ord(OTHER)
             joined = k > 1 and c["joins"].fullmatch(before)
             first = line == 0 and k == 1 and not several
+            opens = first and not re.search(r"\w", c["start"].sub("", before))
             if c["announced"].search(before) or c["right"].match(after):
                 grade = ANNOUNCED
-            elif alone or (
-                first
-                and not re.search(r"\w", c["start"].sub("", before))
-                and c["break"].match(after)
-            ):
+            elif alone or opens and c["break"].match(after):
                 grade = ALONE
-            elif not c["unable"].search(before) and (
-                c["said"].search(before) or (letter and c["linked"].search(before))
-            ):
+            elif c["said"].search(before) or letter and c["linked"].search(before):
                 grade = SAID
             elif not joined:
                 grade = NAMED
             denied = bool(
-                c["denied"].search(before) or c["wrong"].match(after) or (joined and denied)
+                c["denied"].search(before) or c["wrong"].match(after) or joined and denied
             )
-            if denied:
-                continue
-            if joined and out:
-                out[-1] = out[-1]._replace(grade=max(grade, out[-1].grade))
-            option = {OTHER: -1, CLASH: -2}.get(sign, ord(sign) - (LETTER if letter else NAME))
-            out.append(Claim(option, grade, letter, line))
+            if not denied:
+                option = {OTHER: -1, CLASH: -2}.get(sign, ord(sign) - (LETTER if letter else NAME))
+                out.append(Claim(option, grade, letter, line))
     return out
 
 # %% ../../../nbs/models/language/08_reading.ipynb #69434318
@@ -294,26 +271,27 @@ def read_text(
     "List the options that a text without an own place for the answer gives; -1: not shown."
     c, lines = cues(), statements(text, names, letters)
     found = claims(lines)
-    by = {grade: {x.option for x in found if x.grade == grade} for grade in range(4)}
+    announced = {x.option for x in found if x.grade == ANNOUNCED}
     alone = {x.option for x in found if x.grade == ALONE and (x.letter or not cut)}
-    if by[ANNOUNCED] and len(alone) > 1:
+    if announced and len(alone) > 1:
         alone = set()  # a list, and then the answer
-    options = by[ANNOUNCED] | alone or (set() if cut else by[SAID])
+    options = announced | alone
+    if not options and not cut:
+        options = {x.option for x in found if x.grade == SAID}
     if options:  # others may take it back
         first = next(x for x in found if x.grade and x.option in options)
         if any(map(c["takes_back"].search, lines[first.line :])):
             return set()
-        corrects = [bool(c["corrects"].search(line)) for line in lines]
-        for x in found[found.index(first) :]:
-            if any(corrects[max(first.line, x.line - 2) : x.line + 1]):
-                options.add(x.option)
+        later = found[found.index(first) :]
+        for at, line in enumerate(lines[first.line :], first.line):
+            if c["corrects"].search(line):
+                options |= {x.option for x in later if x.line >= at}
         return options
     left = [x for x in found if not cut and (x.letter or not letters)]
+    named = {x.option for x in left}
     where = lines[left[0].line] if left else ""  # it speaks of the question
-    told = len({x.option for x in left}) > 1 or (
-        c["cues"].search(where) and not c["announces"].search(where)
-    )
-    return {x.option for x in left} if told else set()
+    told = c["cues"].search(where) and not c["announces"].search(where)
+    return named if told or len(named) > 1 else set()
 
 # %% ../../../nbs/models/language/08_reading.ipynb #af280c85
 KEY = (
@@ -344,10 +322,9 @@ def read_choice(
     text = plain(reply)
 
     def value(text: str) -> set[int]:
-        for part in (text.strip(), re.split(LABEL, text, flags=re.I)[-1].strip()):
-            if part in names and not letters:
-                return {names.index(part)}
-        return read_text(plain(part), names, letters)
+        if text.strip() in names and not letters:
+            return {names.index(text.strip())}
+        return read_text(plain(text), names, letters)
 
     lines = [m for m in LINE.finditer(reply) if m[1].strip() and (not cut or m.end() < len(reply))]
     places = [m for m in PLACE.finditer(LINE.sub("\n", text)) if any(m.groups())]
@@ -356,47 +333,19 @@ def read_choice(
     if lines:  # what stands below may say something else
         found.append(read_text(plain(reply[lines[-1].end() :]), names, letters, cut=True))
     options = set[int]().union(*found)
-    if not found:
-        whole = text.rpartition("\n")[0] if cut and not letters else text
-        options = read_text(whole, names, letters, cut)
-    if not found and not cut and not letters and reply.strip() in names:
-        options = {names.index(reply.strip())}
-    match [*options]:
-        case [option] if option >= 0:
-            return option
-        case [-1]:
-            return "outside"
-        case [] if found:
-            return "outside"
-        case [] if cues()["refusals"].match(text.lstrip("\"'*# ")):
-            return "refused"
-    return "unparsable"
-
-# %% ../../../nbs/models/language/08_reading.ipynb #98ae63f2
-def read_answer(
-    q: Question,  # with its options as shown
-    form: str,
-    text: str,  # the reply without its reasoning
-    cut: bool = False,  # it ends anywhere
-) -> int | Reason:
-    "Read the option that an answer to a question in this form gives."
-    f, names = the_form(form), tuple(o.name.strip() for o in q.options)
-    letters = tuple(answers(q, form)) if f.reads == "letter" else ()
-    if f.extra:
-        first = text.strip().partition("\n")[0][:100]
-        said, extra = (folded_words(cues()["start"].sub("", plain(x))) for x in (first, f.extra))
-        if said == extra:  # "I can't say", too
-            return "refused"
-    if f.reads == "yes-no":
-        text = re.sub(r"\b(?:yes|no)\b", lambda m: m[0].capitalize(), text, flags=re.I)
-    if f.shows.startswith("described"):  # descriptions may be repeated
-        for o in q.options:
-            text = text.replace(o.description, "") if o.description else text
-    return read_choice(text, names, letters, cut)
+    if not found and cut:
+        options = read_text(text if letters else text.rpartition("\n")[0], names, letters, cut)
+    elif not found:
+        options = value(reply)
+    if len(options) == 1 and min(options) >= 0:
+        return options.pop()
+    if options == {-1} or found and not options:
+        return "outside"
+    refuses = not options and cues()["refusals"].match(text.lstrip("\"'*# "))
+    return "refused" if refuses else "unparsable"
 
 # %% ../../../nbs/models/language/08_reading.ipynb #45e2c057
-FINISHES: dict[str, Reason] = {  # besides stop
-    "length": "cut",
+FINISHES: dict[str, Reason] = {  # besides stop and length
     "content_filter": "filtered",
     "refusal": "refused",
     "failed": "failed",
@@ -413,24 +362,40 @@ def read(
     drop: str = "",  # characters that their reading removes
 ) -> Answer:  # one option, or a reason
     "Read a reply as an answer to a question in this form."
-    if reading not in get_args(Mode):
-        raise CallError(f"unknown reading {reading!r}", do=nearest(reading, get_args(Mode)))
-    if finish not in ("stop", *FINISHES):
-        raise CallError(f"unknown finish {finish!r}", do=nearest(finish, FINISHES))
+    modes, ends = get_args(Mode), ("stop", "length", *FINISHES)
+    if reading not in modes:
+        raise CallError(f"unknown reading {reading!r}", do=nearest(reading, modes))
+    if finish not in ends:
+        raise CallError(f"unknown finish {finish!r}", do=nearest(finish, ends))
     f, names, cut = the_form(form), tuple(o.name.strip() for o in q.options), finish == "length"
-    answer, _, is_open = split_reasoning(reply)
+    text, _, is_open = split_reasoning(reply)
     got: int | Reason
-    if finish not in ("stop", "length"):
+    if finish in FINISHES:
         got = FINISHES[finish]
     elif reading == "released" and f.reads in ("line", "name") and reply.strip():
         name = reply.rsplit(MARKER, 1)[-1].translate(dict.fromkeys(map(ord, drop))).strip()
         got = "outside" if MARKER in reply else "unparsable"
         got = names.index(name) if name in names else got
-    elif is_open or not answer.strip():
+    elif is_open or not text.strip():
         got = "cut" if is_open or cut else "unparsable"
+    elif f.extra and says(text, f.extra):
+        got = "cut" if cut else "refused"
     else:
-        got = read_answer(q, form, answer, cut)
+        if f.reads == "yes-no":
+            text = re.sub(r"\b(?:yes|no)\b", lambda m: m[0].capitalize(), text, flags=re.I)
+        if f.shows.startswith("described"):  # descriptions may be repeated
+            for o in q.options:
+                text = text.replace(o.description or "\0", "")
+        letters = tuple(answers(q, form)) if f.reads == "letter" else ()
+        got = read_choice(text, names, letters, cut)
         got = "cut" if cut and isinstance(got, str) else got
     if isinstance(got, str):
         return Answer(q.id, reason=got, raw=reply)
     return Answer(q.id, (got,), raw=reply)
+
+
+def says(text: str, words: str) -> bool:
+    "Tell whether a reply begins with a line of these words and nothing else, as in: I can't say."
+    first = text.strip().partition("\n")[0][:100]
+    said, wanted = (folded_words(cues()["start"].sub("", plain(x))) for x in (first, words))
+    return said == wanted
