@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -51,9 +51,8 @@ class Price(Record):
     source: str = ""  # where the price is from
 
     def fault(self) -> str:
-        given = (self.input, self.output, self.cached, self.cache_write, self.batch)
-        right = all(x is None or 0 <= x < float("inf") for x in given)
-        return "" if right else "price: a price is 0 or more"
+        given = (self.input, self.output, self.cached or 0, self.cache_write or 0, self.batch)
+        return "" if all(0 <= x < float("inf") for x in given) else "price: a price is 0 or more"
 
 
 class Decoding(Record):
@@ -114,16 +113,14 @@ def fault_of_device(device: str) -> str:
 
 def fault_of_url(url: str) -> str:
     'Describe what is wrong with a server\'s address, without repeating it; "" if nothing is.'
-    if not url:
-        return ""
     try:
         parts = urlsplit(url)
         here = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # of the port, too
         here = False
-    if not here:
+    if url and not here:
         return "base_url: this is no address of a server; it begins with http:// or https://"
-    if "@" in parts.netloc or parts.query:
+    if url and ("@" in parts.netloc or parts.query):
         return (
             "base_url: holds more than an address; keys come from the environment alone: "
             "key names the variable"
@@ -204,9 +201,9 @@ def dialects() -> dict[str, Dialect]:
 
 def the_dialect(name: str) -> Dialect:
     "Find a dialect by its name; the default is plain."
-    if found := packaged_dialects().get(name or "plain"):
-        return found
-    known = dialects()
+    name, known = name or "plain", packaged_dialects()
+    if name not in known:
+        known = dialects()
     if name not in known:
         raise CallError(f"unknown dialect {name!r}", do=nearest(name, known))
     return known[name]
@@ -215,16 +212,16 @@ def the_dialect(name: str) -> Dialect:
 def model_of(entry: Entry) -> LanguageModel:
     "Read an entry as a language model; omitted fields get the usual values of its server."
     fields, model = dict(entry.data), str(entry.data.get("model", ""))
+    usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS, "provider": "local"}
     kind = fields.pop("kind", "")
     if kind not in PROVIDERS:
         kind = fields.get("provider", "openai")
-    usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS}
-    if kind == "local":
-        usual |= {"provider": "local", "decoding": {"max_tokens": 512}}
-    else:
-        known = dialects().items()
-        fitting = [name for name, d in known if d.kind == kind != "openai"]
-        fitting += [name for name, d in known if d.models and re.search(d.models, model)]
+    if kind != "local":
+        fitting = [
+            name
+            for name, d in dialects().items()
+            if (d.kind == kind if kind != "openai" else d.models and re.search(d.models, model))
+        ]
         name = fields.get("dialect") or next(iter(fitting), "")
         d = the_dialect(name)
         usual |= {
@@ -260,11 +257,12 @@ def the_model(
 # %% ../../../nbs/models/language/00_models.ipynb #33374df4
 def omit_line(name: str) -> str:
     "Say how a setting is left out."
+    usual = {"message": "chat", "way": "reply", "constraint": "none", "cache": "false"}
+    usual |= {"effort": "", "thinking": "null", "device": ""}
     if name == "max_tokens":
         return "set another limit: -p decoding.max_tokens=N"
-    lines = {"constraint": "constraint=none", "way": "way=reply", "effort": "effort="}
-    lines |= {"thinking": "thinking=null", "cache": "cache=false"}
-    return f"leave it out: -p {lines.get(name, f'decoding.{name}=null')}"
+    left_out = f"{name}={usual[name]}" if name in usual else f"decoding.{name}=null"
+    return f"leave it out: -p {left_out}"
 
 
 def sent_settings(x: "LanguageModel | Ask") -> dict[str, Any]:
@@ -272,6 +270,7 @@ def sent_settings(x: "LanguageModel | Ask") -> dict[str, Any]:
     d = x.decoding
     settings: dict[str, Any] = {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed}
     settings |= {"effort": x.effort or None, "thinking": x.thinking}
+    settings["max_tokens"] = d.max_tokens if x.way == "reply" else 1
     return {name: value for name, value in settings.items() if value is not None}
 
 
@@ -279,43 +278,27 @@ def check_taken(m: LanguageModel) -> None:
     "Raise an error for a setting that a model's server does not take."
     if m.provider == "local":
         return
-    if m.device:
-        raise CallError("its server computes elsewhere", m.model, "leave the device out")
     d = m.speaks
-    unknown = next((name for name in sent_settings(m) if name not in d.fields), "")
-    kind = {"regex": "a regular expression", "json": "a JSON schema"}.get(m.constraint, "a choice")
-    other = f"say constraint: {', '.join([*d.constraints, 'none'])}, name the server's dialect, "
-    for wrong, what, do in (
-        (unknown, f"takes no {unknown}", omit_line(unknown)),
-        (
-            m.effort and d.efforts and m.effort not in d.efforts,
-            f"takes no effort {m.effort!r}",
-            f"say one of {', '.join(d.efforts)}",
-        ),
-        (m.cache and not d.cache, "has no marks for a cache", omit_line("cache")),
-        (m.message == "raw", "takes no raw prompt", "use -p message=chat"),
-        (
-            m.way == "likelihood",
-            "does not return the likelihood of a text",
-            "say way: logprobs, or run the model locally",
-        ),
-        (m.way == "logprobs" and not d.logprobs, "returns no log-probabilities", omit_line("way")),
-        (
-            m.constraint not in ("none", *d.constraints),
-            f"cannot be held to {kind}",
-            f"{other}or run the model locally",
-        ),
-        (
-            m.constraint != "none" and m.way == "logprobs",
-            "holds no scores to a constraint",
-            omit_line("constraint"),
-        ),
-    ):
-        if wrong:
-            raise CallError(f"its dialect, {d.title}, {what}", m.model, do)
+    ways = {"reply": [*d.constraints, "none"]} | ({"logprobs": ["none"]} if d.logprobs else {})
+    takes: dict[str, Iterable] = {
+        "message": ["chat"],
+        "way": ways,
+        "constraint": ways.get(m.way, ()),
+        "effort": d.efforts if m.effort and d.efforts else [m.effort],
+        "cache": {False, bool(d.cache)},
+        "device": [""],
+    }
+    for name in sent_settings(m):
+        if name not in (*d.fields, "max_tokens"):
+            raise CallError(f"its dialect, {d.title}, takes no {name}", m.model, omit_line(name))
+    for name, values in takes.items():
+        if (value := getattr(m, name)) not in values:
+            only = ", ".join(map(str, values)) or "none"
+            what = f"its dialect, {d.title}, takes no {name}={value}, only {only}"
+            raise CallError(what, m.model, omit_line(name))
 
 # %% ../../../nbs/models/language/00_models.ipynb #0fd6eb89
-class Ask(Record, omit_defaults=False):
+class Ask(Record, omit_defaults=False, dict=True):
     "A request to a model."
 
     id: str  # question id; not hashed
@@ -346,10 +329,10 @@ class Ask(Record, omit_defaults=False):
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": self.prompt}]
 
-    @property
+    @cached_property
     def key(self) -> str:
         "The hash of all that can change its reply, 32 hex digits."
-        data = msgspec.to_builtins(self.changed(id=""))
+        data = msgspec.to_builtins(self) | {"id": ""}
         del data["shared"]
         for name, usual in {"dialect": "", "effort": "", "thinking": None, "sample": 0}.items():
             if data[name] == usual:  # these came later: an old key stays valid
@@ -359,11 +342,11 @@ class Ask(Record, omit_defaults=False):
 
 def wire_name(m: LanguageModel) -> str:
     'Name a model\'s dialect if it changes the request; "" if a plain server gets the same.'
-    d, plain, settings = m.speaks, the_dialect(""), [*sent_settings(m), "max_tokens"]
+    d, plain, sent = m.speaks, the_dialect(""), sent_settings(m)
     same = (
         all(getattr(d, x) == getattr(plain, x) for x in ("shape", "path", "system", "always"))
         and d.constraints.get(m.constraint) == plain.constraints.get(m.constraint)
-        and all(d.fields.get(x) == plain.fields.get(x) and x not in d.also for x in settings)
+        and all(d.fields.get(x) == plain.fields.get(x) and x not in d.also for x in sent)
     )
     return "" if same else m.dialect
 
