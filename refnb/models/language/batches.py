@@ -84,39 +84,36 @@ def write_batches(
 ) -> None:
     "Write the questions that are neither answered nor under way as new batches."
     before = jobs(folder)
-    under_way = [folder / j.name / "input.jsonl" for j in before if j.state != "done"]
-    known = {key for path in under_way for key in keys_in(path)}
-    parts: list[list[tuple[Ask, bytes]]] = []  # each becomes a batch
-    size = MOST_BYTES
+    under_way = [j for j in before if j.state != "done"]
+    known = {key for j in under_way for key in keys_in(folder / j.name / "input.jsonl")}
+    new, lines = dict[str, Ask](), dict[str, bytes]()
     for ask in asks:
-        key = ask.key
-        if key in known or any(k.reply.finish in SETTLED or k.reply.batch for k in store.all(key)):
+        kept = [] if ask.key in known else store.all(ask.key)
+        if ask.key in known or any(k.reply.finish in SETTLED or k.reply.batch for k in kept):
             continue
-        known.add(key)
         path, body = request(ask)
-        line = {"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body}
-        data = msgspec.json.encode(line) + b"\n"
-        if size + len(data) > MOST_BYTES or len(parts[-1]) == most:
-            parts.append([])
-            size = 0
-        parts[-1].append((ask, data))
-        size += len(data)
+        line = {"custom_id": ask.key, "method": "POST", "url": f"/v1{path}", "body": body}
+        new[ask.key], lines[ask.key] = ask, msgspec.json.encode(line) + b"\n"
     share = m.price.batch if m.price else 1.0
-    usd = [sum(at_most(m, ask) or 0.0 for ask, _ in part) * share for part in parts]
+    usd = {key: (at_most(m, ask) or 0.0) * share for key, ask in new.items()}
     # none of those under way is paid yet, and those that are gone may have been
-    total = sum(usd, sum(j.usd or 0.0 for j in before if j.state != "done" or j.status == GONE))
-    if parts and budget is not None and total > budget:
+    total = sum(j.usd or 0.0 for j in before if j in under_way or j.status == GONE)
+    total += sum(usd.values())
+    if new and budget is not None and total > budget:
         what = f"these questions could cost {total:.4g} USD, and the budget is {budget:g}"
         do = "raise it, or ask fewer questions: a batch that is sent is billed"
         raise CallError(what, m.model, do)
-    last = int(before[-1].name) if before else 0
-    for number, (part, dear) in enumerate(zip(parts, usd, strict=True), last + 1):
-        place = folder / f"{number:04d}"
-        write_atomic(place / "input.jsonl", b"".join(data for _, data in part))
-        asked = msgspec.json.Encoder().encode_lines([ask for ask, _ in part])
+    last, keys = int(before[-1].name) if before else 0, list(new)
+    many = min(most, MOST_BYTES // max(map(len, lines.values()), default=1))
+    while part := keys[:many]:
+        del keys[:many]
+        last += 1
+        place = folder / f"{last:04d}"
+        write_atomic(place / "input.jsonl", b"".join(lines[key] for key in part))
+        asked = msgspec.json.Encoder().encode_lines([new[key] for key in part])
         write_atomic(place / "asks.jsonl", asked)
-        label = os.urandom(8).hex()
-        save_job(folder, Job(place.name, label, len(part), dear if m.price else None))
+        dear = sum(usd[key] for key in part) if m.price else None
+        save_job(folder, Job(place.name, os.urandom(8).hex(), len(part), dear))
 
 # %% ../../../nbs/models/language/05_batches.ipynb #cb3b9f14
 async def create_batch(client: Any, folder: Path, job: Job) -> Job:
@@ -158,7 +155,7 @@ async def poll_batch(client: Any, folder: Path, job: Job, m: LanguageModel) -> J
         answered=b.request_counts.completed if b.request_counts else 0,
         output=b.output_file_id or "",
         errors=b.error_file_id or "",
-        trouble="; ".join(f"{hidden(str(e.message), m)} (line {e.line})" for e in errors[:3]),
+        trouble=hidden("; ".join(f"{e.message} (line {e.line})" for e in errors[:3]), m),
     )
 
 # %% ../../../nbs/models/language/05_batches.ipynb #fd24f48c

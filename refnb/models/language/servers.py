@@ -44,29 +44,19 @@ def key_of(m: LanguageModel) -> str:
 
 def capped(most: int) -> Callable:
     "Make a hook that limits a reply's bytes, and refuses one that has to be unpacked."
-    openai: Any = need("openai", "models")
-    http: Any = need("httpx2", "models")
-
-    class Capped(http.AsyncByteStream):
-        def __init__(self, stream):
-            self.stream = stream
-
-        async def __aiter__(self):
-            left = most
-            async for chunk in self.stream:
-                left -= len(chunk)
-                if left < 0:
-                    raise openai.OpenAIError(f"the reply is longer than {most:,} bytes")
-                yield chunk
-
-        async def aclose(self):
-            await self.stream.aclose()
+    openai, http = need("openai", "models"), need("httpx2", "models")
 
     async def limit(response: Any) -> None:
         packed = response.headers.get("content-encoding", "identity")
         if packed != "identity":
             raise openai.OpenAIError(f"it came packed, which was not asked for: {packed}")
-        response.stream = Capped(response.stream)
+        stream, data = response.stream, bytearray()
+        async for chunk in stream:
+            data += chunk
+            if len(data) > most:
+                raise openai.OpenAIError(f"the reply is longer than {most:,} bytes")
+        await stream.aclose()
+        response.stream = http.ByteStream(bytes(data))
 
     return limit
 
@@ -525,7 +515,7 @@ class Asking:
         asks: Iterable[Ask],  # read as they are needed, in a thread
     ) -> Iterator[tuple[Ask, Reply]]:
         "Yield replies in the order in which they come, each when it is on disk."
-        todo, tasks = iter(asks), list[asyncio.Task]()
+        todo, running = iter(asks), list[asyncio.Task]()
         done: SimpleQueue[tuple[Ask, Reply] | BaseException | None] = SimpleQueue()
 
         async def work(alone: bool = False) -> None:
@@ -542,16 +532,16 @@ class Asking:
                 raise
 
         async def everyone() -> None:
+            running.append(asyncio.current_task())
             try:
                 async with self.client:
-                    tasks.append(asyncio.create_task(work(alone=True)))
-                    await tasks[0]
-                    tasks.extend(asyncio.create_task(work()) for _ in range(self.concurrency))
-                    ends = await asyncio.gather(*tasks, return_exceptions=True)
-                if error := next(filter(None, ends), None):
-                    raise error
+                    await work(alone=True)
+                    workers = [work() for _ in range(self.concurrency)]
+                    ends = await asyncio.gather(*workers, return_exceptions=True)
             finally:
                 self.flush()
+            if error := next(filter(None, ends), None):
+                raise error
 
         def run() -> None:
             try:
@@ -572,8 +562,7 @@ class Asking:
         finally:
             thread.join(GRACE)  # for what is under way
             if thread.is_alive():
-                for task in tasks:
-                    task.get_loop().call_soon_threadsafe(task.cancel)
+                running[0].get_loop().call_soon_threadsafe(running[0].cancel)
                 thread.join(GRACE)
 
     def summary(self) -> Summary:
