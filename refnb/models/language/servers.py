@@ -25,7 +25,7 @@ import msgspec
 from ...core.types import CallError, DataError, Record, need
 from .models import Ask, LanguageModel, Reply, check_taken, cost
 from .models import dearest, omit_line, sent_settings
-from .store import SETTLED, Kept, Store
+from .store import Kept, Store, settled
 from .wire import error_words, json_of, read_reply, request
 
 # %% ../../../nbs/models/language/03_servers.ipynb #76c64c5b
@@ -178,13 +178,14 @@ def refused_field(what: str, param: str, m: LanguageModel) -> tuple[str, str]:
     places |= dict.fromkeys(d.constraints.get(m.constraint, {}), "constraint")
     if m.way == "logprobs":
         places |= dict.fromkeys(("logprobs", "top_logprobs"), "way")
-    hits = []
+    hits = {}
     for path, name in places.items():
         for part in {path, *path.split(".")} - COMMON:
             words = re.sub("(?<=[a-z])(?=[A-Z])|_", "[ _]?", re.escape(part))
-            if hit := re.search(rf"(?<![^\W_]){words}(?![^\W_])", param or what, re.I):
-                hits.append((hit.start(), -len(part), part, name))
-    return min(hits)[2:] if hits else (param, "")
+            if re.search(rf"(?<![^\W_]){words}(?![^\W_])", param or what, re.I):
+                hits[part] = name
+    field = max(hits, key=len, default=param)
+    return field, hits.get(field, "")
 
 
 def refused(
@@ -211,7 +212,7 @@ def refused(
         return Reply(finish="failed", error=f"the prompt is too long for the model ({said})")
     elif status in (400, 403) and FILTERED.search(about):
         return Reply(finish="content_filter")
-    elif status in alone or status >= 500 or status in (400, 408, 409, 422, 425, 429):
+    elif status in alone or status >= 500 or status in (200, 400, 408, 409, 422, 425, 429):
         return Reply(finish="failed", error=said)
     else:
         fault = f"{m.base_url or DEFAULT_URL} does not offer this model"
@@ -225,9 +226,7 @@ def read_safely(data: bytes, m: LanguageModel, ask: Ask) -> tuple[bytes, Reply]:
     try:
         reply = read_reply(data, ask)
     except ValueError as e:
-        what, code, _ = error_of(data)
-        if NO_CREDIT.search(f"{code} {what}") or WRONG_KEY.search(what):
-            refused(200, data, m)
+        refused(200, data, m)  # raises if it is about the key or the credit
         return data, Reply(finish="failed", error=hidden(f"the reply is broken ({e})", m))
     text = msgspec.json.encode(reply).decode()
     if (safe := hider(key_of(m))(text)) != text:  # the key came in pieces
@@ -279,7 +278,8 @@ class Budget:
         usd: float | None = None,  # None: no limit
         spent: float = 0.0,  # of it, by earlier runs
     ):
-        self.usd, self.spent = usd, spent
+        self.usd = float("inf") if usd is None else usd
+        self.spent = spent
         self.lost = 0.0  # requests without a reply, if they were billed
         self.held: dict[str, float] = {}  # by requests under way
         self.surcharge = 0.0  # what a reply cost beyond the most that was expected
@@ -287,8 +287,6 @@ class Budget:
 
     def fits(self, usd: float = 0.0) -> bool:
         "Say whether this much is left, whatever the requests under way will cost."
-        if self.usd is None:
-            return True
         gone = self.spent + self.lost + sum(self.held.values())
         return gone + usd <= self.usd * (1 + 1e-12)
 
@@ -436,12 +434,11 @@ class Asking:
 
     def find(self, ask: Ask) -> Reply | None:
         "Find a reply in the store; a paid one that could not be read when it came is read again."
-        reply = self.store.get(ask.key)
-        for kept in [] if reply else self.store.all(ask.key):
-            if kept.raw and (again := read_safely(kept.raw, self.m, ask)[1]).finish in SETTLED:
-                self.store.put(ask.key, again)
-                reply = again
-                break
+        kept = self.store.all(ask.key)
+        if not (reply := settled(kept)):
+            again = [Kept(k.key, read_safely(k.raw, self.m, ask)[1]) for k in kept if k.raw]
+            if reply := settled(again):
+                self.store.put(ask.key, reply)
         self.count["served"] += bool(reply)
         return reply
 
