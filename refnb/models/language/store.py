@@ -144,7 +144,7 @@ class Store:
         return settled(self.all(key))
 
     def claim(self, key: str, lost: Reply) -> bool:
-        "Claim a request; False if it is claimed. If this process dies, the next one finds it `lost`."
+        "Claim a request; False if it is claimed. If this process dies, the reply is the `lost` one."
         add = "insert or ignore into claims values (?, ?, ?)"
         with store_fault(self.claims_path):
             row = [key, self.name, msgspec.json.encode(lost)]
@@ -167,7 +167,8 @@ class Store:
             with FileLock(self.owners / owner, timeout=0), store_fault(self.claims_path):
                 query = "select key, lost from claims where owner = ?"
                 rows = self.claims.execute(query, [owner]).fetchall()
-                self.put_many(Kept(key, msgspec.json.decode(x, type=Reply)) for key, x in rows)
+                lost = [Kept(key, msgspec.json.decode(x, type=Reply)) for key, x in rows]
+                self.put_many(k for k in lost if not self.get(k.key))
                 self.claims.execute("delete from claims where owner = ?", [owner])
                 (self.owners / owner).unlink(missing_ok=True)
         except Timeout:  # it lives
