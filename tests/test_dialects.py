@@ -323,7 +323,11 @@ def test_what_a_server_does_not_take_is_refused_before_it_is_asked(stub, setting
     for system, how, words in [
         ("gpt-5", {"decoding.temperature": "1"}, "takes no temperature"),
         ("gpt-5", {"effort": "hard"}, "takes no effort=hard, only none, minimal"),
-        ("gpt-5", {"way": "logprobs"}, "takes no way=logprobs, only reply; leave it out: -p way=reply"),
+        (
+            "gpt-5",
+            {"way": "logprobs"},
+            "takes no way=logprobs, only reply; leave it out: -p way=reply",
+        ),
         ("gpt-5", {"thinking": "9"}, "takes no thinking"),
         ("claude-opus-5-5", {"batches": True}, "takes no batches"),
         ("gpt-5", {"dialect": "openai"}, "unknown dialect"),
@@ -334,11 +338,7 @@ def test_what_a_server_does_not_take_is_refused_before_it_is_asked(stub, setting
             {"way": "logprobs", "constraint": "choice"},
             "takes no constraint=choice, only none",
         ),
-        (
-            "gpt-5",
-            {"constraint": "regex"},
-            "takes no constraint=regex, only choice, json, none",
-        ),
+        ("gpt-5", {"constraint": "regex"}, "takes no constraint=regex, only choice, json, none"),
     ]:
         with pytest.raises(CallError, match=words) as e:
             find_system(system, settings(), **how)

@@ -11,7 +11,7 @@ from asking import KEY, PRICE, SECRET, SOON, contents, go, model, one_line, ques
 from refnb.benchmarks.tasks import FERRYMAN
 from refnb.core.types import CallError, DataError, RefnbError
 from refnb.models.language import servers
-from refnb.models.language.models import Ask, Decoding, cost
+from refnb.models.language.models import Ask, Decoding, at_most, cost
 from refnb.models.language.servers import Asking, hider
 from refnb.models.language.store import SETTLED, Kept, Store
 from refnb.models.running import run
@@ -116,7 +116,10 @@ STOPS = {
         "does not accept the key",
     ),
     "access": (error(403, "no access"), "does not offer this model .*403.* ask for access"),
-    "model": (error(404, "no such model"), "gpt-4o-mini-2024-07-18: http.* does not offer this model"),
+    "model": (
+        error(404, "no such model"),
+        "gpt-4o-mini-2024-07-18: http.* does not offer this model",
+    ),
     "credit": (error(429, "no money", "insufficient_quota", **SOON), "there is no credit left"),
     "payment": (error(402, "pay"), "there is no credit left"),
     "field": (
@@ -256,6 +259,15 @@ def test_f20_it_stops_says_so_and_goes_on(stub, store):
     assert (more.served, more.asked, more.stopped) == (len(told), 50 - len(told), "")
     none, _ = go(questions(m, 3, "z"), m, store, budget=0)
     assert none.requests == 0 and none.stopped
+
+
+def test_f20_requests_under_way_hold_their_part_of_the_budget(stub, store):
+    m = model(stub)
+    most = at_most(m, questions(m, 1)[0])
+    stub.delay = 0.05
+    stub.always = lambda seen: Play(usage={"prompt_tokens": 60, "completion_tokens": 50})
+    got, _ = go(questions(m, 20), m, store, concurrency=8, budget=3.5 * most)
+    assert 0 < got.usd <= 3.5 * most and "is reached" in got.stopped
 
 
 def test_f20_a_server_that_adds_words_is_found_out(stub, store):
@@ -565,8 +577,9 @@ def test_f60_what_is_no_name_of_a_variable(name):
 
 
 def test_f60_backslashes_and_short_keys_change_nothing_and_take_no_long_time():
-    whole = "\\" * 200_000 + "\\u00e9"
-    assert hider(SECRET)(whole) == whole
+    nearly = "".join(rf"\\\\u{ord(x):04x}" for x in SECRET[:-1])  # twice as JSON, and once more
+    for whole in ("\\" * 200_000 + "\\u00e9", nearly):
+        assert hider(SECRET)(whole) == whole
     assert hider("lm-studio")("In his studio, a standard bearer unquestionably").startswith(
         "In his studio"
     )

@@ -101,9 +101,10 @@ def hider(key: str) -> Callable[[str], str]:
         coded = base64.b64encode(bytes(n) + key.encode()).decode()[-(-n * 4 // 3) :]
         plain.append(coded.rstrip("=")[:-1])
         plain.append(plain[-1].translate(str.maketrans("+/", "-_")))  # as in a URL
+    between = r"(?:\x00|\u200b|\xe2\x80\x8b|<[^<>]{0,20}>|\\[rn]|[\r\n][ \t]*)*"
     letters = [
-        rf"\\?(?:{re.escape(x)}|\\{{1,4}}u00{ord(x):02x}|%(?:25)*{ord(x):02x}"
-        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};)(?:\x00|\u200b|\xe2\x80\x8b|<[^<>]{{0,20}}>|\\[rn]|[\r\n][ \t]*)*"
+        rf"\\{{0,8}}(?:{re.escape(x)}|u00{ord(x):02x}|%(?:25)*{ord(x):02x}"
+        rf"|&#0*{ord(x)};|&#x0*{ord(x):x};){between}"
         for x in key
     ]
     begins = rf"(?=[\\%&{re.escape(key[0])}])"  # spares most places of a text the rest
@@ -514,7 +515,7 @@ class Asking:
         asks: Iterable[Ask],  # read as they are needed, in a thread
     ) -> Iterator[tuple[Ask, Reply]]:
         "Yield replies in the order in which they come, each when it is on disk."
-        todo, running = iter(asks), list[asyncio.Task]()
+        todo, running = iter(asks), list[Any]()
         done: SimpleQueue[tuple[Ask, Reply] | BaseException | None] = SimpleQueue()
 
         async def work(alone: bool = False) -> None:
@@ -531,7 +532,7 @@ class Asking:
                 raise
 
         async def everyone() -> None:
-            running.append(asyncio.current_task())
+            running.append(asyncio.current_task())  # to be cancelled
             try:
                 async with self.client:
                     await work(alone=True)

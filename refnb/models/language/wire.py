@@ -55,7 +55,7 @@ def texts(ask: Ask, d: Dialect) -> dict[str, Any]:
             if system:
                 body["instructions"] = system
         case "messages":
-            said = {"role": "user", "content": prompt}
+            said: dict[str, Any] = {"role": "user", "content": prompt}
             if 0 < ask.shared < len(prompt):  # the shared part is marked for the cache
                 first = {"type": "text", "text": prompt[: ask.shared]} | d.cache
                 said["content"] = [first, {"type": "text", "text": prompt[ask.shared :]}]
