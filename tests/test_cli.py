@@ -95,7 +95,7 @@ WRONG = {
     "run nosuch/* random": "no task matches 'nosuch/*'",
     "run sample/ferryman random raondm": "unknown system 'raondm'; did you mean random?",
     "run sample/ferryman random -p device=cpu": "random has no settings",
-    "run sample/ferryman gpt-4o-mini -p device=cpu --dry-run": "its server computes elsewhere",
+    "run sample/ferryman gpt-4o-mini -p device=cpu --dry-run": "takes no device=cpu",
     "run sample/ferryman smollm2-135m -p device=gpu --dry-run": "device: 'gpu' is none; say cpu, cuda",
     "export": "Missing argument",
     "export sample/kitmus": "Missing option '--to'",

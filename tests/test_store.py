@@ -128,19 +128,19 @@ import sys
 from refnb.models.language.models import Reply
 from refnb.models.language.store import Store
 store, lost = Store(sys.argv[1]), Reply(finish="failed", error="no reply", tokens_in=9)
-assert store.claim(sys.argv[2]) and store.claim(sys.argv[3])
-store.mark(sys.argv[2], lost)
+assert store.claim(sys.argv[2], lost)
 print("under way", flush=True); sys.stdin.readline()
 """
     lost = Reply(finish="failed", error="no reply", tokens_in=9)
-    alive = spawn(code, tmp_path, KEY, OTHER)
+    alive = spawn(code, tmp_path, KEY)
     alive.stdout.readline()
     with Store(tmp_path) as beside:
-        assert beside.all() == [] and not beside.claim(KEY) and not beside.claim(OTHER)
+        assert beside.all() == [] and not beside.claim(KEY, lost)
         alive.kill()
         alive.wait()
-        assert beside.claim(KEY) and beside.all() == [Kept(KEY, lost)]
-        assert beside.claim(OTHER) and beside.all() == [Kept(KEY, lost)]
+        assert not beside.claim(KEY, lost) and beside.all() == [Kept(KEY, lost)]
+        assert beside.claim(KEY, lost)
+        beside.leave(KEY)
     with Store(tmp_path) as last:  # what came to its end leaves no mark
-        assert last.all() == [Kept(KEY, lost)] and last.claim(KEY)
+        assert last.all() == [Kept(KEY, lost)] and last.claim(KEY, lost)
     assert [p.name for p in last.owners.iterdir()] == []
