@@ -260,8 +260,8 @@ PLANTED = [
     Planted(
         "a flipped bit is a reply",
         STORE,
-        "if checksum(row) == crc and key in",
-        "if key in",
+        "if checksum(row) != crc or key not in",
+        "if key not in",
         "test_store.py",
         "f30",
     ),

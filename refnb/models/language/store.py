@@ -129,9 +129,13 @@ class Store:
             rows = self.db.execute(query, values).fetchall()
         good = []
         for *row, crc, raw in rows:
-            with suppress(TypeError, AttributeError, zlib.error):  # a bit has flipped
-                if checksum(row) == crc and key in ("", row[0]):
-                    good.append((row[0], row[2], zlib.decompress(raw) if raw else b""))
+            with suppress(TypeError, AttributeError):  # a bit has flipped
+                if checksum(row) != crc or key not in ("", row[0]):
+                    continue
+                data = b""
+                with suppress(zlib.error):  # in the bytes alone: the reply is good
+                    data = zlib.decompress(raw) if raw else b""
+                good.append((row[0], row[2], data))
         try:
             return [Kept(k, msgspec.json.decode(x, type=Reply), raw) for k, x, raw in good]
         except msgspec.MsgspecError as e:
