@@ -117,10 +117,10 @@ class CoarseToFine(nn.Module):
         row, place = (~(best <= LEAST / 2)).nonzero(as_tuple=True)  # what is no number stays
         column = at[row, place]
         parts, own, others = [best.new_zeros(0)], self.later(later), self.earlier(earlier)
-        for i, j in zip(row.split(PAIRS), column.split(PAIRS)):
-            hidden = self.product(later[i] * earlier[j])
-            hidden += own[i]
-            hidden += others[j]
+        few = max(1, len(row)) if self.training else PAIRS
+        for i, j in zip(row.split(few), column.split(few)):
+            hidden = own[i] + others[j]
+            hidden += self.product(later[i] * earlier[j])
             for feature, values in zip(self.features, found[:, i, j]):
                 hidden += feature(values)
             parts.append(self.net(hidden)[:, 0])
