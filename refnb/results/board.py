@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['CHANGED', 'LACKS', 'NOT_MADE', 'ANOTHER', 'DIFFERS', 'LEGEND', 'HEADS', 'SOURCES', 'as_provenance', 'read_provenance',
-           'stale', 'made_otherwise', 'Way', 'ways', 'way_of', 'missing_told', 'kind_of', 'cells_of', 'Line',
-           'told_needs', 'line_of', 'Board', 'linked', 'board', 'write_board']
+           'is_pinned', 'stale', 'made_otherwise', 'Way', 'ways', 'way_of', 'missing_told', 'kind_of', 'cells_of',
+           'Line', 'told_needs', 'line_of', 'Board', 'linked', 'board', 'write_board']
 
 # %% ../../nbs/results/06_board.ipynb #d6a1fb85
 import re
@@ -20,7 +20,7 @@ from ..core.settings import Settings, load_settings, packaged
 from ..core.files import read_yaml, table_rows, write_atomic
 from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
-from ..core.upstream import Survey, get, local_path, registry, set_names, survey
+from ..core.upstream import Survey, UpstreamFile, get, local_path, registry, set_names, survey
 from ..core.summaries import find_summaries, read_summary
 from refnb.results.printed import (
     UNEXPLAINED,
@@ -56,6 +56,20 @@ def read_provenance(name: str, reports: str | Path) -> Provenance | None:
 CHANGED = " has changed"
 
 
+@cache
+def is_pinned(
+    f: UpstreamFile,
+    written: float,  # when the file here was last written
+    s: Settings,
+) -> bool:
+    "Tell whether the file here has the pinned bytes; many tables read the same files."
+    try:
+        get(f, s)
+    except DataError:
+        return False
+    return True
+
+
 def stale(told: Provenance, reports: str | Path, s: Settings | None = None) -> str:
     """Explain why a report of this provenance is out of date, or return ""."""
     name, s = told.table, s or load_settings()
@@ -75,10 +89,8 @@ def stale(told: Provenance, reports: str | Path, s: Settings | None = None) -> s
             if f.blob != known:
                 return f"{key} is pinned at another content"
             p = local_path(f, s)
-            try:  # it is hashed where it was written after the report
-                if p and p.stat().st_mtime > made:
-                    get(f, s)
-            except DataError:
+            written = p.stat().st_mtime if p else 0.0
+            if written > made and not is_pinned(f, written, s):
                 return f"{key} has other bytes here than the pinned ones"
         elif told.inputs.keys() <= {*set_names()}:  # whole sets, as a table declares them
             now = set_id(key)
