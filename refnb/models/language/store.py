@@ -58,11 +58,13 @@ def store_fault(path: Path) -> Iterator[None]:
     "Say in one line that a file cannot be used, and what to do."
     try:
         yield
-    except sqlite3.Error as e:
+    except (sqlite3.Error, msgspec.MsgspecError, TypeError) as e:
         do = (
             "see to its disk and rights; if it is damaged, `sqlite3 FILE .recover` reads undamaged "
             "rows, and without it all requests are billed again"
         )
+        if path.name == "claims.sqlite":
+            do = "see to its disk and rights; if it is damaged, delete it: it holds no replies"
         raise DataError(f"the store of paid replies cannot be used ({e})", str(path), do) from None
 
 
@@ -85,7 +87,7 @@ class Store:
                 with store_fault(self.claims_path):
                     self.claims = sqlite3.connect(self.claims_path, isolation_level=None, **how)
                     self.claims.executescript(CLAIMS)
-                known = {owner for (owner,) in self.claims.execute("select owner from claims")}
+                    known = {owner for (owner,) in self.claims.execute("select owner from claims")}
                 for owner in known | {p.name for p in self.owners.iterdir()}:
                     self._end_claims(owner)
                 self.alive.acquire()
@@ -168,7 +170,7 @@ class Store:
     def _end_claims(self, owner: str) -> None:
         "Turn the claims of a store into lost replies, if its process has died."
         try:
-            with FileLock(self.owners / owner, timeout=0), store_fault(self.claims_path):
+            with store_fault(self.claims_path), FileLock(self.owners / owner, timeout=0):
                 query = "select key, lost from claims where owner = ?"
                 rows = self.claims.execute(query, [owner]).fetchall()
                 lost = [Kept(key, msgspec.json.decode(x, type=Reply)) for key, x in rows]
