@@ -76,6 +76,20 @@ def test_f10_a_full_disk_stops_and_keeps_what_was_kept(disk):
         assert len(store.all()) == i
 
 
+def test_f10_a_disk_that_is_full_now_keeps_the_replies_under_way(disk):
+    keys = [f"{i:032x}" for i in range(4)]
+    with Store(disk.path / "s") as store:
+        for key in (*(f"{i:032x}" for i in range(10, 14)), *keys):
+            assert store.claim(key, Reply("", "failed"))
+            if key not in keys:
+                store.put(key, Reply("earlier"))
+                store.leave(key)
+        disk.fill()
+        for key in keys:
+            store.put(key, Reply("paid"))
+        assert all(store.get(key).text == "paid" for key in keys)
+
+
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError):

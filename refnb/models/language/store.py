@@ -31,7 +31,8 @@ crc integer not null, raw blob not null default x'');
 create index if not exists by_key on replies (key); pragma user_version=1;"""
 CLAIMS = """pragma journal_mode=wal; pragma synchronous=normal; -- a kill undoes nothing
 create table if not exists claims
-(key text primary key, owner text not null, lost blob not null) without rowid;"""
+(key text primary key, owner text not null, lost blob not null) without rowid;
+pragma wal_checkpoint; -- the log can be cut from now on"""
 
 
 class Kept(NamedTuple):
@@ -116,8 +117,14 @@ class Store:
             "insert into replies (key, finish, reply, ask, at, crc, raw) "
             "values (?, ?, ?, ?, ?, ?, ?)"
         )
-        with self.lock, store_fault(self.path), self.db:
-            self.db.executemany(add, rows)
+        with self.lock, store_fault(self.path):
+            try:
+                with self.db:
+                    self.db.executemany(add, rows)
+            except sqlite3.OperationalError:  # on a full disk, the log of the claims makes room
+                self.claims.execute("pragma wal_checkpoint(truncate)")
+                with self.db:
+                    self.db.executemany(add, rows)
 
     def put(self, key: str, reply: Reply, raw: bytes = b"") -> None:
         "Add a reply with the key of its request and the bytes that came."
