@@ -48,12 +48,46 @@ def test_f30_a_damaged_store_is_left_alone(tmp_path, how):
     assert "\n" not in str(e.value) and store.path.read_bytes()[:9000] == broken[:9000]
 
 
+@pytest.mark.parametrize("how", ["no database", "half of one", "a flipped bit"])
+def test_f30_damaged_claims_are_told_and_hold_no_replies(tmp_path, how):
+    with Store(tmp_path) as store:
+        store.put(KEY, Reply("good"))
+        store.claim(OTHER, Reply("", "failed", tokens_out=9))  # and its process ends
+    whole = store.claims_path.read_bytes()
+    broken = {
+        "no database": b"not a database" * 999,
+        "half of one": whole[: len(whole) // 2],
+        "a flipped bit": whole.replace(b"tokens_out", b"tokens_ouv"),
+    }[how]
+    store.claims_path.write_bytes(broken)
+    with pytest.raises(DataError, match="delete it") as e, Store(tmp_path):
+        pass
+    assert "\n" not in str(e.value)
+    store.claims_path.unlink()
+    with Store(tmp_path) as store:
+        assert store.get(KEY).text == "good"
+
+
 def test_f10_a_full_disk_stops_and_keeps_what_was_kept(disk):
     with Store(disk.path / "s") as store:
         with pytest.raises(DataError, match="see to its disk"):
             for i in range(10_000):
                 store.put(f"{i:032x}", Reply("x" * 500))
         assert len(store.all()) == i
+
+
+def test_f10_a_disk_that_is_full_now_keeps_the_replies_under_way(disk):
+    keys = [f"{i:032x}" for i in range(4)]
+    with Store(disk.path / "s") as store:
+        for key in (*(f"{i:032x}" for i in range(10, 14)), *keys):
+            assert store.claim(key, Reply("", "failed"))
+            if key not in keys:
+                store.put(key, Reply("earlier"))
+                store.leave(key)
+        disk.fill()
+        for key in keys:
+            store.put(key, Reply("paid"))
+        assert all(store.get(key).text == "paid" for key in keys)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

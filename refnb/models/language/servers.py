@@ -49,7 +49,9 @@ def capped(most: int) -> Callable:
     async def limit(response: Any) -> None:
         packed = response.headers.get("content-encoding", "identity")
         if packed != "identity":
-            raise openai.OpenAIError(f"it came packed, which was not asked for: {packed}")
+            raise openai.OpenAIError(
+                f"{BROKEN} (it came packed, which was not asked for: {packed})"
+            )
         stream, data = response.stream, bytearray()
         async for chunk in stream:
             data += chunk
@@ -262,6 +264,8 @@ async def send_question(
             why = f"{UNREACHED} ({causes[-1]})"
         elif any(isinstance(x, TimeoutError) for x in causes):
             why = f"no reply within {m.timeout:g} seconds"
+        elif any(isinstance(x, aio.ClientResponseError) for x in causes):
+            why = f"{BROKEN} (it is no HTTP: {causes[-1]})"
         elif type(e) is openai.OpenAIError:  # of a hook
             why = str(e)
         else:

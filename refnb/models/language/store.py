@@ -31,7 +31,8 @@ crc integer not null, raw blob not null default x'');
 create index if not exists by_key on replies (key); pragma user_version=1;"""
 CLAIMS = """pragma journal_mode=wal; pragma synchronous=normal; -- a kill undoes nothing
 create table if not exists claims
-(key text primary key, owner text not null, lost blob not null) without rowid;"""
+(key text primary key, owner text not null, lost blob not null) without rowid;
+pragma wal_checkpoint; -- the log can be cut from now on"""
 
 
 class Kept(NamedTuple):
@@ -58,11 +59,13 @@ def store_fault(path: Path) -> Iterator[None]:
     "Say in one line that a file cannot be used, and what to do."
     try:
         yield
-    except sqlite3.Error as e:
+    except (sqlite3.Error, msgspec.MsgspecError, TypeError) as e:
         do = (
             "see to its disk and rights; if it is damaged, `sqlite3 FILE .recover` reads undamaged "
             "rows, and without it all requests are billed again"
         )
+        if path.name == "claims.sqlite":
+            do = "see to its disk and rights; if it is damaged, delete it: it holds no replies"
         raise DataError(f"the store of paid replies cannot be used ({e})", str(path), do) from None
 
 
@@ -85,7 +88,7 @@ class Store:
                 with store_fault(self.claims_path):
                     self.claims = sqlite3.connect(self.claims_path, isolation_level=None, **how)
                     self.claims.executescript(CLAIMS)
-                known = {owner for (owner,) in self.claims.execute("select owner from claims")}
+                    known = {owner for (owner,) in self.claims.execute("select owner from claims")}
                 for owner in known | {p.name for p in self.owners.iterdir()}:
                     self._end_claims(owner)
                 self.alive.acquire()
@@ -114,8 +117,14 @@ class Store:
             "insert into replies (key, finish, reply, ask, at, crc, raw) "
             "values (?, ?, ?, ?, ?, ?, ?)"
         )
-        with self.lock, store_fault(self.path), self.db:
-            self.db.executemany(add, rows)
+        with self.lock, store_fault(self.path):
+            try:
+                with self.db:
+                    self.db.executemany(add, rows)
+            except sqlite3.OperationalError:  # on a full disk, the log of the claims makes room
+                self.claims.execute("pragma wal_checkpoint(truncate)")
+                with self.db:
+                    self.db.executemany(add, rows)
 
     def put(self, key: str, reply: Reply, raw: bytes = b"") -> None:
         "Add a reply with the key of its request and the bytes that came."
@@ -168,7 +177,7 @@ class Store:
     def _end_claims(self, owner: str) -> None:
         "Turn the claims of a store into lost replies, if its process has died."
         try:
-            with FileLock(self.owners / owner, timeout=0), store_fault(self.claims_path):
+            with store_fault(self.claims_path), FileLock(self.owners / owner, timeout=0):
                 query = "select key, lost from claims where owner = ?"
                 rows = self.claims.execute(query, [owner]).fetchall()
                 lost = [Kept(key, msgspec.json.decode(x, type=Reply)) for key, x in rows]
