@@ -115,10 +115,10 @@ STOPS = {
         Play(400, body=b'[{"error": {"message": "API key not valid. Please pass a valid one."}}]'),
         "does not accept the key",
     ),
-    "access": (error(403, "no access"), "does not offer this model .*403.* ask for access"),
+    "access": (error(403, "no access"), "gives no reply of this model .*403.* ask for access"),
     "model": (
         error(404, "no such model"),
-        "gpt-4o-mini-2024-07-18: http.* does not offer this model",
+        "gpt-4o-mini-2024-07-18: http.* gives no reply of this model",
     ),
     "credit": (error(429, "no money", "insufficient_quota", **SOON), "there is no credit left"),
     "payment": (error(402, "pay"), "there is no credit left"),
@@ -692,7 +692,7 @@ def test_a_redirection_is_not_followed(stub, store):
     with Stub() as other:
         where = {"location": f"{other.url}/chat/completions"}
         stub.always = lambda seen: Play(307, where)
-        with pytest.raises(DataError, match="does not offer this model .*307"):
+        with pytest.raises(DataError, match="gives no reply of this model .*307"):
             go(questions(model(stub), 1), model(stub), store)
         assert other.seen == []
 

@@ -218,7 +218,7 @@ def refused(
     elif status in alone or status >= 500 or status in (200, 400, 408, 409, 422, 425, 429):
         return Reply(finish="failed", error=said)
     else:
-        fault = f"{m.base_url or DEFAULT_URL} does not offer this model"
+        fault = f"{m.base_url or DEFAULT_URL} gives no reply of this model"
         do = "look at model and base_url in the model's settings, or ask for access"
     # `from None`: the error that was caught shows what the server sent
     raise DataError(f"{fault} ({said})", m.model, do) from None
