@@ -322,8 +322,9 @@ def read_choice(
     text = plain(reply)
 
     def value(text: str) -> set[int]:
-        if text.strip() in names and not letters:
-            return {names.index(text.strip())}
+        text = LINE.sub(r"\1", text).strip()  # a field may hold the whole line
+        if text in names and not letters:
+            return {names.index(text)}
         return read_text(plain(text), names, letters)
 
     lines = [m for m in LINE.finditer(reply) if m[1].strip() and (not cut or m.end() < len(reply))]
