@@ -206,6 +206,7 @@ def test_f16_a_reply_that_ended_badly_has_that_reason_whatever_it_says(reply, mo
         ('```json\n{"Mention": "She", "The mention refers to": "bea"}\n```', "Bea"),
         ('{"answer": "Bea", "explanation": "The mention refers to: Ann, at first."}', "Bea"),
         ('{"answer": 1}', "outside"),
+        ("There is insufficient information to say that it refers to Ann.", "unparsable"),
         ('{"answer": "The mention refers to: bea"}', "Bea"),
         ('{"answer": "Zed"}', "outside"),
         ('```json\n{"answer": "Bea"}\n```\n' + LINE + "Ann", "unparsable"),
