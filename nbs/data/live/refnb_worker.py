@@ -56,13 +56,6 @@ def as_spans(clusters):
     return out
 
 
-def lines():
-    "Lines of standard input that hold something; nothing is read ahead."
-    while line := sys.stdin.readline():
-        if line.strip():
-            yield line
-
-
 def found(model, d, clusters_of, names):
     "The clusters of a document, and with `names` whose they are."
     if not names:
@@ -98,9 +91,6 @@ def serve(load, clusters_of, words_of, names=False):
         model = load(json.loads(sys.argv[1]))
     except Exception as e:
         sys.exit(f"cannot load its model: {one_line(e)}")
-    for line in lines():
-        print(
-            json.dumps(reply(model, json.loads(line), clusters_of, words_of, names)),
-            file=out,
-            flush=True,
-        )
+    for line in filter(str.strip, sys.stdin):
+        told = reply(model, json.loads(line), clusters_of, words_of, names)
+        print(json.dumps(told), file=out, flush=True)
