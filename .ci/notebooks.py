@@ -1,9 +1,11 @@
-"""Run the notebooks, each in a process of its own, in a copy of the repository: the library's by nbdev's test, whose outputs must be those that
-are committed, and the tables', whose numbers must be those of the committed reports where these were made from the same inputs.
+"""Run the notebooks, each in a process of its own, in a copy of the repository: the library's by
+nbdev's test, whose outputs must be those that are committed, and the tables', whose numbers must be
+those of the committed reports where these were made from the same inputs.
 
-`python .ci/notebooks.py 00_choice table_3_main_results` runs these alone. `--save` keeps new outputs; those of a table only if it is named, and
-of them the report and a link to its picture, for others may show texts of others. Tables are computed from the summaries of runs that are
-committed: `make test-full` makes the runs, too, and runs each table by `refnb reproduce`."""
+`python .ci/notebooks.py 00_choice table_3_main_results` runs these alone. `--save` keeps new outputs;
+those of a table only if it is named, and of them the report and a link to its picture, for others may
+show texts of others. Tables are computed from the summaries of runs that are committed: `make
+test-full` makes the runs, too, and runs each table by `refnb reproduce`."""
 
 import csv
 import gc

@@ -117,7 +117,7 @@ class CoarseToFine(nn.Module):
         row, place = (~(best <= LEAST / 2)).nonzero(as_tuple=True)  # what is no number stays
         column = at[row, place]
         parts, own, others = [best.new_zeros(0)], self.later(later), self.earlier(earlier)
-        few = max(1, len(row)) if self.training else PAIRS
+        few = max(1, len(row)) if self.training else PAIRS  # parts would round otherwise
         for i, j in zip(row.split(few), column.split(few)):
             hidden = own[i] + others[j]
             hidden += self.product(later[i] * earlier[j])

@@ -55,12 +55,10 @@ class Price(Record):
 class Decoding(Record):
     "Decoding settings."
 
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = (
-        0.0  # 0: greedy; None: not sent
-    )
-    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = (
-        1.0  # nucleus sampling; None: not sent
-    )
+    # 0: greedy; None: not sent
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = 0.0
+    # nucleus sampling; None: not sent
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = 1.0
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 512  # including reasoning
     seed: int | None = None  # the provider's seed, if supported
 
@@ -155,9 +153,8 @@ class LanguageModel(Record):
     base_url: str = ""  # server address; "": OpenAI's
     key: str = ""  # environment variable with the key; "": none needed
     retries: Annotated[int, msgspec.Meta(ge=0)] = 8  # of a request, by the client
-    timeout: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = (
-        300.0  # seconds for a reply; if too short, replies are billed twice
-    )
+    # seconds for a reply; if too short, replies are billed twice
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 300.0
     revision: str = ""  # revision of the hub repository
     file: str = ""  # GGUF file in the repository
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # of local weights
