@@ -77,7 +77,7 @@ UPSTREAM = os.environ.get("REFNB_UPSTREAM"), "the upstream files: set REFNB_UPST
 @contextmanager
 def stub() -> Iterator[str]:
     "The address of a server in another process, which answers after 0.2 seconds."
-    program = [sys.executable, ROOT / "tests/stub_server.py", "0.2"]
+    program = [sys.executable, ROOT / "tests/helpers/stub_server.py", "0.2"]
     p = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield p.stdout.readline().strip()

@@ -15,9 +15,7 @@ from refnb.core.settings import load_settings
 from refnb.metrics.coref import CONLL, METRICS, add, as_prf, assign, scores, table
 from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.windows import cut, split, window_starts
-from tools import examples, here
-
-DATA = Path(__file__).parent / "data"
+from tools import DATA, examples, here
 
 
 def rows(name: str) -> list[dict]:

@@ -35,7 +35,7 @@ from refnb.results.plots import dots, lines
 from refnb.results.scores import score
 from refnb.results.tables import Report
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TABLE = "identifyme/table_3_main_results"
 each = pytest.mark.parametrize("text", HOSTILE, ids=range(1, 16))
 ANY = st.text(max_size=40)

@@ -21,7 +21,9 @@ from refnb.models.rules.clusters import pattern_matching
 from refnb.models.running import run
 from refnb.commands.cli import main
 
-DATA, STEM = Path(__file__).parent / "data", "SapienzaNLP/bookcoref/predictions/"
+from tools import DATA
+
+STEM = "SapienzaNLP/bookcoref/predictions/"
 SYSTEMS = ("off_the_shelf/booknlp", "off_the_shelf/maverick_xl", "finetuned_bookcoref/maverick_xl")
 
 

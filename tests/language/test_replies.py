@@ -12,9 +12,9 @@ from refnb.models.language.wire import Split, split_reasoning
 import tools
 from asking import SECRET
 from stub_server import Play
-from tools import growth
+from tools import DATA, growth
 
-TABLE = yaml.safe_load((Path(__file__).parent / "data/replies.yaml").read_text(encoding="utf-8"))
+TABLE = yaml.safe_load((DATA / "replies.yaml").read_text(encoding="utf-8"))
 REPLIES = [(family, *row) for family, rows in TABLE["families"].items() for row in rows]
 NAMES = tuple(TABLE["options"]["boat"])
 

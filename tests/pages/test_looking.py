@@ -33,7 +33,7 @@ from refnb.metrics.differences import (
 )
 from tools import growth, run_cells
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SIZE = 12  # tokens of a small document
 NASTY = [
     "<script>alert(1)</script>",

@@ -347,7 +347,7 @@ def test_f72_values_that_no_file_should_hold(reader, tmp_path):
 
 LONG = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../helpers"]
 from pathlib import Path
 import test_readers as t
 for line in (b"# global.Entity = eid\\n1\\ta" + b"\\t_"*7 + b"\\tEntity=" + b"a"*1_000_000, b"#begin document" + b" "*1_000_000 + b"x"):

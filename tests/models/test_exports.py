@@ -14,7 +14,8 @@ from refnb.models.rules.clusters import pattern_matching
 from refnb.models.running import run
 import tools
 
-DATA = Path(__file__).parent / "data"
+from tools import DATA
+
 LOGS = DATA / "logs"
 FOUR = task_questions(FERRYMAN)[:4]
 

@@ -9,7 +9,8 @@ import psutil
 import refnb.results.notebooks as notebooks
 from refnb.commands.cli import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
+DATA = Path(__file__).parent / "data"  # known answers
 WITHOUT = Path(__file__).parent / "without"  # what only costs time when it is loaded; see there
 HANG = (
     600  # seconds after which something hangs: nothing takes so long, however busy the machine is

@@ -14,7 +14,7 @@ from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.matching import empty_nodes, match_document, with_heads
 from refnb.commands.cli import main
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "helpers"
 KNOWN = json.loads(
     (HERE / "data/corefud_scores.json").read_text()
 )  # printed by CorefUD's scorer 1.2 for seeds 0 to 59

@@ -20,7 +20,7 @@ from refnb.models.registry import find_system
 from refnb.models.published.kitmus import kitmus_scores, predicted_files
 from refnb.models.running import run
 from refnb.commands.cli import main
-from tools import FULL, ROOT
+from tools import DATA, FULL, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_all_predictions_that_are_here_are_replayed(s, tmp_path):
 def test_published_scores(s, tmp_path):
     "Counts of the released predictions that are here, file by file."
     here = s.changed(runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports"))
-    with (Path(__file__).parent / "data/kitmus_scores.tsv").open() as f:
+    with (DATA / "kitmus_scores.tsv").open() as f:
         rows = list(csv.DictReader(f, delimiter="\t"))
     for r in rows[:: 1 if FULL else 12]:
         task = f"kitmus/{r['variant']}/{r['entities']}/test"
