@@ -18,11 +18,11 @@ def holm(
     ps: Sequence[float | None],  # None: no test
 ) -> list[float | None]:  # in the same order
     "Correct the p values of several tests by Holm's method."
-    from statsmodels.stats.multitest import multipletests  # late: a second of CPU time to import
-
-    tested = [p for p in ps if p is not None]
-    corrected = iter(multipletests(tested, method="holm")[1].tolist() if tested else [])
-    return [None if p is None else next(corrected) for p in ps]
+    tested = sorted((p, i) for i, p in enumerate(ps) if p is not None)
+    out, least = list[float | None]([None] * len(ps)), 0.0
+    for k, (p, i) in enumerate(tested):
+        out[i] = least = max(least, min(1.0, (len(tested) - k) * p))
+    return out
 
 # %% ../../nbs/metrics/10_comparisons.ipynb #9be551c2
 def letter(i: int) -> str:

@@ -10,12 +10,14 @@ __all__ = ['INK', 'GREY', 'RED', 'COLORS', 'PUBLISHED', 'TICK', 'mark', 'fill', 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from ..core.inert import inert
 from ..metrics.uncertainty import Difference, Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # %% ../../nbs/results/07_plots.ipynb #d66db4eb
 INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
@@ -68,7 +70,7 @@ def _text(name: str) -> str:
     return inert(name, keep="\n")
 
 
-def name_rows(ax: Axes, names: Sequence[str]):
+def name_rows(ax: "Axes", names: Sequence[str]):
     "Name the rows of a panel from top to bottom, and put every second one on a light band."
     for y in range(0, len(names), 2):
         ax.axhspan(y - 0.5, y + 0.5, color=_BAND, linewidth=0, zorder=0)
@@ -88,7 +90,7 @@ def figure(
     grid: Literal["x", "y", "both"] = "y",  # lines across this axis
     legend: bool = True,  # one for all panels; no: panels have their own
     **share: Any,  # further arguments of `plt.subplots`
-) -> Iterator[tuple[Figure, list[Axes]]]:  # to draw on
+) -> Iterator[tuple["Figure", list["Axes"]]]:  # to draw on
     "Open a figure in refnb's style; close it with its legend."
     import matplotlib.pyplot as plt, seaborn as sns
 
@@ -135,7 +137,7 @@ def printed_series(printed: Mapping[str, float], rows: Sequence[str]) -> list[In
     return [Interval(printed[r] / 100, None, None, 0, 0) if r in printed else None for r in rows]
 
 
-def _whisker(ax: Axes, y: float, x: Interval | Difference):
+def _whisker(ax: "Axes", y: float, x: Interval | Difference):
     "Draw the interval of a score or a difference as a line, if it has one."
     if x.low is not None and x.high is not None:
         ax.plot([100 * x.low, 100 * x.high], [y, y], color=GREY, zorder=2)
@@ -149,7 +151,7 @@ def dots(
     xlabel: str = "accuracy (%)",  # below the panels
     height: float = 0.52,  # inches of a row
     xlim: tuple[float, float] = (-2, 102),  # marks at 0 and 100 are not cut
-) -> Figure:
+) -> "Figure":
     """Draw scores of several systems as dots with intervals, a panel per subset; a row without any is left out.
     The series `published` has ticks."""
     series = [x for panel in panels.values() for x in panel.values()]
@@ -187,7 +189,7 @@ def lines(
     height: float = 4.2,
     grid: Literal["x", "y", "both"] = "y",
     **share: Any,
-) -> Figure:
+) -> "Figure":
     """Draw a line per series, a panel per subset: panel -> series -> x and y. `xlabel` is below each panel,
     `ylabel` beside the first, `height` in inches, `grid` across an axis; `share` is for `plt.subplots`."""
     with figure(
@@ -204,7 +206,7 @@ def stacked(
     rows: Sequence[str],  # from top to bottom
     title: str = "",  # of the figure
     xlabel: str = "questions",  # below the axis
-) -> Figure:
+) -> "Figure":
     "Draw counts of kinds as stacked bars."
     with figure(7.2, 0.5, title, rows=rows, xlabel=xlabel, grid="x") as (fig, (ax,)):
         left = [0.0] * len(rows)
@@ -220,7 +222,7 @@ def stacked(
 def differences(
     rows: Mapping[str, Difference],  # row -> a difference of fractions
     title: str = "",  # of the figure
-) -> Figure:
+) -> "Figure":
     "Draw paired differences with intervals beside the line of no difference; filled where zero lies outside."
     xlabel = "difference of accuracy (points)"
     with figure(7.2, 0.36, title, rows=list(rows), xlabel=xlabel, grid="x") as (fig, (ax,)):

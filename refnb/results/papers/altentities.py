@@ -9,10 +9,9 @@ __all__ = ['SAMPLE_TASK', 'PAPER_MODELS', 'columns_of', 'row_title', 'trained_ru
 # %% ../../../nbs/results/papers/01_altentities.ipynb #f12baaf2
 import math, re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 from ...core.types import CallError, nearest
 from ...core.settings import Settings
 from ...core.summaries import find_runs, find_summaries, places_of_summaries
@@ -31,6 +30,9 @@ from ...models.registry import system_title
 from ..plots import INK, PUBLISHED, dots, printed_series
 from ..printed import as_printed
 from ..tables import Report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #23b6737c
 SAMPLE_TASK = "sample/altentities"
@@ -216,7 +218,7 @@ def by_setting(
     report: Report,  # with the printed numbers
     title: str = "",
     most: int = 7,  # rows that are not printed: the best
-) -> Figure:
+) -> "Figure":
     "Draw the mean of the domains, a panel for each setting, beside the printed one."
     columns = list(dict.fromkeys(c for cells in got.values() for c in cells))
     best = sorted(got, key=lambda row: -np.mean([o.credit.mean() for o in got[row].values()]))

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, NamedTuple
 from ...core.types import CallError, nearest
 from ...core.settings import Settings, packaged
 from ...core.files import read_yaml
@@ -32,6 +31,9 @@ from refnb.benchmarks.altentities.questions import (
 from ...models.pairs.scorers import choice_text, stop_words
 from .altentities import SAMPLE_TASK
 from ..plots import PUBLISHED, TICK, figure, mark, name_rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # %% ../../../nbs/results/papers/02_altentities_rules.ipynb #d8737a2e
 class Corpus(NamedTuple):
@@ -170,7 +172,7 @@ def share_dots(
     title: str = "",
     xlabel: str = "expressions (%)",
     same: bool = False,
-) -> Figure:
+) -> "Figure":
     """Draw shares, in percent, as dots, a row for each kind, a shape for each series: panel -> row -> series -> share.
     The series `published` has ticks. `same`: one scale for all panels."""
     series = dict.fromkeys(s for rows in panels.values() for row in rows.values() for s in row)

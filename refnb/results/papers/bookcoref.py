@@ -8,8 +8,7 @@ __all__ = ['BookRows', 'bars']
 # %% ../../../nbs/results/papers/04_bookcoref.ipynb #11caaec3
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 from ...core.types import Prf
 from ...core.settings import Settings
 from ...core.hub import lacks
@@ -20,6 +19,9 @@ from ...models.published.clusters import ALONE, lacks_file
 from ...models.registry import system_title
 from ..plots import RED, figure, fill
 from ..tables import Report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # %% ../../../nbs/results/papers/04_bookcoref.ipynb #5d9bdd49
 def _run_reason(system: str, task: str, s: Settings) -> str:
@@ -86,7 +88,7 @@ def bars(
     names: Sequence[str],
     title: str = "",
     printed: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
-) -> Figure:
+) -> "Figure":
     """Draw scores of several systems, a panel per setting: system -> setting -> metric -> percent, and the same for the
     paper in `printed`. `names` are those of the metrics."""
     settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
