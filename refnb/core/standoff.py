@@ -59,34 +59,34 @@ def litbank_mentions(
     starts = [0, *accumulate(map(len, sentences))]
     tokens = list(chain.from_iterable(filter(None, sentences)))
     mentions: dict[str, Mention] = {}
-    links: list[tuple[str, LinkLine]] = []
+    links: list[tuple[int, LinkLine]] = []
     for n, text in enumerate(lines_of(ann, where), 1):
         if not text:
             continue
-        cells, at = text.split("\t"), at_line(where, n)
+        cells = text.split("\t")
         if cells[0] != "MENTION":
-            links.append((at, of_texts(cells, LinkLine, where, n)))
+            links.append((n, of_texts(cells, LinkLine, where, n)))
             continue
         m = of_texts(cells, MentionLine, where, n)
         ends = []
         for s, t in ((m.sentence, m.token), (m.last_sentence, m.last_token)):
             if s >= len(sentences) or t >= len(sentences[s]):
                 what = f"there is no token {t} in a sentence {s}"
-                raise FormatError(what, at, "does the text belong to it?")
+                raise FormatError(what, at_line(where, n), "does the text belong to it?")
             ends.append(starts[s] + t)
         there = " ".join(tokens[ends[0] : ends[1] + 1])
         if there != m.text or not there:
             what = f"the text has {there!r} there, not {m.text!r}"
-            raise FormatError(what, at, "does the text belong to it?")
+            raise FormatError(what, at_line(where, n), "does the text belong to it?")
         if m.id in mentions:
-            raise FormatError(f"mention {m.id} appears twice", at)
+            raise FormatError(f"mention {m.id} appears twice", at_line(where, n))
         mentions[m.id] = Mention(Span(*ends), m.type, m.kind)
     entity: dict[str, str] = {}
-    for at, link in links:
+    for n, link in links:
         if link.form == "COREF":
             if link.id not in mentions or link.id in entity:
                 what = f"the mention {link.id!r} is not here, or has an entity already"
-                raise FormatError(what, at)
+                raise FormatError(what, at_line(where, n))
             entity[link.id] = link.entity
     return mentions, entity
 

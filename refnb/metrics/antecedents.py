@@ -62,7 +62,7 @@ def by_field(
     field: str = "",  # of gold; "": all together
 ) -> dict[str, Links]:
     "Count links of all texts by label of a field."
-    out: dict[str, Links] = {}
+    sums: dict[str, list[int]] = {}
     for g in golds:
         if g.id not in predicted:
             do = "every gold text needs one; an empty list of clusters is fine"
@@ -71,10 +71,12 @@ def by_field(
             known = f"known: {', '.join(g.fields) or 'none'}"
             raise DataError(f"the text has no field {field!r}", f"text {g.id!r}", known)
         chosen = tuple(predicted[g.id])
-        found = Links(1, int(chosen == (g.right,)), int(g.right in chosen), len(chosen))
-        label = str(g.fields[field]) if field else "all"
-        out[label] = out.get(label, Links()) + found
-    return out
+        links = sums.setdefault(str(g.fields[field]) if field else "all", [0, 0, 0, 0])
+        links[0] += 1
+        links[1] += chosen == (g.right,)
+        links[2] += g.right in chosen
+        links[3] += len(chosen)
+    return {label: Links(*links) for label, links in sums.items()}
 
 # %% ../../nbs/metrics/07_antecedents.ipynb #e6f3491d
 class Together(NamedTuple):

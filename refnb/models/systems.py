@@ -81,6 +81,7 @@ class BaseSystem:
     shapes: frozenset[Shape] = CHOICE
     partial: bool = False  # may be incomplete, as released files are
     free: bool = False  # costs next to nothing: `refnb reproduce` runs it
+    released: bool = False  # replays what others released
     whole: str = ""  # why it cannot be sharded; "": it can
     summary: Any = None  # usage summary of the last requests to a server
 

@@ -419,7 +419,7 @@ def board(
     return Board([line_of(n, s, look) for n in [*table_names(), *own_names()]])
 
 
-def write_board(s: Settings | None = None) -> Path:
+def write_board(s: Settings | None = None) -> Board:
     "Write the board, README.md, beside the reports, and a page for each paper, where they changed."
     s = s or load_settings()
     # the page does not depend on what lies on a machine
@@ -429,4 +429,4 @@ def write_board(s: Settings | None = None) -> Path:
     for path, text in ({top: b.markdown()} | pages).items():
         if not (path.exists() and path.read_text() == text):
             write_atomic(path, text)
-    return top
+    return b

@@ -67,6 +67,7 @@ class Parameter(NamedTuple):
     kind: str  # str, int, float, bool, list or dict
     default: Any  # a literal
     comment: str  # its description
+    choices: tuple[str, ...] = ()  # of a text that can be one of a few words
 
 
 def parameters_of(cells: list[NotebookCell], where: str = "notebook") -> dict[str, Parameter]:
@@ -87,13 +88,20 @@ def parameters_of(cells: list[NotebookCell], where: str = "notebook") -> dict[st
             value = ast.literal_eval(node.value)
         except (AttributeError, ValueError, RecursionError):
             raise FormatError(f"not `name: type = literal`: {line.strip()}", where) from None
+        choices: tuple[str, ...] = ()
+        if isinstance(node.annotation, ast.Constant):
+            kind, choices = "str", tuple(str(node.annotation.value).split(" | "))
         if kind not in KINDS:
             do = nearest(kind, KINDS)
             raise FormatError(f"unknown type {kind!r}", f"{where}, {name}", do)
         if type(value) is not KINDS[kind]:
             what = f"the default {value!r} is not of type {kind}"
             raise FormatError(what, f"{where}, {name}")
-        out[name] = Parameter(kind, value, line.rpartition("#")[2].strip() if "#" in line else "")
+        if choices and value not in choices:
+            what = f"the default {value!r} is not one of {', '.join(choices)}"
+            raise FormatError(what, f"{where}, {name}")
+        comment = line.rpartition("#")[2].strip() if "#" in line else ""
+        out[name] = Parameter(kind, value, comment, choices)
     return out
 
 # %% ../../nbs/results/02_notebooks.ipynb #e657d620
@@ -102,7 +110,7 @@ def bind(
     given: dict[str, Any],
     where: str = "notebook",  # named in errors
 ) -> dict[str, Any]:
-    "Join a notebook's defaults and given values to all parameters; refuse unknown names and wrong types."
+    "Join a notebook's defaults and given values to all parameters; refuse unknown names, wrong types and words."
     out = {k: p.default for k, p in declared.items()}
     for k, value in given.items():
         if k not in declared:
@@ -120,5 +128,7 @@ def bind(
             how = {"list": """write it as ["a", "b"]""", "bool": "write true or false"}
             what = f"{given[k]!r} is not of type {kind}"
             raise CallError(what, f"{where}, {k}", how.get(kind, ""))
+        if (choices := declared[k].choices) and value not in choices:
+            raise CallError(f"unknown {k} {value!r}", where, nearest(str(value), choices))
         out[k] = value
     return out

@@ -15,7 +15,7 @@ import html, random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain, product
+from itertools import accumulate, chain, compress, product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from refnb.core.types import (
@@ -252,26 +252,37 @@ def nested(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 def mention_table(d: Document, rules: Rules = RELEASED) -> "pd.DataFrame":
     """Collect everything that is known about each mention of a tidied document, a row each, in the
     order of the text. Of the rules, max_fuzzy, window and neighbours matter."""
-    tokens, kinds = d.tokens, d.labels.get("kind")
+    tokens, labels = d.tokens, d.labels.get("kind")
     rows = sorted((*s, c, k) for c, spans in enumerate(d.clusters) for k, s in enumerate(spans))
-    t = pd.DataFrame(rows, columns=["start", "end", "cluster", "kind"]).astype(int)
-    t["words"] = [" ".join(tokens[a : b + 1]) for a, b, *_ in rows]
-    t["pronoun_class"] = classes = list(map(pronoun_class, t.words))
-    t["kind"] = np.where(t.pronoun_class >= 0, "PRON", "NOM")
-    if kinds:
-        t["kind"] = [kinds[c][k] for *_, c, k in rows]  # PROP, too
-    t["entity"] = [d.names[c] if d.names else "" for c in t.cluster]  # empty: it has no name
-    t["fuzzy"] = [likeness(e, w) if e else -1 for e, w in zip(t.entity, t.words)]
-    cluster, nominal = t.cluster.tolist(), t.kind != "PRON"
-    among = (t.kind != "", nominal, nominal & (t.fuzzy > rules.max_fuzzy))
-    for column, fits in zip(DISTANCES, among):
-        t[column] = distances(cluster, fits.tolist())
-    t["helpers"], t["distractors"] = helpers_and_distractors(cluster, classes, rules)
-    t["net"] = t.distractors - t.helpers
-    t["cluster_size"] = t.groupby("cluster").words.transform("size")
-    t["nominal_size"] = nominal.groupby(t.cluster).transform("sum")
-    t["nested"] = nested(t.start.to_numpy(), t.end.to_numpy())
-    t["id"] = [f"{d.doc_key}:{i}" for i in range(len(rows))]
+    start, end, cluster, place = map(list, zip(*rows)) if rows else ([], [], [], [])
+    words = [" ".join(tokens[a : b + 1]) for a, b, *_ in rows]
+    classes = list(map(pronoun_class, words))
+    kind = ["NOM" if c < 0 else "PRON" for c in classes]
+    if labels:
+        kind = [labels[c][k] for c, k in zip(cluster, place)]  # PROP, too
+    entity = [d.names[c] if d.names else "" for c in cluster]  # empty: it has no name
+    fuzzy = [likeness(e, w) if e else -1 for e, w in zip(entity, words)]
+    nominal = [k != "PRON" for k in kind]
+    like = [is_nominal and f > rules.max_fuzzy for is_nominal, f in zip(nominal, fuzzy)]
+    helpers, distractors = helpers_and_distractors(cluster, classes, rules)
+    size, nominals = Counter(cluster), Counter(compress(cluster, nominal))
+    columns: dict[str, Any] = {
+        "start": start,
+        "end": end,
+        "cluster": cluster,
+        "kind": kind,
+        "words": words,
+    }
+    columns |= {"pronoun_class": classes, "entity": entity, "fuzzy": fuzzy}
+    for column, among in zip(DISTANCES, ([True] * len(rows), nominal, like)):
+        columns[column] = distances(cluster, among)
+    columns |= {"helpers": helpers, "distractors": distractors}
+    columns["net"] = [a - b for a, b in zip(distractors, helpers)]
+    columns["cluster_size"] = [size[c] for c in cluster]
+    columns["nominal_size"] = [nominals[c] for c in cluster]
+    columns["nested"] = nested(np.array(start, int), np.array(end, int))
+    columns["id"] = [f"{d.doc_key}:{i}" for i in range(len(rows))]
+    t = pd.DataFrame(columns)
     return t.assign(doc_key=d.doc_key, corpus=str(d.meta.get("corpus", "")), mention=t.index)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #52cf340d

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from ...core.types import DataError
 from ...core.documents import Document
-from .builder import PLURAL, Story, gender_of, likeness
+from .builder import PLURAL, Story, gender_of, pronoun_class, tidied
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #25e44166
 class Profile(NamedTuple):
@@ -30,24 +30,23 @@ class Profile(NamedTuple):
 
 def profiles(d: Document) -> list[Profile]:
     "Profile the clusters of a document that can be named, the largest first."
-    story, found = Story(d.changed(names=())), []
-    mentions: dict[int, list[tuple[str, str, int]]] = {}
-    columns = (story.mentions[c].tolist() for c in ("cluster", "words", "kind", "pronoun_class"))
-    for cluster, *mention in zip(*columns):
-        mentions.setdefault(cluster, []).append(tuple(mention))
-    for cluster, own in mentions.items():
-        words, kinds, classes = zip(*own)
-        if len(own) < 3 or not PLURAL.isdisjoint(map(str.lower, words)):
+    (doc, origin), found = tidied(d.changed(names=())), []
+    tokens, labels = doc.tokens, doc.labels.get("kind")
+    for k, spans in enumerate(doc.clusters):
+        words = [" ".join(tokens[a : b + 1]) for a, b in spans]
+        if len(words) < 3 or not PLURAL.isdisjoint(map(str.lower, words)):
             continue
-        nominal = [(w, k) for w, k in zip(words, kinds) if k != "PRON"]
+        classes = list(map(pronoun_class, words))
+        kinds = labels[k] if labels else ["NOM" if c < 0 else "PRON" for c in classes]
+        nominal = [(w, kind) for w, kind in zip(words, kinds) if kind != "PRON"]
         found.append(
             Profile(
-                cluster=story.origin[cluster],
-                size=len(own),
+                cluster=origin[k],
+                size=len(words),
                 words=Counter(w for w, _ in nominal),
                 kind=dict(reversed(nominal)),  # of equal words the first counts
                 gender=gender_of(classes),
-                first_person=classes.count(0) / len(own),
+                first_person=classes.count(0) / len(words),
             )
         )
     return sorted(found, key=lambda p: (-p.size, p.cluster))

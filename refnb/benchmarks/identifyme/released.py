@@ -9,7 +9,7 @@ __all__ = ['REPO', 'TEST', 'DATASETS', 'CORPORA', 'FEATURES', 'answer_rows', 'ro
            'built_questions']
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #5b242b03
-import io, re
+import csv, io, re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -60,7 +60,7 @@ FEATURES = {  # of a mention: their names here, and in the files
 
 @lru_cache(maxsize=8)  # a table that compares ways to build reads the same answers for each
 def _rows(data: bytes) -> list[dict[str, str]]:
-    return pd.read_csv(io.BytesIO(data), dtype=str, keep_default_na=False).to_dict("records")
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
 def answer_rows(key: str, s: Settings | None = None) -> list[dict[str, str]]:

@@ -35,7 +35,7 @@ def published(s: Settings | None = None) -> dict[str, Published]:
 class PublishedSystem(BaseSystem):
     "A system that replays released answers to one task; what was not released stays open."
 
-    partial = free = True
+    partial = free = released = True
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         refuse_settings(entry.name, changed)

@@ -34,7 +34,7 @@ class PublishedClusters(Record):
 class PublishedClusterSystem(BaseSystem):
     "A system that replays released clusters."
 
-    shapes, free = CLUSTERS, True
+    shapes, free, released = CLUSTERS, True, True
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         refuse_settings(entry.name, changed)

@@ -67,7 +67,7 @@ def runs_of(model: str, task: str) -> list[Predicted]:
 class PublishedLinks(BaseSystem):
     "A system that replays released predictions of a run; in the list of systems it represents all runs."
 
-    free, whole = True, "its file of predictions is read at once"
+    free, released, whole = True, True, "its file of predictions is read at once"
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         refuse_settings(entry.name, changed)
