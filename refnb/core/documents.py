@@ -166,6 +166,9 @@ def other_words(gold: Sequence[str], words: Sequence[str]) -> str:
     """Describe how two texts of one length differ, or return "": an index would mean another word in the other.
     Case and Unicode form make no difference, and `[UNK]` matches any token."""
 
+    if list(gold) == list(words):
+        return ""
+
     def same(x: str, y: str) -> bool:
         x, y = (unicodedata.normalize("NFKC", word).casefold() for word in (x, y))
         return x == y

@@ -8,7 +8,7 @@ __all__ = ['CANARY', 'T', 'HIDDEN', 'disk_fault', 'sync_folder', 'make_folder', 
            'table_records', 'python_list', 'refuse_repeated_keys', 'decoded', 'read_jsonl', 'write_jsonl', 'read_yaml']
 
 # %% ../../nbs/core/04_files.ipynb #e6ce90db
-import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
+import ast, csv, gzip, io, json, os, shutil, time, warnings, zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -268,7 +268,7 @@ def refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
 
 
 # what could hide a key from a count of `":`, or look like one: a blank before the colon, an escaped sign
-HIDDEN = re.compile(rb'"\s+:|\\u00(?:22|3[aA])')
+HIDDEN = (b" :", b"\t:", b"\n:", b"\r:", b"\\u0022", b"\\u003a", b"\\u003A")
 
 
 def decoded(data: bytes, kind: type[T], where: str) -> T:
@@ -277,7 +277,7 @@ def decoded(data: bytes, kind: type[T], where: str) -> T:
         record = msgspec.json.decode(data, type=kind)
         # written again, JSON without a repeated key has as many keys: ten times faster than `json`
         again = msgspec.json.encode(msgspec.json.decode(data))
-        if HIDDEN.search(data) or data.count(b'":') != again.count(b'":'):
+        if any(x in data for x in HIDDEN) or data.count(b'":') != again.count(b'":'):
             json.loads(data.decode(), object_pairs_hook=refuse_repeated_keys)
         return record
     except UnicodeDecodeError:

@@ -135,7 +135,7 @@ def document_of_line(line: Line, pieces: bool, at: Callable[[str], str]) -> Docu
     sentences: Any = line.sentences or ()
     if line.subtoken_map is not None:
         sentences, clusters = in_words(line, clusters, pieces, at)
-    elif any(isinstance(word, int) for s in sentences for word in s):
+    elif int in set(map(type, chain.from_iterable(sentences))):
         raise FormatError("numbers in place of words", at("sentences"))
     speakers: tuple[str, ...] = ()
     if isinstance(line.speakers, list) and line.subtoken_map is None:

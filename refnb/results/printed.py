@@ -79,6 +79,7 @@ class Printed(Record):
     inputs: list[str] = []  # upstream sets and hub files it is made from
     # upstream sets that fill more cells, and without which it can be made
     more: list[str] = []
+    answers: bool = False  # it reads what was chosen: summaries of runs are not enough
     notes: list[str] = []  # misprints, other versions, traps
 
 

@@ -171,32 +171,35 @@ class Runs:
     def __init__(self, s: Settings, force: bool = False):
         self.s, self.force = s, force
         self.tasks: dict[str, Task] = {}  # by name, with questions that are built once
-        self.made: dict[tuple[str, str], str] = {}  # by task and system: why it failed, or ""
+        # by task, system, and whether a summary will do: why it failed, or ""
+        self.made: dict[tuple[str, str, bool], str] = {}
 
     def task(self, name: str) -> Task:
         return self.tasks.setdefault(name, find_task(name, self.s))
 
     def of(self, job: Job) -> Iterator[tuple[int, int]]:
         "Make the runs that a table asks for; yield after each how many are made, and of how many."
-        wanted = wanted_runs(job)
-        n, total = 0, sum(map(len, wanted.values()))
-        for name, systems in wanted.items():
-            for system in dict.fromkeys(split_hash(x)[0] for x in systems):
-                n += 1
-                if (name, system) not in self.made and is_task(name, self.s):
-                    try:
-                        self.make(system, self.task(name))
-                        self.made[name, system] = ""
-                    except (DataError, FormatError) as e:
-                        self.made[name, system] = str(e)
-                    yield n, total
+        wanted = self.wanted(job)
+        for n, (name, system, briefly) in enumerate(wanted, 1):
+            if (name, system, briefly) not in self.made and is_task(name, self.s):
+                try:
+                    self.make(system, self.task(name), briefly)
+                    self.made[name, system, briefly] = ""
+                except (DataError, FormatError) as e:
+                    self.made[name, system, briefly] = str(e)
+                yield n, len(wanted)
+
+    def wanted(self, job: Job) -> list[tuple[str, str, bool]]:
+        "List the tasks and systems of the runs that a table reads, each with whether a summary will do."
+        briefly = not (self.force or printed(job.name).answers)
+        pairs = ((name, split_hash(x)[0]) for name, xs in wanted_runs(job).items() for x in xs)
+        return [(name, system, briefly) for name, system in dict.fromkeys(pairs)]
 
     def fault(self, job: Job) -> str:
         "Explain why one of a table's runs could not be made, or return an empty string."
-        wanted = ((name, split_hash(x)[0]) for name, xs in wanted_runs(job).items() for x in xs)
-        return next(filter(None, (self.made.get(at, "") for at in wanted)), "")
+        return next(filter(None, (self.made.get(x, "") for x in self.wanted(job))), "")
 
-    def make(self, name: str, task: Task) -> None:
+    def make(self, name: str, task: Task, briefly: bool) -> None:
         "Make the run of a system, if it is free, on a task or on those of its pieces that are here."
         from refnb.models.published.clusters import replay_clusters
 
@@ -206,10 +209,10 @@ class Runs:
             replay_clusters([name], task.name, self.s)
             return
         system: Any = find_system(name, self.s)
+        if not getattr(system, "free", False):
+            return
         pieces = [self.task(x) for x in task.card.pieces]
-        if not getattr(system, "free", False) or (
-            not system.released and not self.force and any(fits(system, t) for t in [task, *pieces])
-        ):
+        if briefly and not system.released and any(fits(system, t) for t in [task, *pieces]):
             return
         for t in pieces if pieces and system.lacks(task) else [task]:
             if t.here and not system.lacks(t):
@@ -314,11 +317,12 @@ def only_batch(place: Path) -> Iterator[None]:
 
 # %% ../../nbs/results/09_reproduce.ipynb #8749be88
 @contextmanager
-def environment(s: Settings) -> Iterator[None]:
-    "Set the environment variables of the settings, and restore the old ones afterwards."
+def environment(s: Settings, **usual: str) -> Iterator[None]:
+    "Set the environment variables of the settings, and `usual` ones that are not set; restore the old ones afterwards."
     fields = msgspec.structs.asdict(s).items()
     texts = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in fields}
-    new = {f"REFNB_{k.upper()}": v for k, v in texts.items()}
+    new = {k: os.environ.get(k, v) for k, v in usual.items()}
+    new |= {f"REFNB_{k.upper()}": v for k, v in texts.items()}
     old = {k: os.environ.get(k) for k in new}
     os.environ.update(new)
     try:
@@ -529,6 +533,8 @@ def reproduce(
         with only_batch(place):
             if not sample and not bring(chosen, s, say):
                 s = s.changed(offline=True)  # so that no notebook tries again
-            with environment(s):
+            # notebooks that work beside each other share the cores: more threads would wait for them
+            threads = max(1, (os.cpu_count() or 1) // (n or os.cpu_count() or 1))
+            with environment(s, OMP_NUM_THREADS=str(threads)):
                 steps = make_tables(chosen, s, place, n, ray, force, say)
             return Batch(steps, board(s) if given else write_board(s), place)
