@@ -2,7 +2,7 @@
 
 Nothing here is a test, for machines are shared and noisy. A measurement over its budget is taken again; ratios are of one process."""
 
-import asyncio, os, subprocess, sys, tempfile, time
+import asyncio, os, shutil, subprocess, sys, tempfile, time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -49,10 +49,10 @@ class Ran(NamedTuple):
     out: str
 
 
-def child(*args: object) -> Ran:
+def child(*args: object, env: dict[str, str] | None = None) -> Ran:
     "Run a command."
     with tempfile.TemporaryFile("w+") as out:
-        p = subprocess.Popen([*map(str, args)], stdout=out, stderr=subprocess.STDOUT)
+        p = subprocess.Popen([*map(str, args)], stdout=out, stderr=subprocess.STDOUT, env=env)
         _, status, used = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
@@ -295,9 +295,61 @@ def three_books() -> float:
 # Commands, and what one of them would do
 
 
-@bench("commands", "refnb list tables", 3.0)
-def start() -> float:
-    return child(BIN / "refnb", "list", "tables").seconds
+def command(*words: object, mb: float = 0) -> float:
+    "CPU seconds of refnb in an empty folder, with a clone's reports; `mb` is the most memory that it may take."
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "reports", Path(folder) / "reports")
+        own = {f"REFNB_{k.upper()}": f"{folder}/{k}" for k in ("reports", "runs", "cache")}
+        ran = child(BIN / "refnb", *words, env=os.environ | own)
+    if mb and ran.mb > mb:
+        raise MemoryError(f"{ran.mb:,.0f} MB, of {mb:,.0f}")
+    return ran.seconds
+
+
+PAIR = ("published/gpt-4o", "published/mistral-7b")
+bench("commands", "refnb list tables", 1.5)(partial(command, "list", "tables"))
+bench("commands", "refnb reproduce --plan", 1.5)(partial(command, "reproduce", "--plan"))
+comparing = partial(command, "compare", "identifyme/test", *PAIR, mb=110)
+bench("commands", "refnb compare identifyme/test, two systems, in 110 MB", 1.5)(comparing)
+
+
+@bench("commands", "200 MB of questions, read from a file", 6.0)
+def questions_of_200_mb() -> float:
+    from refnb.benchmarks.tasks import FERRYMAN, as_task, task_questions
+    from refnb.core.files import write_jsonl
+
+    qs = task_questions(FERRYMAN)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "many.jsonl"
+        times = 200_000_000 // write_jsonl(path, qs).stat().st_size
+        write_jsonl(path, (q.changed(id=f"{q.id}-{k}") for k in range(times) for q in qs))
+        start = time.process_time()
+        as_task(path, shapes=["choice"])
+        return time.process_time() - start
+
+
+@bench("scores", "a permutation test of 25,000 clusters", 10.0)
+def permuted() -> float:
+    import numpy as np
+    from refnb.metrics.uncertainty import permutation_p
+
+    a, b = np.random.default_rng(0).random((2, 25_000))
+    return cpu(lambda: permutation_p(a, b, range(25_000)))
+
+
+# The batch
+
+
+@bench("batch", "refnb reproduce identifyme/table_3, nothing kept", 5.0)
+def one_table() -> float:
+    need(*UPSTREAM)
+    return command("reproduce", "identifyme/table_3")
+
+
+@bench("batch", "refnb reproduce, all tables, nothing kept", 300.0)
+def all_tables() -> float:
+    need(*UPSTREAM)
+    return command("reproduce")
 
 
 IDENTIFYME = """
