@@ -97,7 +97,7 @@ def test_the_nearest_file_upward_counts(tmp_path):
     (tmp_path / "a" / "b" / "c").mkdir()
     jobs = {p: load_settings(tmp_path / p, env={}).jobs for p in (".", "a", "a/b", "a/b/c")}
     assert jobs == {".": 1, "a": 1, "a/b": 2, "a/b/c": 2}
-    assert load_settings(tmp_path / "a" / "b", env={}).timeout == 900, (
+    assert load_settings(tmp_path / "a" / "b", env={}).timeout == 3600, (
         "one file counts, the ones above it do not"
     )
 
