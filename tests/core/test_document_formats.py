@@ -24,6 +24,7 @@ from core_documents import (
     sentencepiece,
     written,
 )
+from core_refused import refused
 from refnb.core.documents import Document
 from refnb.core.gap import GapRow, parse_gap_rows
 from refnb.core.reading import PARSERS
@@ -32,15 +33,6 @@ from refnb.core.types import DataError, RefnbError, Span
 from tools import FULL, examples, growth
 
 many = examples(200)
-
-
-def refused(call, *parts: str) -> str:
-    "The one line with which something is refused."
-    with pytest.raises(RefnbError) as e:
-        call()
-    line = str(e.value)
-    assert "\n" not in line and all(p in line for p in parts), line
-    return line
 
 
 # There and back

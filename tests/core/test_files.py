@@ -7,21 +7,13 @@ import msgspec
 import pytest
 from core_kills import Hatchery
 from core_mutations import flipped, good_or_one_line
+from core_refused import refused
 from refnb import Answer
 from refnb.core.files import read_bytes, read_jsonl, read_yaml, write_atomic
-from refnb.core.types import FormatError, RefnbError, Usage
+from refnb.core.types import FormatError, Usage
 from tools import FULL
 
 KILLS = int(os.environ.get("TEST_KILLS", 6))
-
-
-def refused(call, *parts: str) -> str:
-    "The one line with which something is refused."
-    with pytest.raises(RefnbError) as e:
-        call()
-    line = str(e.value)
-    assert "\n" not in line and all(p in line for p in parts), line
-    return line
 
 
 # Writing

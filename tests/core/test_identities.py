@@ -7,6 +7,7 @@ import pytest
 import refnb
 from hypothesis import given, strategies as st
 from core_mutations import flipped
+from core_refused import refused
 from refnb import Answer, Option, Question
 from refnb.core.runs import RunInfo
 from refnb.core.types import CallError, RefnbError, safe_name, safe_path
@@ -22,15 +23,6 @@ ANSWERS = [
     Answer(q.id, reason="refused") if i % 5 == 4 else Answer(q.id, (i % 4,))
     for i, q in enumerate(QUESTIONS)
 ]
-
-
-def refused(call, *parts: str) -> RefnbError:
-    "The error of one line with which something is refused."
-    with pytest.raises(RefnbError) as e:
-        call()
-    line = str(e.value)
-    assert "\n" not in line and all(p in line for p in parts), line
-    return e.value
 
 
 # The identity of a run
@@ -188,8 +180,8 @@ def test_a_name_that_means_several_runs_is_refused_and_they_are_named(tmp_path, 
     runs.append(refnb.run("sample/ferryman", guess))
     names = [f"function/guess@{r.info.hash}" for r in runs]
     for _ in range(2):
-        e = refused(lambda: accuracy("function/guess"))
-        assert isinstance(e, CallError) and all(f"@{r.info.hash}" in str(e) for r in runs)
+        hashes = [f"@{r.info.hash}" for r in runs]
+        refused(lambda: accuracy("function/guess"), *hashes, kind=CallError)
         assert len(set(map(accuracy, names))) == 2
         shutil.rmtree(tmp_path / "runs", ignore_errors=True)
 

@@ -6,6 +6,7 @@ import pytest
 import refnb
 from core_kills import Hatchery
 from core_mutations import flipped
+from core_refused import refused
 from power import Power
 from refnb import Answer, Document, Option, Question
 from refnb.core.files import write_atomic
@@ -70,15 +71,6 @@ def files(folder: str | Path) -> dict[str, bytes]:
     "All that is below a folder, without lock files."
     paths = [p for p in Path(folder).rglob("*") if p.is_file() and p.suffix != ".lock"]
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
-
-
-def refused(call, *parts: str) -> str:
-    "The one line with which something is refused."
-    with pytest.raises(RefnbError) as e:
-        call()
-    line = str(e.value)
-    assert "\n" not in line and all(p in line for p in parts), line
-    return line
 
 
 def written(run: Run, ids: list[str], shard: str = "", **how):
@@ -231,8 +223,8 @@ def test_a_damaged_description_or_seal_is_told_or_mended(runner):
     want, whole = run.answers(), files(run.folder)
     for name in ("run.json", "seal.json"):
         data = whole[name]
-        damage = [*flipped(data, range(0, len(data), 3 if FULL else 17))]
-        damage += [data[:cut] for cut in range(0, len(data) - 2, 1 if FULL else 11)]
+        damage = [*flipped(data, range(0, len(data), 3 if FULL else 37))]
+        damage += [data[:cut] for cut in range(0, len(data) - 2, 1 if FULL else 29)]
         for d in damage:
             (run.folder / name).write_bytes(d)
             try:

@@ -3,7 +3,7 @@
 import gzip, itertools, os, re, socket, subprocess
 from pathlib import Path
 from types import SimpleNamespace
-import pooch, pytest
+import core_refused, pooch, pytest
 import refnb
 from core_mutations import flipped
 from refnb.core import upstream as u
@@ -67,11 +67,7 @@ def quarantined(s) -> list[bytes]:
 
 def refused(f, s, *parts: str) -> str:
     "The one line with which a file is refused."
-    with pytest.raises(DataError) as e:
-        refnb.get(f, s)
-    line = str(e.value)
-    assert "\n" not in line and f.key in line and all(p in line for p in parts), line
-    return line
+    return core_refused.refused(lambda: refnb.get(f, s), f.key, *parts, kind=DataError)
 
 
 def closed_port() -> int:
