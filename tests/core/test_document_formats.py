@@ -1,4 +1,4 @@
-"Formats of documents: what is written is read again, what cannot be held is refused, releases are read."
+"Formats of documents: what is written is read again, what cannot be is refused."
 
 import gzip, json, re, unicodedata
 from pathlib import Path

@@ -421,7 +421,7 @@ def test_a_score_that_no_journal_could_hold_is_refused(bad):
 
 @pytest.fixture
 def file_limit():
-    "A function that limits how long a file may become: a full disk for those who may not mount one."
+    "A function that limits how long a file may become: a full disk that needs no mount."
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit = lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     yield lambda size=None: limit(soft if size is None else size)

@@ -24,7 +24,7 @@ for line in sys.stdin:
 
 
 class Hatchery:
-    "A process that does `work`, a function of texts which its code defines, as often as it is asked."
+    "A process that does `work`, a function of texts that its code defines, again and again."
 
     def __init__(self, spawn, code: str):
         self.process: subprocess.Popen = spawn(HATCH.format(code=code))
