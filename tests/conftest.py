@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from refnb.core.settings import load_settings
 from refnb.results.notebooks import notebook_of
-from refnb.results.reproduce import job_of, replay
+from refnb.results.reproduce import Runs, job_of
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault(
@@ -89,7 +89,8 @@ def make_table():
                 m.setenv(k, v)
             m.chdir(home)
             job = job_of(name, parameters)
-            replay([job], load_settings())
+            for _ in Runs(load_settings()).of(job):
+                pass
             run_cells(notebook_of(name), **job.parameters | {"out": str(home / "reports")})
         return report_rows(home / "reports", name)
 

@@ -3,7 +3,7 @@
 import ast, csv, io, json, re
 import pytest
 from hypothesis import assume, example, given, strategies as st
-from test_formats import mutated
+from core_mutations import mutated
 from tools import growth
 from refnb.core.files import read_jsonl
 from refnb.core.settings import load_settings, packaged
