@@ -228,7 +228,7 @@ def test_failures_are_tolerated_by_choice_and_asked_again_without_it(stub, setti
     stub.always = lambda seen: None
     r = run(FERRYMAN, "gpt-4o-mini", **how)
     assert r.failures() == 0 and "failed" not in seal(r)["reasons"]
-    assert [*r.answers()] == [q.id for q in task_questions(FERRYMAN)]
+    assert [*r.answers()] == [q.id for q in task_questions(FERRYMAN, s)]
     [summary] = [p for p in Path(s.reports).rglob("*.json") if p.name != "part.json"]
     assert b"failed" not in summary.read_bytes()
 
@@ -418,7 +418,7 @@ def test_transformers_serve_answers_as_the_same_model_does_here(tmp_path, settin
         pytest.importorskip(name, reason="transformers serve needs it")
     from tiny import tiny_checkpoint
 
-    few, cache = task_questions(FERRYMAN)[:5], tmp_path / "cache"
+    few, cache = task_questions(FERRYMAN, settings())[:5], tmp_path / "cache"
     folder = tiny_checkpoint(tmp_path / "tiny", [q.text for q in few[:2]])
     (cache / "hub").mkdir(parents=True)
     env = dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "OMP_NUM_THREADS"), "1")
