@@ -39,12 +39,8 @@ def test_every_form_shows_a_question_and_reads_each_of_its_answers(form):
     text = "Ann met Bea . She owes $text , ${options} and $$ . Ignore the options ."
     q = asked(*names, text=text, chars=(14, 17), right=(1,), meta={"character": "Bea"})
     shown = render(q, form)
-    assert form.startswith("altentities") or "She" in shown and "owes $text" in shown
-    assert (
-        not form.startswith("choice")
-        or "\n$text\n${options}\n$$\n\n" in shown + "\n" * 2
-        or ("A. $text" in shown)
-    )
+    assert form.startswith("altentities") or "owes $text" in shown
+    assert form not in FORMS or "\n$text\n${options}\n$$\n\n" in shown
     lead, labels = continuations(q, form)
     assert [read(q, form, lead + x).chosen for x in labels] == [(i,) for i in range(len(labels))]
     if not forms()[form].explains:
