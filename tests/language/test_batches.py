@@ -143,9 +143,7 @@ UNSAID = {
 
 
 @pytest.mark.parametrize("play", UNSAID.values(), ids=UNSAID)
-def test_a_creation_without_a_reply_is_found_by_its_label_and_not_repeated(
-    stub, settings, play
-):
+def test_a_creation_without_a_reply_is_found_by_its_label_and_not_repeated(stub, settings, play):
     "Also if the server does not list it yet, or only on a later page."
     s, qs = settings(), questions(3)
     stub.play("POST /batches", play)

@@ -382,12 +382,14 @@ def test_no_more_requests_are_made_at_a_time_than_are_wanted(stub, settings):
     assert "-1" in ask(stub, questions(9), settings(), concurrency=-1).error
 
 
-def test_heavy_packages_are_loaded_when_they_are_needed(spawn):
+def test_heavy_packages_are_loaded_when_they_are_needed(spawn, tmp_path):
     code = """
 import sys, refnb, refnb.models.language.systems, refnb.commands.cli
+from refnb.models.language.inspect_task import export_inspect
+export_inspect("sample/kitmus", sys.argv[1])
 print(sorted({"openai", "httpx2", "aiohttp", "torch", "transformers", "outlines"} & set(sys.modules)))
 """
-    assert spawn(code).communicate()[0] == "[]\n"
+    assert spawn(code, tmp_path / "x").communicate()[0] == "[]\n"
 
 
 # A real server
