@@ -137,6 +137,15 @@ class Worker:
         self.process.stdin.flush()
         self.child = int(self.process.stdout.readline())
 
+    @property
+    def alive(self) -> bool:
+        "Whether the child has not come to its end."
+        try:
+            os.kill(self.child, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
     def ended(self, by: int = 0) -> bool:
         "Wait for the child, after this signal; whether it came to its end."
         if by:

@@ -1,6 +1,6 @@
 "Runs, samples and batches that are killed at any instant, and processes that ask at the same time."
 
-import itertools, random, signal
+import random, signal
 from pathlib import Path
 import pytest
 import tools
@@ -15,10 +15,14 @@ pytestmark = pytest.mark.usefixtures("no_keys")
 SAMPLED = {"samples": 3, "decoding": {"max_tokens": 50, "temperature": 1.0, "seed": 7}}
 
 
+def at_home(settings, name: str = "home"):
+    "Settings whose runs a worker shares."
+    return settings(**dict.fromkeys(("runs", "reports"), f"{settings().runs}/{name}"))
+
+
 @pytest.fixture
 def home(settings):
-    "Settings whose runs a worker shares."
-    return settings(**dict.fromkeys(("runs", "reports"), settings().runs))
+    return at_home(settings)
 
 
 def drawn(seen) -> Play:
@@ -29,37 +33,36 @@ def drawn(seen) -> Play:
 
 
 def records(s) -> dict:
-    "The one run's records, without what depends on the clock."
-    [path] = Path(s.runs).rglob("run.json")
-    found = load_run(path.parent).records_so_far()
+    "The records of a run that may have begun, without what depends on the clock."
+    runs = [load_run(p.parent) for p in Path(s.runs).rglob("run.json")]
+    found = {k: a for r in runs for k, a in r.records_so_far().items()}
     return {k: (a.chosen, a.reason, a.raw, a.usage.tokens_in) for k, a in found.items()}
 
 
 @pytest.mark.parametrize("how", [{}, SAMPLED], ids=["once", "samples"])
-def test_a_killed_run_goes_on_where_it_was_and_ends_as_one_that_was_not(
-    how, home, settings, tmp_path, worker
-):
+def test_a_killed_run_goes_on_where_it_was_and_ends_as_one_that_was_not(how, settings, worker):
     "What was stored is not asked again."
-    rng, n = random.Random(33), 40 if how else 120
+    rng, kills, n = random.Random(33), 0, 40 if how else 120
     with Stub(0.004) as stub:
-        stub.always = drawn
-        plain = settings(runs=str(tmp_path / "plain"))
+        stub.always, plain = drawn, at_home(settings, "plain")
         ask(stub, questions(n), plain, key="", **how)
-        want, stored = records(plain), set()
-        for turn in range(KILLS + 1):
-            seen = len(stub.seen)
-            worker.start(stub.url, home.runs, n, **how)
-            if turn < KILLS:
-                enough = seen + rng.randint(1, n // 2)
-                tools.wait(lambda enough=enough: len(stub.seen) > enough, "requests")
-                worker.ended(rng.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT]))
-            else:
-                assert worker.ended()
-            again = {x.headers["idempotency-key"] for x in stub.seen[seen:]}
-            now = {k.key for k in kept(home) if k.reply.finish != "failed"}
-            assert stored <= now and not stored & again and len(records(home)) <= len(now)
-            stored = now
-    assert records(home) == want and len(stored) == len(want)
+        want = records(plain)
+        while kills < KILLS:
+            s, stored, done = at_home(settings, f"after {kills}"), set(), False
+            while not done:
+                seen = len(stub.seen)
+                worker.start(stub.url, s.runs, n, **how)
+                if signals := kills < KILLS and [signal.SIGKILL, signal.SIGKILL, signal.SIGINT]:
+                    enough, kills = seen + rng.randint(1, n // 2), kills + 1
+                    under_way = lambda enough=enough: len(stub.seen) <= enough and worker.alive
+                    tools.wait(lambda under_way=under_way: not under_way(), "requests")
+                done = worker.ended(rng.choice(signals) if signals else 0)
+                assert done or signals
+                again = {x.headers["idempotency-key"] for x in stub.seen[seen:]}
+                now = {k.key for k in kept(s) if k.reply.finish != "failed"}
+                assert stored <= now and not stored & again and len(records(s)) <= len(now)
+                stored = now
+            assert records(s) == want and len(stored) == len(want)
 
 
 def test_an_interrupt_keeps_what_is_under_way(home, worker):
@@ -70,22 +73,23 @@ def test_an_interrupt_keeps_what_is_under_way(home, worker):
         assert len(kept(home)) == len(stub.seen) < 100
 
 
-def test_a_batch_whose_process_is_killed_is_paid_once(home, worker):
+def test_a_batch_whose_process_is_killed_is_paid_once(settings, worker):
     "At any instant: also after it was created, and before that was written down."
-    rng, how = random.Random(5), {"batches": True, "retries": 0}
-    with Stub(0.02) as stub:
-        for turn in itertools.count():
-            seen = len(stub.seen)
-            worker.start(stub.url, home.runs, 20, later=100 * turn, **how)
-            if turn < 2 * KILLS:
-                tools.wait(lambda seen=seen: len(stub.seen) > seen, "a request")
-                tools.wait(lambda: rng.random() < 0.2, "an instant")
-                worker.ended(signal.SIGKILL)
-            elif worker.ended() and len(records(home)) == 20:
-                break
-            assert turn < 40
-        assert len(stub.batches) == 1 and not stub.asked()
-        assert len({k.key for k in kept(home)}) == 20 == len(kept(home))
+    rng, kills, turn, how = random.Random(5), 0, 0, {"batches": True, "retries": 0}
+    while kills < 2 * KILLS:
+        s = at_home(settings, f"after {kills}")
+        with Stub(0.02) as stub:
+            while len(records(s)) < 20:
+                seen, turn = len(stub.seen), turn + 1
+                worker.start(stub.url, s.runs, 20, later=100 * turn, **how)
+                if signals := kills < 2 * KILLS:
+                    kills += 1
+                    begun = lambda seen=seen, stub=stub: len(stub.seen) > seen or not worker.alive
+                    tools.wait(begun, "a request")
+                    tools.wait(lambda: rng.random() < 0.2, "an instant")
+                assert worker.ended(signal.SIGKILL if signals else 0) or signals
+            assert len(stub.batches) == 1 and not stub.asked()
+        assert len({k.key for k in kept(s)}) == 20 == len(kept(s))
 
 
 # Two at a time

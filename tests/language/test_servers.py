@@ -385,8 +385,9 @@ def test_no_more_requests_are_made_at_a_time_than_are_wanted(stub, settings):
 def test_heavy_packages_are_loaded_when_they_are_needed(spawn, tmp_path):
     code = """
 import sys, refnb, refnb.models.language.systems, refnb.commands.cli
+from refnb.core.settings import load_settings
 from refnb.models.language.inspect_task import export_inspect
-export_inspect("sample/kitmus", sys.argv[1])
+export_inspect("sample/kitmus", sys.argv[1], s=load_settings("/", env={}))
 print(sorted({"openai", "httpx2", "aiohttp", "torch", "transformers", "outlines"} & set(sys.modules)))
 """
     assert spawn(code, tmp_path / "x").communicate()[0] == "[]\n"
