@@ -76,13 +76,13 @@ def test_an_interrupt_keeps_what_is_under_way(home, worker):
 def test_a_batch_whose_process_is_killed_is_paid_once(settings, worker):
     "At any instant: also after it was created, and before that was written down."
     rng, kills, turn, how = random.Random(5), 0, 0, {"batches": True, "retries": 0}
-    while kills < 2 * KILLS:
+    while kills < KILLS + 2:
         s = at_home(settings, f"after {kills}")
         with Stub(0.02) as stub:
             while len(records(s)) < 20:
                 seen, turn = len(stub.seen), turn + 1
                 worker.start(stub.url, s.runs, 20, later=100 * turn, **how)
-                if signals := kills < 2 * KILLS:
+                if signals := kills < KILLS + 2:
                     kills += 1
                     begun = lambda seen=seen, stub=stub: len(stub.seen) > seen or not worker.alive
                     tools.wait(begun, "a request")
