@@ -96,12 +96,13 @@ def test_a_batch_whose_process_is_killed_is_paid_once(settings, worker):
 
 
 def test_two_processes_buy_a_reply_once(stub, home, worker):
-    stub.delay, stub.says = 0.2, knows
+    ask(stub, questions(1, "first"), home, key="")  # loads what asking needs
+    stub.delay, stub.says = 0.3, knows
     worker.start(stub.url, home.runs, 20)
-    tools.wait(lambda: stub.seen, "a request")
+    tools.wait(lambda: len(stub.seen) > 1, "a request")
     got = ask(stub, questions(21), home, key="")  # another run, which shares its questions
     assert worker.ended() and all_right(got, 21)
-    assert len(stub.seen) == 21 == len(kept(home))
+    assert len(stub.seen) == 22 == len(kept(home))
 
 
 def test_a_request_of_a_process_that_was_killed_is_asked_again_and_counts_as_lost(
