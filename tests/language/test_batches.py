@@ -1,4 +1,4 @@
-"Batches: one step a call; replies about them that are lost, lines in any order, refusals, damage, budgets."
+"Batches: one step a call, lost replies about them, lines in any order, refusals, budgets."
 
 import json, shutil
 from pathlib import Path

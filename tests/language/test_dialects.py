@@ -1,4 +1,4 @@
-"Dialects: each against a server as strict as its vendor's, refused fields, reasoning kept apart and paid for, models of today."
+"Dialects, each against a server as strict as its vendor's; refused fields, reasoning, prices."
 
 import json
 import pytest

@@ -1,4 +1,4 @@
-"Tasks of inspect_ai: what is written; and, where `make test-full` has set up its environment, inspect_ai runs, with equal right and wrong question by question."
+"Tasks of inspect_ai: what is written, what is judged; inspect_ai itself where it is installed."
 
 import ast, json, math, os, socket, subprocess
 from importlib.util import find_spec
@@ -129,7 +129,7 @@ def test_the_command_writes_to_a_new_folder_alone(tmp_path, capsys, monkeypatch)
 
 
 def reply(r: dict, i: int) -> tuple[str, str]:
-    "Something that a model could say to the i-th question, and how it ended: right, wrong, no answer in several ways."
+    "Something that a model could say to the i-th question, and how it ended."
     right, wrong = (r["options"][(r["right"][0] + k) % len(r["options"])] for k in (0, 1))
     lead = "- The mention refers to: " if forms()[r["form"]].reads == "line" else ""
     if r["form"] == "choice/letters":
@@ -190,7 +190,8 @@ def test_how_a_reply_ended_is_known():
     assert {x: inspect_finish(x) for x in ENDS} == ENDS
 
 
-# inspect_ai and llama.cpp, run: set TEST_NEIGHBOURS to an environment that has them, or to 1 for the one of `make test-full`
+# inspect_ai and llama.cpp: set TEST_NEIGHBOURS to an environment that has them, or to 1 for the
+# one of `make test-full`
 
 NEIGHBOURS = Path(os.environ.get("TEST_NEIGHBOURS") or "none")
 if NEIGHBOURS == Path("1"):
@@ -271,7 +272,7 @@ def test_inspect_reads_replies_as_a_run_does(tmp_path, stub, settings, task, for
 
 
 def wilder(folder: Path, by: float = 12.0) -> Path:
-    "The same weights, larger: as they are made, the last word alone decides what is said next, and prompts would not matter."
+    "The same weights, larger, lest the last word alone decide what is said next."
     import safetensors.torch as st
 
     path = folder / "model.safetensors"
