@@ -1,4 +1,4 @@
-"What tests of servers share: short questions, a model at a stub, what came of asking it, a process that asks and is killed."
+"What tests of servers share: short questions, a model at a stub, a process to be killed."
 
 import contextlib, json, os, re, signal, socket, subprocess, sys
 from collections.abc import Sequence

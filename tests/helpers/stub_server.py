@@ -236,7 +236,7 @@ class Stub:
         return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}/v1"
 
     def play(self, words: str, *plays: Play):
-        "The next requests with these words in prompt, or method and path, get these; then all is well."
+        "The next requests with these words in prompt, or method and path, get these."
         self.plays[words] = iter(plays)
 
     def _play(self, text: str, seen: Seen) -> Play:

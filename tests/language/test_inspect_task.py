@@ -342,7 +342,7 @@ def llama_cpp():
 
 
 def test_llama_cpp_answers_as_the_same_weights_do_here(llama_cpp, settings, upstream):
-    "200 questions with a choice of letters: the server keeps to the grammar that it is sent, and chooses what the local runner does."
+    "The server keeps to the grammar that it is sent, and chooses what the local runner does."
     task, s = "altentities/songs/name/test", settings(upstream=str(upstream))
     same = dict(constraint="choice", form="altentities/letters", limit=200, s=s)
     far = run(task, f"llama.cpp/smollm2@{llama_cpp}", concurrency=1, **same).answers_so_far()

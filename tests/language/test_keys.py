@@ -1,4 +1,4 @@
-"A key is nowhere: whatever a server says of it, in whatever spelling, no file, error, log or picture holds it."
+"A key is nowhere: whatever a server says of it, in whatever spelling, nothing holds it."
 
 import base64, html, itertools, json, logging, socket, threading, traceback
 from pathlib import Path

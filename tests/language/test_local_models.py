@@ -1,4 +1,4 @@
-"Models on this machine: scores by hand, a story read once, replies held to patterns, faults; SmolLM2 where its package is."
+"Models on this machine: scores by hand, a story read once, replies held to patterns, faults."
 
 import importlib.util, itertools, json, shutil
 import pytest

@@ -1,4 +1,4 @@
-"Language models as coreference systems: a copy of each passage with marks, read back whatever a model does to the text."
+"Language models that mark clusters in a copy, read back whatever they do to the text."
 
 import random, re
 import pytest

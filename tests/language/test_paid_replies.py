@@ -1,4 +1,4 @@
-"What was paid for: a reply is kept before it is read, bought once, and counted in a budget, even if it is lost."
+"A reply is kept before it is read, bought once, and counted in a budget, even if it is lost."
 
 import json, random, shutil
 from pathlib import Path

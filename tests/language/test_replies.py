@@ -1,4 +1,4 @@
-"Reading replies: those of ten model families and of a release, laws, damage; no option is invented, none takes long."
+"Reading replies: of ten model families, of a release, damaged; none is invented or takes long."
 
 import ast, csv, io, json, re
 import pytest

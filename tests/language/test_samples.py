@@ -1,4 +1,4 @@
-"Questions that are asked in several ways: draws, rotations and orders of their options, solved examples before them."
+"Questions asked in several ways: draws, orders of their options, solved examples before them."
 
 import json, random
 import pytest

@@ -1,4 +1,4 @@
-"Servers that fail, refuse, break off, or send what is odd: a failure is never a score, and a run says what to do."
+"Servers that fail, refuse, break off, or send what is odd: a failure is never a score."
 
 import json, os, re, shutil, sys, urllib.request, zlib
 import contextlib, random, socket, subprocess
