@@ -3,7 +3,7 @@
 In a test it runs in a thread: `with Stub() as stub: …`. Started as a script it serves alone, says its address, and ends when its standard input does."""
 
 import asyncio, itertools, json, re, socket, struct, sys, threading, time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 
@@ -44,6 +44,7 @@ class Play(NamedTuple):
     reset: bool = False  # it ends by a reset
     stall: bool = False  # after what was cut, nothing more comes, but the connection stays
     hang: bool = False  # nothing ever comes
+    obeys: bool = False  # an error comes, and yet what was asked for was done
 
 
 def prompt_of(body: dict) -> str:
@@ -68,10 +69,10 @@ def reply_text(prompt: str) -> str:
     return f"The mention refers to: {prompt.split()[-1] if prompt.split() else ''}"
 
 
-def completion(body: dict, play: Play) -> dict:
+def completion(body: dict, play: Play, says: Callable[[str], str] = reply_text) -> dict:
     "A reply as it is in the protocol."
     prompt, chat = prompt_of(body), "messages" in body
-    text = reply_text(prompt) if play.text is None else play.text
+    text = says(prompt) if play.text is None else play.text
     said = (
         {
             "message": {
@@ -180,10 +181,11 @@ class BatchPlay(NamedTuple):
     output: Callable[[list[dict]], list[dict]] = (
         list  # the lines of the output file, from the good ones in order
     )
-    failed: dict[str, dict] = {}  # custom_id -> error, in the error file
-    left: tuple[str, ...] = ()  # ids that are in neither file: the batch expired before them
+    # words of a prompt -> error, in the error file
+    failed: dict[str, dict] = {}
+    left: tuple[str, ...] = ()  # words of prompts that were not carried out
     errors: tuple[dict, ...] = ()  # of a batch that failed as a whole
-    plays: dict[str, Play] = {}  # custom_id -> the reply
+    plays: dict[str, Play] = {}  # words of a prompt -> the reply
     extra: bytes = b""  # at the end of the output file
 
 
@@ -192,6 +194,8 @@ class Stub:
 
     def __init__(self, delay: float = 0.0):
         self.delay, self.seen, self.lock = delay, [], threading.Lock()
+        self.says: Callable[[str], str] = reply_text  # a good reply to a prompt
+        self.lists = True  # batches that were created
         self.plays: dict[str, Iterator[Play]] = {}
         self.always: Callable[[Seen], Play | None] = lambda seen: None
         self.open, self.most_open = set(), 0
@@ -231,9 +235,13 @@ class Stub:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}/v1"
 
-    def play(self, prompt: str, plays: Iterable[Play]):
-        "The next requests with this prompt get these, one each; then all is well."
-        self.plays[prompt] = iter(plays)
+    def play(self, words: str, *plays: Play):
+        "The next requests with these words in prompt, or method and path, get these."
+        self.plays[words] = iter(plays)
+
+    def _play(self, text: str, seen: Seen) -> Play:
+        plays = (next(x, None) for words, x in self.plays.items() if words in text)
+        return next(filter(None, plays), None) or self.always(seen) or Play()
 
     def asked(self, path: str = "/chat/completions") -> list[str]:
         "The prompts that arrived, in order."
@@ -254,18 +262,16 @@ class Stub:
 
     def _complete(self, seen: Seen) -> tuple[Play, bytes]:
         body = seen.body
-        play = next(self.plays.get(prompt_of(body), iter(())), None) or self.always(seen) or Play()
-        return play, json.dumps(completion(body, play)).encode() if play.body is None else play.body
+        play = self._play(prompt_of(body), seen)
+        if play.body is not None:
+            return play, play.body
+        return play, json.dumps(completion(body, play, self.says)).encode()
 
     def _batch(self, seen: Seen) -> tuple[Play, bytes]:
-        play = (
-            next(self.plays.get(f"{seen.method} {seen.path}", iter(())), None)
-            or self.always(seen)
-            or Play()
-        )
+        play = self._play(f"{seen.method} {seen.path}", seen)
         early = play.status != 200 or play.body is not None
-        got = None if early else self._routed(seen)
-        if play.body is not None or early:
+        got = None if early and not play.obeys else self._routed(seen)
+        if early:
             return play, play.body or b""
         if got is None:
             return error(404, "no such thing"), error(404, "no such thing").body
@@ -331,7 +337,10 @@ class Stub:
         return {k: v for k, v in self.batches[i].items() if k != "steps"}
 
     def _list(self, query: str) -> dict:
-        ids, asked = list(reversed(self.batches)), dict(p.split("=") for p in query.split("&") if p)
+        ids, asked = (
+            list(reversed(self.batches)) * self.lists,
+            dict(p.split("=") for p in query.split("&") if p),
+        )
         start = ids.index(asked["after"]) + 1 if "after" in asked else 0
         page = ids[start : start + min(int(asked.get("limit", 20)), 100)]
         return {
@@ -355,45 +364,24 @@ class Stub:
         "Write the output and error files of a batch that ended."
         play, good, bad = self.batch_play, [], []
         for line in map(json.loads, self.files[b["input_file_id"]].splitlines()):
-            i, said = line["custom_id"], play.plays.get(line["custom_id"], Play())
-            if i in play.left:
-                bad.append(
-                    {
-                        "id": "r",
-                        "custom_id": i,
-                        "response": None,
-                        "error": {
-                            "code": "batch_expired",
-                            "message": "This request could not be executed before the completion window expired.",
-                        },
-                    }
-                )
-            elif i in play.failed:
-                bad.append(
-                    {
-                        "id": "r",
-                        "custom_id": i,
-                        "response": {
-                            "status_code": 400,
-                            "request_id": "x",
-                            "body": {"error": play.failed[i]},
-                        },
-                        "error": None,
-                    }
-                )
-            else:
-                good.append(
-                    {
-                        "id": "r",
-                        "custom_id": i,
-                        "response": {
-                            "status_code": 200,
-                            "request_id": "x",
-                            "body": completion(line["body"], said),
-                        },
-                        "error": None,
-                    }
-                )
+            prompt = prompt_of(line["body"])
+            of = lambda places, prompt=prompt: next((x for x in places if x in prompt), None)
+            status, body = 200, None
+            if words := of(play.failed):
+                status, body = 400, {"error": play.failed[words]}
+            elif not of(play.left):
+                said = play.plays.get(of(play.plays), Play())
+                body = completion(line["body"], said, self.says)
+            response = body and {"status_code": status, "request_id": "x", "body": body}
+            expired = {"code": "batch_expired", "message": "Not before the window's end."}
+            (good if status == 200 and body else bad).append(
+                {
+                    "id": "r",
+                    "custom_id": line["custom_id"],
+                    "response": response,
+                    "error": None if body else expired,
+                }
+            )
         for name, lines in (("output_file_id", play.output(good)), ("error_file_id", bad)):
             if not lines:
                 continue

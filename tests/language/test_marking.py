@@ -1,281 +1,213 @@
-"Language models as coreference systems: a copy of each passage with marks, read back whatever a model does to the text."
+"Language models that mark clusters in a copy, read back whatever they do to the text."
 
 import random, re
 import pytest
-from hypothesis import given, settings as hyp, strategies as st
-from asking import KEY, PRICE
+from asking import at
+from hypothesis import HealthCheck, given, settings as hyp, strategies as st
+from refnb import Document, Span, load, run, score_coref
 from refnb.benchmarks.tasks import find_task
-from refnb.core.corpora import load
-from refnb.core.documents import Document, tidy
-from refnb.core.types import CallError, DataError, RefnbError, Span
-from refnb.metrics.coref_scores import score_coref
-from refnb.models.language.models import Reply
-from refnb.models.language.clusters import clusters_of, passages, place_marks, read_marks
-from refnb.models.language.prompts import the_form
-from refnb.models.running import planned, predicted_documents, run
-from stub_server import Play
+from refnb.core.documents import tidy
+from refnb.core.types import RefnbError
+from refnb.models.running import planned, predicted_documents
+from stub_server import Play, error
 
-FORM = the_form("clusters/entities")
-STORIES = {d.doc_key: d for d in load("sample")}
+pytestmark = pytest.mark.usefixtures("no_keys")
 TASK = "sample/bookcoref"
+ENTITIES = "clusters/entities"
 
 
-def marked(tokens, start: int, clusters, label) -> str:
-    "A perfect copy of a passage, with the marks of the mentions inside it."
+def passage_of(prompt: str) -> str:
+    return re.search(r"Passage:\n(.*?)\n\nCopy", prompt, re.S)[1]
+
+
+def marked(tokens, clusters, labels, start: int = 0) -> str:
+    "A perfect copy of a passage that starts at a token, with the marks of the mentions inside it."
     opens, closes = {}, {}
-    for i, c in enumerate(clusters):
+    for c, label in zip(clusters, labels):
         for s in c:
             if start <= s.start and s.end < start + len(tokens):
-                opens.setdefault(s.start, []).append(s)
-                closes.setdefault(s.end, []).append((s.start, i))
+                opens[s.start] = opens.get(s.start, 0) + 1
+                closes.setdefault(s.end, []).append((s.start, label))
     return " ".join(
-        "[" * len(opens.get(start + k, []))
+        "[" * opens.get(start + k, 0)
         + t
-        + "".join(f"]({label(i)})" for _, i in sorted(closes.get(start + k, []), reverse=True))
+        + "".join(f"]({x})" for _, x in sorted(closes.get(start + k, []), reverse=True))
         for k, t in enumerate(tokens)
     )
-
-
-def oracle(seen) -> Play:
-    "What a model that knows the sample would write."
-    text = re.search(r"Passage:\n(.*?)\n\nCopy", seen.prompt, re.S)[1]
-    for d in STORIES.values():
-        for p in passages(d, FORM):
-            if " ".join(p.tokens) != text:
-                continue
-            names = d.names or [f"Entity {i}" for i in range(len(d.clusters))]
-            return Play(
-                text="<think>[x](y)</think>"
-                + marked(p.tokens, p.start, d.clusters, names.__getitem__)
-            )
-    return Play(text="?")
-
-
-def at(stub, **changed):
-    return dict(base_url=stub.url, key=KEY, price=PRICE, title="stub") | changed
 
 
 # A run
 
 
-@pytest.mark.usefixtures("no_keys")
-def test_a_model_that_knows_all_scores_all(stub, settings):
+STORIES = {d.doc_key: d for d in load("sample")}
+
+
+def oracle(seen) -> Play:
+    "What a model that knows the sample's stories would write."
+    text = passage_of(seen.prompt)
+    for d in STORIES.values():
+        before, found, _ = " ".join(d.tokens).partition(text)
+        if found:
+            names = d.names or [f"Entity {i}" for i in range(len(d.clusters))]
+            copy = marked(text.split(" "), d.clusters, names, before.count(" "))
+            return Play(text=f"<think>[x](y)</think>{copy}")
+    return Play(text="?")
+
+
+def test_a_model_that_knows_all_scores_all_and_is_asked_once(stub, settings):
     stub.always, s = oracle, settings()
-    task = find_task(TASK, s)
-    r = run(TASK, "gpt-4o-mini", s=s, form="clusters/entities", **at(stub))
-    asked = sum(len(passages(d, FORM)) for d in task.documents)
-    assert len(stub.seen) == asked and not any(a.unread for a in r.answers().values())
-    got = predicted_documents(r, task.documents)
-    gold = [
-        STORIES[d.doc_key].changed(
-            clusters=tidy(
-                [
-                    c
-                    for n, c in zip(STORIES[d.doc_key].names, STORIES[d.doc_key].clusters)
-                    if n in d.names
-                ]
-            ),
-            names=(),
-            labels={},
-        )
-        for d in got
-    ]
+    docs = find_task(TASK, s).documents
+    r = run(TASK, "gpt-4o-mini", s=s, form=ENTITIES, **at(stub))
+    n = len(stub.seen)
+    assert n > len(docs) and not any(a.unread for a in r.answers().values())
+    got, gold = predicted_documents(r, docs), []
+    for d in got:
+        story = STORIES[d.doc_key]
+        listed = [c for name, c in zip(story.names, story.clusters) if name in d.names]
+        gold.append(story.changed(clusters=tidy(listed), names=(), labels={}))
     assert score_coref(gold, [d.changed(names=()) for d in got]).pooled()["conll"].f1 == 1
     plan = planned(TASK, "gpt-4o-mini", s=s, **at(stub))
-    assert (
-        plan.items == asked
-        and 0 < plan.usd_likely < plan.usd
-        and plan.form == "clusters/characters"
-    )
-    run(TASK, "gpt-4o-mini", s=s, form="clusters/entities", **at(stub))
-    assert len(stub.seen) == asked  # complete: nothing is asked again
+    assert plan.items == n and 0 < plan.usd_likely < plan.usd
+    run(TASK, "gpt-4o-mini", s=s, form=ENTITIES, **at(stub))
+    assert len(stub.seen) == n
 
 
-@pytest.mark.usefixtures("no_keys")
 def test_a_failed_passage_leaves_its_document_open_and_the_rest_is_not_paid_again(stub, settings):
-    s, broken = settings(), " ".join(find_task(TASK, settings()).documents[0].tokens[:8])
-    stub.always = lambda seen: (
-        Play(status=400, body=b'{"error": {"message": "no"}}')
-        if f"Passage:\n{broken}" in seen.prompt
-        else oracle(seen)
-    )
-    with pytest.raises(DataError, match="1 of"):
+    s = settings()
+    broken = " ".join(find_task(TASK, s).documents[0].tokens[:8])
+    fails = lambda seen: passage_of(seen.prompt).startswith(broken)
+    stub.always = lambda seen: error(400, "no") if fails(seen) else oracle(seen)
+    with pytest.raises(RefnbError, match="1 of"):
         run(TASK, "gpt-4o-mini", s=s, **at(stub))
-    before = len(stub.seen)
-    stub.always = oracle
-    r = run(TASK, "gpt-4o-mini", s=s, **at(stub))
-    assert len(stub.seen) == before + 1 and r.whole
+    before, stub.always = len(stub.seen), oracle
+    assert run(TASK, "gpt-4o-mini", s=s, **at(stub)).sealed and len(stub.seen) == before + 1
 
 
-@pytest.mark.usefixtures("no_keys")
-def test_what_fits_questions_only_is_refused(stub, settings):
-    for what in ({"form": "choice/names"}, {"order": "reversed"}, {"batches": True}):
-        with pytest.raises(RefnbError):
-            run(TASK, "gpt-4o-mini", s=settings(), **at(stub, **what))
-    with pytest.raises(CallError, match="for documents"):
-        run("sample/ferryman", "gpt-4o-mini", s=settings(), **at(stub, form="clusters/entities"))
+@pytest.mark.parametrize(
+    "task, how",
+    [
+        (TASK, {"form": "choice/names"}),
+        (TASK, {"order": "reversed"}),
+        (TASK, {"batches": True}),
+        (TASK, {"shots": 2}),
+        ("sample/ferryman", {"form": ENTITIES}),
+    ],
+)
+def test_what_fits_the_other_shape_only_is_refused(stub, settings, task, how):
+    with pytest.raises(RefnbError):
+        run(task, "gpt-4o-mini", s=settings(), **at(stub, **how))
     assert not stub.seen
 
 
 # Replies
 
-TOKENS = (
-    "“ Anna did n't wait , ” said her brother Tom [ sic ] . She left him at the harbour .".split()
-)
+TEXT = "“ Anna did n't wait , ” said her brother Tom [ sic ] . She left him at the harbour ."
+TOKENS = TEXT.split()
 GOLD = [[Span(1, 1), Span(8, 8), Span(15, 15)], [Span(8, 10), Span(17, 17)], [Span(19, 20)]]
-GOOD = marked(TOKENS, 0, GOLD, lambda i: ["Anna", "Tom", "the harbour"][i])
+LABELS = ["Anna", "Tom", "the harbour"]
+GOOD = marked(TOKENS, GOLD, LABELS)
 
 
-def spans(reply: str, tokens=TOKENS) -> set:
-    return set(place_marks(tokens, reply).spans)
-
-
-WANTED = {(s, name) for c, name in zip(GOLD, ["Anna", "Tom", "the harbour"]) for s in c}
-
-
-def test_a_perfect_copy():
-    assert spans(GOOD) == WANTED and place_marks(TOKENS, GOOD).copied == 1
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: x.replace("“", '"').replace("”", '"'),
-        lambda x: x.replace("did n't", "didn’t").replace(" ,", ",").replace(" .", "."),
-        str.upper,
-        lambda x: "Here is the passage:\n\n```\n" + x + "\n```\nI hope this helps!",
-        lambda x: x.replace("said", "says"),
-        lambda x: x.replace("wait , ", ""),
-        lambda x: x.replace(" ", "\n"),
-        lambda x: x.replace("](", "](#"),
-        lambda x: x + " " + x.replace("[", "").replace("]", ""),
-    ],
-    ids=[
-        "quotes",
-        "blanks",
-        "capitals",
-        "talk",
-        "a word",
-        "words lost",
-        "lines",
-        "hashes",
-        "twice",
-    ],
-)
-def test_what_models_do_to_a_text(change):
-    assert {(s, name.lower()) for s, name in spans(change(GOOD))} == {
-        (s, name.lower()) for s, name in WANTED
-    }
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "",
-        "I cannot help with that.",
-        "[[[[",
-        "](x)](y)",
-        "[](Anna)",
-        "[ ](Anna)",
-        "[nobody](Anna)",
-        "[Anna](",
-        "[Anna]()",
-        "](" * 1000,
-    ],
-    ids=range(10),
-)
-def test_nothing_is_invented(reply):
-    assert not spans(reply)
-
-
-def test_a_long_reply_is_read_up_to_a_bound():
-    d = Document("d", (tuple(TOKENS),))
-    assert clusters_of(d, "clusters/entities", [Reply("[Anna](A) " * 200_000)]).unread == (
-        "no copy of the passage",
-    )
-
-
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
-        (Reply(GOOD, "length"), "cut: raise decoding.max_tokens"),
-        (Reply("", "refusal"), "refused"),
-        (Reply("No."), "no copy of the passage"),
-        (Reply(GOOD), ""),
-    ],
-)
-def test_why_a_passage_is_unread(reply, why):
-    a = clusters_of(Document("d", (tuple(TOKENS),)), "clusters/entities", [reply])
-    assert a.unread == ((why,) if why else ()) and (a.clusters != ()) == (reply.text == GOOD)
-
-
-def test_labels_join_passages_only_if_they_are_names():
-    sentence = ("Anna", "saw", "the", "man", ".")
-    d = Document("d", (sentence,) * 120)
-    cut = passages(d, FORM)
-    replies = [
-        Reply(" ".join(["[Anna](Anna) saw [the man](the man) ."] * (len(p.tokens) // 5)))
-        for p in cut
+def read(stub, s, replies: list[Play], names=()) -> list:
+    "What is read of replies about the same text, each with a number at its end."
+    docs = [
+        Document(f"d{i}", (tuple(TOKENS), (f"n{i}",)), ((),) * len(names), names)
+        for i in range(len(replies))
     ]
-    sizes = sorted(map(len, clusters_of(d, "clusters/entities", replies).clusters))
-    assert len(cut) > 1 and sizes == sorted([120, *(len(p.tokens) // 5 for p in cut)])
-    listed = clusters_of(d.changed(clusters=((),), names=("anna",)), "clusters/characters", replies)
-    assert list(map(len, listed.clusters)) == [120] and listed.names == ("anna",)
+    stub.always = lambda seen: replies[int(re.search(r"n(\d+)$", passage_of(seen.prompt))[1])]
+    form = "clusters/characters" if names else ENTITIES
+    answers = run(docs, "gpt-4o-mini", s=s, form=form, **at(stub)).answers()
+    return [answers[d.doc_key] for d in docs]
 
 
-def test_a_mention_has_one_entity():
-    d = Document("d", (tuple(TOKENS),))
-    a = clusters_of(
-        d, "clusters/entities", [Reply(GOOD.replace("[Anna](Anna)", "[[Anna](Anna)](Bea)"))]
+CHANGES = {
+    "nothing": lambda x: x,
+    "quotes": lambda x: x.replace("“", '"').replace("”", '"'),
+    "blanks": lambda x: x.replace("did n't", "didn’t").replace(" ,", ",").replace(" .", "."),
+    "capitals": str.upper,
+    "talk": lambda x: "Here is the passage:\n\n```\n" + x + "\n```\nI hope this helps!",
+    "a word": lambda x: x.replace("said", "says"),
+    "words lost": lambda x: x.replace("wait , ", ""),
+    "lines": lambda x: x.replace(" ", "\n"),
+    "hashes": lambda x: x.replace("](", "](#"),
+    "twice": lambda x: x + " " + x.replace("[", "").replace("]", ""),
+    "a mark in a mark": lambda x: x.replace("[Anna](Anna)", "[[Anna](Anna)](Bea)"),
+}
+
+
+def test_a_copy_is_read_whatever_a_model_does_to_the_text(stub, settings):
+    said = read(stub, settings(), [Play(text=change(GOOD)) for change in CHANGES.values()])
+    for change, a in zip(CHANGES, said, strict=True):
+        assert tidy(a.clusters) == tidy(GOLD) and not a.unread, change
+
+
+NOTHING = [
+    "I cannot help with that.",
+    "[[[[",
+    "](x)](y)",
+    "[](Anna)",
+    "[ ](Anna)",
+    "[nobody](Anna)",
+]
+NOTHING += ["[Anna](", "[Anna]()", "](" * 1000, "[Anna](A) " * 100_000]
+
+
+def test_nothing_is_invented_and_a_run_says_what_was_no_copy(stub, settings):
+    for text, a in zip(NOTHING, read(stub, settings(), [Play(text=x) for x in NOTHING])):
+        assert a.unread == ("no copy of the passage",), text
+        assert not a.clusters or text.startswith("[Anna](A) ")
+
+
+def test_why_a_passage_was_not_read_is_told(stub, settings):
+    plays = [Play(text=GOOD, finish="length"), Play(refusal="No."), Play(text=GOOD)]
+    cut, refused, good = read(stub, settings(), plays)
+    assert [len(a.unread) for a in (cut, refused, good)] == [1, 1, 0]
+    assert "cut" in cut.unread[0] and "max_tokens" in cut.unread[0]
+    assert refused.unread == ("refused",) and not refused.clusters
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=30, max_size=30))
+@hyp(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_dropping_and_adding_words_loses_marks_and_moves_none(stub, settings, seeds):
+    copies = []
+    for seed in seeds:
+        rng, words = random.Random(seed), GOOD.split(" ")
+        for _ in range(rng.randint(0, 6)):
+            k = rng.randrange(len(words))
+            if "[" in words[k] or "]" in words[k]:
+                continue
+            if rng.random() < 0.5:
+                del words[k]
+            else:
+                words.insert(k, rng.choice(["well", "zzz", "!"]))
+        copies.append(Play(text=" ".join(words)))
+    s = settings(runs=f"{settings().runs}{hash(tuple(seeds))}")
+    for a in read(stub, s, copies):
+        for c in a.clusters:
+            assert any(set(c) <= set(g) for g in GOLD)
+
+
+BRACKETS = st.text(alphabet="[]()ab A\n", max_size=60)
+
+
+@given(st.lists(BRACKETS, min_size=50, max_size=50))
+@hyp(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_brackets_can_be_read(stub, settings, texts):
+    s = settings(runs=f"{settings().runs}{hash(tuple(texts))}")
+    for a in read(stub, s, [Play(text=f"{x} {GOOD}") for x in texts]):
+        assert all(0 <= m.start <= m.end <= len(TOKENS) for c in a.clusters for m in c)
+
+
+def test_labels_join_passages_only_if_they_are_names(stub, settings):
+    long = Document("d", (("Anna", "saw", "the", "man", "."),) * 120)
+    copy = lambda text: text.replace("Anna", "[Anna](Anna)").replace(
+        "the man", "[the man](the man)"
     )
-    assert len([1 for c in a.clusters for s in c if s == Span(1, 1)]) == 1
-
-
-@given(st.integers(0, 10**6))
-@hyp(max_examples=60, deadline=None)
-def test_a_changed_copy_keeps_what_it_can(seed):
-    "Dropping and adding words loses marks, and moves none."
-    rng = random.Random(seed)
-    words = GOOD.split(" ")
-    for _ in range(rng.randint(0, 6)):
-        k = rng.randrange(len(words))
-        if "[" in words[k] or "]" in words[k]:
-            continue
-        if rng.random() < 0.5:
-            del words[k]
-        else:
-            words.insert(k, rng.choice(["well", "zzz", "!"]))
-    assert {s for s, _ in spans(" ".join(words))} <= {s for s, _ in WANTED}
-
-
-@given(st.text(alphabet="[]()ab A\n", max_size=60))
-@hyp(max_examples=200, deadline=None)
-def test_any_reply_can_be_read(reply):
-    text, marks = read_marks(reply)
-    assert all(0 <= m.start <= m.end <= len(text) for m in marks)
-    for s, _ in place_marks(["a", "b", "A"], reply).spans:
-        assert 0 <= s.start <= s.end < 3
-
-
-def test_a_local_model_is_asked_the_same_and_its_replies_are_kept(tmp_path, settings, monkeypatch):
-    pytest.importorskip("torch")
-    from refnb.models.language import clusters, systems
-    from tiny import tiny_checkpoint
-
-    monkeypatch.setattr(
-        clusters, "the_form", lambda name: FORM.changed(words=6)
-    )  # 24 tokens for a passage
-    home, s = tiny_checkpoint(tmp_path / "tiny", [GOOD]), settings()
-    docs = [Document(x, (tuple(TOKENS),)) for x in "ab"]
-    name = f"local/{home}"
-    r = run(docs, name, s=s, decoding={"max_tokens": 9})
-    assert set(r.answers()) == {"a", "b"} and r.whole
-    monkeypatch.setattr(
-        systems, "replies_to", lambda _, asks: pytest.fail("asked") if [*asks] else []
-    )
-    again = run(
-        [d.changed(doc_key=d.doc_key * 2) for d in docs], name, s=s, decoding={"max_tokens": 9}
-    )
-    assert [a.clusters for a in again.answers().values()] == [
-        a.clusters for a in r.answers().values()
-    ]
+    stub.always = lambda seen: Play(text=copy(passage_of(seen.prompt)))
+    [a] = run([long], "gpt-4o-mini", s=settings(), form=ENTITIES, **at(stub)).answers().values()
+    parts = [passage_of(x.prompt).count("Anna") for x in stub.seen]
+    assert len(parts) > 1 and sorted(map(len, a.clusters)) == sorted([120, *parts])
+    listed = long.changed(clusters=((),), names=("anna",))
+    how = at(stub, form="clusters/characters")
+    [a] = run([listed], "gpt-4o-mini", s=settings(), **how).answers().values()
+    assert list(map(len, a.clusters)) == [120] and a.names == ("anna",)
