@@ -100,7 +100,8 @@ def test_kinds_of_errors_are_the_released_ones(sheet):
         "NoA - Option": "none to entity",
     }
     for model, row in sheet("options_info").items():
-        assert {c: ours(NONE, model, name) for c, name in names.items()} == row, model
+        kinds = {c: ours(NONE, model, name) for c, name in names.items()}
+        assert kinds.items() <= row.items(), model
 
 
 def test_nested_mentions_are_the_released_ones(sheet):
