@@ -299,8 +299,8 @@ def questions(s) -> list[Question]:
     return [Question(f"d:{i}", f"d{i}", options=two, right=(i,)) for i in range(2)]"""
 EXPORT = """\
 import sys
-from nbdev.doclinks import nbdev_export
-for path in sys.argv[1:]: nbdev_export(path=path)"""
+from nbdev.export import nb_export
+for path in sys.argv[1:]: nb_export(path)"""
 USE = f"""\
 import json
 import refnb
