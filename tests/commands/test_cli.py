@@ -1,4 +1,4 @@
-"The command line: help, wrong calls and failing work in one line, output for machines, closed pipes, and a light start."
+"The command line: help, one line for each wrong call, output for machines, pipes, a light start."
 
 import io, json, os, re, subprocess, sys
 import pytest, typer

@@ -1,4 +1,4 @@
-"The wheel alone, in an empty folder; and what docs/extending.md says can be added to it, or to a checkout with few files."
+"The wheel alone in an empty folder, and what can be added to it and to a checkout with few files."
 
 import json, os, re, shutil, subprocess, sys, zipfile
 from pathlib import Path
@@ -77,7 +77,7 @@ def forks(site, tmp_path_factory):
 
 
 class Outside:
-    "An empty folder without settings.ini, an installed refnb, and perhaps other installed packages."
+    "An empty folder, an installed refnb, and perhaps other installed packages."
 
     def __init__(self, site: Path, home: Path, forks: subprocess.Popen):
         self.home, self.forks = home, forks
@@ -354,7 +354,7 @@ def extended(tmp_path_factory) -> tuple[dict[str, int], str]:
 
 
 def test_a_checkout_takes_an_addition_with_few_files(extended):
-    "A table is one notebook, a published model one line, a metric one function, a benchmark three files."
+    "A table is one notebook, a model one line, a metric one function, a benchmark three files."
     added, out = extended
     assert added == {"table": 1, "model": 0, "metric": 0, "benchmark": 3}
     assert "published/toy\tToy" in out and f"{TABLE}: made" in out

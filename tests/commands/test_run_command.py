@@ -1,4 +1,4 @@
-"`refnb run`: a price and a budget, another server, several systems and tasks, and where results of the sample lie."
+"`refnb run`: price and budget, another server, several systems and tasks, results of the sample."
 
 import importlib.metadata, json, re
 import pytest
@@ -15,7 +15,7 @@ README = tools.ROOT.joinpath("README.md").read_text()
 
 @pytest.fixture
 def refnb(tmp_path, monkeypatch, capsys):
-    "Run a command in this process, in an empty folder, with a key and no server in the environment."
+    "Run a command in this process, in an empty folder, with a key in the environment."
     tools.live_in(monkeypatch, tmp_path)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-made-up")

@@ -1,4 +1,4 @@
-"Reports and batches seen from outside: what a command says, and what lies in the folder of reports."
+"Reports and batches seen from outside: what a command says, what lies in the folder of reports."
 
 import contextlib, csv, hashlib, io, json
 from pathlib import Path
@@ -69,7 +69,7 @@ def board_says() -> dict[str, str]:
 
 
 def report_of(name: str, values: dict[str, float | str], **parameters) -> Report:
-    "A report of one column of the sample; a text in a number's place is the reason why there is none."
+    "A report of one column, of the sample; a text in a number's place is why there is none."
     report = Report(name, "strict", parameters, sample=True)
     for row, value in values.items():
         if isinstance(value, str):

@@ -1,4 +1,4 @@
-"AltEntities' tables: what the release has, rules, sheets of answers, committed reports, and what fills missing cells."
+"AltEntities' tables: the release, rules, sheets of answers, reports, what fills missing cells."
 
 import csv, json, math, random, re
 from collections import Counter
@@ -331,8 +331,8 @@ def answer(s, name: str, system: str, share: float, trained: str = "", model: st
 def filled(upstream, tmp_path_factory, make_table):
     """A function that makes a table where others have answered and trained.
 
-    T5 on all tasks, trained on each domain, and on books and all for one of them; entailment and somebody's USE on one
-    task; a search."""
+    T5 on all tasks, trained on each domain, and on books and all for one of them; entailment and
+    somebody's USE on one task; a search."""
     home = tmp_path_factory.mktemp("stand_ins")
     folders = {k: str(home / k) for k in ("cache", "runs", "reports")}
     s = load_settings("/", env={}, upstream=str(upstream), offline=True, **folders)

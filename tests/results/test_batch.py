@@ -134,7 +134,10 @@ def begun(home: Path, process):
     assert process.poll() is None, process.communicate()
 
 
-def test_two_batches_do_not_mix_and_a_killed_one_goes_on_and_leaves_no_kernel(home, capsys):
+def test_two_batches_do_not_mix_and_a_killed_one_goes_on_and_leaves_no_kernel(
+    home, capsys, monkeypatch
+):
+    monkeypatch.setenv(LIMIT, "20")  # of the batch that should not begin
     install(home / "tables", A, table(A, slow(home)))
     before = old_report(home / "reports", A)
     first = tools.start(home, "reproduce", tables=home / "tables")
@@ -412,9 +415,9 @@ def test_a_failure_is_tried_again_until_it_succeeds(twice):
 
 
 def test_a_report_is_not_replaced_by_one_from_fewer_inputs(twice):
-    """Where nobody remembers what tables were made from, all are made, and only what is new is put into place.
+    """Where nobody remembers what tables were made from, all are made; what is new is put in place.
 
-    A number that is gone is not new, unless one says so; a note and a picture are, even where numbers are the same."""
+    A number that is gone is not new, unless one says so; a note is, though numbers are the same."""
     t = twice.t
     same, fewer, noted, pictured = [
         TABLE_OF[e] for e in ("nothing", "edited numbers", "a page is deleted", PICTURED)

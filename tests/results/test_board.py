@@ -1,4 +1,4 @@
-"The board: numbers counted once, reports that are stale, the way to each missing number, and the committed page."
+"The board: numbers counted once, ways to the missing ones, stale reports, committed reports."
 
 import csv, json
 from collections import Counter
@@ -122,7 +122,7 @@ def written(home):
     ids=["sets of files", "a file", "printed values"],
 )
 def test_a_change_of_anything_that_made_a_report_makes_it_stale(home, written, name, inputs):
-    "Each of its files, each input, notebook and code; what is wrong is named, and no other report is stale."
+    "Each file, each input, notebook and code; what is wrong is named, no other report is stale."
     assert written(OTHER) == written(name, inputs) == "regenerated"
     path = home / f"reports/{name}.json"
     good = json.loads(path.read_bytes())
@@ -168,7 +168,7 @@ def test_a_damaged_report_spoils_its_own_line_alone(home, written, text):
 
 
 def test_committed_reports_are_whole_and_of_today():
-    "And say of their cells what the printed values say; each missing or other number has its reason."
+    "And say of cells what the printed values say; each missing number has its reason."
     states = {x.name: x.report for x in board(here).lines}
     assert len(COMMITTED) >= 38
     for name in COMMITTED:

@@ -1,4 +1,4 @@
-"BookCoref's statistics and its tables 1, 4, 5, 7 and 8: known numbers, laws, prompts byte by byte, and what fills more cells."
+"BookCoref's statistics, prompts and tables: known numbers, laws, and what fills more cells."
 
 import hashlib, json, re
 from itertools import combinations
@@ -270,7 +270,7 @@ PASSAGES = read_yaml(packaged("data/papers/passages/bookcoref_table_7.yaml"), di
 
 
 def printed_mentions(line: str) -> list[tuple[str, str]]:
-    "Words and character of each printed mention, by their ends; read in another way than the notebook does."
+    "Words and character of each printed mention, read in another way than the notebook does."
     out = []
     for m in re.finditer(r"\]_\{([^}]*)\}", line):
         depth, i = 1, m.start()
@@ -391,7 +391,7 @@ SILVER = {"158": (190_921, 24), "7088": (40_000, 44)}
 
 @pytest.fixture(scope="module")
 def filled(farm, upstream, tmp_path_factory, make):
-    "Tables 1 and 8 with a file for each of their gaps: gold, silver, somebody's own books and corpus."
+    "Tables 1 and 8 with a file for each of their gaps: gold, silver, somebody's books and corpus."
     home = tmp_path_factory.mktemp("filled")
     gold = made_up_gold(farm[0], home / "test.jsonl")
     silver = made_up_silver(home / "all.jsonl", SILVER, True)

@@ -1,4 +1,4 @@
-"IdentifyMe's committed tables against the released spreadsheets, cell by cell, and against numbers found by other means."
+"IdentifyMe's committed tables against the released spreadsheets and an independent computation."
 
 import io
 import pytest

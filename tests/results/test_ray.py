@@ -20,7 +20,7 @@ RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": "5" * 64}
 
 
 def strays(folder: Path) -> list[psutil.Process]:
-    "Processes whose command lines name the folder, and their children: Ray's own are detached from what started them."
+    "Processes that name the folder, and their children: Ray's own leave what started them."
 
     def names(p):
         try:
@@ -33,7 +33,7 @@ def strays(folder: Path) -> list[psutil.Process]:
 
 @pytest.fixture(scope="module")
 def short():
-    "A folder with a short name: Ray's sockets lie below it, and their paths may not be long. No process of it is left at the end."
+    "A folder of a short name, as paths of Ray's sockets need; no process of it is left at the end."
     path = Path(tempfile.mkdtemp(prefix="r"))
     yield path
     ours = strays(path)
@@ -88,7 +88,7 @@ while attempt == 0: time.sleep(0.1)"""
 
 @pytest.fixture(scope="module")
 def batch(cluster, short, tmp_path_factory):
-    "A batch of three tables, whose worker is killed while it makes the first one: what it said and left."
+    "A batch of three tables; the worker of the first one is killed. What it said and left."
     home = tmp_path_factory.mktemp("batch")
     install(home / "tables", A, table(A, DIES_ONCE % str(home)))
     install(home / "tables", B, table(B, "1/0"))
@@ -131,7 +131,7 @@ def test_the_table_of_a_killed_worker_is_tried_again(batch):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch, capsys):
-    "A function that runs a command in this process, in folders of its own; what Ray changes in the process is undone."
+    "A function that runs a command in this process; what Ray changes in it is undone."
     handler = signal.getsignal(signal.SIGTERM)
     # refnb would set it, and nobody take it away
     more = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}

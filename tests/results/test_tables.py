@@ -38,7 +38,7 @@ def test_the_38_tables_stand_in_the_papers_order():
 
 
 def test_a_table_says_what_it_is_and_its_numbers_have_its_decimals():
-    "Rounding a printed number as it is printed changes nothing. IdentifyMe's tables are not among our sources."
+    "Rounding a printed number as it is printed changes nothing."
     for name in table_names():
         t, report = printed(name), Report(name)
         assert t.title and (t.kind == "text" or t.metric or t.source == "none"), name
