@@ -343,7 +343,6 @@ CHANGES = {  # what happens between two batches -> how, and the state after the 
         "changed",
     ),
     "edited numbers": (edit_numbers, "changed"),
-    "a page is deleted": (lambda t, name: t.report(name, "md").unlink(), "changed"),
     PICTURED: (lambda t, name: t.report(name, "png").unlink(), "changed"),
     "the provenance is deleted": (lambda t, name: t.report(name, "json").unlink(), "new"),
     "another report, as after git checkout": (
@@ -395,7 +394,7 @@ def test_only_what_changed_is_made_anew(twice):
             assert numbers(twice.t.reports, name) == rows, event
 
 
-@pytest.mark.parametrize("event", ["edited numbers", "a page is deleted", PICTURED])
+@pytest.mark.parametrize("event", ["edited numbers", PICTURED])
 def test_a_file_that_is_not_the_one_that_was_written_makes_a_report_stale(twice, event):
     state = twice.board[TABLE_OF[event]]
     assert state.startswith("stale: ") and Path(TABLE_OF[event]).name in state
@@ -420,7 +419,8 @@ def test_a_report_is_not_replaced_by_one_from_fewer_inputs(twice):
     A number that is gone is not new, unless one says so; a note is, though numbers are the same."""
     t = twice.t
     same, fewer, noted, pictured = [
-        TABLE_OF[e] for e in ("nothing", "edited numbers", "a page is deleted", PICTURED)
+        TABLE_OF[e]
+        for e in ("nothing", "edited numbers", "other outputs of its notebook", PICTURED)
     ]
     for memory in (t.reports / ".batch").rglob("*.json"):
         memory.write_text("torn")
