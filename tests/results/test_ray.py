@@ -155,7 +155,7 @@ def test_a_cluster_that_is_not_there_is_named(here, tmp_path, address):
 SHARDS = """
 import os, signal, sys
 from pathlib import Path
-import refnb
+from refnb.benchmarks.tasks import task_questions
 from refnb.core.settings import load_settings
 from refnb.models.running import run_sharded
 folder = sys.argv[2]
@@ -169,7 +169,7 @@ def middle(q):
         died.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return len(q.options) // 2
-print(run_sharded(refnb.task("sample/identifyme"), middle, sys.argv[1], shards=3, s=s).folder)
+print(run_sharded(task_questions("sample/identifyme"), middle, sys.argv[1], shards=3, s=s).folder)
 """
 
 
