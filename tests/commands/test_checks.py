@@ -36,29 +36,30 @@ KEYS = [
 PLACES = ["nbs/core/00_x.ipynb", "runs/part/system/hash/answers.jsonl", "reports/p/t.json", "log"]
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_f52_a_key_is_found_wherever_it_is(check, tmp_path, key):
-    for where in PLACES:
-        (tmp_path / where).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / where).write_text(nb(f"x = '{key}'"))
-    found = check.texts()
-    assert all(any(f.startswith(where) and "looks like" in f for f in found) for where in PLACES)
+def test_a_key_is_found_wherever_it_is(check, tmp_path):
+    for key in KEYS:
+        for where in PLACES:
+            (tmp_path / where).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / where).write_text(nb(f"x = '{key}'"))
+        found = [f for f in check.texts() if "looks like" in f]
+        assert all(any(f.startswith(where) for f in found) for where in PLACES), key
 
 
-def test_f52_the_value_of_a_secret_variable_is_found(check, tmp_path, monkeypatch):
+def test_the_value_of_a_secret_variable_is_found(check, tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_VENDOR_API_KEY", "correct horse battery")
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports/x.md").write_text("the key was correct horse battery")
-    assert "reports/x.md: holds the value of a secret environment variable" in check.texts()
+    [found] = check.texts()
+    assert found.startswith("reports/x.md") and "correct horse" not in found
 
 
-def test_large_files_and_folders_of_machines(check, tmp_path):
+def test_large_files_and_names_of_machines_are_found(check, tmp_path):
     (tmp_path / "big.bin").write_bytes(b"0" * 1_000_001)
     (tmp_path / "nbs/note.md").write_text("see /home/" + "ann/data")
     assert [f.split(":")[0] for f in sorted(check.texts())] == ["big.bin", "nbs/note.md"]
 
 
-def test_modules_and_their_notebooks(check, tmp_path):
+def test_modules_stand_in_the_order_of_their_imports(check, tmp_path):
     for name, module, imported in (("00_low", "low", "high"), ("01_top", "high", "low")):
         cells = f"#| default_exp core.{module}", f"#| export\nfrom refnb.core.{imported} import x"
         (tmp_path / f"nbs/core/{name}.ipynb").write_text(nb(*cells))
@@ -70,7 +71,7 @@ def test_modules_and_their_notebooks(check, tmp_path):
     ]
 
 
-def test_form_of_notebooks(check, tmp_path):
+def test_a_warning_among_outputs_is_found(check, tmp_path):
     warning = {"output_type": "stream", "name": "stderr", "text": "warn"}
     (tmp_path / "nbs/tables/t.ipynb").write_text(nb("x = 1", outputs=[warning]))
     assert check.form() == ["nbs/tables/t.ipynb: a warning among the outputs"]

@@ -1,174 +1,116 @@
-"Batches that are killed, interrupted, hung, doubled, starved of disk or fed with broken notebooks."
+"Batches of tables: faulty notebooks, kills, full disks, and what is made anew."
 
-import hashlib, json, os, random, shutil, signal, time
+import hashlib, json, os, random, shutil, signal, sys, time
 from pathlib import Path
 from types import SimpleNamespace
 import pytest
-import refnb.results.board as board
-import refnb.results.reproduce as reproduce
-from refnb.core.types import CallError
-from refnb.results.board import read_provenance, stale
-from refnb.results.execution import Executed
+from refnb.core.upstream import files_of
 from refnb.results.printed import table_names
-from refnb.results.tables import Report
 import tools
-from tools import A, B, C, D, install, notebook, table
-
-GOOD = dict(value=0.5, note="none", task="sample/identifyme")
+from results_reports import (
+    LIMIT,
+    board_says,
+    kept_notebooks,
+    litter,
+    numbers,
+    quietly,
+    report_files,
+    report_of,
+    states,
+    steps,
+    whole_report,
+)
+from tools import A, B, C, install, notebook, table
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    "Folders of its own, and notebooks from `home/tables`, in this process too."
+    "Folders of its own, and notebooks from `home/tables`."
     (tmp_path / "tables").mkdir()
     tools.live_in(monkeypatch, tmp_path)
     return tmp_path
 
 
-def run(*names: str, **how) -> dict[str, str]:
-    "Reproduce in this process; states by name."
-    return {x.name: x.state for x in reproduce.reproduce(names, say=lambda line: None, **how).steps}
+def reproduce(*args: object) -> dict[str, str]:
+    "What became of each table."
+    return states(quietly("reproduce", *args, "--json"))
 
 
 def old_report(reports: Path, name: str) -> dict[str, bytes]:
-    "Put an earlier report into place."
-    old = Report(name, "strict", GOOD, sample=True)
-    old.add("a", "all", 0.5)
-    old.write(reports)
-    return content(reports, name)
+    "Put an earlier report into place; its files."
+    report_of(name, {"a": 0.5}).write(reports)
+    return report_files(reports, name)
 
 
-def content(reports: Path, name: str) -> dict[str, bytes]:
-    "The files of a report in place."
-    return {p.suffix: p.read_bytes() for p in reports.glob(f"{name}.*")}
+# What is wrong in a notebook: one batch of such notebooks, each with an earlier report in place
 
-
-def whole(reports: Path, name: str) -> dict:
-    "The provenance of a report, every file of which is what it says."
-    told = json.loads((reports / f"{name}.json").read_bytes())
-    for f, sha in told["files"].items():
-        assert hashlib.sha256(((reports / name).parent / f).read_bytes()).hexdigest() == sha, f
-    assert set(content(reports, name)) == {".json", *(Path(f).suffix for f in told["files"])}
-    return told
-
-
-def number(reports: Path, name: str) -> str:
-    return (reports / f"{name}.csv").read_text().splitlines()[1].split(",")[4]
-
-
-def aside(reports: Path, name: str, end: str) -> Path:
-    return reports / ".batch" / f"{name.replace('/', '-')}{end}"
-
-
-def litter(reports: Path) -> list[str]:
-    "What should not be there when no batch is at work."
-    return [
-        str(p)
-        for p in reports.rglob("*")
-        if p.suffix == ".part" or (p.is_dir() and ".batch" in p.parts and p.name != ".batch")
-    ]
-
-
-def state(name: str) -> str:
-    return next(l.report for l in board.board().lines if l.name == name)
-
-
-# What a fault in a notebook does: one batch of them, each with an earlier report in place.
-
-HANG = """\
+HANGS = """\
 # A comment, and no time
 import time
 while True:
     try: time.sleep(100)
     except KeyboardInterrupt: pass"""
-FORGED = "from pathlib import Path\npath = Path(out)/(report.name + '%s')\npath.write_text(%s)"
-FAULTS = {  # what goes wrong -> cells before the report, cells after it, what is said
-    "f01_killed": (
-        ["import os, signal, time\nos.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)"],
-        [],
-        "cell 1 (import os, signal, time): the kernel was killed",
-    ),
-    "f04_sys_exit_0_at_the_end": (
-        [],
-        ["import sys; sys.exit(0)"],
-        "cell 2 (import sys; sys.exit(0))",
-    ),
-    "f04_quit_at_the_end": ([], ["print(1); quit()"], "cell 2 (print(1); quit())"),
-    "f05_hung": ([HANG], [], "cell 1 (import time): hung until its time was up"),
-    "an_error_of_many_lines": (
-        ["raise ValueError('a\\nb\\n\\nc')"],
-        [],
-        "cell 1 (raise ValueError('a\\nb\\n\\nc')): ValueError: a b c",
-    ),
-    "a_forged_report": (
-        [],
-        [FORGED % (".csv", "path.read_text().replace('1,', '2,')")],
-        ".csv is not what its report vouches for",
-    ),
-    "a_torn_provenance": ([], [FORGED % (".json", "path.read_text()[:40]")], "its report"),
-    "other_parameters": (["value = 3.0"], [], "its report was made with other parameters"),
+FORGE = "from pathlib import Path\npath = Path(out)/(report.name + '%s')\npath.write_text(%s)"
+KILL = "import os, signal, time\nos.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)"
+MANY_LINES = "raise ValueError('a\\nb\\n\\nc')"
+HANG = "a cell that hangs"
+FAULTS = {  # what is wrong -> cells before the report, cells after it, what is said of it
+    "a killed kernel": ([KILL], [], ["cell 1", "import os, signal, time", "killed"]),
+    "an exit that says all is well": ([], ["import sys; sys.exit(0)"], ["cell 2", "sys.exit(0)"]),
+    "a notebook that quits": ([], ["print(1); quit()"], ["cell 2", "print(1); quit()"]),
+    HANG: ([HANGS], [], ["cell 1", "import time"]),
+    "an error of many lines": ([MANY_LINES], [], ["cell 1", "ValueError: a b c"]),
+    "forged numbers": ([], [FORGE % (".csv", "path.read_text().replace('1,', '2,')")], [".csv"]),
+    "a torn provenance": ([], [FORGE % (".json", "path.read_text()[:40]")], ["report"]),
+    "other parameters": (["value = 3.0"], [], ["parameters"]),
 }
-LENT = dict(
-    zip(
-        FAULTS,
-        [n for n in table_names() if n.startswith(("altentities", "bookcoref"))],
-        strict=False,
-    )
-)
+NOTEBOOKS = [n for n in table_names() if n.startswith(("altentities", "bookcoref"))]
+LENT = dict(zip(FAULTS, NOTEBOOKS, strict=False))
+GOOD = NOTEBOOKS[len(FAULTS)]
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory):
-    "The batch of all faults: what the command said, and what was in place before. What hangs is a batch of its own, beside it: only there the time is short."
-    homes = {False: tmp_path_factory.mktemp("faulty"), True: tmp_path_factory.mktemp("hung")}
-    at = {fault: homes[fault.startswith("f05")] for fault in LENT}
-    before, batches = {}, {}
-    for fault, name in LENT.items():
-        before[name] = old_report(at[fault] / "reports", name)
-        install(at[fault] / "tables", name, table(name, *FAULTS[fault][0], after=FAULTS[fault][1]))
-    for hangs, home in homes.items():
-        asked = [n for f, n in LENT.items() if at[f] == home]
-        batches[hangs] = tools.start(
-            home,
-            "reproduce",
-            *asked,
-            "--jobs",
-            3,
-            "--json",
-            tables=home / "tables",
-            REFNB_TIMEOUT="5" if hangs else "900",
-        )
-    said = {hangs: tools.ended(p) for hangs, p in batches.items()}
-    steps = {
-        x["name"]: x for s in said.values() for x in json.loads(s.out or '{"steps": []}')["steps"]
-    }
-    return SimpleNamespace(
-        reports={f: home / "reports" for f, home in at.items()},
-        before=before,
-        said=said[False],
-        steps=steps,
-    )
+    "What hangs is a batch of its own, beside the other: only there the time is short."
+    faults, hung = tmp_path_factory.mktemp("faulty"), tmp_path_factory.mktemp("hung")
+    homes = {fault: hung if fault == HANG else faults for fault in FAULTS}
+    for fault, (before, after, _) in FAULTS.items():
+        name = LENT[fault]
+        install(homes[fault] / "tables", name, table(name, *before, after=after))
+    install(faults / "tables", GOOD, table(GOOD, "print('noise')"))
+    old = {f: old_report(homes[f] / "reports", LENT[f]) for f in FAULTS}
+    call = ("reproduce", "--jobs", 3, "--json")
+    batch = tools.start(faults, *call, tables=faults / "tables")
+    with pytest.MonkeyPatch.context() as m:
+        tools.live_in(m, hung)
+        m.setenv(LIMIT, "3")
+        other = quietly(*call)
+    said = tools.ended(batch)
+    reports = {f: homes[f] / "reports" for f in FAULTS}
+    made = steps(said.out) | steps(other.out)
+    return SimpleNamespace(old=old, said=said, reports=reports, steps=made)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_with_its_cell_and_leaves_the_old_report_whole(faulty, fault):
-    step = faulty.steps[LENT[fault]]
+    name, reports = LENT[fault], faulty.reports[fault]
+    step = faulty.steps[name]
     assert step["state"] == "failed" and "\n" not in step["said"]
-    assert FAULTS[fault][2] in step["said"]
-    assert content(faulty.reports[fault], LENT[fault]) == faulty.before[LENT[fault]]
-    kept = aside(faulty.reports[fault], LENT[fault], ".failed.ipynb").read_bytes()
-    assert json.loads(kept)["cells"]
+    assert all(part in step["said"] for part in FAULTS[fault][2]), step["said"]
+    assert report_files(reports, name) == faulty.old[fault]
+    [kept] = kept_notebooks(reports, name)
+    assert json.loads(kept.read_bytes())["cells"]
 
 
-def test_a_batch_of_faults_says_so_in_one_line(faulty):
-    lines = [l for l in faulty.said.err.splitlines() if not l.startswith("[")]
-    assert faulty.said.status == 1 and lines[-1].startswith(
-        f"refnb: {len(FAULTS) - 1} of {len(FAULTS) - 1} tables failed, the first is "
-    )
-    odd = [l for l in lines if not l.startswith(("refnb: ", "not here: "))]
+def test_a_batch_of_faults_ends_with_one_line_and_makes_the_good_table(faulty):
+    "What notebooks print, and the last words of kernels, do not reach the command's output."
+    lines, n = faulty.said.err.splitlines(), len(FAULTS) - 1
+    assert faulty.said.status == 1 and f"{n} of {n + 1} tables failed" in lines[-1]
+    odd = [x for x in lines if not x.startswith(("refnb: ", "not here: ", "["))]
     assert not odd, "\n".join(odd)
-    for reports in set(faulty.reports.values()):
-        assert litter(reports) == []
+    reports = faulty.reports["forged numbers"]
+    assert faulty.steps[GOOD]["state"] == "new" and whole_report(reports, GOOD)
+    assert not [x for folder in faulty.reports.values() for x in litter(folder)]
 
 
 # Killed, stopped, and two at a time
@@ -176,9 +118,9 @@ def test_a_batch_of_faults_says_so_in_one_line(faulty):
 SLOW = """\
 import time
 from pathlib import Path
-here = Path(%r)
-(here/"started").touch()
-while not (here/"go").exists(): time.sleep(0.05)"""
+home = Path(%r)
+(home/"started").touch()
+while not (home/"go").exists(): time.sleep(0.05)"""
 
 
 def slow(home: Path) -> str:
@@ -187,400 +129,107 @@ def slow(home: Path) -> str:
 
 
 def begun(home: Path, process):
-    tools.wait(
-        lambda: (home / "started").exists() or process.poll() is not None, "a notebook begins"
-    )
+    started = lambda: (home / "started").exists() or process.poll() is not None
+    tools.wait(started, "a notebook begins")
     assert process.poll() is None, process.communicate()
 
 
-def test_f02_f09_a_batch_excludes_another_and_when_killed_leaves_no_kernel(home, capsys):
+def test_two_batches_do_not_mix_and_a_killed_one_goes_on_and_leaves_no_kernel(
+    home, capsys, monkeypatch
+):
+    monkeypatch.setenv(LIMIT, "20")  # of the batch that should not begin
     install(home / "tables", A, table(A, slow(home)))
     before = old_report(home / "reports", A)
-    p = tools.start(home, "reproduce", tables=home / "tables")
-    begun(home, p)
-    tools.one_line(
-        tools.here(capsys, "reproduce"),
-        1,
-        "another batch is at work here",
-        str(home / "reports"),
-        "--out",
-    )
-    begun(home, p)
-    all_ = tools.family(p.pid)
-    assert any("ipykernel" in " ".join(x.cmdline()) for x in all_)
-    p.kill()
-    p.communicate()
-    tools.gone(all_)
-    assert content(home / "reports", A) == before
+    first = tools.start(home, "reproduce", tables=home / "tables")
+    begun(home, first)
+    tools.one_line(tools.here(capsys, "reproduce"), 1, str(home / "reports"), "--out")
+    begun(home, first)
+    family = tools.family(first.pid)
+    assert any("ipykernel" in " ".join(x.cmdline()) for x in family)
+    first.kill()
+    first.communicate()
+    tools.gone(family)
+    assert report_files(home / "reports", A) == before
     (home / "go").touch()
-    assert (
-        run(A) == {A: "changed"}
-        and whole(home / "reports", A)
-        and number(home / "reports", A) == "1"
-    )
-    assert litter(home / "reports") == []
+    assert reproduce() == {A: "changed"} and whole_report(home / "reports", A)
+    assert numbers(home / "reports", A)["a"] == "1" and litter(home / "reports") == []
 
 
-def test_f03_a_stopped_batch_keeps_what_is_done(tmp_path):
+def test_a_stopped_batch_keeps_what_is_done_and_goes_on(home):
     "An impatient user, who says it again and again, gets one line, and no kernel is left."
-    reports = tmp_path / "reports"
-    install(tmp_path / "tables", A, table(A))
-    for name in (B, C, D):
-        install(tmp_path / "tables", name, table(name, slow(tmp_path)))
+    reports = home / "reports"
+    install(home / "tables", A, table(A))
+    for name in (B, C):
+        install(home / "tables", name, table(name, slow(home)))
     before = old_report(reports, B)
-    p = tools.start(
-        tmp_path, "reproduce", "--jobs", 2, tables=tmp_path / "tables", PYTHONUNBUFFERED="1"
-    )
-    begun(tmp_path, p)
-    while not (line := p.stdout.readline()).startswith("[1/4]"):
-        assert line, p.communicate()  # once it says so, the table counts as done
-    all_ = tools.family(p.pid)
-    while p.poll() is None and len(all_) < 1000:
-        p.send_signal(signal.SIGINT)
+    batch = tools.start(home, "reproduce", "--jobs", 2, tables=home / "tables")
+    begun(home, batch)
+    tools.wait(lambda: (reports / f"{A}.json").exists(), "the first table is made")
+    family = tools.family(batch.pid)
+    while batch.poll() is None and len(family) < 1000:
+        batch.send_signal(signal.SIGINT)
         time.sleep(0.2)
-    said = tools.ended(p)
-    what = "refnb: stopped after 1 of 4 tables; finished tables are kept; start again to continue"
-    assert tools.one_line(said, 130) == what
-    tools.gone(all_)
-    assert whole(reports, A) and content(reports, B) == before and content(reports, C) == {}
-    assert litter(reports) == []
+    tools.one_line(tools.ended(batch), 130, "stopped")
+    tools.gone(family)
+    assert whole_report(reports, A) and report_files(reports, B) == before
+    assert report_files(reports, C) == {} and litter(reports) == []
+    (home / "go").touch()
+    assert reproduce(B, C) == {B: "changed", C: "new"}
 
 
-def test_f33_kills_at_random_instants(home):
+def test_kills_at_random_instants_leave_whole_reports(home):
     "TEST_KILLS says how many."
     chance, reports = random.Random(0), home / "reports"
-    for name in (A, B):
+    good = {A: {"0.5"}, B: {"0.5"}}
+    for name in good:
         install(home / "tables", name, table(name))
         old_report(reports, name)
-    good = {A: {"0.5"}, B: {"0.5"}}
     for i in range(1, 1 + int(os.environ.get("TEST_KILLS", "1"))):
-        how = ("--jobs", 2, "-p", f"value={i}", "--out", reports)
-        p = tools.start(home, "reproduce", *how, tables=home / "tables")
+        call = ("reproduce", "--jobs", 2, "-p", f"value={i}", "--out", reports)
+        batch = tools.start(home, *call, tables=home / "tables")
         time.sleep(chance.uniform(0.2, 4.0))
-        all_ = tools.family(p.pid)
-        p.kill()
-        p.communicate()
-        tools.gone(all_)
-        for name in (A, B):
-            if read_provenance(name, reports) and not stale(
-                read_provenance(name, reports), reports
-            ):
-                good[name].add(str(i))
-                assert number(reports, name) in good[name]
-    assert run(parameters={"value": 100.0}, out=str(reports)) == {A: "changed", B: "changed"}
-    assert (number(reports, A), number(reports, B), litter(reports)) == ("100", "100", [])
-
-
-# A stand-in for Papermill, where the question is what is run, and what becomes of it.
-
-
-class Quick:
-    "Makes reports without a kernel; notes for which tables."
-
-    def __init__(self):
-        self.ran, self.code, self.change = (
-            [],
-            "one",
-            lambda report: report.add("a", "all", report.parameters["value"]),
-        )
-
-    def __call__(self, name, nb, parameters, timeout, folder=None) -> Executed:
-        self.ran.append(name)
-        report = Report(
-            name, "strict", {k: v for k, v in parameters.items() if k != "out"}, sample=True
-        )
-        self.change(report)
-        made = Path(folder) / f"run-{name.replace('/', '-')}"  # two may run at once
-        told = report.write(made)
-        files = {
-            p.relative_to(made).as_posix(): p.read_bytes()
-            for p in sorted(told.parent.glob(f"{told.stem}.*"))
-        }
-        shutil.rmtree(made)
-        return Executed(files, nb, 0.0, "")
-
-    def anew(self, *names: str) -> dict[str, str]:
-        "Reproduce once more, after the code has changed."
-        self.code += "+"
-        return self.again(*names)
-
-    def again(self, *names: str, **how) -> dict[str, str]:
-        "Reproduce once more; states by name. Unchanged is what was not run."
-        self.ran.clear()
-        got = run(*names, **how)
-        assert sorted(self.ran) == sorted(n for n, x in got.items() if x != "unchanged")
-        return got
-
-
-@pytest.fixture
-def quick(home, monkeypatch) -> Quick:
-    "Two tables that are made without kernels, and were made once."
-    q = Quick()
-    monkeypatch.setattr(reproduce, "execute", q)
-    monkeypatch.setattr(reproduce, "code_hash", lambda: q.code)
-    for name in (A, B):
-        install(home / "tables", name, table(name))
-    assert q.again() == {A: "new", B: "new"}
-    return q
-
-
-def test_nothing_is_made_twice(quick, home):
-    before = content(home / "reports", A)
-    assert quick.again() == {A: "unchanged", B: "unchanged"}
-    assert content(home / "reports", A) == before
-    assert quick.again(force=True) == {A: "changed", B: "changed"}
-
-
-def test_only_what_is_asked_for_is_made(quick, home):
-    shutil.rmtree(home / "reports")
-    assert quick.again(B) == {B: "new"} and content(home / "reports", A) == {}
-
-
-def test_a_changed_cell_makes_its_table_anew(quick, home):
-    install(home / "tables", A, table(A, "1 + 1"))
-    assert quick.again() == {A: "changed", B: "unchanged"}
-    assert quick.again() == {A: "unchanged", B: "unchanged"}
-
-
-def test_changed_outputs_and_metadata_of_a_notebook_change_nothing(quick, home):
-    nb = table(A)
-    nb["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1"]}]
-    nb["cells"][1]["execution_count"], nb["metadata"]["more"] = 7, "x"
-    install(home / "tables", A, nb)
-    assert quick.again() == {A: "unchanged", B: "unchanged"}
-
-
-def test_a_parameter_of_ones_own_leaves_the_reports_as_they_are(quick, home):
-    before, board_ = content(home / "reports", A), (home / "reports/README.md").read_bytes()
-    done = reproduce.reproduce([A], parameters={"value": 2.0}, say=lambda line: None)
-    assert done.place.parent == home / "reports/own" and number(done.place, A) == "2"
-    assert (
-        "Made with other parameters than the usual ones: value=2.0."
-        in (done.place / f"{A}.md").read_text()
-        or json.loads((done.place / f"{A}.json").read_bytes())["sample"]
-    )
-    assert content(home / "reports", A) == before
-    assert (home / "reports/README.md").read_bytes() == board_
-    assert quick.again(A, parameters={"value": 2.0}) == {A: "unchanged"}
-    assert quick.again() == {A: "unchanged", B: "unchanged"}
-
-
-def test_changed_code_makes_tables_anew(quick):
-    quick.code = "two"
-    assert quick.again() == {A: "same", B: "same"}
-    assert quick.again() == {A: "unchanged", B: "unchanged"}
-
-
-def test_a_changed_summary_of_a_run_makes_tables_anew(quick, home):
-    (home / "reports/sample/runs/sample/identifyme").mkdir(parents=True)
-    (home / "reports/sample/runs/sample/identifyme/random-0123456789ab.json").write_text("{}")
-    assert quick.again() == {A: "same", B: "same"}
-    (home / "reports/runs/other").mkdir(parents=True)
-    (home / "reports/runs/other/random-0123456789ab.json").write_text("{}")
-    assert quick.again() == {A: "unchanged", B: "unchanged"}
-
-
-def test_an_input_that_came_makes_its_table_anew(quick, home, monkeypatch):
-    from refnb.core.upstream import files_of
-    from refnb.results.printed import printed
-
-    name, f = "identifyme/table_6_nested_mentions", files_of("identifyme-answers")[0]
-    assert printed(name).inputs == ["identifyme-answers"]
-    install(home / "tables", name, table(name))
-    assert quick.again() == {A: "unchanged", B: "unchanged", name: "new"}
-    (home / "upstream" / f.place).parent.mkdir(parents=True)
-    (home / "upstream" / f.place).touch()
-    monkeypatch.setenv("REFNB_UPSTREAM", str(home / "upstream"))
-    assert quick.again() == {
-        A: "same",
-        B: "unchanged",
-        name: "same",
-    }  # A is made from the same files
-
-
-def test_a_lost_state_makes_tables_anew(quick, home):
-    (home / "reports/.batch/state.json").write_text("torn")
-    assert quick.again() == {A: "same", B: "same"}
-
-
-def test_a_failure_is_tried_again(quick, home, monkeypatch):
-    def fail(*args):
-        quick.ran.append(A)
-        return Executed({}, b"{}", 0.0, "cell 1: failed")
-
-    with monkeypatch.context() as m:
-        m.setattr(reproduce, "execute", fail)
-        assert run(A, force=True) == {A: "failed"} and whole(home / "reports", A)
-    install(home / "tables", A, table(A, "2"))
-    with monkeypatch.context() as m:
-        m.setattr(reproduce, "execute", fail)
-        assert run(A) == {A: "failed"} and run(A) == {A: "failed"}
-    assert quick.again() == {A: "changed", B: "unchanged"}
-
-
-def test_a_success_takes_the_failed_notebook_away(quick, home):
-    aside(home / "reports", A, ".failed.ipynb").write_text("{}")
-    quick.again(A, force=True)
-    assert not aside(home / "reports", A, ".failed.ipynb").exists()
-
-
-# Reports in place
-
-
-def test_a_report_is_not_replaced_by_one_from_fewer_inputs(quick, home):
-    before = content(home / "reports", A)
-    quick.change = lambda report: report.add("a", "all", reason="not here")
-    assert quick.anew(A) == {A: "kept"}
-    assert content(home / "reports", A) == before and state(A) == "regenerated"
-    assert quick.again(A, force=True) == {A: "changed"}
-    quick.change = lambda report: (report.add("a", "all", 3.0), report.add("b", "all", 4.0))
-    assert quick.anew(A) == {A: "changed"} and number(home / "reports", A) == "3"
-
-
-def test_a_changed_notebook_may_show_fewer_rows(quick, home):
-    quick.change = lambda report: (report.add("a", "all", 1.0), report.add("b", "all", 2.0))
-    quick.anew(A)
-    quick.change = lambda report: report.add("b", "all", 2.0)
-    install(home / "tables", A, table(A, "1 + 1"))
-    assert quick.again(A) == {A: "changed"}
-    rows = (home / f"reports/{A}.csv").read_text()
-    assert ",b,all," in rows and ",a,all," not in rows
-
-
-def test_f12_an_edited_csv_is_stale(quick, home):
-    path = home / f"reports/{A}.csv"
-    path.write_text(path.read_text().replace(",1,", ",2,"))
-    assert state(A) == f"stale: {path.name} is not the file that was written"
-    assert quick.again() == {A: "changed", B: "unchanged"}
-    assert (
-        state(A) == "regenerated"
-        and whole(home / "reports", A)
-        and number(home / "reports", A) == "1"
-    )
-
-
-def test_f12_a_deleted_file_is_stale(quick, home):
-    path = home / f"reports/{A}.md"
-    path.unlink()
-    assert state(A) == f"stale: {path.name} is not the file that was written"
-    assert quick.again() == {A: "changed", B: "unchanged"} and whole(home / "reports", A)
-
-
-def test_f12_a_deleted_provenance_is_no_report(quick, home):
-    (home / f"reports/{A}.json").unlink()
-    assert state(A) == "to be run"
-    assert quick.again() == {A: "new", B: "unchanged"} and whole(home / "reports", A)
-
-
-def test_f12_a_deleted_picture_is_made_again(quick, home):
-    from matplotlib.figure import Figure
-
-    def picture(report):
-        report.add("a", "all", 2.0)
-        report.write = lambda out: Report.write(report, out, Figure((1, 1)))
-
-    quick.change = picture
-    assert quick.anew(A) == {A: "changed"}
-    (home / f"reports/{A}.png").unlink()
-    assert quick.anew(A) == {A: "changed"} and whole(home / "reports", A)
-
-
-@pytest.mark.parametrize("new", ["note", "picture"])
-def test_f12_what_the_csv_does_not_show_is_put_into_place_too(quick, home, new):
-    from matplotlib.figure import Figure
-
-    def change(report):
-        report.cells["a", "all"] = report.add("a", "all", report.parameters["value"]).changed(
-            note="a note of the printed values" if new == "note" else ""
-        )
-        if new == "picture":
-            report.write = lambda out: Report.write(report, out, Figure((1, 1)))
-
-    quick.change = change
-    assert quick.anew(A) == {A: "changed"} and whole(home / "reports", A)
-    assert (
-        ".png" in content(home / "reports", A)
-        if new == "picture"
-        else b"a note of" in content(home / "reports", A)[".md"]
-    )
-
-
-def test_f12_another_whole_report_in_place_is_not_taken_for_the_last_one(quick, home):
-    "As after `git checkout`."
-    old_report(home / "reports", A)
-    assert state(A) == "regenerated"
-    assert quick.again() == {A: "changed", B: "unchanged"} and number(home / "reports", A) == "1"
-
-
-def test_f12_another_pin_is_stale(quick, home, monkeypatch):
-    from refnb.core.upstream import files_of
-
-    f = files_of("identifyme-answers")[0]
-
-    def blob(x):
-        return lambda report: (report.add("a", "all", 1.0), report.inputs.update({f.key: x}))
-
-    quick.change = blob("0" * 40)
-    assert quick.anew(A) == {A: "changed"}
-    assert state(A) == f"stale: {f.key} is pinned at another content"
-    quick.change = blob(f.blob)
-    assert quick.again(A) == {A: "changed"} and state(A) == "regenerated"
-    monkeypatch.setattr(board, "registry", lambda: {f.key: f._replace(blob="1" * 40)})
-    assert state(A) == f"stale: {f.key} is pinned at another content"
-
-
-def test_f12_another_run_is_stale(quick, home):
-    quick.change = lambda report: (
-        report.add("a", "all", 1.0),
-        report.runs.update({"sample/identifyme:random": "0" * 12}),
-    )
-    assert quick.anew(A) == {A: "changed"} and state(A) == "regenerated"
-    (home / "reports/sample/runs/sample/identifyme").mkdir(parents=True)
-    (home / f"reports/sample/runs/sample/identifyme/random-{'1' * 12}.json").write_text("{}")
-    assert state(A) == "stale: random has another run of sample/identifyme"
-    assert "A" not in quick.ran and quick.again(A)[A] == "changed"
-
-
-KILLED = """\
-import os, signal, sys
-from types import SimpleNamespace
-import refnb.results.execution as batch
-from refnb.results.tables import Report
-reports, name, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+        family = tools.family(batch.pid)
+        batch.kill()
+        batch.communicate()
+        tools.gone(family)
+        board = board_says()
+        for name, values in good.items():
+            values.add(str(i))
+            assert board[name].startswith("stale: ") or numbers(reports, name)["a"] in values
+    assert reproduce("-p", "value=100", "--out", reports) == dict.fromkeys(good, "changed")
+    assert [numbers(reports, n)["a"] for n in good] == ["100", "100"] and litter(reports) == []
+
+
+KILLED_WHILE_MOVING = """\
+import os, signal
+move, moved = os.replace, []
 def replace(source, target):
-    global left
-    if not left: os.kill(os.getpid(), signal.SIGKILL)
-    left -= 1
-    os.replace(source, target)
-new = Report(name, "strict", sample=True)
-new.add("a", "all", 0.75)
-new.write(reports + "/../made")
-files = {f"{name}.{end}": open(f"{reports}/../made/{name}.{end}", "rb").read() for end in ("csv", "json", "md", "tex")}
-batch.os = SimpleNamespace(replace=replace, getpid=os.getpid)
-batch.put(name, files, reports)"""
+    if f"{os.sep}reports{os.sep}identifyme{os.sep}" in str(target):
+        moved.append(target)
+        if len(moved) == 3: os.kill(os.getpid(), signal.SIGKILL)
+    return move(source, target)
+os.replace = replace
+"""
 
 
-@pytest.mark.parametrize("moves", [0, 2, 4])
-def test_f33_a_kill_while_files_are_moved_into_place_is_noticed(quick, home, moves):
-    "Four files cannot be replaced in one instant; a mixture is never taken for a report, and the next start mends it."
+def test_a_kill_while_files_are_moved_into_place_is_noticed_and_mended(home):
+    "Four files cannot be replaced in one instant; a mixture is never taken for a report."
+    install(home / "tables", A, table(A))
     reports = home / "reports"
-    before = content(reports, A)
-    said = tools.ended(tools.start(home, reports, A, moves, code=KILLED))
-    assert said.status == (0 if moves == 4 else -signal.SIGKILL), said
-    if moves == 0:
-        assert content(reports, A) == before
-    elif moves == 4:
-        assert whole(reports, A) and number(reports, A) == "0.75"
-    else:
-        assert state(A).startswith("stale: ")
-    assert quick.again()[A] == ("changed" if moves else "unchanged")
-    assert whole(reports, A) and number(reports, A) == "1" and litter(reports) == []
+    before = old_report(reports, A)
+    code = KILLED_WHILE_MOVING + tools.ELSEWHERE
+    said = tools.ended(tools.start(home, "reproduce", tables=home / "tables", code=code))
+    assert said.status == -signal.SIGKILL, said
+    after = report_files(reports, A)
+    assert 0 < sum(after[end] != before[end] for end in before) < len(before)
+    assert board_says()[A].startswith("stale: ")
+    assert reproduce() == {A: "changed"} and whole_report(reports, A) and litter(reports) == []
 
 
 # Disks
 
 
-def test_f10_a_full_disk_leaves_the_old_report_whole(home, disk, monkeypatch, capsys):
+def test_a_full_disk_leaves_the_old_report_whole(home, disk, monkeypatch, capsys):
     "Wherever the space runs out: copying the notebook, or putting its report into place."
     reports = disk.path / "reports"
     monkeypatch.setenv("REFNB_REPORTS", str(reports))
@@ -591,62 +240,217 @@ def test_f10_a_full_disk_leaves_the_old_report_whole(home, disk, monkeypatch, ca
         said = tools.here(capsys, "reproduce", A)
         tools.one_line(said, 1)
         assert "no space left on device" in said.err.lower(), (spare, said)
-        assert content(reports, A) == before and litter(reports) == []
+        assert report_files(reports, A) == before and litter(reports) == []
         disk.free()
 
 
-def test_f10_a_read_only_folder_leaves_the_old_report_whole(quick, disk, monkeypatch, capsys):
+def test_a_read_only_folder_leaves_the_old_report_whole(home, disk, monkeypatch, capsys):
     reports = disk.path / "reports"
     monkeypatch.setenv("REFNB_REPORTS", str(reports))
+    install(home / "tables", A, table(A))
     before = old_report(reports, A)
     disk.mode("ro")
     said = tools.here(capsys, "reproduce", A)
-    tools.one_line(said, 1, "cannot write: read-only file system", str(reports), "--out")
-    assert content(reports, A) == before
+    tools.one_line(said, 1, "read-only file system", str(reports), "--out")
+    assert report_files(reports, A) == before
     disk.mode("rw")
-    assert quick.again(A) == {A: "changed"} and litter(reports) == []
+    assert reproduce(A) == {A: "changed"} and litter(reports) == []
+
+
+# What is made anew
+
+
+TASK = "altentities/test"  # what a table reads runs of
+
+
+class Prepared:
+    """Tables whose reports lie ready, to be copied by their notebooks.
+
+    So each kernel has little to load, and what a notebook gives can be changed without it."""
+
+    def __init__(self, home: Path):
+        self.home, self.reports = home, home / "reports"
+
+    def give(self, name: str, values: dict, cell="1", note="", picture=b"", task=TASK):
+        "Say what a table's notebook writes."
+        made = self.home / "made" / name.replace("/", "-")
+        path = self.home / f"tables/{name}.ipynb"
+        copy = f"import shutil\nshutil.copytree({str(made)!r}, out, dirs_exist_ok=True)"
+        log = f"with open({str(self.home / 'ran')!r}, 'a') as f: print({name!r}, file=f)"
+        declared = ['out: str = ""  # folder', f'task: str = "{task}"  # what is answered']
+        nb = notebook(copy, log, cell, parameters="\n".join(declared))
+        install(self.home / "tables", name, nb)
+        shutil.rmtree(made, ignore_errors=True)
+        report = report_of(name, values, task=task)
+        if note:
+            report.quote("a note", note, "somebody")
+        path = report.write(made)
+        if picture:
+            provenance = json.loads(path.read_bytes())
+            path.with_suffix(".png").write_bytes(picture)
+            provenance["files"][f"{path.stem}.png"] = hashlib.sha256(picture).hexdigest()
+            path.write_text(json.dumps(provenance))
+
+    def notebook(self, name: str) -> Path:
+        return self.home / f"tables/{name}.ipynb"
+
+    def report(self, name: str, end: str) -> Path:
+        return self.reports / f"{name}.{end}"
+
+    def batch(self, *args: object) -> dict[str, str]:
+        "Make the tables; what became of each. `unchanged` is what was not run."
+        (self.home / "ran").write_text("")
+        made = reproduce(*args)
+        ran = (self.home / "ran").read_text().splitlines()
+        assert sorted(ran) == sorted(n for n, state in made.items() if state != "unchanged"), made
+        return made
+
+
+def change_outputs(t: Prepared, name: str):
+    nb = json.loads(t.notebook(name).read_text())
+    nb["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["1"]}]
+    nb["cells"][1]["execution_count"], nb["metadata"]["more"] = 7, "x"
+    t.notebook(name).write_text(json.dumps(nb))
+
+
+def edit_numbers(t: Prepared, name: str):
+    path = t.report(name, "csv")
+    path.write_text(path.read_text().replace(",1,", ",9,"))
+
+
+def bring_input(t: Prepared, name: str):
+    "The first file of IdentifyMe's released answers."
+    path = t.home / "upstream" / files_of("identifyme-answers")[0].place
+    path.parent.mkdir(parents=True)
+    path.touch()
+
+
+def bring_run(t: Prepared, name: str):
+    "A run of its task, and one of another."
+    for runs in ("sample/runs/sample/identifyme", "runs/other"):
+        (t.reports / runs).mkdir(parents=True)
+        (t.reports / runs / "random-0123456789ab.json").write_text("{}")
+
+
+VALUES = {"a": 1.0, "b": 2.0}
+INPUT_CAME, RUN_CAME = "an input came", "a run of its task came"
+PICTURED, FAILS = "a picture is deleted", "it failed"
+CHANGES = {  # what happens between two batches -> how, and the state after the second
+    "nothing": (lambda t, name: None, "unchanged"),
+    "other outputs of its notebook": (change_outputs, "unchanged"),
+    "a cell that shows fewer rows": (
+        lambda t, name: t.give(name, {"b": 2.0}, cell="1 + 1"),
+        "changed",
+    ),
+    "edited numbers": (edit_numbers, "changed"),
+    PICTURED: (lambda t, name: t.report(name, "png").unlink(), "changed"),
+    "the provenance is deleted": (lambda t, name: t.report(name, "json").unlink(), "new"),
+    "another report, as after git checkout": (
+        lambda t, name: old_report(t.reports, name),
+        "changed",
+    ),
+    INPUT_CAME: (bring_input, "same"),
+    RUN_CAME: (bring_run, "same"),
+    FAILS: (lambda t, name: None, "failed"),
+}
+TABLE_OF = dict(zip(CHANGES, NOTEBOOKS, strict=False))
+TABLE_OF[INPUT_CAME] = "identifyme/table_6_nested_mentions"
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    "Two batches of tables, between which one thing happens to each; then some more."
+    home = tmp_path_factory.mktemp("twice")
+    (home / "tables").mkdir()
+    with pytest.MonkeyPatch.context() as m:
+        tools.live_in(m, home)
+        t = Prepared(home)
+        for event, name in TABLE_OF.items():
+            task = "sample/identifyme" if event == RUN_CAME else TASK
+            picture = b"a picture" if event == PICTURED else b""
+            cell = "1/0" if event == FAILS else "1"
+            t.give(name, VALUES, cell=cell, picture=picture, task=task)
+        variables = dict(os.environ)
+        first = t.batch()
+        assert dict(os.environ) == variables
+        for event, name in TABLE_OF.items():
+            CHANGES[event][0](t, name)
+        m.setenv("REFNB_UPSTREAM", str(home / "upstream"))
+        board = board_says()
+        yield SimpleNamespace(t=t, first=first, board=board, second=t.batch())
+
+
+def test_only_what_changed_is_made_anew(twice):
+    fails = TABLE_OF[FAILS]
+    assert twice.first == {n: "failed" if n == fails else "new" for n in TABLE_OF.values()}
+    assert {e: twice.second[n] for e, n in TABLE_OF.items()} == {
+        event: state for event, (_, state) in CHANGES.items()
+    }
+    for event, name in TABLE_OF.items():
+        if event != FAILS:
+            whole_report(twice.t.reports, name)
+            fewer = event == "a cell that shows fewer rows"
+            rows = {"b": "2"} if fewer else {"a": "1", "b": "2"}
+            assert numbers(twice.t.reports, name) == rows, event
+
+
+@pytest.mark.parametrize("event", ["edited numbers", PICTURED])
+def test_a_file_that_is_not_the_one_that_was_written_makes_a_report_stale(twice, event):
+    state = twice.board[TABLE_OF[event]]
+    assert state.startswith("stale: ") and Path(TABLE_OF[event]).name in state
+
+
+def test_the_board_shows_what_is_whole_and_what_is_not_made(twice):
+    assert twice.board[TABLE_OF["nothing"]] == "regenerated"
+    for event in ("the provenance is deleted", FAILS):
+        assert twice.board[TABLE_OF[event]] == "to be run"
+
+
+def test_a_failure_is_tried_again_until_it_succeeds(twice):
+    t, name = twice.t, TABLE_OF[FAILS]
+    assert t.batch(name) == {name: "failed"} and kept_notebooks(t.reports, name)
+    t.give(name, VALUES)
+    assert t.batch(name) == {name: "new"} and not kept_notebooks(t.reports, name)
+
+
+def test_a_report_is_not_replaced_by_one_from_fewer_inputs(twice):
+    """Where nobody remembers what tables were made from, all are made; what is new is put in place.
+
+    A number that is gone is not new, unless one says so; a note is, though numbers are the same."""
+    t = twice.t
+    same, fewer, noted, pictured = [
+        TABLE_OF[e]
+        for e in ("nothing", "edited numbers", "other outputs of its notebook", PICTURED)
+    ]
+    for memory in (t.reports / ".batch").rglob("*.json"):
+        memory.write_text("torn")
+    t.give(fewer, {"a": 1.0, "b": "not here"})
+    t.give(noted, VALUES, note="a new note")
+    t.give(pictured, VALUES)
+    before = report_files(t.reports, fewer)
+    made = t.batch(same, fewer, noted, pictured)
+    assert made == {same: "same", fewer: "kept", noted: "changed", pictured: "changed"}
+    assert report_files(t.reports, fewer) == before and board_says()[fewer] == "regenerated"
+    assert b"a new note" in report_files(t.reports, noted)[".md"]
+    assert ".png" not in report_files(t.reports, pictured)
+    assert t.batch(fewer, "--force") == {fewer: "changed"}
+    assert numbers(t.reports, fewer) == {"a": "1", "b": ""} and litter(t.reports) == []
+
+
+def test_parameters_of_ones_own_leave_the_reports_as_they_are(home):
+    install(home / "tables", A, table(A))
+    reports = home / "reports"
+    assert reproduce() == {A: "new"}
+    before, page = report_files(reports, A), (reports / "README.md").read_bytes()
+    for state in ("new", "unchanged"):
+        assert reproduce(A, "-p", "value=2") == {A: state}
+    [own] = (reports / "own").glob("*")
+    assert numbers(own, A)["a"] == "2"
+    assert report_files(reports, A) == before and (reports / "README.md").read_bytes() == page
+    assert reproduce() == {A: "unchanged"}
 
 
 # Parameters
-
-
-@pytest.mark.parametrize(
-    ("pair", "said"),
-    [
-        ("valeu=1", "table_1_composition.ipynb: unknown parameter 'valeu'; did you mean value?"),
-        ("value=1,5", "value: '1,5' is not of type float"),
-        ("value=true", "value: 'true' is not of type float"),
-        ("value", "-p: 'value' is not NAME=VALUE"),
-        ("out=there", "--out"),
-    ],
-)
-def test_f06_a_wrong_parameter_is_refused_before_anything_runs(quick, capsys, pair, said):
-    tools.one_line(tools.here(capsys, "reproduce", A, "-p", pair), 2, said)
-    assert quick.again() == {A: "unchanged", B: "unchanged"}
-
-
-@pytest.mark.parametrize("value", [1, True, None, [1.0]])
-def test_f06_a_value_of_the_wrong_type(quick, value):
-    with pytest.raises(CallError, match="value: .* is not of type float"):
-        run(A, parameters={"value": value})
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ("value: float = 1.0  # no out", "`out`"),
-        ("x = 1", "not `name: type = literal`: x = 1"),
-        ("x: integer = 1", "x: unknown type 'integer'"),
-        ("x: int = '1'", "x: the default '1' is not of type int"),
-        ("x: int = 1 + 1", "not `name: type = literal`: x: int = 1 + 1"),
-        ("import os", "not `name: type = literal`: import os"),
-        ("%time x", "the parameters cell is not Python"),
-    ],
-)
-def test_f06_a_wrong_parameters_cell(quick, home, capsys, wrong, said):
-    install(home / "tables", A, notebook(tools.REPORT % A, parameters=wrong))
-    tools.one_line(tools.here(capsys, "reproduce", A), 1, "table_1_composition.ipynb", said)
-
 
 TEXTS = [
     "007",
@@ -678,7 +482,7 @@ KINDS = {
 }
 
 
-def test_f07_values_arrive_as_they_are(home):
+def test_values_arrive_in_a_notebook_as_they_are(home):
     "In a folder whose name has braces, too, which Papermill takes for parameters."
     texts = {f"t{i}": t for i, t in enumerate(TEXTS)}
     given = texts | {k: v[2] for k, v in KINDS.items()}
@@ -694,73 +498,80 @@ def test_f07_values_arrive_as_they_are(home):
     install(home / "tables", A, nb)
     out = home / "a {value} of {nobody} = 100 % {"
     sets = [x for k, v in given.items() for x in ("-p", f"{k}={v}")]
-    assert tools.main(["reproduce", A, "--out", str(out), *sets]) == 0
+    assert reproduce(A, "--out", out, *sets) == {A: "new"}
     assert json.loads((out / f"{A}.json").read_bytes())["parameters"] == meant
 
 
-# Notebooks as files
-
-
 def changed(change) -> str:
+    "A notebook whose cells were changed."
     nb = table(A)
     change(nb["cells"])
     return json.dumps(nb, indent=1)
 
 
-BROKEN = {
-    "f08_lost_tag": (
-        changed(lambda cells: cells[0]["metadata"].clear()),
-        "0 cells are tagged `parameters`, there must be one",
-    ),
-    "f08_doubled_tag": (
+def declares(text: str) -> str:
+    "A notebook with this parameters cell."
+    return json.dumps(notebook(tools.REPORT % A, parameters=text))
+
+
+MERGE = "<<<<<<< HEAD\n" + json.dumps(table(A)) + "\n=======\n{}\n>>>>>>> other\n"
+BROKEN = {  # a notebook, and what is said of it
+    "no tag": (changed(lambda cells: cells[0]["metadata"].clear()), "`parameters`"),
+    "two tags": (
         changed(lambda cells: cells[1]["metadata"].update(tags=["parameters"])),
-        "2 cells are tagged `parameters`, there must be one",
+        "2 cells",
     ),
-    "f11_torn": (json.dumps(table(A))[:300], "is not a notebook"),
-    "f11_not_utf8": ("\ud800", "is not a notebook"),
-    "f11_a_list": ("[]", "is not a notebook"),
-    "f11_a_cell_without_source": (changed(lambda cells: cells[0].pop("source")), "source"),
-    "f11_merge_markers": (
-        "<<<<<<< HEAD\n" + json.dumps(table(A)) + "\n=======\n{}\n>>>>>>> other\n",
-        "resolve the merge",
-    ),
-    "f11_format_3": ('{"nbformat": 3, "cells": []}', "is not a notebook of format 4"),
+    "torn": (json.dumps(table(A))[:300], "not a notebook"),
+    "not UTF-8": ("\ud800", "not a notebook"),
+    "a list": ("[]", "not a notebook"),
+    "a cell without a source": (changed(lambda cells: cells[0].pop("source")), "source"),
+    "marks of a merge": (MERGE, "merge"),
+    "format 3": ('{"nbformat": 3, "cells": []}', "format 4"),
+    "no folder": (declares("value: float = 1.0  # no out"), "`out`"),
+    "no type": (declares("x = 1"), "x = 1"),
+    "an unknown type": (declares("x: integer = 1"), "'integer'"),
+    "a default of another type": (declares("x: int = '1'"), "'1'"),
+    "an expression": (declares("x: int = 1 + 1"), "x: int = 1 + 1"),
+    "an import": (declares("import os"), "import os"),
+    "no Python": (declares("%time x"), "not Python"),
 }
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_notebook_is_refused(quick, home, capsys, fault):
-    "Before anything is made, and the report that is there stays."
-    text, said = BROKEN[fault]
-    path = home / f"tables/{A}.ipynb"
+def test_a_broken_notebook_is_refused_in_one_line_before_anything_runs(home, capsys, fault):
+    "Another table's notebook is good, but is not run; the report that is there stays."
+    text, part = BROKEN[fault]
+    path = install(home / "tables", A, table(A))
+    install(home / "tables", B, table(B))
+    before = old_report(home / "reports", A)
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    before = content(home / "reports", A)
-    quick.ran.clear()
-    tools.one_line(tools.here(capsys, "reproduce"), 1, path.name, said)
-    assert quick.ran == [] and content(home / "reports", A) == before
+    tools.one_line(tools.here(capsys, "reproduce"), 1, path.name, part)
+    assert report_files(home / "reports", A) == before
+    assert report_files(home / "reports", B) == {}
 
 
-def test_a_table_without_a_notebook_is_refused(quick, capsys):
-    tools.one_line(tools.here(capsys, "reproduce", C), 1, C, "has no notebook yet")
+WRONG = {  # arguments, the status, and what is said of them
+    (A, "-p", "valeu=1"): (2, "did you mean value?"),
+    (A, "-p", "value=1,5"): (2, "'1,5' is not of type float"),
+    (A, "-p", "value=true"): (2, "'true' is not of type float"),
+    (A, "-p", "value"): (2, "NAME=VALUE"),
+    (A, "-p", "out=there"): (2, "--out"),
+    ("--jobs", "-1"): (2, "jobs"),
+    (C,): (1, C),  # has no notebook
+}
 
 
-# The rest
-
-NO_RAY = "import sys; sys.modules['ray'] = None\n" + tools.ELSEWHERE
-
-
-def test_f13_ray_that_is_not_installed(tmp_path):
-    install(tmp_path / "tables", A, table(A))
-    said = tools.refnb(tmp_path, tmp_path / "tables", "reproduce", "--ray", "local", code=NO_RAY)
-    tools.one_line(said, 1, "the package ray is not installed; pip install 'refnb[ray]'")
-    assert litter(tmp_path / "reports") == []
+@pytest.mark.parametrize("args", WRONG, ids=" ".join)
+def test_a_wrong_call_is_refused_in_one_line_before_anything_runs(home, capsys, args):
+    status, part = WRONG[args]
+    install(home / "tables", A, table(A))
+    tools.one_line(tools.here(capsys, "reproduce", *args), status, part)
+    assert report_files(home / "reports", A) == {}
 
 
-def test_fewer_than_no_jobs(quick, capsys):
-    tools.one_line(tools.here(capsys, "reproduce", "--force", "--jobs", -1), 2, "jobs", "-1")
-
-
-def test_the_environment_is_as_it_was(quick, home):
-    before = dict(os.environ)
-    quick.again(out=str(home / "other"))
-    assert dict(os.environ) == before
+def test_ray_that_is_not_installed_is_named(home, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    install(home / "tables", A, table(A))
+    said = tools.here(capsys, "reproduce", "--ray", "local")
+    tools.one_line(said, 1, "pip install 'refnb[ray]'")
+    assert litter(home / "reports") == []

@@ -1,0 +1,194 @@
+"The board: numbers counted once, ways to the missing ones, stale reports, committed reports."
+
+import csv, json
+from collections import Counter
+import pytest
+from refnb.core.settings import load_settings
+from refnb.core.upstream import files_of
+from refnb.results.board import LACKS, board, way_of, ways
+from refnb.results.plan import plan
+from refnb.results.printed import printed, table_names, value_of
+from refnb.results.tables import LEFT_OUT, Report
+import tools
+from results_reports import board_says, quietly, whole_report
+from tools import ROOT
+
+REPORTS = ROOT / "reports"
+COMMITTED = [
+    f"{p.parent.name}/{p.stem}"
+    for p in sorted(REPORTS.glob("*/*.json"))
+    if p.parent.name not in ("sample", "own") and "table" in json.loads(p.read_bytes())
+]
+here = load_settings("/", env={}, reports=str(REPORTS))
+
+
+# Counts
+
+
+def test_the_board_counts_each_number_once_and_by_its_kind_of_difference(tmp_path, settings):
+    name = "bookcoref/table_6_window_results"
+    r, row = Report(name), "off-the-shelf / BookNLP"
+    r.add(row, "full / MUC", 83.12)  # printed in Table 3, too
+    r.add(row, "window / MUC", 81.3)
+    r.add(row, "window / B3", 50.0, because="another data set: an older one")
+    r.add(row, "window / CEAFe", 20.0, others={"rounded": 23.4})
+    r.add(row, "window / CoNLL", 50.0)
+    r.write(tmp_path)
+    s = settings(reports=str(tmp_path))
+    [line] = (x for x in board(s).lines if x.name == name)
+    counts = (line.match, line.explained, line.other_data, line.unexplained, line.repeated)
+    assert counts == (1, 1, 1, 1, 56) and line.printed == 28 and line.state == "partial"
+    missing = plan([name], s).lacks
+    assert missing == line.lacks and missing.total() == 24
+
+
+def test_the_board_adds_up():
+    "A printed number is matched, differs or is missing; a missing one has a class."
+    b = board(here)
+    for line in b.lines:
+        computed = line.match + line.differ
+        assert line.printed == computed + line.missing and line.unexplained <= line.differ
+        assert set(line.lacks) <= set(LACKS)
+        if not line.printed:
+            state = "nothing printed"
+        else:
+            state = "complete" if not line.missing else "partial" if computed else "empty"
+        assert line.state == state, line.name
+    assert b.summary() in " ".join((ROOT / "README.md").read_text().split())
+
+
+def test_the_committed_board_is_what_the_reports_say(tmp_path):
+    "The page does not depend on what lies on a machine, so it can be made again anywhere."
+    s = here.changed(offline=False, upstream="", cache=str(tmp_path))
+    b = board(s)
+    assert b.markdown() == (REPORTS / "README.md").read_text() and len(b.markdown()) < 12_000
+    for paper, text in b.pages().items():
+        assert text == (REPORTS / paper / "README.md").read_text()
+
+
+# The way to each missing number
+
+
+def test_every_missing_number_has_one_way_and_board_and_plan_agree():
+    found, lines = plan(s=here), [x for x in board(here).papers if x.missing]
+    for line in lines:
+        assert sum(x.cells.get(line.name, 0) for x in found) == line.missing, line.name
+    assert found.lacks == sum((x.lacks for x in lines), Counter())
+    assert all(x.way.commands or x.way.by_hand for x in found)
+    assert "other" not in {x.name for x in found} and way_of("the moon was full") == "other"
+
+
+def test_every_command_of_the_plan_is_one():
+    commands = [c.split() for w in ways().values() for c in w.commands]
+    assert {c[0] for c in commands} == {"refnb"}
+    assert {c[1] for c in commands} == {"fetch", "run", "train", "reproduce"}
+    tables = {t for c in commands if c[1] == "reproduce" for t in c[2:] if "/table" in t}
+    assert all(any(n.startswith(f"{t}_") for n in table_names()) for t in tables)
+    said = quietly("reproduce", "--plan", "kitmus")
+    assert said.status == 0 and "refnb fetch kitmus-predictions" in said.out
+
+
+# Stale reports
+
+TABLE, OTHER = "bookcoref/table_5_prompt", "identifyme/own_paired_comparisons"
+FILE = files_of("identifyme-answers")[0]
+RUN = {"sample/identifyme:random": "0" * 12}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    tools.live_in(monkeypatch, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def written(home):
+    "A function that writes a report of a table, and says what the board says of it."
+
+    def write(name: str = TABLE, inputs=(), runs=()) -> str:
+        r = Report(name)
+        r.add("r", "c", 1.0)
+        r.inputs.update(inputs)
+        r.runs.update(runs)
+        r.write(home / "reports")
+        return board_says()[name]
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [(TABLE, {}), (TABLE, {FILE.key: FILE.blob}), ("bookcoref/table_4_efficiency", {})],
+    ids=["sets of files", "a file", "printed values"],
+)
+def test_a_change_of_anything_that_made_a_report_makes_it_stale(home, written, name, inputs):
+    "Each file, each input, notebook and code; what is wrong is named, no other report is stale."
+    assert written(OTHER) == written(name, inputs) == "regenerated"
+    path = home / f"reports/{name}.json"
+    good = json.loads(path.read_bytes())
+    for kind in ("files", "inputs", "made_with"):
+        assert good[kind]
+        for key, known in good[kind].items():
+            path.write_text(json.dumps(good | {kind: good[kind] | {key: "0" * len(known)}}))
+            states = board_says()
+            assert states[name].startswith("stale: ") and key in states[name], (kind, key)
+            assert states[OTHER] == "regenerated"
+
+
+def test_another_run_of_a_system_makes_a_report_stale(home, written):
+    assert written(runs=RUN) == "regenerated"
+    folder = home / "reports/sample/runs/sample/identifyme"
+    folder.mkdir(parents=True)
+    (folder / f"random-{'1' * 12}.json").write_text("{}")
+    state = board_says()[TABLE]
+    assert state.startswith("stale: ") and "random" in state
+
+
+def test_other_bytes_of_an_upstream_file_make_a_report_stale(home, written, monkeypatch):
+    path = home / "upstream" / FILE.place
+    path.parent.mkdir(parents=True)
+    monkeypatch.setenv("REFNB_UPSTREAM", str(home / "upstream"))
+    assert written(inputs={FILE.key: FILE.blob}) == "regenerated"
+    path.write_bytes(b"other bytes")
+    assert FILE.key in board_says()[TABLE]
+
+
+@pytest.mark.parametrize("text", ["{}", '{"table": 1', "[" * 2000, "\ud800"])
+def test_a_damaged_report_spoils_its_own_line_alone(home, written, text):
+    written(OTHER)
+    written()
+    path = home / f"reports/{TABLE}.json"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    states = board_says()
+    assert states[TABLE].startswith("stale: ")
+    assert states[OTHER] == "regenerated"
+
+
+# Committed reports
+
+
+def test_committed_reports_are_whole_and_of_today():
+    "And say of cells what the printed values say; each missing number has its reason."
+    states = {x.name: x.report for x in board(here).lines}
+    assert len(COMMITTED) >= 38
+    for name in COMMITTED:
+        provenance, path = whole_report(REPORTS, name), REPORTS / f"{name}.csv"
+        assert states[name] == "regenerated", f"{name}: refnb reproduce {name}"
+        cells = list(csv.DictReader(path.read_text().splitlines()))
+        assert provenance["table"] == name and provenance["inputs"] and not provenance["sample"]
+        assert sum(provenance["counts"].values()) == len(cells)
+        assert {c["table"] for c in cells} == {name}
+        assert all(c["ours"] or c["reason"] not in ("", LEFT_OUT) for c in cells), name
+        paper = {(c["row"], c["column"]): c["paper"] for c in cells}
+        for row, of in printed(name).cells.items():
+            for column, x in of.items():
+                assert float(paper[row, column]) == value_of(x), (name, row, column)
+
+
+def test_cells_that_differ_from_print_are_explained_on_their_page():
+    for name in (n for n in COMMITTED if n.startswith("identifyme/table")):
+        page = (REPORTS / f"{name}.md").read_text()
+        for c in csv.DictReader((REPORTS / f"{name}.csv").read_text().splitlines()):
+            if c["difference"] not in ("", "0"):
+                known = c["reason"] == "unexplained" or f"{c['row']}, {c['column']}" in page
+                assert c["reason"] and known, (name, c)
