@@ -1,83 +1,63 @@
-"Faults are planted in guards, one after the other, in a copy of the package; each must make a test fail."
+"Guards are taken out, one after the other, in a copy of the checkout; each must make a test fail."
 
 import os, shutil, subprocess, sys
 from collections import Counter
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 import pytest
-from planted import PLANTED
+from planted import GUARDS, Guard
 from tools import FULL, ROOT
 
+full = pytest.mark.skipif(not FULL, reason="slow: make test-full runs it (TEST_FULL=1)")
 
-def test_f80_each_fault_has_its_place():
-    assert len(PLANTED) >= 60 and max(Counter(p.what for p in PLANTED).values()) == 1
-    for p in PLANTED:
-        assert (ROOT / "refnb" / p.file).read_text().count(p.old) == 1, (
-            f"{p.what}: {p.old!r} in {p.file}"
-        )
-        assert [*(ROOT / "tests").glob(f"*/{p.tests}")] and p.old != p.new
+
+def test_each_guard_is_where_it_is_said_to_be():
+    assert max(Counter(g.about for g in GUARDS).values()) == 1
+    for g in GUARDS:
+        module, name = g.place.split(":")
+        reduce(getattr, name.split("."), import_module(f"refnb.{module}"))
+        compile(g.instead, g.about, "eval")
+        assert (ROOT / "tests" / g.tests).exists(), g
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
     "The files that git knows, elsewhere."
     to = tmp_path_factory.mktemp("planted") / "checkout"
-    names = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listing = ["git", "ls-files", "-z", "-co", "--exclude-standard"]
+    names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, names.split("\0")):
-        if name.startswith("reports/runs/"):
-            continue
-        (to / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, to / name)
     return to
 
 
-def outcome(copy: Path, file: str, named: str) -> subprocess.CompletedProcess:
+def outcome(copy: Path, tests: str, named: str) -> subprocess.CompletedProcess:
     env = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "TEST_FULL": ""}
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            *map(str, copy.glob(f"tests/*/{file}")),
-            "-k",
-            named,
-        ],
-        cwd=copy,
-        env=env,
-        capture_output=True,
-        text=True,
-    )
+    options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-rf", f"tests/{tests}"]
+    command = [sys.executable, "-m", "pytest", *options, "-k", named]
+    return subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True)
 
 
-@pytest.mark.skipif(not FULL, reason="in make test-full")
-@pytest.mark.parametrize("p", PLANTED, ids=[p.what for p in PLANTED])
-def test_f80_a_planted_fault_is_caught(copy, p):
-    path = copy / "refnb" / p.file
+@full
+@pytest.mark.parametrize("g", GUARDS, ids=[g.about for g in GUARDS])
+def test_a_guard_that_is_taken_out_is_missed(copy: Path, g: Guard):
+    module, name = g.place.split(":")
+    path = copy / "refnb" / f"{module.replace('.', '/')}.py"
     whole = path.read_text()
-    path.write_text(whole.replace(p.old, p.new))
+    path.write_text(f"{whole}\n\nreal = {name}\n{name} = {g.instead}\n")
     try:
-        got = outcome(copy, p.tests, p.named)
+        got = outcome(copy, g.tests, g.named)
     finally:
         path.write_text(whole)
-    assert got.returncode == 1 and " failed" in got.stdout.splitlines()[-1], (
-        f"not caught: {got.stdout[-500:]}"
-    )
+    assert got.returncode == 1 and "FAILED tests/" in got.stdout, got.stdout[-500:]
 
 
-@pytest.mark.skipif(not FULL, reason="in make test-full")
-@pytest.mark.parametrize("file", sorted({p.tests for p in PLANTED}))
-def test_f80_without_a_fault_all_pass(copy, file):
-    named = sorted({f"({p.named})" for p in PLANTED if p.tests == file})
-    got = outcome(copy, file, " or ".join(named))
+@full
+@pytest.mark.parametrize("tests", sorted({g.tests for g in GUARDS}))
+def test_with_all_guards_in_place_nothing_fails(copy: Path, tests: str):
+    named = " or ".join(sorted({f"({g.named})" for g in GUARDS if g.tests == tests}))
+    got = outcome(copy, tests, named)
     assert got.returncode == 0, got.stdout[-500:]

@@ -145,7 +145,7 @@ def test_two_batches_do_not_mix_and_a_killed_one_goes_on_and_leaves_no_kernel(
     tools.one_line(tools.here(capsys, "reproduce"), 1, str(home / "reports"), "--out")
     begun(home, first)
     family = tools.family(first.pid)
-    assert any("ipykernel" in " ".join(x.cmdline()) for x in family)
+    assert len(family) > 2  # the batch, the process that forks kernels, and one
     first.kill()
     first.communicate()
     tools.gone(family)
