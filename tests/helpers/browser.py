@@ -163,25 +163,17 @@ class Tab:
 class Reader(Tab):
     "Who looks at a page of a file."
 
-    folder: Path
+    folder: Path  # of the page, anew for each test
 
     def show(self, page: str, query: str = ""):
         (self.folder / "page.html").write_text(page, encoding="utf-8", newline="")
         self.open(f"{self.folder}/page"[1:], query)
 
-
-@pytest.fixture
-def reader(port, tmp_path):
-    "A page; when the test is over, it has asked nobody, and said no error."
-    tab = Reader(port, "file://")
-    tab.folder = tmp_path
-    yield tab
-    try:
-        own = (f"file://{tmp_path}/", "data:", "about:", "blob:")
-        assert tab.requests() and not [u for u in tab.requests() if not u.startswith(own)]
-        assert not tab.errors()
-    finally:
-        tab.close()
+    def watched(self):
+        "Check what the pages did since the last time: they asked nobody, and said no error."
+        own = (f"file://{self.folder}/", "data:", "about:", "blob:")
+        assert self.requests() and not [u for u in self.requests() if not u.startswith(own)]
+        assert not self.errors()
 
 
 # nothing of others ran: no handler, no address that is a script, no element that loads

@@ -1,12 +1,9 @@
 "A view of a book: characters are counted and aligned rightly, and the page shows every word and every mention of it while little of it exists."
 
-# ruff: noqa: F811 (the fixtures of browser.py)
-
 import json, random, re
 from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
-from browser import reader, port  # noqa: F401
 from test_looking import NASTY, SIZE, document, free, once
 import tools
 from refnb.core.corpora import sample

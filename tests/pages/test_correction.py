@@ -1,12 +1,9 @@
 "Correcting a window's clusters by hand: every key does what it says, what is handed in is read strictly, and nothing of a text runs."
 
-# ruff: noqa: F811 (the fixtures of browser.py)
-
 import json
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
-from browser import reader, port  # noqa: F401
 from payloads import HOSTILE
 from tools import here, one_line, wait
 from refnb.core.corpora import sample

@@ -1,12 +1,9 @@
 "`refnb report`: rankings of a folder of runs as one page; what is ranked with what, and that nothing foreign acts."
 
-# ruff: noqa: F811 (the fixtures of browser.py)
-
 import html, json, time
 import numpy as np
 import pytest
 import tools
-from browser import reader, port  # noqa: F401
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, Option, Question, Usage
 from refnb.metrics.comparisons import Credits, rank_systems
