@@ -76,7 +76,7 @@ class Tab:
         )
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
-        self.call("Page.bringToFront")  # what is behind another page draws nothing
+        self.ready()
 
     def _ask(self, what: str, method: str = "GET"):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method)
@@ -136,6 +136,12 @@ class Tab:
 
     def phone(self):
         self.size(390, deviceScaleFactor=2, mobile=True)
+
+    def ready(self):
+        "Forget what was before: other pages, and another size."
+        self.call("Page.bringToFront")  # what is behind another page draws nothing
+        self.call("Emulation.clearDeviceMetricsOverride")
+        self.events.clear()
 
     def requests(self) -> list[str]:
         self.js("1")  # what has come is read
