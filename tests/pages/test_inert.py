@@ -88,10 +88,9 @@ def test_an_error_that_names_a_text_is_one_line_of_text(home, capsys):
             ("list", "runs", text),
             ("view", text),
             ("run", text, "random"),
-            ("run", "sample/identifyme", text),
             ("score", "choice", "a.jsonl", "--gold", "fields.jsonl"),
-            (*SCORE, "--metric", "fails.py:unknown"),
-            (*SCORE, "--metric", "fails.py:disk"),
+            (*SCORE[:-2], "--metric", "fails.py:unknown"),
+            (*SCORE[:-2], "--metric", "fails.py:disk"),
         ):
             said = here(capsys, *args)
             assert said.status in (1, 2) and not re.search(STEERING, said.all), (args, said)
