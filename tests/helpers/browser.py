@@ -8,9 +8,10 @@ from tools import HANG, alive, end, family, gone, wait
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run
-    --disable-background-networking --disable-component-update --disable-sync --disable-default-apps
-    --no-default-browser-check --remote-debugging-port=0 --window-size=1300,1000""".split()
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage
+    --no-first-run --disable-background-networking --disable-component-update --disable-sync
+    --disable-default-apps --no-default-browser-check --remote-debugging-port=0
+    --window-size=1300,1000""".split()
 FLAGS.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 
 
@@ -183,14 +184,18 @@ class Reader(Tab):
 
 
 # nothing of others ran: no handler, no address that is a script, no element that loads
-HARMLESS = """window.pwned === undefined && document.querySelectorAll('iframe, object, embed').length == 0
-    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value) || ['title', 'aria-label'].includes(a.name)))"""
+HARMLESS = """window.pwned === undefined
+    && document.querySelectorAll('iframe, object, embed').length == 0
+    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a =>
+        !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value)
+        || ['title', 'aria-label'].includes(a.name)))"""
 
+ADD = "(e => document.head.append(Object.assign(document.createElement(e[0]), e[1])))"
 LEAVING = (
     "fetch('HOST/a').catch(() => 0)",
-    "(() => { const i = new Image(); i.src = 'HOST/b'; document.body.append(i) })()",
-    "(() => { const s = document.createElement('script'); s.src = 'HOST/c'; document.head.append(s) })()",
-    "(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.head.append(s) })()",
+    f"{ADD}(['img', {{src: 'HOST/b'}}])",
+    f"{ADD}(['script', {{src: 'HOST/c'}}])",
+    f"{ADD}(['script', {{textContent: 'window.ran = true'}}])",
     "navigator.sendBeacon('HOST/d', 'x')",
 )
 

@@ -1,4 +1,4 @@
-"A view of a book: characters are counted and aligned, every word comes by, and little exists at once."
+"A view of a book: characters are aligned, every word comes by, and little exists at once."
 
 import json, random, re
 from collections import Counter
@@ -135,7 +135,7 @@ def test_the_command_shows_files(tmp_path, monkeypatch, capsys):
 
 
 def made_up(words: int = 8_000, seed: int = 3) -> Document:
-    "A book of thirty characters; mentions nest and cross, over ends of sentences too; the last word is unique."
+    "A book of thirty characters, whose mentions nest and cross; the last word is unique."
     rng = random.Random(seed)
     known = ["".join(rng.choices("abcdefghilmnoprstu", k=rng.randint(2, 9))) for _ in range(3000)]
     tokens = rng.choices(known, k=words - 1) + ["finis"]
@@ -152,7 +152,7 @@ BOOK = made_up()
 
 
 def two_sides() -> tuple[Document, Document]:
-    "Some mentions of a story, and a prediction: two characters in one, one in two, one missed, one invented."
+    "A story, and a prediction: two characters in one, one in two, one missed, one invented."
     c = {name: cluster[:9] for name, cluster in zip(STORY.names, STORY.clusters)}
     names = ("Hester Tolley", "Bridie Tolley", "Ruan Tolley", "Mr. Lumley", "Mr. Pask")
     hester, bridie, ruan, lumley, pask = map(c.get, names)
@@ -168,7 +168,7 @@ def shown(reader):
     return reader
 
 
-WALK = """(async () => {  // scroll through all of it: the words, the mentions, and how many elements there were at most
+WALK = """(async () => {  // scroll through all: words, mentions, and the most elements at a time
   const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)))
   const box = at("text"), words = new Map(), pieces = new Map()
   let most = 0
@@ -204,9 +204,10 @@ def test_every_word_and_mention_comes_by_and_little_exists_at_once(shown):
 
 
 AT_TOP = """(() => {  // the block at the top of the text: which, and where it is
-  const top = at("text").getBoundingClientRect().top
-  const blocks = [...document.querySelectorAll("#flow .block")].map(e => [e.dataset.at, Math.round(e.getBoundingClientRect().top - top)])
-  return blocks.filter(b => b[1] <= 5).sort((a, b) => b[1] - a[1])[0]
+  const top = e => e.getBoundingClientRect().top, box = top(at("text"))
+  const blocks = [...document.querySelectorAll("#flow .block")]
+  const places = blocks.map(e => [e.dataset.at, Math.round(top(e) - box)])
+  return places.filter(b => b[1] <= 5).sort((a, b) => b[1] - a[1])[0]
 })()"""
 
 

@@ -1,4 +1,4 @@
-"Correcting a window's clusters by hand: every key does what it says, and what is handed in is read strictly."
+"Correcting clusters by hand: keys do what they say, and what is handed in is read strictly."
 
 import json, re
 import pytest
@@ -241,11 +241,9 @@ class Person:
 
     def characters(self) -> dict[str, int]:
         "Who is listed, with how many mentions."
-        fields = (
-            "[e.querySelector('.name').textContent, Number(e.querySelector('.count').textContent)]"
-        )
-        rows = f"[...document.querySelectorAll('#characters li')].map(e => {fields})"
-        return dict(self.js(rows))
+        texts = "['.name', '.count'].map(x => e.querySelector(x).textContent)"
+        rows = self.js(f"[...document.querySelectorAll('#characters li')].map(e => {texts})")
+        return {name: int(count) for name, count in rows}
 
     def save(self, name: str) -> bytes:
         self.js("document.querySelector('#annotator').focus()")
@@ -263,7 +261,7 @@ def test_every_key_does_what_it_says(person):
     for k, (keys, typed, changed) in enumerate(
         [
             ("→ →", "", {}),  # to she; nothing is changed
-            ("→ → 2", "", {"Anna": [ANNA, HER], "Bell": [BELL, SHE, HIM, FRIEND]}),  # a digit moves
+            ("→ → 2", "", {"Anna": [ANNA, HER], "Bell": [BELL, SHE, HIM, FRIEND]}),  # a digit
             ("→ → m", "cla", {"Anna": [ANNA, HER], "Clara": [SHE]}),  # so does a part of a name
             ("→ → m", "3", {"Anna": [ANNA, HER], "Clara": [SHE]}),  # and a number
             ("→ → n", "", {"Anna": [ANNA, HER], "she": [SHE]}),  # a new character

@@ -1,4 +1,4 @@
-"What holds for every page: others' text is text, no key is in it, nothing is loaded, nothing leaves."
+"What holds for every page: others' text is text, no key is in it, it loads and sends nothing."
 
 import hashlib, json, re
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"`refnb report`: a folder of runs as rankings on one page; what is ranked with what, and at what cost."
+"`refnb report`: a folder of runs as rankings; what is ranked with what, and at what cost."
 
 import json, time
 import numpy as np

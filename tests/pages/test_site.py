@@ -1,4 +1,4 @@
-"The site as a reader sees it, in a browser: navigation, search, plots, formulas, phones; and nothing from another host."
+"The site as a reader sees it: navigation, search, plots, formulas, phones, and no other host."
 
 import functools, importlib.util, json, re, subprocess, sys, threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +23,7 @@ PART = [  # of the site, which a minute would be too long for
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    "The site: whole, as `make site` does, where a link that leads nowhere would fail it, or a part."
+    "The site: a part, or all of it as `make site` does, where a link that leads nowhere fails."
     home = tmp_path_factory.mktemp("site")
     how = ("-W", "--keep-going") if FULL else ("-Q", "-D", f"include_patterns={','.join(PART)}")
     sphinx = [sys.executable, "-m", "sphinx", "-q", *how, "-c", "docs", "-d", home / "doctrees"]
