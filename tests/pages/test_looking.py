@@ -127,9 +127,12 @@ def test_crossing_mentions_show_both_names_once():
 
 
 def test_too_many_mentions_are_counted_instead_of_drawn():
-    d = Document("d", (("w",) * 100,), tuple((Span(i, min(99, i + 50)),) for i in range(100)) * 10)
-    assert "more mentions here are not drawn" in Shown(d._repr_html_()).text
-    assert repr(d.around(50)).count("[") < 200
+    clusters = tuple((Span(i, i + deep),) for i in range(390) for deep in range(10))
+    d = Document("d", (("w",) * 400,), clusters)
+    for look in (d, d.around(200, 200)):
+        page = look._repr_html_()
+        assert "more mentions here are not drawn" in Shown(page).text
+        assert page.count("<span") < 200 and len(page) < 50_000
 
 
 # Books
