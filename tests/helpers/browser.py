@@ -8,9 +8,10 @@ from tools import HANG, alive, end, family, gone, wait
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run
-    --disable-background-networking --disable-component-update --disable-sync --disable-default-apps
-    --no-default-browser-check --remote-debugging-port=0 --window-size=1300,1000""".split()
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage
+    --no-first-run --disable-background-networking --disable-component-update --disable-sync
+    --disable-default-apps --no-default-browser-check --remote-debugging-port=0
+    --window-size=1300,1000""".split()
 FLAGS.append("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 
 
@@ -76,7 +77,7 @@ class Tab:
         )
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
-        self.call("Page.bringToFront")  # what is behind another page draws nothing
+        self.ready()
 
     def _ask(self, what: str, method: str = "GET"):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method)
@@ -137,6 +138,12 @@ class Tab:
     def phone(self):
         self.size(390, deviceScaleFactor=2, mobile=True)
 
+    def ready(self):
+        "Forget what was before: other pages, and another size."
+        self.call("Page.bringToFront")  # what is behind another page draws nothing
+        self.call("Emulation.clearDeviceMetricsOverride")
+        self.events.clear()
+
     def requests(self) -> list[str]:
         self.js("1")  # what has come is read
         of = {
@@ -163,36 +170,32 @@ class Tab:
 class Reader(Tab):
     "Who looks at a page of a file."
 
-    folder: Path
+    folder: Path  # of the page, anew for each test
 
     def show(self, page: str, query: str = ""):
         (self.folder / "page.html").write_text(page, encoding="utf-8", newline="")
         self.open(f"{self.folder}/page"[1:], query)
 
-
-@pytest.fixture
-def reader(port, tmp_path):
-    "A page; when the test is over, it has asked nobody, and said no error."
-    tab = Reader(port, "file://")
-    tab.folder = tmp_path
-    yield tab
-    try:
-        own = (f"file://{tmp_path}/", "data:", "about:", "blob:")
-        assert tab.requests() and not [u for u in tab.requests() if not u.startswith(own)]
-        assert not tab.errors()
-    finally:
-        tab.close()
+    def watched(self):
+        "Check what the pages did since the last time: they asked nobody, and said no error."
+        own = (f"file://{self.folder}/", "data:", "about:", "blob:")
+        assert self.requests() and not [u for u in self.requests() if not u.startswith(own)]
+        assert not self.errors()
 
 
 # nothing of others ran: no handler, no address that is a script, no element that loads
-HARMLESS = """window.pwned === undefined && document.querySelectorAll('iframe, object, embed').length == 0
-    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a => !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value) || ['title', 'aria-label'].includes(a.name)))"""
+HARMLESS = """window.pwned === undefined
+    && document.querySelectorAll('iframe, object, embed').length == 0
+    && [...document.querySelectorAll('*')].every(e => [...e.attributes].every(a =>
+        !a.name.startsWith('on') && !/^\\s*javascript:/i.test(a.value)
+        || ['title', 'aria-label'].includes(a.name)))"""
 
+ADD = "(e => document.head.append(Object.assign(document.createElement(e[0]), e[1])))"
 LEAVING = (
     "fetch('HOST/a').catch(() => 0)",
-    "(() => { const i = new Image(); i.src = 'HOST/b'; document.body.append(i) })()",
-    "(() => { const s = document.createElement('script'); s.src = 'HOST/c'; document.head.append(s) })()",
-    "(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.head.append(s) })()",
+    f"{ADD}(['img', {{src: 'HOST/b'}}])",
+    f"{ADD}(['script', {{src: 'HOST/c'}}])",
+    f"{ADD}(['script', {{textContent: 'window.ran = true'}}])",
     "navigator.sendBeacon('HOST/d', 'x')",
 )
 

@@ -1,10 +1,10 @@
-"The exploratory session in a real JupyterLab, driven by a real browser. Slow, so `make test-full` runs it: TEST_LAB=1."
+"The exploratory session in a real JupyterLab and a real browser; `make test-full` runs it."
 
 import json, os, shutil, subprocess, sys
 import pytest
-from browser import Tab, port  # noqa: F401 (a fixture)
 from tools import ROOT, alive, clean, end, family, gone, wait
 
+pytest_plugins = "pages_browser"
 pytestmark = pytest.mark.skipif(
     not os.environ.get("TEST_LAB"), reason="slow: make test-full runs it (TEST_LAB=1)"
 )
@@ -15,8 +15,7 @@ def lab(tmp_path_factory):
     "A JupyterLab on a copy of the notebooks; its address."
     home = tmp_path_factory.mktemp("lab")
     shutil.copytree(ROOT / "nbs/explore", home / "explore")
-    info = home / "runtime"
-    env = clean(home) | {"JUPYTER_RUNTIME_DIR": str(info), "HOME": str(home)}
+    runtime = home / "runtime"
     args = [
         "--no-browser",
         "--allow-root",
@@ -31,19 +30,16 @@ def lab(tmp_path_factory):
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *args],
         cwd=home,
-        env=env,
+        env=clean(home) | {"JUPYTER_RUNTIME_DIR": str(runtime), "HOME": str(home)},
         stdin=subprocess.DEVNULL,
         stdout=(home / "log").open("w"),
         stderr=subprocess.STDOUT,
     )
     try:
-        found = wait(
-            lambda: process.poll() is not None or list(info.glob("jpserver-*.json")),
-            "JupyterLab starts",
-        )
+        listens = lambda: process.poll() is not None or list(runtime.glob("jpserver-*.json"))
+        servers = wait(listens, "JupyterLab starts")
         assert process.poll() is None, (home / "log").read_text()[-2000:]
-        at = json.loads(found[0].read_text())
-        yield f"http://127.0.0.1:{at['port']}"
+        yield f"http://127.0.0.1:{json.loads(servers[0].read_text())['port']}"
     finally:
         started = family(process.pid)
         end(started)
@@ -52,23 +48,24 @@ def lab(tmp_path_factory):
         assert not alive(started)
 
 
-PANEL = "[...(window.jupyterapp?.shell.widgets('main') ?? [])].find(w => w.context?.path.endsWith('.ipynb'))"
-CELLS = f"{PANEL}.content.widgets.filter(c => c.model.type == 'code' && c.model.sharedModel.source.trim())"
+PANEL = """[...(window.jupyterapp?.shell.widgets('main') ?? [])]
+    .find(w => w.context?.path.endsWith('.ipynb'))"""
+CELLS = f"""{PANEL}.content.widgets
+    .filter(c => c.model.type == 'code' && c.model.sharedModel.source.trim())"""
 IDLE = f"{PANEL}?.sessionContext.session?.kernel?.status == 'idle'"
 
 
-def test_the_session_runs_top_to_bottom(lab, port):  # noqa: F811
-    tab = Tab(port, lab)
-    try:
-        tab.call("Page.navigate", url=f"{lab}/lab/tree/explore/who_answers_what.ipynb?token=here")
-        tab.wait(f"{IDLE} && {PANEL}.content.widgets.length > 10")
-        tab.js(f"jupyterapp.shell.activateById({PANEL}.id)")
-        tab.js(f"{CELLS}.forEach(c => c.model.clearExecution())")
-        tab.js("jupyterapp.commands.execute('notebook:run-all-cells') && 0")
-        tab.wait(f"{IDLE} && {CELLS}.every(c => c.model.executionCount > 0)")
-        outputs = tab.js(f"{CELLS}.flatMap(c => c.model.outputs.toJSON())")
-        assert len(outputs) >= 8 and not [o for o in outputs if o["output_type"] == "error"]
-        assert sum("image/png" in o.get("data", {}) for o in outputs) == 1
-        assert any("<mark>" in str(o.get("data", {}).get("text/html", "")) for o in outputs)
-    finally:
-        tab.close()
+def test_the_session_runs_top_to_bottom(lab, window):
+    window.ready()
+    page = f"{lab}/lab/tree/explore/who_answers_what.ipynb?token=here"
+    window.call("Page.navigate", url=page)
+    window.wait(f"{IDLE} && {PANEL}.content.widgets.length > 10")
+    window.js(f"jupyterapp.shell.activateById({PANEL}.id)")
+    window.js(f"{CELLS}.forEach(c => c.model.clearExecution())")
+    window.js("jupyterapp.commands.execute('notebook:run-all-cells') && 0")
+    window.wait(f"{IDLE} && {CELLS}.every(c => c.model.executionCount > 0)")
+    outputs = window.js(f"{CELLS}.flatMap(c => c.model.outputs.toJSON())")
+    assert len(outputs) >= 8 and not [o for o in outputs if o["output_type"] == "error"]
+    assert sum("image/png" in o.get("data", {}) for o in outputs) == 1
+    assert any("<mark>" in str(o.get("data", {}).get("text/html", "")) for o in outputs)
+    window.call("Page.navigate", url="about:blank")

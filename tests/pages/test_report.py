@@ -1,92 +1,53 @@
-"`refnb report`: rankings of a folder of runs as one page; what is ranked with what, and that nothing foreign acts."
+"`refnb report`: a folder of runs as rankings; what is ranked with what, and at what cost."
 
-# ruff: noqa: F811 (the fixtures of browser.py)
-
-import html, json, time
+import json, time
 import numpy as np
 import pytest
-import tools
-from browser import reader, port  # noqa: F401
-from refnb.core.settings import load_settings
+import refnb
+from pages_runs import answered
 from refnb.core.types import Answer, Option, Question, Usage
 from refnb.metrics.comparisons import Credits, rank_systems
-from refnb.metrics.uncertainty import cluster_interval
-from refnb.models.running import run
-from refnb.results.pages.report import (
-    Entry,
-    Rankings,
-    ranking_data,
-    make_rankings,
-    read_entries,
-    read_summaries,
-    report,
-    split_items,
-)
+from refnb.results.pages.report import make_rankings, read_summaries
+from tools import ROOT, here, live_in, one_line
 
-TASK, EVIL = (
-    "sample/ferryman",
-    "</script><script>window.ran = true</script><img src=x onerror=alert(1)>",
-)
+pytest_plugins = "pages_browser"
+
+TASK = "sample/ferryman"
+EVIL = "</script><script>window.ran = true</script><img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def s(tmp_path):
-    return load_settings(
-        "/", env={}, offline=True, runs=str(tmp_path / "runs"), reports=str(tmp_path / "reports")
-    )
-
-
-@pytest.fixture
-def refnb(tmp_path, monkeypatch, capsys):
-    "Run a command in this process, in an empty folder."
-    tools.live_in(monkeypatch, tmp_path)
-    return lambda *args: tools.here(capsys, *args)
+def s(settings):
+    return settings()
 
 
 def questions(n: int = 40, name: str = "d") -> list[Question]:
-    return [
-        Question(
-            f"{name}{i // 4}:{i}",
-            f"{name}{i // 4}",
-            f"words {i}",
-            (0, 5),
-            (Option("a"), Option("b")),
-            (i % 2,),
-        )
-        for i in range(n)
-    ]
+    "Questions with two options, four to a document."
+    ab, doc = (Option("a"), Option("b")), lambda i: f"{name}{i // 4}"
+    return [Question(f"{doc(i)}:{i}", doc(i), f"words {i}", (0, 5), ab, (i % 2,)) for i in range(n)]
 
 
-def answer_by(share: float, usd: float | None = 0.0):
-    "A system that is right on a share of the questions, at a price."
-
-    def answers(q: Question) -> Answer:
-        k = int(q.id.split(":")[1])
+def run(tmp_path, share: float, asked=None, usd: float | None = 0.0, **how):
+    "A run of a system that is right on a share of the questions, at a price for each."
+    asked, answers = asked or questions(), []
+    for k, q in enumerate(asked):
         wrong = (k * 7 + 3) % 40 >= 40 * share
-        return Answer(q.id, ((k + wrong) % 2,), usage=Usage(1, 1, usd, 0.5))
-
-    answers.__name__ = f"right{round(100 * share)}"
-    return answers
+        answers.append(Answer(q.id, ((k + wrong) % 2,), usage=Usage(1, 1, usd)))
+    return answered(tmp_path, asked, answers, f"right{round(100 * share)}", **how)
 
 
-# Numbers
+def systems(report) -> list[list[str]]:
+    "Who is ranked with whom, the best first."
+    return [[r["system"] for r in task["ranking"]] for task in report.summary()["tasks"]]
 
 
-def test_an_interval_is_that_of_score():
-    c = Credits(
-        ("a", "b"), (np.random.default_rng(0).random((2, 200)) < 0.6) * 1.0, tuple(range(200))
-    )
-    for r in rank_systems(c):
-        assert r.score == cluster_interval(c.values[c.systems.index(r.system)], c.clusters)
+# What is ranked
 
 
 def test_equal_scores_share_a_place_and_a_letter():
-    same = rank_systems(
-        Credits(
-            ("a", "b", "c"), np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 1]]), (0, 1, 2, 3)
-        )
-    )
-    assert [(r.system, r.place, r.letters) for r in same] == [
+    values = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 1]])
+    ranked = rank_systems(Credits(("a", "b", "c"), values, (0, 1, 2, 3)))
+    assert [(r.system, r.place, r.letters) for r in ranked] == [
         ("a", 1, "a"),
         ("b", 1, "a"),
         ("c", 3, "a"),
@@ -101,135 +62,96 @@ def test_many_pairs_can_be_told_apart():
     assert not set(ranked[0].letters) & set(ranked[-1].letters)
 
 
-# What is ranked
-
-
-def test_runs_of_one_task_over_the_same_questions(s):
+def test_runs_of_one_task_over_the_same_questions_are_ranked_together(tmp_path, s):
     for share in (0.3, 0.9):
-        run(questions(), answer_by(share), s=s)
-    run(questions(name="e"), answer_by(0.5), s=s)
-    rankings = report(s=s).rankings
-    assert sorted([r.system for r in b.ranked] for b in rankings) == [
-        ["function/right50"],
-        ["function/right90", "function/right30"],
-    ]
+        run(tmp_path, share)
+    run(tmp_path, 0.5, questions(name="e"), task="toy/e")
+    run(tmp_path, 0.4, task="toy/other")
+    run(tmp_path, 0.4, task="toy/other", settings={"x": 1})
+    twice, *others = sorted(systems(refnb.report(s=s)))
+    assert others == [["right50"], ["right90", "right30"]]
+    assert all(name.startswith("right40@") for name in twice) and len(set(twice)) == 2
 
 
 def test_an_incomplete_or_damaged_run_is_named_and_not_ranked(s):
-    run(TASK, "random", s=s)
-    run(TASK, "word-overlap", limit=3, s=s)
-    broken = run(TASK, "always-first", s=s)
+    refnb.run(TASK, "random", s=s)
+    refnb.run(TASK, "word-overlap", limit=3, s=s)
+    broken = refnb.run(TASK, "always-first", s=s)
     (broken.folder / "run.json").write_text("{")
-    got = report(s=s)
-    assert [[r.system for r in b.ranked] for b in got.rankings] == [["random"]]
-    assert {(x.system or x.why[:7]) for x in got.left} == {
-        "word-overlap",
-        "damaged",
-    } and "open, 3 of 29 answered" in got.page()
+    report = refnb.report(s=s)
+    assert systems(report) == [["random"]] and "open, 3 of 29 answered" in report.page()
+    left = [x["system"] or x["why"] for x in report.summary()["not_ranked"]]
+    assert len(left) == 2 and "word-overlap" in left and any("damaged" in x for x in left)
 
 
-def test_two_runs_of_one_system_have_their_hashes(s):
-    run(TASK, "random", s=s)
-    entries, _ = read_entries(s=s)
-    twice = [entries[0], entries[0]._replace(hash="0" * 12)]
-    assert [r.system for r in make_rankings(twice)[0].ranked] == [
-        f"random@{entries[0].hash}",
-        f"random@{'0' * 12}",
-    ]
-
-
-def test_scores_are_those_of_refnb_score(refnb):
+def test_scores_and_intervals_are_those_of_refnb_score(tmp_path, monkeypatch, capsys):
+    live_in(monkeypatch, tmp_path)
+    refnb = lambda *args: here(capsys, *args)
+    one_line(refnb("report"), 1, "refnb run")
+    one_line(refnb("report", "nowhere"), 1, "nowhere")
+    assert not (tmp_path / "report.html").exists()
     for system in ("random", "word-overlap"):
         refnb("run", TASK, system)
-    told = json.loads(refnb("report", "--json").out)
-    for row in told["tasks"][0]["ranking"]:
-        group = json.loads(refnb("score", "choice", f"{TASK}:{row['system']}", "--json").out)[
-            "groups"
-        ]["all"]
-        assert (row["score"], row["low"], row["high"]) == pytest.approx(
-            (group["accuracy"], group["low"], group["high"])
-        )
+    for row in json.loads(refnb("report", "--json").out)["tasks"][0]["ranking"]:
+        scored = refnb("score", "choice", f"{TASK}:{row['system']}", "--json")
+        group = json.loads(scored.out)["groups"]["all"]
+        known = (group["accuracy"], group["low"], group["high"])
+        assert (row["score"], row["low"], row["high"]) == pytest.approx(known)
+    assert (tmp_path / "report.html").exists()
 
 
 def test_documents_are_ranked_by_their_f1(s):
-    run("sample/bookcoref", "pattern-matching", s=s)
-    (b,) = report(s=s).rankings
-    assert b.metric == "CoNLL F1, full" and len(b.ids) == 6 and 0 < b.ranked[0].score.value < 1
+    refnb.run("sample/bookcoref", "pattern-matching", s=s)
+    [task] = refnb.report(s=s).summary()["tasks"]
+    assert task["metric"] == "CoNLL F1, full" and task["items"] == 6
+    assert 0 < task["ranking"][0]["score"] < 1
 
 
-def test_what_all_or_none_answer(s):
-    for share in (0.5, 0.8):
-        run(questions(), answer_by(share), s=s)
-    run(questions(), "random", s=s)  # guesses: a share of each question
-    (b,) = report(s=s).rankings
-    everyone, nobody = split_items(b)
-    assert (len(everyone), len(nobody)) == (20, 8)
-
-
-def test_committed_summaries_are_ranked(tmp_path):
-    rankings = make_rankings(read_summaries(["identifyme/test"], tools.ROOT / "reports"))
+def test_committed_summaries_are_ranked():
+    rankings = make_rankings(read_summaries(["identifyme/test"], ROOT / "reports"))
     names = [r.system for r in max(rankings, key=lambda b: len(b.ranked)).ranked]
     assert names[0] == "published/gpt-4o" and len(names) >= 5
-
-
-def test_a_report_of_nothing(refnb, tmp_path):
-    tools.one_line(refnb("report"), 1, "there are no runs; refnb run makes one")
-    tools.one_line(refnb("report", "nowhere"), 1, "no such folder")
-    assert not (tmp_path / "report.html").exists()
-
-
-def test_six_runs_of_five_hundred_questions_are_quick():
-    rng, ids = np.random.default_rng(0), [f"d{i // 5}:{i}" for i in range(500)]
-    docs, entries = {i: i.split(":")[0] for i in ids}, []
-    for k in range(6):
-        credit = dict(zip(ids, (rng.random(500) < 0.4 + 0.05 * k) * 1.0))
-        entries.append(Entry("t", f"s{k}", "0" * 12, "q", "accuracy", credit, docs, {}, {}))
-    start = time.process_time()
-    page = Rankings(make_rankings(entries)).page()
-    assert time.process_time() - start < 5 and len(page) < 200_000
 
 
 # The page
 
 
-def test_the_page_is_one_file_without_texts_of_others(s):
-    run(questions(), answer_by(0.5), s=s)
-    run(TASK, "random", s=s)
-    made = report(s=s)
-    page = made.page()
-    assert "words 3" not in page and "://" not in page and "src=" not in page
-    given, sample = sorted(map(ranking_data, made.rankings), key=lambda b: b["task"])
-    assert given["texts"] == {} and len(sample["texts"]) == 29
-    assert "ferry" in str(sample["texts"]).lower()
-
-
-def test_systems_have_titles_and_no_hashes(s):
-    run(TASK, "word-overlap", s=s)
-    shown = report(s=s)._repr_html_()
+def test_the_page_tells_what_all_or_none_answer_what_it_cost_and_who_answered(tmp_path, s):
+    for share, usd in ((0.3, 0.001), (0.6, 0.1), (0.8, None)):
+        run(tmp_path, share, usd=usd)
+    guesses = [Answer(q.id, scores=(1.0, 1.0)) for q in questions()]  # a share of each question
+    answered(tmp_path, questions(), guesses, "guesses")
+    refnb.run(TASK, "word-overlap", s=s)
+    shown = refnb.report(s=s)._repr_html_()
+    assert "Every system is right: 12 of 40" in shown and "No system is right: 8 of 40" in shown
+    assert shown.count('<img class=cost src="data:image/png;base64,') == 1
+    assert "Unknown cost: " in shown and "right80" in shown and ">0.04</td>" in shown
     assert ">Word overlap</td>" in shown and "<code>" not in shown
 
 
-def test_costs(s):
-    for share, usd in ((0.3, 0.001), (0.6, 0.1), (0.8, None)):
-        run(questions(), answer_by(share, usd), s=s)
-    page = report(s=s)._repr_html_()
-    assert page.count('<img class=cost src="data:image/png;base64,') == 1
-    assert "Unknown cost: function/right80" in page and ">0.04</td>" in page
+def test_the_page_has_no_text_but_that_of_the_sample_and_asks_nobody(tmp_path, s):
+    run(tmp_path, 0.5)
+    refnb.run(TASK, "random", s=s)
+    page = refnb.report(s=s).page()
+    assert "words 3" not in page and "://" not in page and "src=" not in page
+    assert "ferry" in page.split('id="data">')[1].lower()
 
 
-def test_two_systems_side_by_side_and_foreign_text_is_inert(reader, s):
+def test_three_runs_of_five_hundred_questions_are_a_small_page_soon(tmp_path, s):
+    for k in range(3):
+        run(tmp_path, 0.4 + 0.05 * k, questions(500))
+    start = time.process_time()
+    page = refnb.report(s=s).page()
+    assert time.process_time() - start < 5 and len(page) < 200_000
+
+
+def test_two_systems_are_compared_side_by_side_and_foreign_text_is_inert(reader, tmp_path, s):
     odd = [q.changed(id=f"{q.id}{EVIL}\u202e", doc_key=EVIL) for q in questions()]
     for share in (0.5, 0.8):
-        answer = answer_by(share)
-
-        def answers(q, answer=answer):
-            return answer(q.changed(id=q.id.split("<")[0])).chosen[0]
-
-        answers.__name__ = answer.__name__
-        run(odd, answers, s=s)
-    page = report(s=s).page()
-    assert page.count("<script") == 2 and "<img" not in page
-    assert html.escape("</script><script>") in page and "\u202e" not in page.split("<script")[0]
+        run(tmp_path, share, odd)
+    page = refnb.report(s=s).page()
+    assert page.count("<script") == 2 and "<img" not in page.split("<script")[0]
+    assert "\u202e" not in page
     reader.show(page)
     told = "12 shown of 40: first better on 12, second on 0; both right on 20, both wrong on 8."
     assert reader.text("#counts") == told
