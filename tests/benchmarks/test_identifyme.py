@@ -177,7 +177,7 @@ def test_replies_are_read_as_the_release_reads_them(s, questions, runs, outcomes
 
 def test_our_reading_differs_from_the_released_one_in_eight_replies(questions, runs):
     by_id, other, right = {q.id: q for q in questions}, Counter(), 0
-    for system in SYSTEMS:
+    for system in SYSTEMS if tools.FULL else (MINI, GEMINI):
         for released in runs[system].answers().values():
             ours = read(by_id[released.id], "identifyme/base", released.raw)
             if (ours.chosen, ours.reason) != (released.chosen, released.reason):
