@@ -219,7 +219,7 @@ def test_the_released_reading_counts_as_bookcorefs_code_does(gold, predicted):
     assert near(got["ceafe"][:2], (best / max(1, len(predicted)), best / max(1, len(gold))))
 
 
-@given(CROWDED)
+@given(st.lists(st.lists(SPANS, min_size=1, max_size=5), max_size=2))  # more than 10 are refused
 def test_the_official_reading_keeps_the_first(predicted):
     seen, kept = set(), []
     for c in predicted:

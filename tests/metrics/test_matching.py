@@ -1,4 +1,4 @@
-"Matching of mentions by heads, words and zeros: beside CorefUD's scorer, and what is told or refused."
+"Matching by heads, words and zeros: beside CorefUD's scorer, and what is told or refused."
 
 import json, os, subprocess, sys, tracemalloc
 import pytest
@@ -116,8 +116,8 @@ def test_exact_match_by_spans_and_by_words_is_the_same_and_others_find_more():
 
 
 def test_a_book_matched_by_heads_needs_little_memory():
-    """5,000 mentions a side with shared heads: a dense matrix would have 200 MB. Of two mentions with
-    one head the longer ones belong together, for so most words are shared."""
+    """5,000 mentions a side with shared heads: a dense matrix would have 200 MB. Of two mentions
+    with one head the longer ones belong together, for so most words are shared."""
     gold, predicted = [[], []], [[], []]
     for at in range(0, 20_000, 8):
         for side, ends in ((gold, (1, 5)), (predicted, (2, 4))):
