@@ -1,21 +1,14 @@
-"AltEntities: what the released files hold, files that are wrong, any number of options, truncation, sheets, tables."
+"AltEntities: what the released files hold, files that are wrong, any number of options, sheets."
 
-import csv, gzip, json, re
+import csv, gzip, json
 from collections import Counter
 import msgspec
 import pytest
+from benchmarks_altentities import departures
 from hypothesis import given, settings as how, strategies as st
 from rapidfuzz.distance import Levenshtein
 import refnb.benchmarks.altentities.questions as alt
-import tools
-from refnb.benchmarks.altentities.questions import (
-    DOMAINS,
-    METHODS,
-    NEGATION,
-    SPLITS,
-    Alternative,
-    Written,
-)
+from refnb.benchmarks.altentities.questions import DOMAINS, METHODS, SPLITS, Alternative, Written
 from refnb.benchmarks.altentities.statistics import (
     alt_statistics,
     entities_per_expression,
@@ -35,33 +28,16 @@ from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.language.prompts import render
 from refnb.models.running import run
 from refnb.results.scores import as_outcomes, score
+import tools
 
 SAMPLE = packaged("data/sample/altentities.json")
-PARTS = list(benchmarks()["altentities"].tasks)
 
 
 @pytest.fixture(scope="module")
 def s(upstream, tmp_path_factory):
     home = tmp_path_factory.mktemp("altentities")
-    return load_settings(
-        "/",
-        env={},
-        upstream=str(upstream),
-        offline=True,
-        **{k: str(home / k) for k in ("cache", "runs", "reports")},
-    )
-
-
-def test_work_grows_no_faster_than_the_questions():
-    written = json.loads(SAMPLE.read_text())
-    files = [json.dumps(written * n).encode() for n in (1, 4)]
-    assert (
-        tools.growth(
-            lambda data: [x for q in alt.parse_altentities(data) for x in alt.questions_of(q)],
-            *files,
-        )
-        < 5
-    )
+    folders = {k: str(home / k) for k in ("cache", "runs", "reports")}
+    return load_settings("/", env={}, upstream=str(upstream), offline=True, **folders)
 
 
 @pytest.fixture(scope="module")
@@ -79,37 +55,7 @@ def sample():
     return alt.read_altentities(SAMPLE, "sample")
 
 
-# The release (spec, sections 5.1 to 5.3)
-
-
-def departures(q: Written) -> list[str]:
-    "What no question of the release has."
-    names, texts = [c.name for c in q.choices], [c.description for c in q.choices if c.description]
-    songs, recipes = q.domain == "SONGS", q.domain == "RECIPES"
-    bare = {alt.as_seen(alt.bare_title(name)) for name in names}
-    rules = {
-        "the choices are not two": len(q.choices) == 2,
-        "another section": q.description_section in alt.SECTIONS[q.domain],
-        "another method": q.sampling_method in alt.USED[q.domain],
-        "another template": q.question == alt.asked_as(names, q.domain),
-        "two have one name": len(set(map(alt.as_seen, names))) == len(names),
-        "two have one description": songs or len(set(texts)) == len(texts),
-        "not of one name": q.sampling_method != "SAME_NAME" or len(bare) == 1,
-        "no similar titles": q.sampling_method != "SIMILAR_NAME"
-        or Levenshtein.distance(*names) < 4,
-    }
-    for c in q.choices:
-        rules |= {
-            f"{c.name}: a text is empty": c.description.strip() and c.infobox.strip(),
-            f"{c.name}: another infobox": c.infobox.startswith(": "),
-            f"{c.name}: background without infobox": c.unshown_background.startswith(c.infobox),
-            f"{c.name}: a text is too long": len(c.unshown_background) < 5000
-            and len(c.description) <= 754,
-            f"{c.name}: HTML": songs or not re.search(r"</?[a-zA-Z][^<>]*>", c.description),
-            f"{c.name}: image": bool(c.image_url) == recipes,
-        }
-    return [fault for fault, kept in rules.items() if not kept]
-
+# The release
 
 FILES = {  # questions, expressions, target 0 / 1, then questions (expressions) by method
     ("books", "dev"): (313, 1979, 159, 154, "93 588 54 338 64 414 102 639 0 0"),
@@ -121,298 +67,237 @@ FILES = {  # questions, expressions, target 0 / 1, then questions (expressions) 
 }
 
 
-@pytest.mark.parametrize(("domain", "split"), FILES)
-def test_a_file_has_its_counts(corpus, domain, split):
-    qs = corpus[domain, split]
-    by = [
-        (sum(q.method == m for q in qs), sum(len(q.expressions) for q in qs if q.method == m))
-        for m in METHODS.values()
-    ]
-    target = Counter(q.target_index for q in qs)
-    assert (
-        len(qs),
-        sum(len(q.expressions) for q in qs),
-        target[0],
-        target[1],
-        " ".join(f"{a} {b}" for a, b in by),
-    ) == FILES[domain, split]
-    assert [q.key for q in qs] == [f"{domain}-{split}-{i}" for i in range(len(qs))]
-    assert method_counts(qs) == {
-        m: n for m, (n, _) in zip(METHODS.values(), by, strict=True) if n
-    } | {"all": len(qs)}
-
-
-def test_every_question_keeps_all_rules(both):
-    assert sum(map(len, both.values())) == 1879
-    assert [x for qs in both.values() for q in qs for x in departures(q)] == []
+def test_every_file_has_its_counts_and_every_question_keeps_all_rules(corpus):
+    assert sum(map(len, corpus.values())) == 1879
+    for (domain, split), want in FILES.items():
+        qs = corpus[domain, split]
+        by = [
+            (sum(q.method == m for q in qs), sum(len(q.expressions) for q in qs if q.method == m))
+            for m in METHODS.values()
+        ]
+        target, shown = Counter(q.target_index for q in qs), " ".join(f"{a} {b}" for a, b in by)
+        expressions = sum(len(q.expressions) for q in qs)
+        assert (len(qs), expressions, target[0], target[1], shown) == want, (domain, split)
+        assert [q.key for q in qs] == [f"{domain}-{split}-{i}" for i in range(len(qs))]
+        counts = {m: n for m, (n, _) in zip(METHODS.values(), by, strict=True) if n}
+        assert method_counts(qs) == counts | {"all": len(qs)}
+        assert [fault for q in qs for fault in departures(q)] == []
 
 
 def test_pairs_are_what_their_method_says(both):
-    edits = {
-        d: Counter(
-            Levenshtein.distance(*(c.name for c in q.choices))
-            for q in qs
-            if q.method == "similar title"
-        )
-        for d, qs in both.items()
-    }
+    edits, sections = {}, {}
+    for d, qs in both.items():
+        pairs = [[c.name for c in q.choices] for q in qs if q.method == "similar title"]
+        edits[d] = Counter(Levenshtein.distance(*pair) for pair in pairs)
+        sections[d] = Counter(q.section for q in qs)
     assert edits == {"books": {1: 12, 2: 27, 3: 109}, "recipes": {1: 2, 2: 10, 3: 67}, "songs": {}}
-    assert (
-        sum(
-            len({alt.bare_title(c.name) for c in q.choices}) == 1
-            for q in both["books"]
-            if q.method == "same name"
-        )
-        == 93
-    )
-    assert {d: Counter(q.section for q in qs) for d, qs in both.items()} == {
+    assert sections == {
         "books": {"main": 364, "plot summary": 262},
         "recipes": {"main": 294, "preparation": 189, "ingredients": 146},
         "songs": {"none": 624},
     }
+    same = [q for q in both["books"] if q.method == "same name"]
+    assert sum(len({alt.bare_title(c.name) for c in q.choices}) == 1 for q in same) == 93
 
 
 def test_descriptions_are_of_known_lengths(both):
-    told = {d: [c for q in qs for c in q.choices] for d, qs in both.items()}
-    assert {d: sum(c.description.endswith("...") for c in cs) for d, cs in told.items()} == {
-        "books": 625,
-        "recipes": 478,
-        "songs": 0,
-    }
-    assert [
-        (min(n), max(n))
-        for d in ("books", "recipes")
-        for n in [[len(c.description) for c in told[d]]]
-    ] == [(251, 754), (100, 754)]
-    assert sum(len(c.description) <= 250 for c in told["recipes"]) == 15
-    assert max(len(c.unshown_background) for cs in told.values() for c in cs) == 4999
-    assert sum(bool("<a href" in c.description) for c in told["songs"]) == 1248
-    boxes = Counter(c.infobox.partition(". ")[0].lower() for c in told["books"])
-    assert (boxes[": infobox book"], boxes[": "], len(told["books"])) == (585, 667, 1252)
+    choices = {d: [c for q in qs for c in q.choices] for d, qs in both.items()}
+    cut = {d: sum(c.description.endswith("...") for c in cs) for d, cs in choices.items()}
+    assert cut == {"books": 625, "recipes": 478, "songs": 0}
+    for domain, least in (("books", 251), ("recipes", 100)):
+        lengths = [len(c.description) for c in choices[domain]]
+        assert (min(lengths), max(lengths)) == (least, 754), domain
+    assert sum(len(c.description) <= 250 for c in choices["recipes"]) == 15
+    assert max(len(c.unshown_background) for cs in choices.values() for c in cs) == 4999
+    assert sum("<a href" in c.description for c in choices["songs"]) == 1248
+    boxes = Counter(c.infobox.partition(". ")[0].lower() for c in choices["books"])
+    assert (boxes[": infobox book"], boxes[": "], len(choices["books"])) == (585, 667, 1252)
 
 
 def test_expressions_are_as_they_were_written(both):
-    said = {d: [(q, e) for q in qs for e in q.expressions] for d, qs in both.items()}
-    assert [sum(e != e.strip() for _, e in x) for x in said.values()] == [301, 248, 323]
-    assert [
-        sum(len(q.expressions) - len(set(q.expressions)) for q in qs) for qs in both.values()
-    ] == [3, 3, 2]
-    assert [sum(alt.names_target(q, e) for q, e in x) for x in said.values()] == [18, 7, 11]
-    numbers = [len(q.expressions) for qs in both.values() for q in qs]
-    assert (min(numbers), max(numbers), Counter(numbers).most_common(1)[0][0]) == (5, 14, 6)
-
-
-def test_splits_share_entities_and_no_targets(corpus):
-    assert [tuple(shared(corpus[d, "dev"], corpus[d, "test"])) for d in DOMAINS] == [
-        (0, 0, 0, 0, 0),
-        (0, 0, 100, 30, 27),
-        (0, 0, 128, 46, 36),
-    ]
-
-
-def test_what_was_meant_before_is_wrong_now(corpus):
-    counts = {}
-    for d in DOMAINS:
-        dev, test = corpus[d, "dev"], corpus[d, "test"]
-        seen = seen_before(test, dev)
-        for q in test:
-            meant = {x.target for x in dev}
-            shown = {c.wikipedia_url for x in dev for c in x.choices}
-            right, wrong = q.target in shown, {c.wikipedia_url for c in q.choices} - {q.target}
-            assert seen[q.key] == (
-                "wrong one meant"
-                if wrong & meant
-                else "both offered"
-                if right and wrong & shown
-                else "right one offered"
-                if right
-                else "wrong one offered"
-                if wrong & shown
-                else "neither shown"
-            )
-            assert not any(x.target == q.target for x in dev)
-        counts[d] = [sum(len(q.expressions) for q in test if seen[q.key] == k) for k in SEEN]
-    assert counts == {
-        "books": [2000, 0, 0, 0, 0],
-        "recipes": [1242, 253, 343, 129, 276],
-        "songs": [868, 386, 393, 141, 389],
-    }
-
-    def before(d):
-        "Of questions with one thing that was merely offered before: how often it is the target, how often the wrong option."
-        meant = {q.target for q in corpus[d, "dev"]}
-        offered = {c.wikipedia_url for q in corpus[d, "dev"] for c in q.choices} - meant
-        one = [
-            [c.wikipedia_url in offered for c in q.choices].index(True) == q.target_index
-            for q in corpus[d, "test"]
-            if sum(c.wikipedia_url in offered for c in q.choices) == 1
-        ]
-        return sum(one), len(one) - sum(one)
-
-    assert (before("recipes"), before("songs")) == (
-        (47, 49),
-        (66, 56),
-    )  # about as often, as own_shared_entities says
-    entities = [
-        (
-            {c.wikipedia_url for q in corpus[d, "test"] for c in q.choices},
-            {q.target for q in corpus[d, "test"]},
-        )
-        for d in DOMAINS
-    ]
-    assert [(len(a), len(b)) for a, b in entities] == [(530, 285), (395, 162), (366, 132)]
+    for d, blanks, twice, naming in (
+        ("books", 301, 3, 18),
+        ("recipes", 248, 3, 7),
+        ("songs", 323, 2, 11),
+    ):
+        said = [(q, e) for q in both[d] for e in q.expressions]
+        assert sum(e != e.strip() for _, e in said) == blanks, d
+        assert len(said) - len({(q.key, e) for q, e in said}) == twice, d
+        assert sum(alt.names_target(q, e) for q, e in said) == naming, d
+    numbers = Counter(len(q.expressions) for qs in both.values() for q in qs)
+    assert (min(numbers), max(numbers), numbers.most_common(1)[0][0]) == (5, 14, 6)
 
 
 def test_statistics(both, corpus):
-    told = {d: alt_statistics(qs) for d, qs in both.items()}
-    shown = [
-        [
-            round(x, 2)
-            for x in (
-                t.length,
-                t.length_at_blanks,
-                100 * t.unique,
-                100 * t.once,
-                100 * t.contrastives,
-            )
-        ]
-        for t in told.values()
-    ]
-    assert shown == [
-        [7.84, 7.65, 98.47, 97.36, 17.06],
-        [6.2, 6.01, 91.75, 87.91, 7.36],
-        [6.87, 6.65, 83.96, 77.75, 7.42],
-    ]
-    said = {d: [e for q in corpus[d, "test"] for e in q.expressions] for d in DOMAINS}
-    assert [
-        round(100 * sum(bool(NEGATION.search(e)) for e in x) / len(x), 2) for x in said.values()
-    ] == [24.05, 15.47, 12.59]
-    assert [
-        round(100 * sum(bool(alt.COMPARISON.search(e)) for e in x) / len(x), 1)
-        for x in said.values()
-    ] == [2.4, 0.1, 6.8]
+    def share(pattern, domain):
+        said = [e for q in corpus[domain, "test"] for e in q.expressions]
+        return 100 * sum(bool(pattern.search(e)) for e in said) / len(said)
+
+    for d, shown, negated, compared in (
+        ("books", [7.84, 7.65, 98.47, 97.36, 17.06], 24.05, 2.4),
+        ("recipes", [6.2, 6.01, 91.75, 87.91, 7.36], 15.47, 0.1),
+        ("songs", [6.87, 6.65, 83.96, 77.75, 7.42], 12.59, 6.8),
+    ):
+        t = alt_statistics(both[d])
+        shares = (100 * x for x in (t.unique, t.once, t.contrastives))
+        assert [round(x, 2) for x in (t.length, t.length_at_blanks, *shares)] == shown, d
+        assert round(share(alt.NEGATION, d), 2) == negated, d
+        assert round(share(alt.COMPARISON, d), 1) == compared, d
 
 
 def test_named_entities(both):
     tagger, why = spacy_tagger()
     if not tagger:
         pytest.skip(why)
-    assert [round(entities_per_expression(qs[:60], tagger), 1) for qs in both.values()] == [
-        pytest.approx(x, abs=0.25) for x in (0.7, 0.2, 0.4)
-    ]
+    for d, n in (("books", 0.7), ("recipes", 0.2), ("songs", 0.4)):
+        found = entities_per_expression(both[d][:60], tagger)
+        assert round(found, 1) == pytest.approx(n, abs=0.25), d
 
 
-# Parts
+def test_splits_share_entities_and_no_targets(corpus):
+    for d, things, targets, common in (
+        ("books", 530, 285, (0, 0, 0, 0, 0)),
+        ("recipes", 395, 162, (0, 0, 100, 30, 27)),
+        ("songs", 366, 132, (0, 0, 128, 46, 36)),
+    ):
+        dev, test = corpus[d, "dev"], corpus[d, "test"]
+        assert tuple(shared(dev, test)) == common, d
+        assert len({c.wikipedia_url for q in test for c in q.choices}) == things, d
+        assert len({q.target for q in test}) == targets, d
+
+
+def test_what_a_system_may_have_seen_before(corpus):
+    "A target is meant in one split only, so what was meant before is wrong now."
+    for d, expressions, right_once, wrong_once in (
+        ("books", [2000, 0, 0, 0, 0], 0, 0),
+        ("recipes", [1242, 253, 343, 129, 276], 47, 49),
+        ("songs", [868, 386, 393, 141, 389], 66, 56),
+    ):
+        dev, test = corpus[d, "dev"], corpus[d, "test"]
+        meant, offered = {x.target for x in dev}, {c.wikipedia_url for x in dev for c in x.choices}
+        seen, once = seen_before(test, dev), Counter()
+        for q in test:
+            wrong = {c.wikipedia_url for c in q.choices} - {q.target}
+            right = q.target in offered
+            known = {
+                "wrong one meant": bool(wrong & meant),
+                "both offered": right and bool(wrong & offered),
+                "right one offered": right,
+                "wrong one offered": bool(wrong & offered),
+            }
+            assert seen[q.key] == next((k for k, holds in known.items() if holds), "neither shown")
+            merely = [c.wikipedia_url in offered - meant for c in q.choices]
+            if sum(merely) == 1:
+                once[merely[q.target_index]] += 1
+        counts = Counter()
+        for q in test:
+            counts[seen[q.key]] += len(q.expressions)
+        assert [counts[k] for k in SEEN] == expressions, d
+        assert (once[True], once[False]) == (right_once, wrong_once), d  # about as often
+
+
+# Tasks
 
 
 def test_the_card_names_every_cell():
     cells = [(d, x) for d in DOMAINS for x in alt.settings_of(d)]
-    assert len(cells) == 11 and sorted(PARTS) == sorted(
-        alt.altentities_task(d, x, p) for d, x in cells for p in SPLITS
-    )
-    for p in PARTS:
-        assert benchmarks()["altentities"].tasks[p].inputs == [
-            alt.altentities_file(*alt.read_altentities_task(p)[::2])
-        ]
+    tasks = benchmarks()["altentities"].tasks
+    assert len(cells) == 11
+    assert set(tasks) == {alt.altentities_task(*cell, p) for cell in cells for p in SPLITS}
+    for name, task in tasks.items():
+        domain, _, split = alt.read_altentities_task(name)
+        assert task.inputs == [alt.altentities_file(domain, split)], name
 
 
-@pytest.mark.parametrize(
-    "part", [f"altentities/{x}/test" for x in ("books/oracle", "recipes/infobox", "songs/name")]
-)
-def test_a_part_is_whole(s, part):
-    domain, setting, split = alt.read_altentities_task(part)
-    questions = task_questions(part, s)
-    assert task_is_here(part, s) and len(questions) == FILES[domain, split][1] == len(
-        {q.id for q in questions}
-    )
-    assert len({q.doc_key for q in questions}) == FILES[domain, split][0] and all(
-        q.id.startswith(f"{domain}-{split}-") and q.id.rpartition("-")[0] == q.doc_key
-        for q in questions
-    )
-    assert all(
-        (len(o.description) > 0) == (setting != "name") and not o.description.startswith(":")
-        for q in questions
-        for o in q.options
-    )
-    assert (
-        all("href" not in o.description for q in questions for o in q.options) or domain != "songs"
-    )
-    assert all(q.text[slice(*q.chars)] == q.text.rpartition("\n")[2].strip() for q in questions)
-
-
-def test_every_form_can_ask_every_expression(s):
-    for part in (
-        "altentities/books/oracle/test",
-        "altentities/recipes/unshown/test",
-        "altentities/songs/name/test",
-    ):
-        for q in task_questions(part, s)[::7]:
+@pytest.mark.parametrize("cell", ["books/oracle", "recipes/infobox", "songs/name"])
+def test_a_task_is_whole_and_every_form_can_ask_it(s, cell):
+    "As text and answer, whatever the setting; HTML of songs is told to nobody."
+    domain, _, setting = cell.partition("/")
+    questions = task_questions(f"altentities/{cell}/test", s)
+    documents = {q.doc_key for q in questions}
+    assert task_is_here(f"altentities/{cell}/test", s)
+    assert (len(documents), len({q.id for q in questions})) == FILES[domain, "test"][:2]
+    for k, q in enumerate(questions):
+        assert q.id.rpartition("-")[0] == q.doc_key and q.doc_key.startswith(f"{domain}-test-")
+        said = q.text[slice(*q.chars)]
+        assert said == q.text.rpartition("\n")[2].strip()
+        for o in q.options:
+            assert bool(o.description) == (setting != "name")
+            assert not o.description.startswith(":") and (
+                domain != "songs" or "href" not in o.description
+            )
+        if k % 7 == 0:
+            asked = q.text.partition("\n")[0]
+            answer = " ".join(said.split())
             for form in ("altentities/names", "altentities/letters", "altentities/few-shot"):
-                shown, said = render(q, form), " ".join(q.text[slice(*q.chars)].split())
-                assert (
-                    f'The question was: {q.text.partition(chr(10))[0]}\nThe answer was: "{said}"'
-                    in shown
-                    and all(" ".join(o.name.split()) in shown for o in q.options)
-                )
+                shown = render(q, form)
+                assert f'The question was: {asked}\nThe answer was: "{answer}"' in shown
+                assert all(" ".join(o.name.split()) in shown for o in q.options)
 
 
-def test_always_the_first_choice(s):
+def test_always_the_first_choice_has_its_known_scores(s):
     def first(q):
         return 0
 
-    said = [
-        score(run(task_questions(f"altentities/{d}/name/test", s), first, s=s)).interval()
-        for d in DOMAINS
-    ]
-    assert [round(100 * x.value, 2) for x in said] == [54.5, 49.62, 46.12]
-    assert [(x.n, x.clusters) for x in said] == [(2000, 313), (2243, 314), (2177, 312)]
+    for d, percent in (("books", 54.5), ("recipes", 49.62), ("songs", 46.12)):
+        got = score(run(task_questions(f"altentities/{d}/name/test", s), first, s=s)).interval()
+        assert (got.clusters, got.n) == FILES[d, "test"][:2]
+        assert round(100 * got.value, 2) == percent
 
 
-def test_f45_a_training_file_that_is_not_here_says_what_to_do(s):
-    assert not task_is_here("altentities/songs/unshown/train", s)
-    with pytest.raises(DataError, match="AltEntities/data/songs/train.json: is not here"):
+def test_the_sample_is_a_task(settings):
+    s = settings()
+    got = score(as_outcomes(run("sample/altentities", "random", s=s), s), by="domain")
+    for d, n, clusters in (("books", 75, 15), ("recipes", 62, 14), ("songs", 63, 13)):
+        found = got.interval(d)
+        assert (found.value, found.n, found.clusters) == (0.5, n, clusters)
+
+
+def test_a_training_file_that_is_not_here_says_what_to_do(s):
+    task = "altentities/songs/unshown/train"
+    file = "google-research-datasets/AltEntities/data/songs/train.json"
+    assert not task_is_here(task, s)
+    with pytest.raises(DataError, match=f"{file}: is not here.*REFNB_UPSTREAM"):
         alt.altentities("songs", "train", s)
-    with pytest.raises(
-        DataError, match="refnb fetch google-research-datasets/AltEntities/data/songs/train.json"
-    ):
-        run("altentities/songs/unshown/train", "random", s=s)
+    with pytest.raises(DataError, match=f"{task}.*refnb fetch {file}"):
+        run(task, "random", s=s)
 
 
-def test_a_training_file_works_the_moment_it_is_here(monkeypatch, settings):
-    "Even where it breaks a rule that the other splits keep; and so does the file of all domains."
-    books = [q for q in json.loads(SAMPLE.read_text()) if q["domain"] == "BOOKS"]
-    books[3]["choices"][0]["infobox"] = ""
-    files = {"books/train": books, "mixed/dev": json.loads(SAMPLE.read_text())}
-    monkeypatch.setattr(
-        alt,
-        "get",
-        lambda name, s: json.dumps(
-            files[name.partition("/data/")[2].removesuffix(".json")]
-        ).encode(),
-    )
-    questions = task_questions("altentities/books/infobox/train", settings())
-    assert (len(questions), questions[0].id, questions[15].options[0].description) == (
-        75,
-        "books-train-0-0",
-        "",
-    )
-    mixed = alt.altentities("mixed", "dev", settings())
-    assert [mixed[i].key for i in (0, 15, 29)] == [
-        "books-mixed-dev-0",
-        "recipes-mixed-dev-15",
-        "songs-mixed-dev-29",
-    ]
-    assert len(alt.altentities_questions(settings(), "mixed", "unshown", "dev")) == 200
+@pytest.mark.parametrize(
+    "task, said",
+    [
+        ("altentities/films/name/test", "unknown domain 'films'"),
+        ("altentities/books/orcale/test", "did you mean oracle"),
+        ("altentities/books/name/tset", "did you mean test"),
+        ("altentities/books/name", "tasks look like"),
+    ],
+)
+def test_a_task_that_is_none_is_refused(task, said):
+    with pytest.raises(CallError, match=said):
+        alt.read_altentities_task(task)
 
 
-# Files that are wrong
+def test_songs_tell_no_html_and_have_no_oracle(sample):
+    links = [f"<a href='http://sample.invalid/?q={i}'>search</a>" for i in (0, 1)]
+    choices = zip(sample[29].choices, links, strict=True)
+    song = sample[29].changed(choices=tuple(c.changed(description=x) for c, x in choices))
+    assert departures(song) == []
+    for setting in alt.settings_of("songs"):
+        assert not any(
+            "<" in o.description for q in alt.questions_of(song, setting) for o in q.options
+        )
+    with pytest.raises(CallError, match="songs have no setting 'oracle'"):
+        alt.questions_of(song, "oracle")
+
+
+# Files
 
 
 def changed(n: int, drop: str = "", **over) -> bytes:
     "The sample with one question changed."
-    got = json.loads(SAMPLE.read_text())
-    got[n] = {k: v for k, v in (got[n] | over).items() if k != drop}
-    return json.dumps(got).encode()
+    questions = json.loads(SAMPLE.read_text())
+    questions[n] = {k: v for k, v in (questions[n] | over).items() if k != drop}
+    return json.dumps(questions).encode()
 
 
 def with_choice(n: int, i: int, drop: str = "", **over) -> bytes:
@@ -423,27 +308,22 @@ def with_choice(n: int, i: int, drop: str = "", **over) -> bytes:
 
 
 def same_thing(n: int) -> bytes:
-    q = json.loads(SAMPLE.read_text())[n]
-    return changed(
-        n, choices=[q["choices"][0]] * 2, target=q["choices"][0]["wikipedia_url"], target_index=0
-    )
+    first = json.loads(SAMPLE.read_text())[n]["choices"][0]
+    return changed(n, choices=[first] * 2, target=first["wikipedia_url"], target_index=0)
 
 
 UNUSABLE = [
     (lambda: changed(4, domain="SONG"), "did you mean SONGS"),
-    (lambda: same_thing(11), r"question 11, field choices\[0\]: the same thing as choices\[1\]"),
-    (lambda: changed(0, target_index=-1), "field target_index: -1 is none of the 2 choices"),
+    (lambda: same_thing(11), r"question 11, field choices\[0\]: the same thing"),
+    (lambda: changed(0, target_index=-1), "field target_index: -1"),
     (lambda: changed(0, expressions=[]), "field expressions: there are none"),
     (
         lambda: changed(7, expressions=["the old one", "\u200b\ufeff"]),
         r"question 7, field expressions\[1\]: is empty",
     ),
     (lambda: with_choice(41, 1, name=" \t"), r"question 41, field choices\[1\]\.name: is empty"),
-    (
-        lambda: with_choice(5, 1, drop="infobox"),
-        r"question 5, field choices\[1\]: Object missing required field `infobox`",
-    ),
-    (lambda: changed(6, split="dev"), "question 6: Object contains unknown field `split`"),
+    (lambda: with_choice(5, 1, drop="infobox"), r"question 5, field choices\[1\]: .*`infobox`"),
+    (lambda: changed(6, split="dev"), "question 6: .*`split`"),
     (lambda: b"[]", "f: has no questions"),
     (lambda: SAMPLE.read_bytes()[:90_000], "f: ends before its last question does"),
     (
@@ -454,233 +334,168 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("make", "said"), UNUSABLE)
-def test_what_cannot_be_asked_is_refused(make, said):
+@pytest.mark.parametrize("make, said", UNUSABLE)
+def test_a_file_that_cannot_be_asked_is_refused_in_one_line(make, said):
     with pytest.raises(FormatError, match=said) as e:
         alt.parse_altentities(make(), "f")
     assert str(e.value).startswith("f") and "\n" not in str(e.value)
 
 
-def test_an_expression_that_names_the_target_is_kept_and_marked():
-    [q] = alt.parse_altentities(
-        json.dumps(
-            [json.loads(changed(4, expressions=["the tallowgate by Ferrow", "the old one"]))[4]]
-        ).encode()
-    )
-    assert [x.meta["names target"] for x in alt.questions_of(q)] == [True, False]
-
-
-def test_f43_a_name_in_another_form_is_a_name(sample):
-    q = sample[4].changed(
-        choices=tuple(
-            c.changed(name="Café d’Été (novel)") if i == sample[4].target_index else c
-            for i, c in enumerate(sample[4].choices)
-        )
-    )
-    assert [
-        alt.names_target(q, e)
-        for e in ("CAFE\u0301  d'e\u0301te\u0301, please", "the Café\u200b d’Été", "cafe d'ete")
-    ] == [True, True, False]
-    names = [c.changed(name=n) for c, n in zip(q.choices, ("Cafe\u0301", "CAFÉ "), strict=True)]
-    assert "two have one name" in departures(q.changed(choices=tuple(names)))
-
-
-def test_html_of_songs_is_told_to_nobody(sample):
-    song = sample[29].changed(
-        choices=tuple(
-            c.changed(description=f"<a href='http://sample.invalid/?q={i}'>search</a>")
-            for i, c in enumerate(sample[29].choices)
-        )
-    )
-    assert departures(song) == [] and not any(
-        "<" in o.description
-        for x in alt.settings_of("songs")
-        for q in alt.questions_of(song, x)
-        for o in q.options
-    )
-    with pytest.raises(CallError, match="songs have no setting 'oracle'"):
-        alt.questions_of(song, "oracle")
-
-
-@pytest.mark.parametrize(
-    ("part", "said"),
-    [
-        ("altentities/films/name/test", "unknown domain 'films'"),
-        ("altentities/books/orcale/test", "did you mean oracle"),
-        ("altentities/books/name/tset", "did you mean test"),
-        ("altentities/books/name", "tasks look like"),
-    ],
-)
-def test_a_part_that_is_none(part, said):
-    with pytest.raises(CallError, match=said):
-        alt.read_altentities_task(part)
-
-
 @pytest.mark.parametrize("name", ["dev.json", "dev.json.gz"])
-def test_f39_files_plain_and_packed_with_a_mark_and_other_line_ends(tmp_path, name, sample):
+def test_files_plain_and_packed_with_a_mark_and_other_line_ends(tmp_path, name, sample):
     data = b"\xef\xbb\xbf" + SAMPLE.read_bytes().replace(b"\n", b"\r\n")
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    (tmp_path / name).write_bytes(gzip.compress(data, 1) if name.endswith("gz") else data)
     got = alt.read_altentities(tmp_path / name)
-    assert [q.key for q in got[:2]] == ["books-dev-0", "books-dev-1"] and [
-        q.changed(split="sample") for q in got
-    ] == sample
+    assert [q.key for q in got[:2]] == ["books-dev-0", "books-dev-1"]
+    assert [q.changed(split="sample") for q in got] == sample
+
+
+def test_a_training_file_may_break_rules_that_the_other_splits_keep():
+    [*_, q] = alt.parse_altentities(with_choice(41, 0, infobox=""), "f", "mixed-train")
+    assert q.key == "songs-mixed-train-41"
+    assert [bool(o.description) for o in alt.questions_of(q, "infobox")[0].options] == [False, True]
+
+
+def test_work_grows_no_faster_than_the_questions():
+    def ask(data):
+        return [x for q in alt.parse_altentities(data) for x in alt.questions_of(q)]
+
+    written = json.loads(SAMPLE.read_text())
+    assert tools.growth(ask, *(json.dumps(written * n).encode() for n in (1, 4))) < 5
+
+
+def test_an_expression_that_names_the_target_is_kept_and_marked(sample):
+    said = ("the tallowgate by Ferrow", "the old one")
+    asked = alt.questions_of(sample[4].changed(expressions=said))
+    assert [x.meta["names target"] for x in asked] == [True, False]
+    at = sample[4].target_index
+    choices = list(sample[4].choices)
+    choices[at] = choices[at].changed(name="Café d’Été (novel)")
+    q = sample[4].changed(choices=tuple(choices))
+    for expression, naming in (  # the name in another form
+        ("CAFE\u0301  d'e\u0301te\u0301, please", True),
+        ("the Café\u200b d’Été", True),
+        ("cafe d'ete", False),
+    ):
+        assert alt.names_target(q, expression) == naming, expression
+    names = zip(choices, ("Cafe\u0301", "CAFÉ "), strict=True)
+    alike = q.changed(choices=tuple(c.changed(name=name) for c, name in names))
+    assert "two have one name" in departures(alike)
 
 
 # Any number of options
 
-words = st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20
-).filter(str.strip)
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(str.strip)
+short = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 
 
 @st.composite
 def written(draw) -> Written:
     "A question of two to seven choices, with any texts."
-    n = draw(st.integers(2, 7))
     choices = tuple(
         Alternative(
-            draw(words),
-            f"http://sample.invalid/wiki/{i}",
-            draw(st.text(max_size=9)),
-            draw(st.text(max_size=9)),
-            draw(st.text(max_size=9)),
+            draw(words), f"http://sample.invalid/wiki/{i}", *(draw(short) for _ in range(3))
         )
-        for i in range(n)
+        for i in range(draw(st.integers(2, 7)))
     )
-    right = draw(st.integers(0, n - 1))
-    domain = draw(st.sampled_from(list(DOMAINS.values())))
+    right = draw(st.integers(0, len(choices) - 1))
     return Written(
-        domain,
-        draw(words),
-        choices[right].wikipedia_url,
-        right,
-        draw(st.sampled_from(list(METHODS))),
-        "",
-        choices,
-        tuple(draw(st.lists(words, min_size=1, max_size=5))),
+        domain=draw(st.sampled_from(list(DOMAINS.values()))),
+        question=draw(words),
+        target=choices[right].wikipedia_url,
+        target_index=right,
+        sampling_method=draw(st.sampled_from(list(METHODS))),
+        description_section="",
+        choices=choices,
+        expressions=tuple(draw(st.lists(words, min_size=1, max_size=5))),
     )
 
 
-@given(st.lists(written(), min_size=1, max_size=4))
-@how(max_examples=60)
+@given(st.lists(written(), min_size=1, max_size=2))
+@tools.examples(60)
 def test_any_number_of_options(records):
     got = alt.parse_altentities(msgspec.json.encode(records), "f")
-    assert [msgspec.to_builtins(q) | {"number": 0} for q in got] == [
-        msgspec.to_builtins(r) | {"number": 0} for r in records
-    ]
-    for q in got:
+    for q, record in zip(got, records, strict=True):
+        assert msgspec.to_builtins(q).items() >= msgspec.to_builtins(record).items()
         for setting in alt.settings_of(q.topic):
             for x, e in zip(alt.questions_of(q, setting), q.expressions, strict=True):
-                assert (len(x.options), x.right, x.text[slice(*x.chars)]) == (
-                    len(q.choices),
-                    (q.target_index,),
-                    e.strip(),
-                )
-    assert len({x.id for q in got for x in alt.questions_of(q, "name")}) == sum(
-        len(q.expressions) for q in got
-    )
+                assert len(x.options) == len(q.choices) and x.right == (q.target_index,)
+                assert x.text[slice(*x.chars)] == e.strip()
+    ids = {x.id for q in got for x in alt.questions_of(q, "name")}
+    assert len(ids) == sum(len(q.expressions) for q in got)
 
 
-# The dialogue
+def test_the_opening_of_a_dialogue_is_drawn_once_and_for_all(sample):
+    drawn = [alt.opening(q) for q in sample]
+    assert drawn == [alt.opening(q) for q in reversed(sample)][::-1]
+    every = {alt.opening(q, i) for q in sample for i in range(30)}
+    assert every == {u for us in alt.openings().values() for u in us}
+    for q, opening in zip(sample, drawn, strict=True):
+        assert opening in alt.openings()[q.topic]
+        said = q.expressions[0]
+        turns = [f"Bob: {opening}", f"Alice: {q.question}", f"Bob: {said.strip()}"]
+        assert alt.dialogue(q, said).splitlines() == turns
+        assert alt.questions_of(q, opened=0)[0].text == f"{opening}\n{q.question}\n{said}"
 
 
-def test_the_opening_is_drawn_once_and_for_all(sample):
-    assert [alt.opening(q) for q in sample] == [alt.opening(q) for q in reversed(sample)][::-1]
-    assert all(alt.opening(q) in alt.openings()[q.topic] for q in sample) and {
-        alt.opening(q, i) for q in sample for i in range(30)
-    } == {u for us in alt.openings().values() for u in us}
-    for q in sample:
-        first, second, third = alt.dialogue(q, q.expressions[0]).splitlines()
-        x = alt.questions_of(q, opened=0)[0]
-        assert (
-            x.text
-            == "\n".join(
-                (first.removeprefix("Bob: "), second.removeprefix("Alice: "), q.expressions[0])
-            )
-            and third == f"Bob: {q.expressions[0].strip()}"
-        )
+# Sheets for judges
 
 
-# Sheets, statistics, tables
+def sheet_rows(questions, kind, seed=0) -> list[dict]:
+    return list(csv.DictReader(sheet_text(questions, kind, seed).splitlines()))
 
 
 @given(st.integers(0, 5))
 @how(max_examples=6)
 def test_a_sheet_asks_what_it_says(seed):
-    songs = [q for q in alt.read_altentities(SAMPLE, "sample") if q.topic == "songs"] * 4
-    asked = [
-        r["id"] for r in csv.DictReader(sheet_text(songs, "multi-modality", seed).splitlines())
-    ]
-    assert len(asked) == 200
-    rows = list(csv.DictReader(sheet_text(songs[:13], "error rate", seed).splitlines()))
-    assert (
-        len(rows) == 63
-        and len({r["id"].rpartition("-")[0] for r in rows}) == 13
-        and all(r["judgement"] == "" for r in rows)
-        and sheet_text(songs[:13], "error rate", seed) == sheet_text(songs[:13], "error rate", seed)
-    )
+    songs = [q for q in alt.read_altentities(SAMPLE, "sample") if q.topic == "songs"]
+    assert len(sheet_rows(songs * 4, "multi-modality", seed)) == 200
+    rows = sheet_rows(songs, "error rate", seed)
+    assert rows == sheet_rows(songs, "error rate", seed)
+    assert len(rows) == 63 and len({r["id"].rpartition("-")[0] for r in rows}) == 13
+    assert all(r["judgement"] == "" for r in rows)
 
 
 def test_a_cell_of_a_sheet_is_no_formula(sample):
-    q = sample[29].changed(expressions=("=1+1", "+ the one", "@x", "-not that"))
-    assert [
-        r["expression"] for r in csv.DictReader(sheet_text([q], "error rate").splitlines())
-    ] == ["'=1+1", "'+ the one", "'@x", "'-not that"]
+    formulas = ("=1+1", "+ the one", "@x", "-not that")
+    rows = sheet_rows([sample[29].changed(expressions=formulas)], "error rate")
+    assert [r["expression"] for r in rows] == [f"'{x}" for x in formulas]
 
 
 def test_a_spreadsheet_may_do_what_it_likes_to_other_cells(tmp_path, sample):
-    books = [q for q in sample if q.topic == "books"]
-    [path] = write_sheets(tmp_path, {"books": books})
-    rows = list(csv.DictReader(path.read_text().splitlines()))
-    path.write_bytes(
-        "\ufeffjudgement,id,x\r\n".encode()
-        + "".join(
-            f'{"BOTH" if i % 5 == 0 else "right"},{r["id"]},"a\nb"\r\n' for i, r in enumerate(rows)
-        ).encode()
-        + b"\r\n"
-    )
+    [path] = write_sheets(tmp_path, {"books": [q for q in sample if q.topic == "books"]})
+    ids = [r["id"] for r in csv.DictReader(path.read_text().splitlines())]
+    lines = (f'{"BOTH" if i % 5 == 0 else "right"},{id},"a\nb"\r\n' for i, id in enumerate(ids))
+    path.write_bytes(f"\ufeffjudgement,id,x\r\n{''.join(lines)}\r\n".encode())
     share, why = judged_share(read_sheet(path, "error rate"), "error rate")
     assert (share.value, share.n, share.clusters, why) == (15 / 75, 75, 15, "")
     path.write_bytes(b"id,judgement\rbooks-sample-0-0,right\r , \r")
     assert read_sheet(path, "error rate") == {"books-sample-0-0": "right"}
-    assert judged_share({}, "error rate") == (None, "the sheet has no lines")
+    assert judged_share({}, "error rate")[0] is None
 
 
-BAD_SHEETS = [
-    (b"id;judgement\na;right", "columns are divided by commas"),
-    (b"id,judgement\na,right\na,both", "line 3, field id: a appears twice; keep one line"),
-    (
-        b"id,judgement\nsongs-sample-0-0,right",
-        "line 2, field id: songs-sample-0-0 is none of the expressions that this sheet may ask about; is it the sheet of another domain?",
-    ),
-    (b"\xff", "not UTF-8"),
-]
-
-
-@pytest.mark.parametrize(("data", "said"), BAD_SHEETS)
-def test_f42_a_sheet_that_is_wrong(tmp_path, data, said):
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (b"id;judgement\na;right", "columns are divided by commas"),
+        (b"id,judgement\na,right\na,both", "line 3, field id: a appears twice"),
+        (b"id,judgement\nsongs-sample-0-0,right", "line 2, field id: songs-sample-0-0"),
+        (b"\xff", "not UTF-8"),
+    ],
+)
+def test_a_sheet_that_is_wrong_is_refused_in_one_line(tmp_path, data, said):
     (path := tmp_path / "s.csv").write_bytes(data)
     with pytest.raises(FormatError) as e:
         read_sheet(path, "error rate", {"books-sample-0-0", "a"})
     assert str(e.value).startswith(str(path)) and said in str(e.value) and "\n" not in str(e.value)
 
 
-def test_the_sample_is_a_part(settings):
-    home = settings()
-    got = score(as_outcomes(run("sample/altentities", "random", s=home), home), by="domain")
-    assert {
-        g: (got.interval(g).value, got.interval(g).n, got.interval(g).clusters) for g in DOMAINS
-    } == {"books": (0.5, 75, 15), "recipes": (0.5, 62, 14), "songs": (0.5, 63, 13)}
-
-
 def test_a_table_of_the_corpus(upstream, tmp_path, make_table):
     name = "altentities/table_5_corpus_statistics"
     rows = {(r["row"], r["column"]): r for r in make_table(tmp_path, name, upstream)}
-    length = lambda d: round(float(rows[f"{d}, dev and test", "length"]["ours"]), 2)
-    assert [length(d) for d in ("books", "recipes", "music")] == [7.84, 6.2, 6.87]
+    for domain, length in (("books", 7.84), ("recipes", 6.2), ("music", 6.87)):
+        assert round(float(rows[f"{domain}, dev and test", "length"]["ours"]), 2) == length
     assert all(r["ours"] or r["reason"] for r in rows.values())
     assert rows["music", "multi-modality"]["paper"] == "20"
-    told = json.loads((tmp_path / f"reports/{name}.json").read_text())
-    assert told["inputs"].keys() >= {
-        alt.altentities_file(d, p) for d in DOMAINS for p in ("dev", "test")
-    }
+    inputs = json.loads((tmp_path / f"reports/{name}.json").read_text())["inputs"]
+    assert inputs.keys() >= {alt.altentities_file(d, p) for d in DOMAINS for p in ("dev", "test")}

@@ -1,9 +1,11 @@
 "GAP's F1 by gender and its bias: the released scorer's arithmetic, name by name."
 
+import json
 from hypothesis import given, strategies as st
 import pytest
 from refnb.core.types import NONE, Answer, Option, Question
 from refnb.metrics.gap import gap_scores
+from tools import here
 
 ROWS = st.lists(
     st.tuples(
@@ -37,15 +39,13 @@ def test_every_name_is_a_yes_or_no(rows):
         assert got.bias == pytest.approx(got.feminine.f1 / got.masculine.f1)
 
 
-def test_a_table_whose_first_name_stands_last_agrees_with_its_own_gold():
-    from refnb.benchmarks.gap import gap_question
-    from refnb.core.answer_files import parse_gap_answers
-    from refnb.core.gap import parse_gap_rows
-
+def test_a_table_whose_first_name_stands_last_agrees_with_its_own_gold(tmp_path, capsys):
     text = "Bea told Anna that she had won."
     cells = ["g1", text, "she", text.index("she"), "Anna", text.index("Anna"), "FALSE"]
     cells += ["Bea", 0, "TRUE", "http://x"]
     head = "ID Text Pronoun Pronoun-offset A A-offset A-coref B B-offset B-coref URL".split()
-    data = "\n".join("\t".join(map(str, row)) for row in (head, cells)).encode()
-    q, [a] = gap_question(parse_gap_rows(data)[0]), parse_gap_answers(data)
-    assert a.chosen == q.right == (1,) and q.options[1].name == "Bea"
+    path = tmp_path / "gap.tsv"
+    path.write_text("\n".join("\t".join(map(str, row)) for row in (head, cells)))
+    said = here(capsys, "score", "choice", path, "--gold", path, "--json")
+    assert said.status == 0, said.err
+    assert json.loads(said.out)["groups"]["all"]["right"] == 1
