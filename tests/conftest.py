@@ -97,7 +97,7 @@ def make_table():
     return make
 
 
-# The guard of F57: tests talk to loopback only.
+# Tests talk to loopback only.
 
 
 def _loopback(host) -> bool:
