@@ -21,7 +21,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from check import BIN, ROOT, files, write_readme
 
-IMPORTED = """fastcore.test pandas scipy.stats matplotlib.pyplot seaborn statsmodels.api sklearn.linear_model
+IMPORTED = """fastcore.test pandas scipy.stats matplotlib.pyplot seaborn sklearn.linear_model
 IPython.core.interactiveshell openai torch transformers.models.auto.modeling_auto sentence_transformers
 refnb.results.reproduce refnb.results.plots refnb.models.running""".split()
 # begun first, lest one core wait for them at the end
