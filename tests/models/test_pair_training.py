@@ -159,8 +159,8 @@ def test_a_score_is_what_transformers_computes_of_the_weights(own, system):
 
 
 def test_whatever_changes_weights_makes_another_training(own):
-    changes = {}, dict(seed=3), dict(num_train_epochs=1), dict(tokens=32), dict(folds=2)
-    assert len({own.train(**{"max_steps": 1} | x).folder for x in changes}) == 5
+    changes = {}, dict(seed=3), dict(tokens=32), dict(folds=2)
+    assert len({own.done(**x).folder for x in changes}) == 4
 
 
 def test_a_recipe_is_chosen_by_what_is_held_out(own):
