@@ -77,10 +77,11 @@ def test_a_hundred_thousand_mentions_are_no_table_of_all_pairs():
 
     def scores(i, j):
         cells.append(len(i) * len(j))
+        assert cells[-1] < 300_000
         return np.zeros((len(i), len(j)))
 
     local(scores, words)
-    assert max(cells) < 300_000 and sum(cells) < 2_000 * n
+    assert n < sum(cells) < 2_000 * n
 
 
 @pytest.mark.full  # beside the test above

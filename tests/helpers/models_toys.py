@@ -1,6 +1,5 @@
 "Coreference systems of some thousand weights that have learnt a little; and trainings that die at a step."
 
-import itertools
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -15,16 +14,18 @@ class Killed(BaseException):
     "As if the process had died."
 
 
-def dying(monkeypatch, dies: Callable[[int], bool]):
-    "Let the steps of trainings whose number, counted from 1 over all of them, fits be the end."
-    real, steps = torch.Tensor.backward, itertools.count(1)
+def dying(monkeypatch, dies: Callable[[int], bool]) -> list[int]:
+    "Let the steps of trainings whose number, counted from 1 over all of them, fits be the end; the steps."
+    real, steps = torch.Tensor.backward, []
 
     def backward(*args, **how):
-        if dies(next(steps)):
+        steps.append(len(steps) + 1)
+        if dies(steps[-1]):
             raise Killed
         return real(*args, **how)
 
     monkeypatch.setattr(torch.Tensor, "backward", backward)
+    return steps
 
 
 def beginning(d: refnb.Document, n: int) -> refnb.Document:

@@ -90,11 +90,14 @@ def test_a_killed_training_ends_in_the_same_bits(own, elsewhere, system, monkeyp
 
     whole = own.done(system)
     with monkeypatch.context() as m:
-        dying(m, lambda step: step in (3, 5))  # each in another epoch
+        steps = dying(m, lambda step: step in (3, 5))  # each in another epoch
         for _ in range(2):
             with pytest.raises(Killed):
                 own.train(system, s=elsewhere)
-    again = own.train(system, s=elsewhere)
+        killed = len(steps)
+        again = own.train(system, s=elsewhere)
+        rest = len(steps) - killed
+    assert 0 < rest < killed, "what was learnt is not learnt again"
     assert weights(again) == weights(whole) and again.seal == whole.seal
     assert not [*again.folder.rglob("checkpoint-*")], "no state is left"
 
