@@ -276,7 +276,10 @@ OWLS = Document(
 )
 
 
-@pytest.mark.parametrize("name, cache", [("toy-longdoc", ""), ("toy-dual-cache", "1_1")])
+@pytest.mark.parametrize(
+    "name, cache",
+    [pytest.param("toy-longdoc", "", marks=pytest.mark.full), ("toy-dual-cache", "1_1")],
+)
 def test_longdoc_and_dual_cache_answer_in_words_of_the_text(longdoc, tmp_path, name, cache):
     changed = {"cache": cache} if cache else {}
     [found] = longdoc(name, tmp_path, [OWLS], **changed)

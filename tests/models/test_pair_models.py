@@ -254,8 +254,10 @@ def rewritten(change):
 
 
 def pickled(folder):
+    from safetensors.torch import load_file
+
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    torch.save({}, folder / "pytorch_model.bin")
 
 
 def grown(folder):
