@@ -1,4 +1,4 @@
-"Training a coreference system: kills, damage, what it may learn from and go on with, several trainings."
+"Training a coreference system: kills, damage, what it may learn from, several trainings."
 
 import json, os, shutil
 import pytest

@@ -1,4 +1,4 @@
-"""Clusters that a trained system finds: in odd texts, from damaged weights, as a run, in whole books, and what they are worth."""
+"Clusters that a trained system finds: in odd texts, from damaged weights, and their worth."
 
 import json, shutil
 import pytest
@@ -200,7 +200,7 @@ def test_most_mentions_of_a_story_are_found(minilm):
 
 
 def test_a_task_of_characters_is_answered_with_characters(minilm, toy):
-    "Persons with several mentions, as the card asks; other settings make another system, and name it."
+    "Persons with several mentions, as the card asks; other settings make another system."
     came = []
 
     def asked(**how):

@@ -1,4 +1,4 @@
-"Packages of others, made here: a toy in a wheel, stand-ins for Longdoc's code and for CoreNLP's server; and random weights."
+"Packages of others, made here: a toy, stand-ins for Longdoc and CoreNLP, random weights."
 
 import hashlib, os, subprocess, zipfile
 from pathlib import Path

@@ -15,7 +15,7 @@ class Killed(BaseException):
 
 
 def dying(monkeypatch, dies: Callable[[int], bool]) -> list[int]:
-    "Let the steps of trainings whose number, counted from 1 over all of them, fits be the end; the steps."
+    "Let trainings die at steps whose number, from 1 over all trainings, fits; the list of steps."
     real, steps = torch.Tensor.backward, []
 
     def backward(*args, **how):

@@ -53,7 +53,7 @@ def command(home, capsys):
 
 @pytest.fixture
 def toycoref(home, monkeypatch):
-    "The system in an environment that takes no time to make: its package lies in a folder that it shares."
+    "The system in an environment made in no time: its package lies in a folder that it shares."
     folder = home / "systems"
     monkeypatch.syspath_prepend(str(folder))
     (folder / "toycoref.py").write_text(PACKAGE)

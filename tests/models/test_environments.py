@@ -1,4 +1,4 @@
-"Environments of others' packages: installed by hash, made anew after an interruption, out of date after a change."
+"Environments of others' packages: installed by hash, made anew after an interruption."
 
 import json, shutil
 import pytest

@@ -1,4 +1,4 @@
-"Packages of others as systems: proved first, asked once, kept when they die, known by all that could change an answer."
+"Packages of others as systems: proved first, asked once, their answers kept when they die."
 
 import json, sys
 import pytest
@@ -149,7 +149,7 @@ def test_a_linker_finds_the_mentions_of_names(toycoref, toy):
 
 @pytest.fixture
 def seeding(toycoref):
-    "The toy with a script for seeds, which adds all equal words; without `least` it loses a mention."
+    "The toy with a script for seeds, which adds all equal words."
     pytest.importorskip("torch")
     (toycoref / "seeds.py").write_text(SEEDS)
     (toycoref / "toy.yaml").write_text((toycoref / "toy.yaml").read_text() + "seeds: seeds.py\n")

@@ -1,4 +1,4 @@
-"""maverick-coref, fastcoref and BookNLP themselves, on random weights: where `refnb setup` made their environments, or with TEST_FULL=1, which makes them."""
+"maverick-coref, fastcoref and BookNLP themselves: where they are set up, or with TEST_FULL=1."
 
 from pathlib import Path
 import pytest

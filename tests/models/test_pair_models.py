@@ -1,4 +1,4 @@
-"Pair models: the measured baselines, weights from anywhere and in any state, runs that go on, the tables they fill."
+"Pair models: measured baselines, weights in any state, runs that go on, the tables they fill."
 
 import csv, functools, json, shutil, sys
 from importlib.metadata import PackageNotFoundError, distribution

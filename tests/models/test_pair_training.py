@@ -1,4 +1,4 @@
-"Trained pair models: killed and gone on to the same bits; recipes, held-out answers; what a training may answer."
+"Trained pair models: killed and gone on to the same bits; recipes; what they may answer."
 
 import functools, json, random, shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"What is installed is known by its hash, and no script of a package runs code that comes with weights."
+"What is installed is known by its hash; no script runs code that comes with weights."
 
 import re, tomllib
 import tools
