@@ -1,4 +1,4 @@
-"Coreference systems of some thousand weights that have learnt a little; and trainings that die at a step."
+"Tiny coreference systems that have learnt a little; and trainings that die at a step."
 
 from collections.abc import Callable
 from functools import cached_property
