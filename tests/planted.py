@@ -109,6 +109,20 @@ GUARDS = [
         "results/test_batch.py",
         "two_batches",
     ),
+    Guard(
+        "a killed training goes on",
+        "models.coreference.learning:save_tensors",
+        "lambda path, *a: '' if 'state' in str(path) else real(path, *a)",
+        "coreference/test_coreference_training.py",
+        "killed_training",
+    ),
+    Guard(
+        "stages of an annotation are kept",
+        "models.annotation.stages:write_stages",
+        "lambda folder, stages: None",
+        "models/test_annotation.py",
+        "killed_annotation",
+    ),
     # a failure is never a score
     Guard(
         "failures are not sealed",
@@ -218,6 +232,13 @@ GUARDS = [
         "language/test_local_models.py",
         "lies_with_a_checkpoint",
     ),
+    Guard(
+        "a package's worker sees no key",
+        "models.live.systems:_PRIVATE",
+        "re.compile('^PYTHON')",
+        "models/test_packages.py",
+        "sees_no_key",
+    ),
     # data is known by its content
     Guard(
         "an upstream file that differs is refused",
@@ -253,6 +274,13 @@ GUARDS = [
         "lambda *a, **k: ''",
         "results/test_batch.py",
         "leaves_the_old",
+    ),
+    Guard(
+        "a system is not asked about what it was taught",
+        "models.coreference.systems:_seen",
+        "lambda *a: 0",
+        "coreference/test_coreference_training.py",
+        "learnt_from_is_refused",
     ),
     # bad input is one line
     Guard(
@@ -291,4 +319,18 @@ GUARDS = [
         "broken_reply",
     ),
     # size is no surprise
+    Guard(
+        "not every pair is compared",
+        "models.coreference.memory:local",
+        "lambda scores, words, *a, **k: real(scores, words, len(words))",
+        "coreference/test_comparing_mentions.py",
+        "hundred_thousand",
+    ),
+    Guard(
+        "too many mentions are counted instead of drawn",
+        "core.documents:MOST",
+        "10**9",
+        "pages/test_looking.py",
+        "too_many_mentions",
+    ),
 ]
