@@ -68,7 +68,7 @@ def become_kernel(arguments: list[str], environment: dict[str, str], folder: str
     finally:
         os._exit(0)
 
-
+# %% ../../nbs/results/08_execution.ipynb #9ef1e538
 class Kernel:
     "A forked kernel, with what Jupyter's manager asks of a process."
 
@@ -140,7 +140,7 @@ class Kernels:
             self.requests.send((arguments, environment, folder))
             return Kernel(self.requests.recv())
 
-
+# %% ../../nbs/results/08_execution.ipynb #5d1fcd19
 @cache
 def kernel_manager() -> Any:
     "Make the class of managers that papermill gets: kernels are forked, and say nothing when they are killed."
