@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['CHANGED', 'LACKS', 'NOT_MADE', 'ANOTHER', 'DIFFERS', 'LEGEND', 'HEADS', 'SOURCES', 'as_provenance', 'read_provenance',
-           'is_pinned', 'stale', 'made_otherwise', 'Way', 'ways', 'way_of', 'missing_told', 'kind_of', 'cells_of',
-           'Line', 'told_needs', 'line_of', 'Board', 'linked', 'board', 'write_board']
+           'is_pinned', 'summary_fault', 'stale', 'made_otherwise', 'Way', 'ways', 'way_of', 'missing_told', 'kind_of',
+           'cells_of', 'Line', 'told_needs', 'line_of', 'Board', 'linked', 'board', 'write_board']
 
 # %% ../../nbs/results/06_board.ipynb #d6a1fb85
 import re
@@ -70,6 +70,16 @@ def is_pinned(
     return True
 
 
+@cache
+def summary_fault(path: Path, written: int) -> str:
+    """Explain why the summary of a run that was written then cannot be read, or return ""; tables have runs in common."""
+    try:
+        read_summary(path)
+    except (DataError, FormatError) as e:
+        return e.what
+    return ""
+
+
 def stale(told: Provenance, reports: str | Path, s: Settings | None = None) -> str:
     """Explain why a report of this provenance is out of date, or return ""."""
     name, s = told.table, s or load_settings()
@@ -101,11 +111,8 @@ def stale(told: Provenance, reports: str | Path, s: Settings | None = None) -> s
         have = {p.stem[-12:]: p for p in find_summaries(reports, task, system)}
         if have and hash_ not in have:
             return f"{system} has another run of {task}"
-        try:
-            if have:
-                read_summary(have[hash_])
-        except (DataError, FormatError) as e:
-            return f"{have[hash_].name}: {e.what}"
+        if have and (fault := summary_fault(have[hash_], have[hash_].stat().st_mtime_ns)):
+            return f"{have[hash_].name}: {fault}"
     changed = [k for k, known in made_with(name).items() if told.made_with.get(k) != known]
     return f"{changed[0]}{CHANGED}" if changed else ""
 

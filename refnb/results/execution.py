@@ -7,7 +7,7 @@ __all__ = ['IMPORTED', 'fork_kernels', 'become_kernel', 'Kernel', 'Kernels', 'ke
            'fault_of', 'run_notebook', 'execute', 'verdict', 'cannot_write', 'put']
 
 # %% ../../nbs/results/08_execution.ipynb #dd081900
-import os, shutil, signal, subprocess, sys, tempfile, threading, time
+import gc, os, shutil, signal, subprocess, sys, tempfile, threading, time
 from functools import cache
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
@@ -31,8 +31,11 @@ def fork_kernels(connection: int) -> None:
     "Import what tables use, then fork a kernel for each request that comes in, until nobody can ask any more."
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, kernels = Connection(connection), set[int]()
+    gc.disable()  # what is imported stays, here and in the copies
     for name in IMPORTED:
         import_module(name)
+    gc.freeze()
+    gc.enable()
     while True:
         kernels -= {pid for pid in kernels if os.waitpid(pid, os.WNOHANG)[0]}
         try:
