@@ -24,7 +24,9 @@ def reproduce_(
     sample: Annotated[bool, opt(_SAMPLE, "--sample")] = False,
     set_: Annotated[list[str], settings_option(_SET)] = [],
     out: Annotated[str, opt("output folder; default: as configured")] = "",
-    force: Annotated[bool, opt("regenerate unchanged tables and pictures, too", "--force")] = False,
+    force: Annotated[
+        bool, opt("regenerate unchanged tables, pictures and runs of rules, too", "--force")
+    ] = False,
     plan: Annotated[bool, opt(_PLAN, "--plan")] = False,
     json: Json = False,
 ):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Annotated, Any, get_origin
 import msgspec, typer
-from ..core.types import CallError, RefnbError, nearest
+from ..core.types import CallError, RefnbError, shortened, nearest
 from ..core.settings import load_settings
 from ..core.inert import inert
 
@@ -165,11 +165,11 @@ def fault_line(e: BaseException) -> tuple[str, int]:
     if isinstance(e, KeyboardInterrupt):
         return "interrupted; results so far are kept, and the same command resumes", 130
     if isinstance(e, OSError):
-        return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}", 1
+        return str(RefnbError((e.strerror or str(e)).lower(), str(e.filename or "the system"))), 1
     if not hasattr(e, "format_message"):
         words = " ".join(str(e).split())[:300]
         return f"unexpected {type(e).__name__}: {words}; --debug shows where", 1
-    text = " ".join(e.format_message().split()).rstrip(".")
+    text = shortened(" ".join(e.format_message().split()).rstrip("."), 240)
     if "Did you mean" not in text and "Possible options" not in text:
         text += f"; see {getattr(getattr(e, 'ctx', None), 'command_path', 'refnb')} --help"
     return text, 2

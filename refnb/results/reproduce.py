@@ -212,7 +212,8 @@ class Runs:
         if not getattr(system, "free", False):
             return
         pieces = [self.task(x) for x in task.card.pieces]
-        if briefly and not system.released and any(fits(system, t) for t in [task, *pieces]):
+        released = getattr(system, "released", False)
+        if briefly and not released and any(fits(system, t) for t in [task, *pieces]):
             return
         for t in pieces if pieces and system.lacks(task) else [task]:
             if t.here and not system.lacks(t):
@@ -510,7 +511,7 @@ def reproduce(
     parameters: dict[str, Any] | None = None,  # set in every notebook; a task of the
     # sample puts reports into reports/sample, too
     out: str = "",  # folder of reports; "": the settings', or a new one for parameters of yours
-    force: bool = False,  # make tables anew even if nothing changed, pictures too
+    force: bool = False,  # make tables anew even if nothing changed, pictures and rules' runs too
     say: Say = print,  # receives progress messages
 ) -> Batch:  # the outcome of each table, and the board
     "Regenerate the tables whose inputs are here, where something changed."

@@ -241,6 +241,12 @@ def test_an_unexpected_error_and_a_long_one_are_one_line(refnb, monkeypatch):
         assert len(line) <= 310 and ("--debug" in line or line.endswith("fix it"))
 
 
+@pytest.mark.parametrize("command", ["view %s", "run sample/identifyme random --limit %s", "%s"])
+def test_what_is_typed_is_not_said_again_at_any_length(refnb, command):
+    said = refnb(command % ("x" * 5000))
+    assert said.status and len(said.err.strip()) <= 300 and "\n" not in said.err.strip()
+
+
 # Lists
 
 

@@ -283,7 +283,8 @@ def built_questions(
     s = s or load_settings()
     _, name, split = task.split("/")
     corpus = {load_as: corpus for corpus, load_as in DATASETS.items()}[name]
-    built = _kept(s, ("LitBank",) if corpus == "LitBank" else tuple(DATASETS))
+    sources = s.changed(runs="", reports="")  # where results go makes no other questions
+    built = _kept(sources, ("LitBank",) if corpus == "LitBank" else tuple(DATASETS))
     told, out = released_dialogue(s), []
     for q in built.questions(split, corpus):
         out.append(q.changed(meta=q.meta | {"dialogue": told[q.id]}) if q.id in told else q)
