@@ -7,7 +7,7 @@ __all__ = ['IMPORTED', 'fork_kernels', 'become_kernel', 'Kernel', 'Kernels', 'ke
            'fault_of', 'run_notebook', 'execute', 'verdict', 'cannot_write', 'put']
 
 # %% ../../nbs/results/08_execution.ipynb #dd081900
-import gc, os, shutil, signal, subprocess, sys, tempfile, threading, time
+import ctypes, gc, os, shutil, signal, subprocess, sys, tempfile, threading, time
 from functools import cache
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
@@ -36,29 +36,32 @@ def fork_kernels(connection: int) -> None:
         import_module(name)
     gc.freeze()
     gc.enable()
-    while True:
-        kernels -= {pid for pid in kernels if os.waitpid(pid, os.WNOHANG)[0]}
-        try:
-            if not requests.poll(0.05):
-                continue
-            arguments, environment, folder = requests.recv()
-        except (EOFError, ConnectionError):
-            break
-        if not (pid := os.fork()):
-            requests.close()
-            become_kernel(arguments, environment, folder)
-        kernels.add(pid)
-        requests.send(pid)
-    for pid in kernels:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    try:
+        while True:
+            kernels -= {pid for pid in kernels if os.waitpid(pid, os.WNOHANG)[0]}
+            if requests.poll(0.05):
+                (arguments, environment, folder), here = requests.recv(), os.getpid()
+                if not (pid := os.fork()):
+                    requests.close()
+                    become_kernel(arguments, environment, folder, here)
+                kernels.add(pid)
+                requests.send(pid)
+    except (EOFError, ConnectionError):  # the batch has ended
+        for pid in kernels:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
-def become_kernel(arguments: list[str], environment: dict[str, str], folder: str | None) -> None:
-    "Turn this process, a fresh copy, into a kernel; it ends here."
+def become_kernel(
+    arguments: list[str], environment: dict[str, str], folder: str | None, parent: int
+) -> None:
+    "Turn this process, a fresh copy, into a kernel; it ends here, and whenever its parent does."
     from ipykernel.kernelapp import IPKernelApp
 
     os.setsid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nothing, stream)
@@ -67,7 +70,7 @@ def become_kernel(arguments: list[str], environment: dict[str, str], folder: str
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        IPKernelApp.launch_instance(argv=arguments, parent_handle=os.getppid())
+        IPKernelApp.launch_instance(argv=arguments, parent_handle=parent)
     finally:
         os._exit(0)
 
