@@ -73,16 +73,19 @@ def run_all(todo: list[Path], made: Path) -> list[str]:
     forks = multiprocessing.get_context("forkserver")
     forks.set_forkserver_preload(IMPORTED)
 
-    def alone(path: Path) -> int | None:
+    def alone(path: Path, again: bool = True) -> int | None:
         process = forks.Process(target=run, args=(path, made))
         process.start()
         process.join()
-        return process.exitcode
+        if (code := process.exitcode) in (0, 1) or not again:  # 1: it has said what failed
+            return code
+        print(f"notebooks: {path.name} died (status {code}), and runs again", file=sys.stderr)
+        return alone(path, again=False)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         ended = list(pool.map(alone, todo))
     forkserver._forkserver._stop()  # and waited for: its CPU seconds, and theirs, count as ours
-    return [path.name for path, code in zip(todo, ended) if code]
+    return [f"{path.name} (status {code})" for path, code in zip(todo, ended) if code]
 
 
 def shown(path: Path) -> list[dict]:
