@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from refnb.core.settings import load_settings
 from refnb.results.notebooks import notebook_of
-from refnb.results.reproduce import Runs, job_of
+from refnb.results.reproduce import BatchRuns, job_of
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault(
@@ -77,7 +77,7 @@ def make_table():
                 m.setenv(k, v)
             m.chdir(home)
             job = job_of(name, parameters)
-            for _ in Runs(load_settings()).of(job):
+            for _ in BatchRuns(load_settings()).of(job):
                 pass
             run_cells(notebook_of(name), **job.parameters | {"out": str(home / "reports")})
         return report_rows(home / "reports", name)
