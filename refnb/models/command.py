@@ -16,7 +16,6 @@ import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record, Span
 from ..core.documents import Clusters, Document
 from ..core.extensions import named_object
-from ..core.settings import Settings
 from ..core.runs import ClusterAnswer
 from ..benchmarks.tasks import Shape, Task
 from refnb.models.systems import (
@@ -28,7 +27,8 @@ from refnb.models.systems import (
     as_answer,
     variant_name,
 )
-from .registry import Entry, changed_record, differing, record_of
+from ..core.settings import Settings, changed_record, differing
+from .registry import Entry, record_of
 
 # %% ../../nbs/models/03_command.ipynb #3452f724
 def input_line(

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from ...core.files import read_bytes, write_atomic
 from ...core.runs import OtherVersion
-from ...core.settings import packaged
 from ...core.types import CallError, DataError, FormatError, Record, nearest
 from ..pairs.encoders import PairModel, the_pair_model
-from ..registry import changed_record, differing, entries_of, record_of
+from ...core.settings import changed_record, differing, packaged
+from ..registry import entries_of, record_of
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #8697b7cf
 def encoder_of(name: str, length: int) -> PairModel:

@@ -24,7 +24,6 @@ from ...benchmarks.tasks import Task
 from ...core.documents import Document
 from ...core.plain_text import read_text
 from ...core.runs import ClusterAnswer, Run, documents_id
-from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path
 from ...core.upstream import reachable
 from ...metrics.antecedents import linked
@@ -45,7 +44,8 @@ from refnb.models.coreference.recipes import (
     weights_folder,
 )
 from ..weights import check_here, is_here
-from ..registry import Entry, changed_record, find_system, record_of
+from ...core.settings import Settings, changed_record
+from ..registry import Entry, find_system, record_of
 from ..running import write_run_summary
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Said, variant_name
 

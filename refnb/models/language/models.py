@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import msgspec
 from ...core.extensions import card_files
 from ...core.files import read_yaml
-from ...core.settings import Settings, packaged, your_folder
 from ...core.types import CallError, Record, nearest
-from ..registry import PROVIDERS, Entry, changed_record, entries_of, record_of
+from ...core.settings import Settings, changed_record, packaged, your_folder
+from ..registry import PROVIDERS, Entry, entries_of, record_of
 
 # %% ../../../nbs/models/language/00_models.ipynb #79f3d157
 Message = Literal["chat", "raw"]

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import msgspec
 from ...benchmarks.tasks import Task, find_task, is_task
 from ...core.runs import RunInfo
-from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Question, Record, safe_name
 from .answering import UNHASHED, Sent, answer_of, form_for, run_settings
 from .answering import requests_about, system_text
@@ -29,7 +28,8 @@ from .prompts import Order, examples_for, no_examples, text_of, turns
 from .servers import DEFAULT_URL, Asking, Summary, check_budget
 from .store import Store
 from ..weights import check_here, is_here, weights_id
-from ..registry import Entry, changed_record, differing, entries_of
+from ...core.settings import Settings, changed_record, differing
+from ..registry import Entry, entries_of
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Failure, Identity, Plan, Said
 from ..systems import System, variant_name
 

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import msgspec
 from ...core.types import CallError, Record, nearest
 from ...core.documents import Document
-from ...core.settings import Settings, packaged
 from ...core.files import read_bytes, read_jsonl
 from ...benchmarks.tasks import Task
 from ..systems import Identity, Said, no_names, variant_name
-from ..registry import Entry, changed_record, differing, record_of
+from ...core.settings import Settings, changed_record, differing, packaged
+from ..registry import Entry, record_of
 from ..command import CommandEntry, CommandSystem
 from refnb.models.live.environments import (
     Environment,

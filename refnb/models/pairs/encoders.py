@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from ...core.types import CallError, DataError, Record, nearest, need
-from ...core.settings import packaged
 from ...core.files import read_yaml
-from ..registry import changed_record
+from ...core.settings import changed_record, packaged
 from ..weights import check_here, device_for, quietly, unloadable, weights_of
 from .scorers import Pairs, Scorer
 

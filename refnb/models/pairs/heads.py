@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 import numpy as np
 from ...core.types import CallError, DataError, Option, Question, Record, nearest, need
-from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.altentities.questions import choice_text, paper_domain
-from ..registry import changed_record, entries_of, record_of
+from ...core.settings import changed_record, packaged
+from ..registry import entries_of, record_of
 from ..weights import device_for, quietly
 from .encoders import PairModel, load_with
 from .scorers import Pairs, Scorer, Text, expression_of

@@ -11,20 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from ...core.types import Answer, CallError, DataError, Question, Record
-from ...core.settings import Settings
 from ...core.runs import RunInfo
 from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
 from ...benchmarks.tasks import Task, find_task, is_task, sample_of
 from ..systems import BaseSystem, Identity, System, variant_name
-from refnb.models.registry import (
-    TURNED,
-    Entry,
-    changed_record,
-    differing,
-    record_of,
-    refuse_asking,
-    refuse_settings,
-)
+from ...core.settings import Settings, changed_record, differing
+from ..registry import TURNED, Entry, record_of, refuse_asking, refuse_settings
 from ..weights import Weights, check_here, is_here, weights_id, weights_of
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
 from .encoders import UNHASHED, PairModel, load_encoder, pair_settings
