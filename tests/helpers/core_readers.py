@@ -19,6 +19,7 @@ from refnb.core.settings import load_settings, packaged
 from refnb.core.types import FormatError, RefnbError, Usage
 from refnb.models import command, registry
 from refnb.models.language.models import LanguageModel
+from refnb.models.live.canaries import Proof
 from refnb.models.systems import Failure
 from refnb.results import board, notebooks
 from refnb.results.papers import altentities_sheets
@@ -249,7 +250,7 @@ def of_proofs(path: Path) -> list:
     "What a command wrote to canaries, a line each."
     proofs, asked = [], {STORY.doc_key: STORY}
     for line in path.read_bytes().splitlines():
-        proofs.append(command.read_answer(line, dict(asked), set(), path.name, command.Proof))
+        proofs.append(command.read_answer(line, dict(asked), set(), path.name, Proof))
         if isinstance(proofs[-1], Failure):
             raise FormatError(proofs[-1].what, path.name)
     return proofs
