@@ -198,26 +198,32 @@ GUARDS = [
     # others' text is inert
     Guard(
         "in the terminal",
-        "core.inert:inert",
+        "core.escaping:inert",
         "lambda text, keep='': text",
-        "pages/test_inert.py",
+        "pages/test_escaping.py",
         "is_one_line_of_text",
     ),
     Guard(
         "in Markdown",
-        "core.inert:to_md",
+        "core.escaping:to_md",
         "lambda text: inert(' '.join(text.split()))",
-        "pages/test_inert.py",
+        "pages/test_escaping.py",
         "reports_and_the_board",
     ),
     Guard(
         "in LaTeX",
-        "core.inert:to_tex",
+        "core.escaping:to_tex",
         "lambda text: inert(' '.join(text.split()))",
-        "pages/test_inert.py",
+        "pages/test_escaping.py",
         "in_latex",
     ),
-    Guard("in CSV", "core.inert:FORMULA", "re.compile('(?!)')", "pages/test_inert.py", "come_back"),
+    Guard(
+        "in CSV",
+        "core.escaping:FORMULA",
+        "re.compile('(?!)')",
+        "pages/test_escaping.py",
+        "come_back",
+    ),
     Guard(
         "in pages",
         "core.pages:_templates",
@@ -328,7 +334,7 @@ GUARDS = [
     ),
     Guard(
         "too many mentions are counted instead of drawn",
-        "core.documents:MOST",
+        "core.looks:MOST_BOXES",
         "10**9",
         "pages/test_looking.py",
         "too_many_mentions",

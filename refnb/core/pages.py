@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from .types import DataError, FormatError, Record
 from .settings import packaged
-from .documents import Look, plain
+from .looks import Look, plain
 from .files import CANARY, decoded, utf8, write_atomic
 
 # %% ../../nbs/core/11_pages.ipynb #bad70c31

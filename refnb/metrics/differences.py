@@ -13,9 +13,8 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from ..core.types import CallError, DataError, Later, Span
-from ..core.documents import Box, Document, Look, PALE
-from ..core.documents import as_span, boxed, colors, name_of, plain
-from ..core.documents import sentence_starts, window_tokens
+from ..core.looks import PALE, Box, Look, boxed, cluster_colors, cluster_name, plain
+from ..core.documents import Document, as_span, sentence_starts, window_tokens
 from .coref import align
 from .windows import same_text
 
@@ -119,7 +118,7 @@ def differences(
         home = max(went[g], key=lambda p: (went[g][p], p == best), default=-1)
         most = went[g][home]
         strangers = Counter({k: v for k, v in held.get(home, {}).items() if k != g})
-        names = [plain(name_of(gold, k), 30) for k, _ in strangers.most_common(3)]
+        names = [plain(cluster_name(gold.names, k), 30) for k, _ in strangers.most_common(3)]
         more = f", +{len(strangers) - 3}" if len(strangers) > 3 else ""
         verdict: Verdict = "vanished"
         if found and found >= found_at_least * n[g]:
@@ -131,7 +130,7 @@ def differences(
                 verdict = "merged" if merged else "whole"
         known = held[best].total() if best in held else 0
         rows[g] = (
-            name_of(gold, g),
+            cluster_name(gold.names, g),
             n[g],
             found,
             n[g] - found,
@@ -165,7 +164,7 @@ def worst_place(m: Matched, width: int = 40) -> int:
 
 def _boxes(gold: Document, m: Matched, start: int, stop: int) -> tuple[list[Box], list[Box]]:
     "Make the boxes of the mentions that reach into a window, gold and predicted."
-    tint, entity = colors(gold), {p: g for g, p in m.partner.items()}
+    tint, entity = cluster_colors(gold.clusters), {p: g for g, p in m.partner.items()}
 
     def boxes(owners: Owners, shown) -> list[Box]:
         out = []
@@ -176,7 +175,7 @@ def _boxes(gold: Document, m: Matched, start: int, stop: int) -> tuple[list[Box]
                 out.append(Box(*s, SIGNS[state] + name, color, _BORDERS[state], tip))
         return out
 
-    of_gold = lambda g: (name_of(gold, g), tint[g])
+    of_gold = lambda g: (cluster_name(gold.names, g), tint[g])
     return (
         boxes(m.gold, of_gold),
         boxes(m.predicted, lambda p: of_gold(entity[p]) if p in entity else (f"#{p}", PALE)),

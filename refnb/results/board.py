@@ -19,7 +19,7 @@ from ..core.types import DataError, FormatError, Record
 from ..core.settings import Settings, load_settings, packaged
 from ..core.files import read_yaml, table_rows, write_atomic
 from ..core.hub import hub_files, hub_path
-from ..core.inert import as_written, to_md
+from ..core.escaping import as_written, to_md
 from ..core.upstream import Survey, UpstreamFile, get, local_path, registry, set_names, survey
 from ..core.summaries import find_summaries, read_summary
 from refnb.results.printed import (

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from ..core.types import DataError, FormatError, RefnbError
 from ..core.files import write_atomic
-from ..core.inert import csv_rows
+from ..core.escaping import csv_rows
 from .notebooks import read_notebook
 from .tables import sha256
 from .board import as_provenance, made_otherwise, read_provenance, stale

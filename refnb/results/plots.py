@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
-from ..core.inert import inert
+from ..core.escaping import inert
 from ..metrics.uncertainty import Difference, Interval
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from refnb.core.summaries import (
     split_hash,
     the_summary,
 )
-from ..core.inert import inert
+from ..core.escaping import inert
 from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from refnb.metrics.uncertainty import (
     Difference,

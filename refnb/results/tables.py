@@ -16,7 +16,7 @@ import msgspec
 from ..core.types import DataError
 from ..core.settings import packaged
 from ..core.files import write_atomic
-from ..core.inert import to_md
+from ..core.escaping import to_md
 from ..core.upstream import files_of, set_names
 from ..core.runs import RunInfo
 from ..metrics.uncertainty import Interval

@@ -9,7 +9,7 @@ __all__ = ['NOT_PRINTED', 'MARKS', 'CSV', 'number', 'cell_text', 'marked', 'Bloc
 # %% ../../nbs/results/04_writers.ipynb #c1555c78
 import io, itertools, re
 from typing import Any, NamedTuple
-from ..core.inert import csv_line, to_md, to_tex
+from ..core.escaping import csv_line, to_md, to_tex
 from ..core.upstream import dates_of
 from ..metrics.comparisons import letter
 from .notebooks import YOURS

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 import pytest
 from refnb.core.files import CANARY
-from refnb.core.inert import inert
+from refnb.core.escaping import inert
 from refnb.core.settings import Settings
 from refnb.results.board import board
 from refnb.results.printed import table_names

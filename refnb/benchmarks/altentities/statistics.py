@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, nearest
 from ...core.files import at_line, read_bytes, table_rows, write_atomic
-from ...core.inert import as_written, csv_line
+from ...core.escaping import as_written, csv_line
 from ...metrics.uncertainty import Interval, cluster_interval
 from refnb.benchmarks.altentities.questions import (
     METHODS,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
-from ...core.documents import INK
+from ...core.looks import INK
 from ...core.files import at_line, python_list, read_bytes, table_rows, utf8
 from ...core.pages import read_handed_in
 from ...core.types import CallError, FormatError, DataError, nearest

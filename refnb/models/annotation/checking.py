@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, FormatError, Record, Span, nearest
 from ...core.files import read_bytes
-from ...core.documents import Clusters, Document, named, plain
+from ...core.looks import plain
+from ...core.documents import Clusters, Document, named
 from ...core.pages import html_page, read_handed_in
 from ...metrics.windows import LENGTH, split
 

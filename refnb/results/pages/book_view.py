@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
 from ...core.settings import Settings, load_settings
-from ...core.documents import Document, named, plain, sentence_of, sentence_starts
+from ...core.looks import plain
+from ...core.documents import Document, named, sentence_of, sentence_starts
 from ...core.pages import Page, html_page
 from ...core.reading import read_documents
 from ...core.runs import ClusterAnswer, Run

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, RefnbError
 from ...core.settings import Settings, load_settings
-from ...core.documents import plain
+from ...core.looks import plain
 from ...core.pages import Page, html_page, rendered
 from ...core.runs import ClusterAnswer, RunInfo, load_run
 from ...core.summaries import Summary, read_card, read_summary, summaries_folder

@@ -17,7 +17,7 @@ import pandas as pd
 from ...core.types import Answer, DataError, Question, Record, Usage, safe_path
 from ...core.settings import Settings, load_settings
 from ...core.files import read_jsonl
-from ...core.documents import plain
+from ...core.looks import plain
 from ...core.pages import Page, html_page, rendered
 from ...core.runs import Run, load_run, questions_id
 from ...metrics.choice import credit, outcomes

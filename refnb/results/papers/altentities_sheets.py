@@ -17,7 +17,7 @@ import pandas as pd
 from ...core.types import CallError, DataError, FormatError, Record, nearest
 from ...core.settings import packaged
 from ...core.files import read_yaml, write_atomic
-from ...core.inert import csv_line
+from ...core.escaping import csv_line
 from ...benchmarks.altentities.questions import AltQuestion
 from ...benchmarks.altentities.statistics import filled_lines
 from .altentities_rules import ERROR_RULES, categories_by_rule, others
