@@ -47,9 +47,9 @@ def build_identifyme_(
     json: Json = False,
 ):
     "Build IdentifyMe's questions from documents with clusters, and report what became of each document."
-    from refnb.benchmarks.identifyme.builder import Rules
-    from refnb.benchmarks.identifyme.building import build_benchmark
+    from refnb.benchmarks.identifyme.builder import Rules, build_identifyme
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
+    from refnb.benchmarks.identifyme.questions import documents_with_names
 
     changed = as_fields(set_, "rule", Rules)
     known = {c: name for name, c in DATASETS.items()}
@@ -63,7 +63,7 @@ def build_identifyme_(
             b = rebuilt(mode=mode, corpora=sets, **changed)
             questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" else []))
         else:
-            b = build_benchmark("identifyme", corpus, mode, names, **changed)
+            b = build_identifyme(documents_with_names(corpus, names), mode, **changed)
             questions = b.questions(split)
         where, pool = write_questions(out, questions), b.table().to_dict("records")
     if json:
@@ -83,7 +83,7 @@ def build_filter_(
 ):
     "Build Yes/No questions in the form of BookCoref's filter: does this mention refer to this character?"
     from refnb.benchmarks.bookcoref.questions import FilterRules
-    from refnb.benchmarks.identifyme.building import build
+    from refnb.benchmarks.identifyme.questions import build
 
     with busy(json, "building"):
         questions = build("filter", corpus, **as_fields(set_, "rule", FilterRules))

@@ -5,7 +5,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from refnb.benchmarks.identifyme.building import build, build_benchmark
 from refnb.benchmarks.identifyme.builder import (
     KINDS,
     NONE,
@@ -32,6 +31,7 @@ from refnb.benchmarks.identifyme.released import (
     released_questions,
     row_id,
 )
+from refnb.benchmarks.identifyme.questions import build, documents_with_names
 from refnb.benchmarks.tasks import task_questions
 from refnb.core.conllu import conllu_text
 from refnb.core.corpora import load
@@ -270,7 +270,7 @@ def test_names_by_rule_are_like_those_that_the_authors_gave(documents):
 def test_names_by_rule_find_their_clusters_again_and_are_asked_about(s):
     "But no name that the rule took from a proper noun is asked about."
     docs = [auto_names(d) for d in load("fantasycoref", "dev", s)[:12]]
-    b = build_benchmark("identifyme", docs)
+    b = build_identifyme(documents_with_names(docs))
     proper = set(b.mentions.id[b.mentions.kind == "PROP"])
     assert b.questions() and proper.isdisjoint(q.id for q in b.questions())
     for d in docs:
@@ -282,7 +282,7 @@ def test_names_by_rule_find_their_clusters_again_and_are_asked_about(s):
 
 def test_a_whole_book_has_small_questions_with_a_context_of_their_own(s):
     [book] = load("animal-farm", s=s)
-    b = build_benchmark("identifyme", [book], context=200, max_others=1.0)
+    b = build_identifyme(documents_with_names([book]), context=200, max_others=1.0)
     assert b.questions() and max(len(q.text) for q in b.questions()) < 5_000
 
 
