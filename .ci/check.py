@@ -1,5 +1,6 @@
 """Checks of the repository's form: every one names the file. Run by `make check` and before every commit (`make hooks`)."""
 
+import ast
 import json
 import os
 import re
@@ -24,6 +25,9 @@ models.rules models.language models.pairs models.coreference models.live models.
 results results.papers results.pages commands""".split()
 # they look things up by name, so they load later modules, inside functions
 LATE = """benchmarks.tasks models.registry models.running results.reproduce results.execution""".split()
+
+# public names that two modules may define, each with its reason
+SHARED: dict[str, str] = {}
 
 
 def said(*command: object) -> str:
@@ -103,6 +107,30 @@ def modules() -> list[str]:
     return bad
 
 
+def names() -> list[str]:
+    "One public name at the top of a module, one meaning: functions, classes and constants that two modules define."
+    places: dict[str, list[str]] = {}
+    for p in sorted((ROOT / "refnb").rglob("*.py")):
+        named = set()
+        for node in ast.parse(p.read_text()).body if p.name != "_modidx.py" else ():
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                named.add(node.name)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                parts = (x for target in targets for x in ast.walk(target))
+                named |= {x.id for x in parts if isinstance(x, ast.Name)}
+        for name in named:
+            if not name.startswith("_"):
+                places.setdefault(name, []).append(str(p.relative_to(ROOT)))
+    do = "give each the noun of its module, or tell the reason in SHARED of .ci/check.py"
+    twice = {name: ps for name, ps in places.items() if len(ps) > 1 and name not in SHARED}
+    bad = [f"{', '.join(ps)}: both define {name}; {do}" for name, ps in sorted(twice.items())]
+    known = [name for name in SHARED if len(places.get(name, ())) < 2]
+    return bad + [
+        f".ci/check.py: {name} is not defined twice; take it out of SHARED" for name in known
+    ]
+
+
 def form() -> list[str]:
     "Titles, and warnings among outputs."
     bad = []
@@ -145,7 +173,7 @@ def tools() -> list[str]:
 
 
 def main() -> int:
-    checks = [exported, modules, form, texts, tools]
+    checks = [exported, modules, names, form, texts, tools]
     faults = [f"{c.__name__}: {f}" for c in checks for f in c()]
     print(*faults, sep="\n", end="\n" if faults else "", file=sys.stderr)
     print(f"check: {len(checks)} checks, {len(faults)} faults")

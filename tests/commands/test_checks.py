@@ -53,6 +53,21 @@ def test_the_value_of_a_secret_variable_is_found(check, tmp_path, monkeypatch):
     assert found.startswith("reports/x.md") and "correct horse" not in found
 
 
+def test_a_public_name_of_two_modules_is_found(check, tmp_path, monkeypatch):
+    (tmp_path / "refnb/core/a.py").write_text(
+        "MOST = 3\n\n\ndef fill(most):\n    left = _own = most\n"
+    )
+    (tmp_path / "refnb/core/b.py").write_text(
+        "from .a import fill\n\nMOST, _own = 4, 5\nleft: int = 1\n"
+    )
+    [fault] = check.names()
+    assert fault.startswith("refnb/core/a.py, refnb/core/b.py: both define MOST; ")
+    monkeypatch.setattr(check, "SHARED", {"MOST": "the most of anything", "fill": "imported"})
+    assert check.names() == [".ci/check.py: fill is not defined twice; take it out of SHARED"], (
+        "a reason outlives its name"
+    )
+
+
 def test_large_files_and_names_of_machines_are_found(check, tmp_path):
     (tmp_path / "big.bin").write_bytes(b"0" * 1_000_001)
     (tmp_path / "nbs/note.md").write_text("see /home/" + "ann/data")
