@@ -19,7 +19,7 @@ from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
 from ..core.reading import format_of, read_documents
-from ..core.upstream import UpstreamFile, files_of, local_path
+from ..core.upstream import UpstreamFile, files_of, local_path, set_of
 from ..core.runs import documents_id, questions_id
 from ..core.extensions import named_cards, named_object
 
@@ -289,9 +289,10 @@ class Task:
     @property
     def lack(self) -> Lack | None:
         "Name missing files, and the command that fetches them; None if all are here."
-        if self.here:
+        away = [f for f in self.files if not local_path(f, self.settings)]
+        if not away:
             return None
-        sets = self.card.inputs
+        sets = list(dict.fromkeys(map(set_of, away)))
         return Lack("files", "its files are not here", f"refnb fetch {' '.join(sets)}", sets[0])
 
 

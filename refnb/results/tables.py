@@ -190,7 +190,7 @@ class Report:
                 ours = None
         if isinstance(needs, Lack):
             reason = reason or (str(needs) if ours is None else "")
-            needs = needs.needs or "undefined"
+            needs = needs.needs if needs.needs in ways() else "undefined"
         if needs and needs not in ways():
             raise CallError(f"no way is called {needs!r}", where, nearest(needs, ways()))
         if ours is None:

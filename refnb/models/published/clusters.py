@@ -12,7 +12,7 @@ from typing import Any
 from ...core.types import Lack, Record
 from ...core.documents import Document
 from ...core.settings import Settings
-from ...core.upstream import files_of, get, local_path, registry as upstream_files
+from ...core.upstream import get, local_path, registry as upstream_files, set_of
 from ...core.jsonlines import parse_jsonlines
 from ...core.runs import ClusterAnswer
 from ...core.summaries import split_hash
@@ -48,13 +48,8 @@ class PublishedClusterSystem(BaseSystem):
     @property
     def needs(self) -> str:
         away = any(self.lack(find_task(name)) for name in self.record.files)
-        sets = ", ".join(dict.fromkeys(map(self.set_of, self.record.files)))
-        return f"{sets} ({'not here' if away else 'here'})"
-
-    def set_of(self, task: str) -> str:
-        "Return the name of the set of upstream files, for `refnb fetch`, that holds its clusters on a task."
-        file, sets = self.record.files[task], ("bookcoref", "bookcoref-large")
-        return next((x for x in sets if upstream_files().get(file) in files_of(x)), file)
+        files = (upstream_files()[f] for f in self.record.files.values())
+        return f"{', '.join(dict.fromkeys(map(set_of, files)))} ({'not here' if away else 'here'})"
 
     def identity(self, task: Task) -> Identity:
         file = self.record.files[task.name]
@@ -64,10 +59,11 @@ class PublishedClusterSystem(BaseSystem):
         if task.name not in self.record.files:
             answered = "bookcoref/gold and bookcoref/split"
             return Lack("task", f"the released systems answered {answered}, not {task.name}")
-        if local_path(upstream_files()[self.record.files[task.name]], task.settings):
+        file = upstream_files()[self.record.files[task.name]]
+        if local_path(file, task.settings):
             return None
-        what, files = "its released predictions are not here", self.set_of(task.name)
-        return Lack("files", what, f"refnb fetch {files}", files)
+        what, name = "its released predictions are not here", set_of(file)
+        return Lack("files", what, f"refnb fetch {name}", name)
 
     def answer(self, task: Task, items: Sequence[Document]) -> Iterator[ClusterAnswer]:
         file = self.record.files[task.name]
