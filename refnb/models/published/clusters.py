@@ -20,7 +20,7 @@ from ...metrics.windows import pair
 from ...benchmarks.bookcoref.books import SPLIT
 from ...benchmarks.tasks import Task, find_task
 from ..systems import CLUSTERS, BaseSystem, Identity
-from ..registry import Entry, find_system, record_of, refuse_settings
+from ..registry import Entry, find_system, is_system, record_of, refuse_settings
 from ..running import run
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #78da2ce7
@@ -73,8 +73,9 @@ class PublishedClusterSystem(BaseSystem):
 
 def released_lack(system: str, task: str, s: Settings) -> Lack | None:
     "Say what is missing to replay a released system on a task. Other systems need no file."
-    found = find_system(split_hash(system)[0], s)
-    return found.lack(find_task(task, s)) if getattr(found, "released", False) else None
+    name = split_hash(system)[0]
+    replays = is_system(name, s) and getattr(find_system(name, s), "released", False)
+    return find_system(name, s).lack(find_task(task, s)) if replays else None
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #6f91210f
 ALONE = "bookcoref/animal-farm"  # the only book whose characters' names need no hub
