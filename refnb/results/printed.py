@@ -273,7 +273,7 @@ class Cell(Record):
     low: float | None = None  # lower end of the 95 % interval
     high: float | None = None  # upper end
     n: int | None = None  # items it rests on
-    run: str = ""  # system@hash, or the source of the number
+    source: str = ""  # of the number: a run as system@hash, or in words
     reason: str = ""  # why there is no number, or no interval
     mode: str = ""  # the reading it follows, where it is not the report's
     paper: float | None = None  # printed

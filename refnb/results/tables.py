@@ -58,7 +58,7 @@ class Cells:
         ours: float | None = None,  # in the table's unit
         interval: Interval | None = None,  # an Interval of fractions instead:
         # made percent where the table is
-        run: str = "",  # system@hash, or the source of the number
+        source: str = "",  # of the number: a run as system@hash, or in words
         n: int | None = None,  # items it rests on
         needs: str | Lack = "",  # the way that would fill it: of data/missing.yaml, or a set of
         # files; or what is missing
@@ -111,7 +111,7 @@ class Cells:
             low,
             high,
             n,
-            run,
+            source,
             reason,
             mode,
             paper=None if value is None else value_of(value),
@@ -145,13 +145,13 @@ class Cells:
         self,
         row: str,  # as in the printed values
         intervals: dict[str, Interval],  # by column, of fractions
-        run: str = "",  # system@hash, or the source of the numbers
+        source: str = "",  # of the numbers: a run as system@hash, or in words
         mode: str = "",  # the reading they follow, where it is not the report's
         basis: Basis = "",  # of numbers that are no results
     ):
         "Add a row of scores."
         for column, iv in intervals.items():
-            self.add(row, column, interval=iv, run=run, mode=mode, basis=basis)
+            self.add(row, column, interval=iv, source=source, mode=mode, basis=basis)
 
     def mark(self, column: str, marks: dict[str, Literal["best", "tied"]]):
         "Mark the best cells of a column, by row."
@@ -176,7 +176,7 @@ class Sources:
         self,
         info: RunInfo,  # of a run whose numbers are in the table
         outcomes: Any = None,  # its outcomes as a DataFrame, to count failed requests
-    ) -> str:  # system@hash, for the cells' `run`
+    ) -> str:  # system@hash, for the cells' `source`
         "Note a run as an input."
         failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
         if failed:

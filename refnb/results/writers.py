@@ -130,7 +130,7 @@ def to_csv(r: Any) -> str:
         ours = map(number, (c.ours, c.difference, c.low, c.high))
         n, mode = "" if c.n is None else c.n, c.mode or r.mode
         out += csv_line(
-            [r.name, c.row, c.column, paper, *ours, n, mode, c.run, c.kind, c.needs, c.why]
+            [r.name, c.row, c.column, paper, *ours, n, mode, c.source, c.kind, c.needs, c.why]
         )
     return out
 

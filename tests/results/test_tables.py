@@ -175,7 +175,7 @@ def report(*cells: tuple[str, str, float | str], name: str = NAME, **how) -> Rep
 
 def test_a_line_of_the_csv_has_all_of_a_cell():
     r = Report(MAIN, "released")
-    r.add("GPT-4o", "all", interval=Interval(0.81916667, 0.78, 0.85, 1200, 149), run="x@1")
+    r.add("GPT-4o", "all", interval=Interval(0.81916667, 0.78, 0.85, 1200, 149), source="x@1")
     r.add("Random", "all", 8.6)
     r.add("Random", "nominal", reason="why, not", mode="strict", n=0)
     r.add("Llama-3.1-8B", "all", needs="litbank")
@@ -247,7 +247,7 @@ def test_a_cell_needs_a_number_or_a_reason_and_appears_once():
 def test_rows_of_ours_stand_in_a_block_below_those_that_are_printed():
     r = Report("kitmus/table_2a_ontonotes_trained")
     r.add("ours / coref-minilm", "2 entities", 0.28)
-    r.add("random", "2 entities", 0.5, run="chance")
+    r.add("random", "2 entities", 0.5, source="chance")
     rows = [line.split("|")[1].strip() for line in r.markdown().splitlines() if line[:2] == "| "]
     assert rows == ["", "random", "*not in our sources*", "ours / coref-minilm"]
 
@@ -276,9 +276,9 @@ def test_another_reading_explains_only_if_it_gives_the_printed_number(column, ou
 def test_numbers_that_are_no_results_are_counted_apart():
     "Whatever their source is called, the code that adds a number says that it is none."
     r = Report(TABLE_5)
-    r.add("Random", "entity", 5.0, run="random@abc", basis="chance")
-    r.add("share", "entity", 5.0, run="the printed share", basis="print")
-    r.add("Random forest", "a", 50.0, run="random@0123456789ab")
+    r.add("Random", "entity", 5.0, source="random@abc", basis="chance")
+    r.add("share", "entity", 5.0, source="the printed share", basis="print")
+    r.add("Random forest", "a", 50.0, source="random@0123456789ab")
     assert {kind: n for kind, n in r.counts().items() if n} == {"beyond": 1, "apart": 2}
 
 

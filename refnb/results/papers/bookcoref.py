@@ -83,7 +83,7 @@ class BookRows:
         found = self.found[system][SPLIT[self.task] if setting == "split" else self.task]
         run = report.use(found.info) if scores and found else ""
         f1 = 100 * scores[metric].f1 if scores else None
-        report.add(system_title(system), column, f1, run=run, needs=lack or "", mode=mode)
+        report.add(system_title(system), column, f1, source=run, needs=lack or "", mode=mode)
 
 # %% ../../../nbs/results/papers/04_bookcoref.ipynb #bf1ba3a7
 def bars(

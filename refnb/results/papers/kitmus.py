@@ -107,7 +107,9 @@ def add_cell(
             why += f"{len(pairs)} pairs, on which it is {least:.2f} to {most:.2f}"
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
     n = sum(c.texts for c in runs.counts[0].values())
-    cell = report.add(row, column, t.mean, run=run, n=n, because=why, cause="data" if why else "")
+    cell = report.add(
+        row, column, t.mean, source=run, n=n, because=why, cause="data" if why else ""
+    )
     report.cells[row, column] = cell.changed(low=t.low, high=t.high)
     for name in runs.names:
         system, _, hash = name.rpartition("@")
@@ -145,11 +147,11 @@ def add_systems(
             if t and t.naive_low is not None and row in titles:  # ours have two runs at most
                 cell = report.cells[row, column]
                 only = f"{row}, as if only runs varied"
-                naive = report.add(only, column, t.mean, run=cell.run, n=cell.n)
+                naive = report.add(only, column, t.mean, source=cell.source, n=cell.n)
                 bounds = {"low": t.naive_low, "high": t.naive_high}
                 report.cells[only, column] = naive.changed(**bounds, rounding=cell.rounding)
     for n in (2, 3, 4):
-        report.add("random", f"{n} entities", 1 / n, run="chance", basis="chance")
+        report.add("random", f"{n} entities", 1 / n, source="chance", basis="chance")
     for row, column in report.forgotten():
         report.add(row, column, needs=NOT_RELEASED)
 
@@ -175,7 +177,7 @@ def add_variants(
                 continue
             runs = runs_of_title(column, task, s, "kitmus-trained / ")
             add_cell(report, variant, column, task, runs, score)
-    report.add("all variants", "random", 1 / entities, run="chance", basis="chance")
+    report.add("all variants", "random", 1 / entities, source="chance", basis="chance")
     for n in fewer if not report.sample else ():
         for variant in variants:
             row, task = f"{variant}, {n} entities", f"kitmus/{variant}/{n}/test"
@@ -186,4 +188,4 @@ def add_variants(
             for system in ours:
                 if (own := own_runs(system, task, s)).counts:
                     add_cell(report, row, OURS + system, task, own, score)
-        report.add(f"all variants, {n} entities", "random", 1 / n, run="chance", basis="chance")
+        report.add(f"all variants, {n} entities", "random", 1 / n, source="chance", basis="chance")
