@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 import msgspec
-from ..core.types import CallError, DataError, Question, Record, nearest, repeated
+from ..core.types import CallError, DataError, Lack, Question, Record, nearest, repeated
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import read_bytes, read_jsonl, read_yaml
 from ..core.reading import format_of, read_documents
-from ..core.upstream import UpstreamFile, files_of, local_path
+from ..core.upstream import UpstreamFile, files_of, local_path, set_of
 from ..core.runs import documents_id, questions_id
 from ..core.extensions import named_cards, named_object
 
@@ -287,11 +287,13 @@ class Task:
         return are_here(self.files, self.settings)
 
     @property
-    def lacks(self) -> str:
-        "Name missing files, and the command that fetches them; empty if all are here."
-        return (
-            "" if self.here else f"its files are not here: refnb fetch {' '.join(self.card.inputs)}"
-        )
+    def lack(self) -> Lack | None:
+        "Name missing files, and the command that fetches them; None if all are here."
+        away = [f for f in self.files if not local_path(f, self.settings)]
+        if not away:
+            return None
+        sets = list(dict.fromkeys(map(set_of, away)))
+        return Lack("files", "its files are not here", f"refnb fetch {' '.join(sets)}", sets[0])
 
 
 def find_task(name: str, s: Settings | None = None) -> Task:
@@ -376,8 +378,8 @@ def as_task(
         return given_task(what, s)
     if is_task(str(what), s):
         task = find_task(str(what), s)
-        if s.offline and task.shape == "choice" and (lacks := task.lacks):
-            raise DataError(lacks.replace(": refnb", "; refnb") + ", with a network", task.name)
+        if s.offline and task.shape == "choice" and (lack := task.lack):
+            raise lack._replace(do=f"{lack.do}, with a network").error(task.name)
         return task
     if not Path(what).exists():
         wrong = f"{str(what)!r} is neither a task nor a file"

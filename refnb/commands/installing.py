@@ -40,7 +40,7 @@ def fetch(
 ):
     "Download upstream files and verify their checksums."
     from refnb.core.corpora import gold_clusters
-    from refnb.core.hub import fetch_hub, hub_files, hub_path, lacks
+    from refnb.core.hub import fetch_hub, hub_files, hub_lack, hub_path
     from refnb.core.upstream import (
         UpstreamFile,
         fetch_files,
@@ -55,7 +55,7 @@ def fetch(
     for n in hub:
         path = hub_path(n, s)
         if check and not path:
-            raise DataError(lacks(n), n)
+            raise hub_lack(n).error(n)
         books = len(gold_clusters(path or fetch_hub(n, s)))
         say(f"{n}: {books} books, counted as published ({known[n].licence})")
     got = [survey(n, s) for n in (names or set_names()) if n not in known]

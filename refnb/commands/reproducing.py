@@ -65,12 +65,12 @@ def reproduce_(
 
 def _show_plan(tables: list[str], json: bool):
     "Print what would fill the missing numbers."
-    from refnb.results.plan import plan
+    from refnb.results.board import plan
 
     found = plan(tables)
     if json:
         ways = [x.json() for x in found]
-        missing = found.lacks.total()
+        missing = found.takes.total()
         return print_json({"ways": ways, "summary": found.summary(), "missing": missing})
     print_table([x.row() for x in found])
     for x in found:

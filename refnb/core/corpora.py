@@ -18,7 +18,7 @@ from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
 from .conll import parse_conll
 from .upstream import get, registry
-from .hub import hub_path, lacks
+from .hub import hub_lack, hub_path
 from .standoff import with_labels
 from .jsonlines import parse_jsonlines
 from .reading import read_documents
@@ -166,8 +166,8 @@ def bookcoref(split: str = "test", s: Settings | None = None, file: str = "") ->
     s = s or load_settings()
     path = file or hub_path("bookcoref-gold", s)
     if not path:
-        do = "load('animal-farm') needs no hub"
-        raise DataError(lacks("bookcoref-gold"), "bookcoref", do)
+        lack = hub_lack("bookcoref-gold")
+        raise DataError(str(lack), "bookcoref", "load('animal-farm') needs no hub")
     gold, where, out = gold_clusters(path), str(path), []
     texts = {} if all(d.sentences for d in gold.values()) else book_texts(s)
     for key, d in gold.items():

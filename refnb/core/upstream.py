@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Progress', 'CHANGED', 'Repo', 'FileSet', 'Sets', 'UpstreamFile', 'known_sets', 'registry', 'files_of', 'set_names',
-           'dates_of', 'blob_id', 'local_path', 'data_ids', 'download', 'get', 'Survey', 'survey', 'fetch_files',
-           'reachable']
+           'set_of', 'dates_of', 'blob_id', 'local_path', 'data_ids', 'download', 'get', 'Survey', 'survey',
+           'fetch_files', 'reachable']
 
 # %% ../../nbs/core/12_upstream.ipynb #78c87aad
 import hashlib, os, zlib
@@ -101,6 +101,15 @@ def files_of(name: str) -> list[UpstreamFile]:
 def set_names() -> list[str]:
     "List the names of all sets."
     return list(known_sets().sets)
+
+
+def set_of(f: UpstreamFile) -> str:
+    "Name the first set that holds a file, for `refnb fetch`."
+    sets = known_sets().sets.items()
+    holds = (
+        n for n, x in sets if x.repo == f.repo and any(fnmatchcase(f.path, p) for p in x.paths)
+    )
+    return next(holds, f.key)
 
 
 def dates_of(names: Iterable[str]) -> dict[str, str]:

@@ -12,8 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 import msgspec
-from ..core.types import Answer, CallError, DataError, Question, Record
-from ..core.documents import Document
+from ..core.types import Answer, CallError, DataError, Question, Record, Lack, Span
+from ..core.documents import Document, Clusters
 from ..core.extensions import named_object
 from ..core.runs import ClusterAnswer
 from ..benchmarks.tasks import Shape, Task
@@ -228,10 +228,11 @@ class CommandSystem(BaseSystem):
         data = {names[p]: hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in names}
         return Identity({"command": words, "version": self.entry.version}, data=data)
 
-    def lacks(self, task: Task) -> str:
-        setup = f"; refnb setup {self.entry.environment}" if self.entry.environment else ""
-        absent = f"there is no program {self.words[0]}{setup}"
-        return super().lacks(task) or ("" if self.here else absent)
+    def lack(self, task: Task) -> Lack | None:
+        if (lack := super().lack(task)) or self.here:
+            return lack
+        setup = f"refnb setup {self.entry.environment}" if self.entry.environment else ""
+        return Lack("model", f"there is no program {self.words[0]}", setup)
 
     def begin(self, process: Process, items: Sequence[Any]):
         "Do what must go well before a running program is sent its items: nothing, for most."

@@ -42,8 +42,8 @@ DOCUMENTS = "documents.jsonl"  # of a task of your own, in its run's folder
 
 def open_system_run(task: Task, system: System) -> Run:
     "Create the run of a system on a task, or find an earlier one."
-    if why := system.lacks(task):
-        raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
+    if lack := system.lack(task):
+        raise lack.error(system.name)
     run = open_run(info_of(system, task), task.settings.runs)
     asks = task.shape == "choice"
     path = run.questions_path if asks else run.folder / DOCUMENTS

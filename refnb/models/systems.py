@@ -12,7 +12,7 @@ import hashlib, inspect, re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
-from ..core.types import Answer, CallError, DataError, Question, Record
+from ..core.types import Answer, CallError, DataError, Lack, Question, Record
 from ..core.documents import Document
 from ..core.runs import ClusterAnswer, RunInfo
 from ..benchmarks.tasks import Shape, Task
@@ -64,7 +64,7 @@ class System(Protocol):
     partial: bool  # may be incomplete, as released files are
 
     def identity(self, task: Task) -> Identity: ...
-    def lacks(self, task: Task) -> str: ...
+    def lack(self, task: Task) -> Lack | None: ...
     def plan(self, task: Task, items: Sequence[Any]) -> Plan: ...
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]: ...
 
@@ -110,11 +110,12 @@ class BaseSystem:
     def identity(self, task: Task) -> Identity:
         return Identity()
 
-    def lacks(self, task: Task) -> str:
-        """Say what is missing to answer a task, and how to get it; return "" if nothing is."""
-        if task.shape not in self.shapes:
-            return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
-        return ""
+    def lack(self, task: Task) -> Lack | None:
+        "Say what is missing to answer a task, and how to get it; None: nothing is."
+        if task.shape in self.shapes:
+            return None
+        shapes = " and ".join(sorted(WORDS[x] for x in self.shapes))
+        return Lack("shape", f"answers {shapes}, {task.name} has {WORDS[task.shape]}")
 
     def resume(self, task: Task, answered: Iterable[Any]):
         "Receive the answers that a run already holds; most systems ignore them."
@@ -194,10 +195,12 @@ def without_gold(item: Question | Document) -> Question | Document:
     return item.changed(clusters=((),) * len(item.names), labels={})
 
 
-def no_names(task: Task) -> str:
-    """Tell which document lacks the names of its characters; return "" if none does."""
-    unnamed = [d.doc_key for d in task.documents if not d.names]
-    return f"needs the names of characters, and {unnamed[0]} has none here" if unnamed else ""
+def no_names(task: Task) -> Lack | None:
+    "Tell which document has no names of its characters; None: all have."
+    unnamed = (d.doc_key for d in task.documents if not d.names)
+    if key := next(unnamed, ""):
+        return Lack("items", f"needs the names of characters, and {key} has none here")
+    return None
 
 
 class FunctionSystem(BaseSystem):
@@ -228,17 +231,17 @@ class FunctionSystem(BaseSystem):
         own = {} if self.packaged else {"source": function_id(self.f)}
         return Identity(own, revision=self.revision)
 
-    def lacks(self, task: Task) -> str:
-        if why := super().lacks(task):
-            return why
+    def lack(self, task: Task) -> Lack | None:
+        if lack := super().lack(task):
+            return lack
         if not self.field or (task.known and not task.here):
-            return ""
+            return None
         if task.shape == "clusters":
             return no_names(task)
-        if any(q.meta.get(self.field) is None for q in task.questions):
-            what = f"needs the field {self.field!r}, which the questions of {task.name} lack"
-            return f"{what}; those of refnb.build and of identifyme/litbank/test have it"
-        return ""
+        if all(q.meta.get(self.field) is not None for q in task.questions):
+            return None
+        what = f"needs the field {self.field!r}, which the questions of {task.name} lack"
+        return Lack("items", what, "those of refnb.build and of identifyme/litbank/test have it")
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:

@@ -215,8 +215,8 @@ class BatchRuns:
         released = getattr(system, "released", False)
         if briefly and not released and any(summary_fits(system, t) for t in [task, *pieces]):
             return
-        for t in pieces if pieces and system.lacks(task) else [task]:
-            if t.here and not system.lacks(t):
+        for t in pieces if pieces and system.lack(task) else [task]:
+            if t.here and not system.lack(t):
                 run_checked(system, t)
 
 

@@ -13,7 +13,7 @@ from ..core.escaping import csv_line, to_md, to_tex
 from ..core.upstream import dates_of
 from ..metrics.comparisons import letter
 from .notebooks import YOURS
-from .printed import Result, as_printed
+from .printed import DIFFERS, Cell, as_printed
 
 # %% ../../nbs/results/04_writers.ipynb #5ac967d7
 NOT_PRINTED = "not in our sources"
@@ -24,7 +24,7 @@ def number(x: float | None) -> str:
     return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
 
-def cell_text(c: Result | None, reasons: list[str]) -> str:
+def cell_text(c: Cell | None, reasons: list[str]) -> str:
     "Write a cell for readers; collect the reasons of missing numbers."
     if c is None:
         return ""
@@ -38,7 +38,7 @@ def cell_text(c: Result | None, reasons: list[str]) -> str:
         return f"— ({letter(reasons.index(c.reason))}){beside}"
     more = max(c.decimals, 1)  # we show one decimal at least in percent and fractions
     decimals = more if c.unit in ("percent", "fraction") else c.decimals
-    agrees = c.difference == 0 and c.status in ("match", "apart")
+    agrees = c.difference == 0  # of a result, or of a constant beside its print
     rounding = c.rounding if agrees else "half-up"  # where the paper cuts digits off, so do we
     shown = as_printed(c.ours, c.decimals if agrees else decimals, rounding)
     text = f"{shown:f}"  # :f: thousands are not written as 2.10E+5
@@ -49,7 +49,7 @@ def cell_text(c: Result | None, reasons: list[str]) -> str:
         text += f" [{low}, {high}]"
     if agrees:
         text += " ✓"
-    if c.status == "differs":
+    if c.kind in DIFFERS:
         text += beside
     return f"{text} {c.letters}".rstrip()
 
@@ -60,7 +60,7 @@ MARKS = {  # of the best cell of a column, and of those that are tied with it
 }
 
 
-def marked(c: Result | None, text: str, to: str) -> str:
+def marked(c: Cell | None, text: str, to: str) -> str:
     "Make the number of a written cell bold, or bold italic, if it is marked."
     if c is None or not c.mark:
         return text
@@ -119,7 +119,7 @@ class Grid:
         return [row for row in self.rows if any((row, c) in self.r.cells for c in b.columns)]
 
 # %% ../../nbs/results/04_writers.ipynb #452672a2
-CSV = "table row column paper ours difference low high n mode run reason".split()
+CSV = "table row column paper ours difference low high n mode run kind needs reason".split()
 
 
 def to_csv(r: Any) -> str:
@@ -128,8 +128,10 @@ def to_csv(r: Any) -> str:
     for c in r.cells.values():
         paper = NOT_PRINTED if c.paper is None else number(c.paper)
         ours = map(number, (c.ours, c.difference, c.low, c.high))
-        n, mode, why = "" if c.n is None else c.n, c.mode or r.mode, c.explanation or c.reason
-        out += csv_line([r.name, c.row, c.column, paper, *ours, n, mode, c.run, why])
+        n, mode = "" if c.n is None else c.n, c.mode or r.mode
+        out += csv_line(
+            [r.name, c.row, c.column, paper, *ours, n, mode, c.source, c.kind, c.needs, c.why]
+        )
     return out
 
 # %% ../../nbs/results/04_writers.ipynb #25ea0dbf
@@ -203,7 +205,7 @@ def to_latex(r: Any) -> str:
     "Write a report as LaTeX tables (booktabs)."
     g, out = Grid(r), list[str]()
 
-    def cell(c: Result | None, text: str) -> str:
+    def cell(c: Cell | None, text: str) -> str:
         first, *rest = re.split(r" (?=\[|\(paper)", text)
         styled = marked(c, to_tex(first), "tex")
         small = [to_tex(x.strip("()") if x.startswith("(paper") else x) for x in rest]

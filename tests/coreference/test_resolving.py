@@ -145,7 +145,7 @@ def test_how_it_was_trained_and_reads_is_in_its_name(toy, upstream):
         (dict(ffn=99), "coref-minilm[ffn=99]"),
     ):
         assert system(**changed).name == system(name).name == name
-    assert "refnb train coref-minilm litbank/fold0 -p ffn=99" in system(ffn=99).lacks(task)
+    assert "refnb train coref-minilm litbank/fold0 -p ffn=99" in str(system(ffn=99).lack(task))
     assert system().identity(task) == system(reach=400).identity(task)
     assert system().identity(task) != system(reach=10).identity(task)
     trained = system(checkpoint=str(toy.folder)).name

@@ -50,7 +50,7 @@ def hostile_report(*texts: str) -> Report:
     report = Report(TABLE, "".join(texts))
     report.printed = report.printed.changed(title="".join(texts), notes=list(texts))
     for text in texts:
-        report.add(text, text, -0.5, run=text)
+        report.add(text, text, -0.5, source=text)
         report.add(text, f"{text} 2", reason=text)
     return report
 

@@ -78,7 +78,7 @@ def test_a_split_has_its_questions_and_missing_files_are_named(settings, upstrea
     assert {d: (dev.splits(d), len(dev.of(d))) for d in DOMAINS} == counts
     nothing = corpus_here("altentities/test", settings())
     assert nothing.ids == {}
-    assert all("refnb fetch altentities" in nothing.lacks(d) for d in DOMAINS)
+    assert all(nothing.needs(d) == "altentities" for d in DOMAINS)
     with pytest.raises(CallError, match="altentities/books"):
         corpus_here("altentities/books", settings())
 

@@ -229,8 +229,8 @@ def system_id(system: Any, name: str, d: Document, s: Settings) -> list[Any]:
             raise DataError("is not trained", system.name, do)
         return [system.name, coref_seal(folder).weights]
     task = given_task([d], s)
-    if why := system.lacks(task):
-        raise DataError(why, name)
+    if lack := system.lack(task):
+        raise lack.error(name)
     return [system.name, system.identity(task)]
 
 
@@ -290,8 +290,8 @@ def annotate(
         linking = system_id(linker, how.linker, named, s)
     if how.filter:
         asked = given_task([yes_no(d, Span(0, 0), who[0].name, True)], s)
-        if why := find_system(how.filter, s).lacks(asked):
-            raise DataError(why, how.filter)
+        if lack := find_system(how.filter, s).lack(asked):
+            raise lack.error(how.filter)
     if package and (how.linker == RULES or "mentions" in known):
         what = f"{how.system} finds the mentions of each window itself"
         raise CallError(what, "annotate", "name another linker, or a system of refnb")

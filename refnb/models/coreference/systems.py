@@ -24,7 +24,7 @@ from ...benchmarks.tasks import Task
 from ...core.documents import Document
 from ...core.plain_text import read_text
 from ...core.runs import ClusterAnswer, Run, documents_id
-from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path
+from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path, Lack
 from ...core.upstream import reachable
 from ...metrics.antecedents import linked
 from .choices import choices
@@ -142,36 +142,39 @@ class CorefSystem(BaseSystem):
         encoder = f"{m.package or m.model} ({'here' if is_here(m) else 'not here'})"
         return encoder + ("" if self.folder() else "; training, or a checkpoint")
 
-    def encoder_fault(self) -> str:
-        "Describe why its encoder cannot be loaded, and how to get it; empty if it can."
+    def encoder_lack(self) -> Lack | None:
+        "Say why its encoder cannot be loaded, and how to get it; None: it can."
         encoder = encoder_of(self.model.encoder, self.model.segment)
         if is_here(encoder):
-            return ""
+            return None
         # where the hub cannot be reached, its client would try for a minute
         hub = self.settings.changed(host=os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
         try:
             check_here(encoder, hub.offline or not (getproxies().get("https") or reachable(hub)))
         except DataError as e:
-            return f"its encoder, {encoder.model}, is not here; {e.do}"
-        return ""
+            return Lack("model", f"its encoder, {encoder.model}, is not here", e.do)
+        return None
 
-    def lacks(self, task: Task) -> str:
-        if why := super().lacks(task):
-            return why
+    def lack(self, task: Task) -> Lack | None:
+        if lack := super().lack(task):
+            return lack
         if task.benchmark == "altentities":
-            what = "resolves mentions in a text"
-            return f"{what}; it cannot choose between two options by an expression"
+            what = (
+                "resolves mentions in a text; it cannot choose between two options by an expression"
+            )
+            return Lack("task", what)
         own = task.benchmark in ("kitmus", "litbank")
         options = "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items())
         texts = task.name.rpartition("/")[0] if own else "litbank"
         command = f"refnb train {self.base} {texts}{options}"
         if not (folder := self.folder(task)):
-            return f"is not trained for it: {command}, or name a folder with -p checkpoint=FOLDER"
+            do = f"{command}, or name a folder with -p checkpoint=FOLDER"
+            return Lack("training", "is not trained for it", do)
         if seen := _seen(task, folder):
             what = f"was trained on {seen} of the documents of {task.name}"
             do = f"train it on others ({command}), or name a folder with -p checkpoint=FOLDER"
-            return f"{what}, so its score would be meaningless: {do}"
-        return self.encoder_fault()
+            return Lack("training", f"{what}, so its score would be meaningless", do)
+        return self.encoder_lack()
 
     def _reading(self, task: Task | None = None) -> dict[str, Any]:
         """Return the settings of reading. Which entities are reported is as the task's card asks, unless
@@ -293,8 +296,8 @@ def resolve(
     if not isinstance(x, CorefSystem):
         do = "refnb.run asks any system about a task"
         raise CallError(f"{system} is not a trained coreference system", do=do)
-    if why := x.encoder_fault():
-        raise DataError(why, system)
+    if lack := x.encoder_lack():
+        raise lack.error(system)
     docs: Any = read_text(what).document if isinstance(what, str) else what
     docs = [*docs] if isinstance(docs, Iterable) else [docs]
     if not all(isinstance(d, Document) for d in docs):

@@ -17,7 +17,7 @@ from functools import cache
 from itertools import product
 from string import Template, ascii_uppercase
 from typing import Any, Literal, get_args
-from ...core.types import NONE, Answer, CallError, DataError, Question, Record, nearest
+from ...core.types import NONE, Answer, CallError, DataError, Lack, Question, Record, nearest
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.identifyme.builder import MARKS
@@ -247,14 +247,15 @@ def examples_from(task: Task, source: str = "") -> str:
     return next((x for x in parts if x != task.whole and is_task(x, task.settings)), "")
 
 
-def no_examples(task: Task, shots: int, source: str = "") -> str:
-    'Say why a task cannot have so many examples; "" if it can.'
+def no_examples(task: Task, shots: int, source: str = "") -> Lack | None:
+    "Say why a task cannot have so many examples; None: it can."
     if shots and task.shape == "clusters":
-        return "examples are for questions, not for documents: leave out shots"
+        what = "examples are for questions, not for documents"
+        return Lack("settings", what, "leave out shots")
     if shots and not examples_from(task, source):
         what = "there is no development part to take examples from"
-        return f"{what}: name a task or a file with -p examples="
-    return ""
+        return Lack("items", what, "name a task or a file with -p examples=")
+    return None
 
 
 def examples_for(
@@ -266,8 +267,8 @@ def examples_for(
     "Write the solved examples before each question of a task."
     if not shots:
         return ""
-    if why := no_examples(task, shots, source):
-        raise CallError(why, task.name)
+    if lack := no_examples(task, shots, source):
+        raise CallError(lack.what, task.name, lack.do)
     if the_form(form).explains:
         what = f"the form {form} asks for an explanation, which examples lack"
         do = "choose another with -p form=NAME, such as identifyme/base or choice/names"

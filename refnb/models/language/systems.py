@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 from ...benchmarks.tasks import Task, find_task, is_task
 from ...core.runs import RunInfo
-from ...core.types import Answer, CallError, DataError, Question, Record, safe_name
+from ...core.types import Answer, CallError, DataError, Question, Record, safe_name, Lack
 from .answering import UNHASHED, Sent, answer_of, form_for, run_settings
 from .answering import requests_about, system_text
 from .batches import advance, jobs, keys_in
@@ -227,18 +227,18 @@ class LanguageModelSystem(BaseSystem):
             mine["base_url"] = its.get("base_url")
         return its == mine
 
-    def lacks(self, task: Task) -> str:
+    def lack(self, task: Task) -> Lack | None:
         how = self.how
         if task.shape == "clusters" and (how.samples > 1 or how.order != "given" or how.batches):
-            return "marks a document once: leave out order, samples and batch"
-        if why := no_examples(task, how.shots, how.examples) or super().lacks(task):
-            return why
+            return Lack("settings", "marks a document once", "leave out order, samples and batch")
+        if lack := no_examples(task, how.shots, how.examples) or super().lack(task):
+            return lack
         if self.local:
             try:
                 check_here(self.model, task.settings.offline)
             except DataError as e:
-                return str(e)
-        return ""
+                return Lack("model", str(e))
+        return None
 
     # requests
 

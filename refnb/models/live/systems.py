@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 import msgspec
-from ...core.types import CallError, Record, nearest
+from ...core.types import CallError, Lack, Record, nearest
 from ...core.documents import Document
 from ...core.files import read_bytes
 from ...benchmarks.tasks import Task
@@ -148,21 +148,23 @@ class LiveSystem(CommandSystem):
         absent = [getattr(self.live, k) for k, p in self._weights().items() if not p]
         return f"environment {name}{advice}" + "".join(f"; {w} (not here)" for w in absent)
 
-    def lacks(self, task: Task) -> str:
-        if task.shape not in self.shapes:
-            return super().lacks(task)
+    def lack(self, task: Task) -> Lack | None:
+        if lack := super().lack(task):
+            return lack
         for script in self.scripts:
             if not script.is_file():
-                return f"there is no worker {script.name} beside its YAML"
+                return Lack("model", f"there is no worker {script.name} beside its YAML")
         if (state := environment_state(self.place)) != "ready":
-            return f"its environment is {state}: refnb setup {self.place.name}"
+            do = f"refnb setup {self.place.name}"
+            return Lack("model", f"its environment is {state}", do)
         for k, place in self._weights().items():
             if not place:
-                what = getattr(self.live, k)
-                is_name = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", what)
-                hub = f"hf download {what}, or " if is_name else ""
-                return f"its {k} {what} is not here: {hub}name a folder with -p {k}=FOLDER"
-        return no_names(task) if self.live.names or self.seeds else ""
+                name = getattr(self.live, k)
+                of_hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)
+                hub = f"hf download {name}, or " if of_hub else ""
+                do = f"{hub}name a folder with -p {k}=FOLDER"
+                return Lack("model", f"its {k} {name} is not here", do)
+        return no_names(task) if self.live.names or self.seeds else None
 
     def identity(self, task: Task) -> Identity:
         settings = {

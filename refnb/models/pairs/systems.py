@@ -10,7 +10,7 @@ __all__ = ['split_task', 'trained_for', 'same_questions', 'PairSystem', 'WordSys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from ...core.types import Answer, CallError, DataError, Question, Record
+from ...core.types import Answer, CallError, DataError, Question, Record, Lack
 from ...core.runs import RunInfo
 from ...benchmarks.altentities.questions import altentities_task, read_altentities_task
 from ...benchmarks.tasks import Task, find_task, is_task, sample_of
@@ -109,14 +109,14 @@ class ModelSystem(PairSystem):
         check_here(self.model, task.settings.offline)
         return self.model
 
-    def lacks(self, task: Task) -> str:
-        if why := super().lacks(task):
-            return why
+    def lack(self, task: Task) -> Lack | None:
+        if lack := super().lack(task):
+            return lack
         try:
             self.found(task)
         except DataError as e:
-            return str(e)
-        return ""
+            return Lack("model", str(e))
+        return None
 
     def identity(self, task: Task) -> Identity:
         m = self.found(task)

@@ -8,7 +8,7 @@ __all__ = ['Published', 'published', 'PublishedSystem']
 # %% ../../../nbs/models/published/00_choice.ipynb #f1026204
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from ...core.types import Answer, DataError, Question, Record
+from ...core.types import Answer, DataError, Lack, Question, Record
 from ...core.settings import Settings
 from ...benchmarks.identifyme.released import answer_rows, row_id
 from ...benchmarks.tasks import Task, find_task
@@ -55,9 +55,10 @@ class PublishedSystem(BaseSystem):
         r = self.record
         return Identity({"form": r.form, "drop": r.drop, "file": r.file})
 
-    def lacks(self, task: Task) -> str:
-        other = "" if task.name == self.record.task else task.name
-        return f"answered {self.record.task}, not {other}" if other else super().lacks(task)
+    def lack(self, task: Task) -> Lack | None:
+        if task.name != self.record.task:
+            return Lack("task", f"answered {self.record.task}, not {task.name}")
+        return super().lack(task)
 
     def read(self, q: Question, reply: str) -> Answer:
         "Read a reply as the authors' script does: the first option of that name, or the reason for none."

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
-from ...core.types import Answer, CallError, Question, nearest
+from ...core.types import Answer, CallError, Lack, Question, nearest
 from ...core.settings import Settings, load_settings
 from ...core.upstream import UpstreamFile, files_of, get, local_path
 from ...core.runs import Run
@@ -98,15 +98,16 @@ class PublishedLinks(BaseSystem):
             {"file": file.key}, data={file.key: file.blob, "questions": texts_id()}, alone=True
         )
 
-    def lacks(self, task: Task) -> str:
+    def lack(self, task: Task) -> Lack | None:
         if (runs := numbered(self.name)) != [self.name]:
-            return f"covers {len(runs)} systems; name one of them: {runs[0]}"
-        found = [p for p in self.files if p.task == task.name]
-        if not found:
-            return f"the release has no predictions of {self.name} on {task.name}"
-        if local_path(found[0].file, task.settings):
-            return ""
-        return "its released predictions are not here: refnb fetch kitmus-predictions"
+            return Lack("settings", f"covers {len(runs)} systems; name one of them", runs[0])
+        files = [p.file for p in self.files if p.task == task.name]
+        if not files:
+            return Lack("task", f"the release has no predictions of {self.name} on {task.name}")
+        if local_path(files[0], task.settings):
+            return None
+        name, what = "kitmus-predictions", "its released predictions are not here"
+        return Lack("files", what, f"refnb fetch {name}", name)
 
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         file = self.file(task)

@@ -23,6 +23,7 @@ from ...core.settings import Settings
 from refnb.core.types import (
     Answer,
     DataError,
+    Lack,
     FormatError,
     Question,
     Record,
@@ -164,9 +165,10 @@ class LogSystem(BaseSystem):
         log = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
         return Identity(settings, data={"log": log})
 
-    def lacks(self, task: Task) -> str:
-        here = "" if self.path.is_file() else f"no log of this name here: {self.path}"
-        return super().lacks(task) or here
+    def lack(self, task: Task) -> Lack | None:
+        if (lack := super().lack(task)) or self.path.is_file():
+            return lack
+        return Lack("model", "no log of this name here", str(self.path))
 
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer | Failure]:
         known = self.samples_by_id

@@ -106,22 +106,15 @@ class PaperModel(NamedTuple):
     "A model of the paper."
 
     system: str  # refnb's, whose runs are in its row
-    needs: str  # the requirements of such a run
+    needs: str  # the way to such a run
 
 
-_TRAIN = "needs the training files, {} and a GPU: refnb reproduce --plan lists the commands"
 PAPER_MODELS = {
-    "USE": PaperModel(
-        "use",
-        "needs TensorFlow Hub: refnb run TASK use -p python=PYTHON; the paper does not name the "
-        "version of its encoder, and MiniLM and mpnet below are of its kind",
-    ),
-    "Entailment": PaperModel(
-        "bert-mnli", "needs weights of a model trained on MNLI from a hub: refnb run TASK bert-mnli"
-    ),
-    "BERT": PaperModel("bert", _TRAIN.format("BERT-large")),
-    "BERT Joint": PaperModel("bert-joint", _TRAIN.format("BERT-large")),
-    "T5": PaperModel("t5", _TRAIN.format("T5-XL (3B)")),
+    "USE": PaperModel("use", "use"),
+    "Entailment": PaperModel("bert-mnli", "entailment"),
+    "BERT": PaperModel("bert", "bert"),
+    "BERT Joint": PaperModel("bert-joint", "bert"),
+    "T5": PaperModel("t5", "t5"),
 }
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #dfc3f705
@@ -147,18 +140,18 @@ def right_behind(share: float, n: int, decimals: int = 2) -> list[int]:
 # %% ../../../nbs/results/papers/01_altentities.ipynb #a273d564
 def add_whole_numbers(report: Report, sizes: Mapping[str, int]):
     "Add a row of whole numbers for each row of printed shares; `sizes` has the answers of each column."
-    source: Any = {"unit": "count", "run": "the printed share"}
+    as_printed_share: Any = {"unit": "count", "source": "the printed share", "basis": "print"}
     for row in report.printed.cells:
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None:
                 continue
             found, name = right_behind(share, n), f"{row}, right answers"
             if len(found) == 1:
-                report.add(name, column, found[0], n=n, **source)
+                report.add(name, column, found[0], n=n, **as_printed_share)
                 continue
             why = f"no whole number of {n:,} answers is printed as {share}"
             why = f"{found[0]} or {found[-1]}" if found else why
-            report.add(name, column, n=n, reason=why, **source)
+            report.add(name, column, n=n, reason=why, **as_printed_share)
 
 # %% ../../../nbs/results/papers/01_altentities.ipynb #d2ca3d15
 def mean_of_cells(cells: Mapping[str, pd.DataFrame]) -> Interval:

@@ -49,8 +49,9 @@ class Corpus(NamedTuple):
     def splits(self, domain: str) -> str:
         return ", ".join(self.questions[domain])
 
-    def lacks(self, domain: str) -> str:
-        return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
+    def needs(self, domain: str) -> str:
+        "Name the set of files that a domain lacks, or return an empty string."
+        return "" if self.questions[domain] else "altentities"
 
 # %% ../../../nbs/results/papers/02_altentities_rules.ipynb #5645f09b
 def corpus_here(task: str, s: Settings | None = None) -> Corpus:

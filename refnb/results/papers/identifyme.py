@@ -7,7 +7,7 @@ __all__ = ['Answered', 'answered']
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #8f1f7510
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 import pandas as pd
 from ...core.settings import Settings
 from ..scores import outcomes_on
@@ -23,6 +23,11 @@ class Answered(NamedTuple):
     outcomes: pd.DataFrame  # one row per question
     run: str  # system@hash, of each run
     half: str  # the corpus, where only one was answered
+
+    @property
+    def basis(self) -> Literal["", "chance"]:
+        "Tell whether its scores are levels of chance."
+        return "chance" if self.system == "random" else ""
 
 
 def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> dict[str, Answered]:
