@@ -315,7 +315,8 @@ def answered(local: Local, group: list[Encoded]) -> Iterator[Reply]:
             if len(part) > 1:
                 local.batch = len(part) // 2
                 continue
-            yield Reply(finish="failed", model=local.m.model, error="out of memory")
+            error = "out of memory"
+            yield Reply(finish="failed", kind="memory", model=local.m.model, error=error)
         group = group[len(part) :]
 
 

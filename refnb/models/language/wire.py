@@ -317,6 +317,7 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
         tokens_cached=min(count_at(body, places["cached"]), read),
         scores=scores,
         error="the server broke off" if finish == "failed" else "",
+        kind="unfinished" if finish == "failed" else "",
         reasoning=thoughts or split.reasoning,
         tokens_reasoning=min(count_at(body, places["thought"]), written),
         tokens_kept=min(count_at(body, places["kept"]), read),
