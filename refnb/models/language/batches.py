@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 from ...core.files import alone, read_bytes, read_jsonl, write_atomic
 from ...core.types import CallError, DataError, FormatError, Record, need
-from .models import Ask, LanguageModel, Reply, at_most
-from .servers import ROOM, NoReply, client_of, covered, hidden
+from .models import Ask, LanguageModel, NoReply, Reply, at_most
+from .servers import ROOM, client_of, covered, hidden
 from .servers import read_safely, rejected
 from .store import SETTLED, Kept, Store
 from .wire import json_of, request

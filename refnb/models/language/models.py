@@ -6,7 +6,7 @@
 __all__ = ['Message', 'Way', 'Constraint', 'Shape', 'Bound', 'Finish', 'FailureKind', 'NotNegative', 'FORMS', 'Price', 'Decoding',
            'Dialect', 'fault_of_device', 'fault_of_url', 'fault_of_key', 'LanguageModel', 'packaged_dialects',
            'dialects', 'the_dialect', 'model_of', 'language_models', 'the_model', 'omit_line', 'sent_settings',
-           'check_taken', 'Ask', 'wire_name', 'ask_of', 'Reply', 'cost', 'dearest', 'at_most']
+           'check_taken', 'Ask', 'wire_name', 'ask_of', 'Reply', 'NoReply', 'cost', 'dearest', 'at_most']
 
 # %% ../../../nbs/models/language/00_models.ipynb #530f9dd0
 import hashlib
@@ -21,7 +21,7 @@ import msgspec
 from ...core.extensions import card_files
 from ...core.files import read_yaml
 from ...core.settings import Settings, packaged, your_folder
-from ...core.types import CallError, Record, nearest
+from ...core.types import CallError, DataError, Record, nearest
 from ..registry import PROVIDERS, Entry, changed_record, entries_of, record_of
 
 # %% ../../../nbs/models/language/00_models.ipynb #79f3d157
@@ -409,6 +409,14 @@ class Reply(Record):
     tokens_reasoning: int = 0  # output tokens of reasoning
     tokens_kept: int = 0  # input tokens written to the provider's cache
     kind: FailureKind = ""  # of a failed request; "" also where an earlier version stored it
+
+
+class NoReply(DataError):
+    "A request ends without a reply: of which kind its failure is, and why."
+
+    def __init__(self, kind: FailureKind, why: str):
+        super().__init__(why)
+        self.kind = kind
 
 
 def cost(m: LanguageModel, r: Reply) -> float | None:

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN', 'COMMON',
-           'GIVE_UP', 'RULES', 'GRACE', 'key_of', 'NoReply', 'capped', 'client_of', 'hider', 'hidden', 'covered',
-           'error_of', 'error_kind', 'refused_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question',
-           'Budget', 'Purchase', 'Summary', 'check_budget', 'Buyer', 'Asking']
+           'GIVE_UP', 'RULES', 'GRACE', 'key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered', 'error_of',
+           'error_kind', 'refused_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question', 'Budget',
+           'Purchase', 'Summary', 'check_budget', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -23,8 +23,8 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 import msgspec
 from ...core.types import CallError, DataError, Record, need
-from .models import Ask, FailureKind, LanguageModel, Reply, check_taken, cost
-from .models import dearest, omit_line, sent_settings
+from .models import Ask, FailureKind, LanguageModel, NoReply, Reply
+from .models import check_taken, cost, dearest, omit_line, sent_settings
 from .store import Kept, Store, settled
 from .wire import error_words, json_of, read_reply, request
 
@@ -40,14 +40,6 @@ def key_of(m: LanguageModel) -> str:
         what = f"the environment variable {m.key} is not set, or not to a key"
         raise DataError(what, m.model, f"it holds the key of the server: export {m.key}=…")
     return key
-
-
-class NoReply(Exception):
-    "A request ends here: of which kind its failure is, and why."
-
-    def __init__(self, kind: FailureKind, why: str):
-        super().__init__(why)
-        self.kind = kind
 
 
 def capped(most: int) -> Callable:
