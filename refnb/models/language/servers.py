@@ -6,7 +6,7 @@
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN', 'COMMON',
            'GIVE_UP', 'RULES', 'GRACE', 'key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered', 'error_of',
            'error_kind', 'refused_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question', 'Budget',
-           'Purchase', 'Summary', 'check_budget', 'Buyer', 'Asking']
+           'check_budget', 'Purchase', 'Summary', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -14,7 +14,6 @@ import base64
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from queue import SimpleQueue
@@ -22,7 +21,7 @@ from threading import Thread
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 import msgspec
-from ...core.types import CallError, DataError, Record, need
+from ...core.types import CallError, DataError, need
 from .models import Ask, FailureKind, LanguageModel, NoReply, Reply
 from .models import check_taken, cost, dearest, omit_line, sent_settings
 from .store import Kept, Store, settled
@@ -378,6 +377,27 @@ class Budget:
         self.settled.set()  # wakes all who wait
         self.settled.clear()
 
+    def reached(self, usd: float = 0.0) -> str:
+        "Say that the next request, which can cost this much, does not fit."
+        return (
+            f"the budget of {self.usd:g} USD is reached: {self.spent + self.lost:.4g} are spent, "
+            f"the next request could cost {usd:.4g}"
+        )
+
+
+def check_budget(m: LanguageModel, budget: float | None) -> None:
+    "Raise an error for a budget that is none, or that a model without a price cannot keep."
+    if budget is None:
+        return
+    if not 0 <= budget < float("inf"):
+        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
+    if m.price is None:
+        what = "a budget needs a price, and that of this model is unknown"
+        price = (
+            "say what a million tokens cost in USD, as in -p price.input=1.25 -p price.output=10"
+        )
+        raise CallError(what, m.model, f"{price}, or leave the budget out")
+
 # %% ../../../nbs/models/language/03_servers.ipynb #55496fc7
 class Purchase(msgspec.Struct):
     "A request under way."
@@ -388,7 +408,7 @@ class Purchase(msgspec.Struct):
     sent: bool = False  # and without a reply so far
 
 
-class Summary(Record):
+class Summary(msgspec.Struct):
     "What a run asked, and what it cost."
 
     asked: int = 0  # questions that the server was asked
@@ -406,26 +426,23 @@ class Summary(Record):
     seconds: float = 0.0
     stopped: str = ""  # why it ended early
 
+    def add(self, m: LanguageModel, reply: Reply) -> None:
+        "Count a new reply, and what it cost."
+        self.asked += 1
+        self.failed += reply.finish == "failed"
+        if reply.model:
+            self.models[reply.model] = self.models.get(reply.model, 0) + 1
+        for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning"):
+            setattr(self, name, getattr(self, name) + getattr(reply, name))
+        usd = cost(m, reply)
+        self.usd = None if usd is None or self.usd is None else self.usd + usd
+
     def __str__(self):
         parts = [f"{self.asked:,} asked", f"{self.served:,} served", f"{self.failed:,} failed"]
         parts += [f"{self.requests:,} requests", f"{self.lost:,} lost"]
         if self.usd is not None:
             parts.append(f"{self.usd:.4f} USD, at most {self.usd_at_most:.4f}")
         return ", ".join(parts) + (f"; stopped: {self.stopped}" if self.stopped else "")
-
-
-def check_budget(m: LanguageModel, budget: float | None) -> None:
-    "Raise an error for a budget that is none, or that a model without a price cannot keep."
-    if budget is None:
-        return
-    if not 0 <= budget < float("inf"):
-        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
-    if m.price is None:
-        what = "a budget needs a price, and that of this model is unknown"
-        price = (
-            "say what a million tokens cost in USD, as in -p price.input=1.25 -p price.output=10"
-        )
-        raise CallError(what, m.model, f"{price}, or leave the budget out")
 
 
 class Buyer:
@@ -438,18 +455,19 @@ class Buyer:
         concurrency: int = 8,  # questions under way at a time
         budget: float | None = None,  # USD
         spent: float = 0.0,  # of the budget, by earlier runs
+        known: bool = False,  # an earlier run has had answers from this server
     ):
         check_budget(m, budget)
         check_taken(m)
         if concurrency < 1:
             raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
         self.client = client_of(m, concurrency, [self.on_request], [self.on_response])
-        self.m, self.store, self.concurrency = m, store, concurrency
-        self.budget, self.spent_before = Budget(budget, spent), spent
+        self.m, self.store, self.concurrency, self.known = m, store, concurrency, known
+        self.budget, self.bill = Budget(budget, spent), Summary(usd=0.0 if m.price else None)
         self.under_way: dict[str, Purchase] = {}  # by the request's key
         self.rows: list[Kept] = []  # replies that are not on disk yet
-        self.count: Counter[str] = Counter()
-        self.models: Counter[str] = Counter()
+        self.replied = False  # the server has, to a question of this run
+        self.failures = 0  # in a row
         self.stopped = ""  # why nothing more is bought
         self.began = time.monotonic()
 
@@ -460,7 +478,7 @@ class Buyer:
             again = [Kept(k.key, read_safely(k.raw, self.m, ask)[1]) for k in kept if k.raw]
             if reply := settled(again):
                 self.store.put(ask.key, reply)
-        self.count["served"] += bool(reply)
+        self.bill.served += bool(reply)
         return reply
 
     async def reply(self, ask: Ask) -> Reply | None:
@@ -485,12 +503,15 @@ class Buyer:
         "Ask the server, once it can be paid for, and store what comes."
         usd, most = 0.0, cost(self.m, lost) or 0.0
         if (held := await self.budget.hold(most)) is None:
-            self.spend_no_more(most)
+            self.stopped = self.stopped or self.budget.reached(most)
             return None
         p = self.under_way[ask.key] = Purchase(ask, lost, held)
+        client = self.client if self.replied else self.client.with_options(max_retries=0)
         start = time.monotonic()
         try:
-            raw, reply = await self.send(ask)
+            raw, reply = await send_question(client, self.m, ask)
+            if not self.replied and RULES[reply.kind].again:
+                raw, reply = await send_question(self.client, self.m, ask)
             if reply.kind == "unsent":
                 return None
             p.sent = p.sent and RULES[reply.kind].billed
@@ -504,27 +525,20 @@ class Buyer:
             self.lose(p)
             del self.under_way[ask.key]
             self.budget.settle(held, usd)
-        self.count.update(asked=1, failed=int(reply.finish == "failed"))
-        if reply.model:
-            self.models[reply.model] += 1
-        for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning"):
-            self.count[name] += getattr(reply, name)
+        self.bill.add(self.m, reply)
+        self.judge(reply)
         return reply
-
-    async def send(self, ask: Ask) -> tuple[bytes, Reply]:
-        "Send a question; return what came, and what it says."
-        return await send_question(self.client, self.m, ask)
 
     async def on_request(self, request: Any) -> None:
         "Note that a request leaves, or stop it; the client calls this before each try."
         p = self.under_way[request.headers["Idempotency-Key"]]
         self.lose(p)  # the try before this one
         if not self.budget.fits():  # it may have been billed, and so may this one
-            self.spend_no_more(0.0)
+            self.stopped = self.stopped or self.budget.reached()
         if self.stopped:
             raise NoReply("unsent", "not sent, as the run has stopped")
         p.sent = True
-        self.count["requests"] += 1
+        self.bill.requests += 1
 
     async def on_response(self, response: Any) -> None:
         "Note that a server has answered; the client calls this before it reads an answer."
@@ -539,7 +553,7 @@ class Buyer:
         "If a request was sent and had no reply, what it may have cost counts from now on."
         if p.sent:
             p.sent = False
-            self.count["lost"] += 1
+            self.bill.lost += 1
             self.budget.lost += p.held
             self.store.put(p.ask.key, p.lost)
 
@@ -548,57 +562,6 @@ class Buyer:
         if self.rows:
             self.store.put_many(self.rows)
             self.rows.clear()
-
-    def spend_no_more(self, usd: float) -> None:
-        "Stop, as a request that could cost this much does not fit into the budget."
-        b = self.budget
-        self.stopped = self.stopped or (
-            f"the budget of {b.usd:g} USD is reached: {b.spent + b.lost:.4g} are spent, "
-            f"the next request could cost {usd:.4g}"
-        )
-
-    def summary(self) -> Summary:
-        "Sum up what was asked so far, and what it cost."
-        usd = self.budget.spent - self.spent_before if self.m.price else None
-        return Summary(
-            **self.count,
-            models=dict(sorted(self.models.items())),
-            usd=usd,
-            usd_at_most=None if usd is None else usd + self.budget.lost,
-            seconds=time.monotonic() - self.began,
-            stopped=self.stopped,
-        )
-
-# %% ../../../nbs/models/language/03_servers.ipynb #9c5b33d2
-GRACE = 10.0  # seconds for what is under way when the run is left
-
-
-class Asking(Buyer):
-    "A run of questions to one server: `replies` once, then `summary`."
-
-    replied = False  # the server has, to a question of this run
-    failures = 0  # in a row
-
-    def __init__(
-        self,
-        m: LanguageModel,
-        store: Store,  # of replies that are paid for
-        concurrency: int = 8,  # questions under way at a time
-        budget: float | None = None,  # USD
-        spent: float = 0.0,  # of the budget, by earlier runs
-        known: bool = False,  # an earlier run has had answers from this server
-    ):
-        super().__init__(m, store, concurrency, budget, spent)
-        self.known = known
-
-    async def send(self, ask: Ask) -> tuple[bytes, Reply]:
-        "Send a question; the first one finds out, before any retry, whether there is a server."
-        if not self.replied:
-            once = self.client.with_options(max_retries=0)
-            raw, reply = await send_question(once, self.m, ask)
-            if not RULES[reply.kind].again:
-                return raw, reply
-        return await send_question(self.client, self.m, ask)
 
     def judge(self, reply: Reply) -> None:
         "Raise if the questions after a new reply would fail like it."
@@ -616,10 +579,23 @@ class Asking(Buyer):
             do = "answers so far are saved; rerun when the server works"
         raise DataError(what, self.m.model, do)
 
-    async def buy(self, ask: Ask, lost: Reply) -> Reply | None:
-        if reply := await super().buy(ask, lost):
-            self.judge(reply)
-        return reply
+    def summary(self) -> Summary:
+        "Sum up what was asked so far, and what it cost."
+        models, usd = dict(sorted(self.bill.models.items())), self.bill.usd
+        return msgspec.structs.replace(
+            self.bill,
+            models=models,
+            usd_at_most=None if usd is None else usd + self.budget.lost,
+            seconds=time.monotonic() - self.began,
+            stopped=self.stopped,
+        )
+
+# %% ../../../nbs/models/language/03_servers.ipynb #9c5b33d2
+GRACE = 10.0  # seconds for what is under way when the run is left
+
+
+class Asking(Buyer):
+    "A run of questions to one server: `replies` once, then `summary`."
 
     def replies(
         self,

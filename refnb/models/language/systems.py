@@ -9,7 +9,6 @@ __all__ = ['SILENT', 'SENDING', 'is_own', 'name_of', 'entry_of', 'How', 'elsewhe
 # %% ../../../nbs/models/language/11_systems.ipynb #4f4e8a06
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -325,17 +324,11 @@ def batch_step(
         waits = [j for j in batches if j.state != "done"]
         far = "; ".join(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in waits)
         stopped = f"{len(waits)} batch{'es' if len(waits) > 1 else ''} under way ({far})"
-    usd = sum(cost(m, r) or 0.0 for r in new.values()) if m.price else None
-    tokens = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning")
-    return answers, Summary(
-        asked=len(new),
-        served=n - len(new),
-        models=dict(Counter(sorted(r.model for r in new.values() if r.model))),
-        usd=usd,
-        usd_at_most=usd,
-        stopped=stopped,
-        **{name: sum(getattr(r, name) for r in new.values()) for name in tokens},
-    )
+    bill = Summary(served=n - len(new), usd=0.0 if m.price else None, stopped=stopped)
+    for reply in sorted(new.values(), key=lambda r: r.model):
+        bill.add(m, reply)
+    bill.usd_at_most = bill.usd
+    return answers, bill
 
 
 class LanguageModelSystem(ModelRequests):
