@@ -62,7 +62,7 @@ GUARDS = [
     ),
     Guard(
         "a reply is found again",
-        "models.language.servers:Asking.find",
+        "models.language.servers:Buyer.find",
         "lambda self, ask: None",
         "language/test_paid_replies.py",
         "bought_once",

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from ...core.types import CallError, Question, need
 from .attention import few_passes
-from .models import Ask, LanguageModel, NoReply, Reply
+from .models import Ask, FailureKind, LanguageModel, NoReply, Reply
 from ..weights import check_here, device_for, quietly, unloadable
 
 # %% ../../../nbs/models/language/06_local.ipynb #ac23cabf
@@ -234,7 +234,7 @@ def constraint_of(local: Local, ask: Ask) -> Any:
     tokens = local.vocabulary.llg_tokenizer
     if why := llguidance.LLMatcher.validate_grammar(held.grammar, tokens):
         why = why.rpartition("error: ")[2].splitlines()[0]
-        raise NoReply("pattern", f"the pattern cannot be kept: {why[:200]}")
+        raise NoReply("impossible pattern", f"the pattern cannot be kept: {why[:200]}")
     return held
 
 # %% ../../../nbs/models/language/06_local.ipynb #e3f76a0e
@@ -314,8 +314,8 @@ def answered(local: Local, group: list[Encoded]) -> Iterator[Reply]:
             if len(part) > 1:
                 local.batch = len(part) // 2
                 continue
-            error = "out of memory"
-            yield Reply(finish="failed", kind="memory", model=local.m.model, error=error)
+            kind: FailureKind = "out of memory"
+            yield Reply(finish="failed", kind=kind, model=local.m.model, error=kind)
         group = group[len(part) :]
 
 

@@ -49,8 +49,8 @@ FailureKind = Literal[
     "credit",  # there is none left
     "setting",  # one that the model does not take
     "lost",  # sent by a process that died
-    "pattern",  # a local model cannot be held to it
-    "memory",  # a local model needs more
+    "impossible pattern",  # for a local model
+    "out of memory",  # a local model
 ]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 FORMS = {
