@@ -6,7 +6,7 @@
 __all__ = ['DEFAULT_URL', 'ROOM', 'TOO_LONG', 'FILTERED', 'WRONG_KEY', 'NO_CREDIT', 'STATUS_KINDS', 'NOT_TAKEN', 'COMMON',
            'GIVE_UP', 'RULES', 'GRACE', 'key_of', 'capped', 'client_of', 'hider', 'hidden', 'covered', 'error_of',
            'error_kind', 'refused_field', 'Rule', 'remedy', 'rejected', 'read_safely', 'send_question', 'Budget',
-           'check_budget', 'Purchase', 'Summary', 'Buyer', 'Asking']
+           'check_budget', 'Summary', 'Purchase', 'Buyer', 'Asking']
 
 # %% ../../../nbs/models/language/03_servers.ipynb #e6899024
 import asyncio
@@ -316,7 +316,7 @@ async def send_question(
         data = covered(e.response.content, m)
         return data, rejected(e.status_code, data, m)
     except NoReply as e:
-        kind, why = e.kind, str(e)
+        kind, why = e.kind, e.what
     except (openai.OpenAIError, http.HTTPError, aio.ClientError, OSError) as e:
         causes: list[BaseException] = [e]
         while causes[-1].__cause__:
@@ -398,16 +398,7 @@ def check_budget(m: LanguageModel, budget: float | None) -> None:
         )
         raise CallError(what, m.model, f"{price}, or leave the budget out")
 
-# %% ../../../nbs/models/language/03_servers.ipynb #55496fc7
-class Purchase(msgspec.Struct):
-    "A request under way."
-
-    ask: Ask
-    lost: Reply  # the most that it can use: what is stored if it is billed and no reply comes
-    held: float  # USD of the budget
-    sent: bool = False  # and without a reply so far
-
-
+# %% ../../../nbs/models/language/03_servers.ipynb #525ccbfd
 class Summary(msgspec.Struct):
     "What a run asked, and what it cost."
 
@@ -435,7 +426,10 @@ class Summary(msgspec.Struct):
         for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning"):
             setattr(self, name, getattr(self, name) + getattr(reply, name))
         usd = cost(m, reply)
-        self.usd = None if usd is None or self.usd is None else self.usd + usd
+        if usd is None or self.usd is None or self.usd_at_most is None:
+            self.usd = self.usd_at_most = None
+        else:
+            self.usd, self.usd_at_most = self.usd + usd, self.usd_at_most + usd
 
     def __str__(self):
         parts = [f"{self.asked:,} asked", f"{self.served:,} served", f"{self.failed:,} failed"]
@@ -443,6 +437,15 @@ class Summary(msgspec.Struct):
         if self.usd is not None:
             parts.append(f"{self.usd:.4f} USD, at most {self.usd_at_most:.4f}")
         return ", ".join(parts) + (f"; stopped: {self.stopped}" if self.stopped else "")
+
+# %% ../../../nbs/models/language/03_servers.ipynb #55496fc7
+class Purchase(msgspec.Struct):
+    "A request under way."
+
+    ask: Ask
+    lost: Reply  # the most that it can use: what is stored if it is billed and no reply comes
+    held: float  # USD of the budget
+    sent: bool = False  # and without a reply so far
 
 
 class Buyer:
@@ -463,7 +466,8 @@ class Buyer:
             raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
         self.client = client_of(m, concurrency, [self.on_request], [self.on_response])
         self.m, self.store, self.concurrency, self.known = m, store, concurrency, known
-        self.budget, self.bill = Budget(budget, spent), Summary(usd=0.0 if m.price else None)
+        self.budget, usd = Budget(budget, spent), 0.0 if m.price else None
+        self.bill = Summary(usd=usd, usd_at_most=usd)
         self.under_way: dict[str, Purchase] = {}  # by the request's key
         self.rows: list[Kept] = []  # replies that are not on disk yet
         self.replied = False  # the server has, to a question of this run
@@ -581,11 +585,11 @@ class Buyer:
 
     def summary(self) -> Summary:
         "Sum up what was asked so far, and what it cost."
-        models, usd = dict(sorted(self.bill.models.items())), self.bill.usd
+        models, at_most = dict(sorted(self.bill.models.items())), self.bill.usd_at_most
         return msgspec.structs.replace(
             self.bill,
             models=models,
-            usd_at_most=None if usd is None else usd + self.budget.lost,
+            usd_at_most=None if at_most is None else at_most + self.budget.lost,
             seconds=time.monotonic() - self.began,
             stopped=self.stopped,
         )

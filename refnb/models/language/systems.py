@@ -324,10 +324,10 @@ def batch_step(
         waits = [j for j in batches if j.state != "done"]
         far = "; ".join(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in waits)
         stopped = f"{len(waits)} batch{'es' if len(waits) > 1 else ''} under way ({far})"
-    bill = Summary(served=n - len(new), usd=0.0 if m.price else None, stopped=stopped)
+    usd = 0.0 if m.price else None
+    bill = Summary(served=n - len(new), usd=usd, usd_at_most=usd, stopped=stopped)
     for reply in sorted(new.values(), key=lambda r: r.model):
         bill.add(m, reply)
-    bill.usd_at_most = bill.usd
     return answers, bill
 
 
