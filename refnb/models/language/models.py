@@ -122,20 +122,18 @@ def fault_of_device(device: str) -> str:
     return f"device: {device!r} is none; say cpu, cuda, cuda:1 or mps"
 
 
-def fault_of_url(url: str) -> str:
+def fault_of_url(url: str, setting: str = "base_url") -> str:
     'Describe what is wrong with a server\'s address, without repeating it; "" if nothing is.'
     try:
         parts = urlsplit(url)
-        here = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # of the port, too
-        here = False
-    if url and not here:
-        return "base_url: this is no address of a server; it begins with http:// or https://"
+        valid = False
+    if url and not valid:
+        return f"{setting}: this is no address of a server; it begins with http:// or https://"
     if url and ("@" in parts.netloc or parts.query):
-        return (
-            "base_url: holds more than an address; keys come from the environment alone: "
-            "key names the variable"
-        )
+        more = "keys come from the environment alone: key names the variable"
+        return f"{setting}: holds more than an address; {more}"
     return ""
 
 

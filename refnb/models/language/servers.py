@@ -319,14 +319,14 @@ async def send_question(
         kind, why = e.kind, e.what
     except (openai.OpenAIError, http.HTTPError, aio.ClientError, OSError) as e:
         causes: list[BaseException] = [e]
-        while causes[-1].__cause__:
-            causes.append(causes[-1].__cause__)
-        last, unreached = causes[-1], (aio.ClientConnectorError, aio.ConnectionTimeoutError)
-        if any(isinstance(x, unreached) for x in causes):
+        while cause := causes[-1].__cause__:
+            causes.append(cause)
+        last, of = causes[-1], lambda *types: any(isinstance(x, types) for x in causes)
+        if of(aio.ClientConnectorError, aio.ConnectionTimeoutError):
             kind, why = "unreached", f"the server cannot be reached ({last})"
-        elif any(isinstance(x, TimeoutError) for x in causes):
+        elif of(TimeoutError):
             kind, why = "timeout", f"no reply within {m.timeout:g} seconds"
-        elif any(isinstance(x, aio.ClientResponseError) for x in causes):
+        elif of(aio.ClientResponseError):
             kind, why = "broken", f"the reply is broken (it is no HTTP: {last})"
         else:
             kind, why = "cut off", f"the connection broke ({type(last).__name__} {last})"

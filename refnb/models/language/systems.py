@@ -222,8 +222,8 @@ class ModelRequests(BaseSystem):
         url = os.environ.get("OPENAI_BASE_URL", "")
         if self.local or self.model.base_url or url.rstrip("/") in ("", DEFAULT_URL):
             return self
-        if why := fault_of_url(url):
-            raise CallError(why.replace("base_url", "OPENAI_BASE_URL"), self.name)
+        if why := fault_of_url(url, "OPENAI_BASE_URL"):
+            raise CallError(why, self.name)
         there = {"key": self.model.key, "base_url": url}
         return type(self)(self.entry, {**self.changed, **there})
 
