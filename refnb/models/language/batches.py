@@ -131,7 +131,7 @@ class BatchStatus(msgspec.Struct):
     metadata: dict[str, Any] | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
-    request_counts: dict[str, int] | None = None
+    request_counts: dict[str, Any] | None = None
     errors: dict[str, Any] | None = None
 
 
@@ -153,8 +153,9 @@ async def create_batch(client: Any, folder: Path, job: Job) -> Job:
             for b in page.data:
                 if (b.metadata or {}).get("refnb") == job.label:
                     return save_job(folder, job, state="sent", batch=b.id, status=b.status)
-                after["after"] = b.id
-            page.has_more = page.has_more and bool(page.data)
+            if not page.data:
+                break
+            after["after"] = page.data[-1].id
         if time.time() < job.since + SETTLE:
             return job
     path = folder / job.name / "input.jsonl"
@@ -185,12 +186,13 @@ async def poll_batch(client: Any, folder: Path, job: Job, m: LanguageModel) -> J
     listed = (b.errors or {}).get("data")
     errors = [e for e in listed if isinstance(e, dict)] if isinstance(listed, list) else []
     trouble = "; ".join(f"{e.get('message')} (line {e.get('line')})" for e in errors[:3])
+    answered = (b.request_counts or {}).get("completed")
     return save_job(
         folder,
         job,
         state="ended" if b.status in ENDED else "sent",
         status=b.status,
-        answered=(b.request_counts or {}).get("completed", 0),
+        answered=answered if isinstance(answered, int) else 0,
         output=b.output_file_id or "",
         errors=b.error_file_id or "",
         trouble=hidden(trouble, m),
