@@ -154,7 +154,9 @@ def write_reference() -> None:
     for path in sorted((ROOT / "refnb").rglob("[!_]*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n"
-        (PAGES / "modules" / f"{name}.rst").write_text(text + "   :undoc-members:\n")
+        (PAGES / "modules" / f"{name}.rst").write_text(
+            text + "   :undoc-members:\n   :show-inheritance:\n"
+        )
         modules.append(f"/docs/pages/modules/{name}")
     text = "# Python interface\n\nWhat `import refnb` gives; on the pages below, every module with its functions and classes.\n\n"
     for name, at in refnb._NAMES.items():

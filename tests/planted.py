@@ -62,7 +62,7 @@ GUARDS = [
     ),
     Guard(
         "a reply is found again",
-        "models.language.servers:Asking.find",
+        "models.language.servers:Buyer.find",
         "lambda self, ask: None",
         "language/test_paid_replies.py",
         "bought_once",
@@ -137,6 +137,13 @@ GUARDS = [
         "lambda t, m, r: real(t, m, r.changed(finish='stop') if r.finish == 'failed' else r)",
         "language/test_servers.py",
         "counted_by_kind",
+    ),
+    Guard(
+        "a run ends where its questions would all fail",
+        "models.language.servers:Buyer.judge",
+        "lambda self, reply: None",
+        "language/test_servers.py",
+        "another_sentence",
     ),
     Guard(
         "replies that were not read are told",

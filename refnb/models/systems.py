@@ -45,7 +45,7 @@ class Failure(Record):
     "A failed request; its question stays unanswered, and the next run retries it."
 
     id: str  # id of the question or document
-    kind: str  # such as an HTTP status, "no answer", "unreadable"
+    kind: str  # one of its system's few words for it, such as timeout: they are counted
     what: str = ""  # description
     do: str = ""  # suggested remedy
     sample: int = 0  # index among several answers to one question

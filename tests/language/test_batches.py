@@ -4,6 +4,7 @@ import json, shutil
 from pathlib import Path
 import pytest
 from asking import SOON, all_right, ask, kept, questions, seal
+from refnb.models.language.store import Store
 from stub_server import BatchPlay, Play, error
 
 pytestmark = pytest.mark.usefixtures("no_keys")
@@ -112,8 +113,22 @@ def test_a_paid_line_that_cannot_be_read_is_kept_and_not_bought_again(stub, sett
 
     stub.batch_play = BatchPlay(output=odd)
     for _ in range(2):
-        assert "2 of 3 failed" in through(stub, qs, s).error
+        said = through(stub, qs, s).error
+        assert "2 of 3 failed" in said and "1 broken" in said and "1 absent" in said
     assert len(kept(s)) == 3 and sent(stub) == [3] and not stub.asked()
+
+
+def test_failures_that_a_version_without_kinds_has_stored_stay_failures(stub, settings):
+    s, qs = settings(), questions(3)
+    stub.batch_play = BatchPlay(plays={" q1 .": Play(choices=3)})
+    assert "(1 broken)" in through(stub, qs, s).error
+    older = settings(runs=f"{s.runs}-older")
+    with Store(Path(older.runs) / "replies") as store:
+        store.put_many(k._replace(reply=k.reply.changed(kind="")) for k in kept(s))
+    shutil.copytree(Path(s.runs) / "batches", Path(older.runs) / "batches")
+    said = through(stub, qs, older)
+    assert "1 of 3 failed (1 unknown)" in said.error and len(said.answers) == 2
+    assert sent(stub) == [3] and not stub.asked()
 
 
 def test_a_batch_that_the_server_has_no_more_holds_no_other_up(stub, settings):
@@ -162,6 +177,36 @@ def test_a_creation_that_was_refused_is_tried_again(stub, settings):
     said = step(stub, qs, s)
     assert "endpoint not supported" in said.error and "rerun" in said.error
     assert all_right(through(stub, qs, s), 3) and len(stub.batches) == 1
+
+
+ODD = [
+    b"<html>?</html>",
+    b"[]",
+    b"3",
+    b'{"id": 3}',
+    b'{"status": "completed"}',
+    b"\xff",
+    b"[" * 99999,
+]
+
+
+@pytest.mark.parametrize("body", ODD)
+@pytest.mark.parametrize("path", ["POST /files", "POST /batches", "GET /batches"])
+def test_what_is_no_batch_of_a_server_is_one_line(stub, settings, path, body):
+    s, qs = settings(), questions(3)
+    if path == "GET /batches":
+        assert "under way" in step(stub, qs, s).bill.stopped
+        [batch] = stub.batches
+        path = f"{path}/{batch}"
+    stub.play(path, Play(body=body, obeys=True))
+    assert "cannot be asked for batches" in step(stub, qs, s).error
+    assert all_right(through(stub, qs, s), 3) and len(stub.batches) == 1
+
+
+def test_a_mistake_of_our_own_is_not_laid_to_the_server(stub, settings, monkeypatch):
+    monkeypatch.setattr("refnb.models.language.batches.request", lambda ask: ask + 1)
+    with pytest.raises(TypeError):
+        step(stub, questions(3), settings())
 
 
 def test_what_a_server_says_against_batches_is_told(stub, settings):

@@ -90,6 +90,60 @@ def test_a_server_that_dies_stops_the_run_and_its_answers_stay(stub, settings):
     assert len(got.answers) == 40
 
 
+KINDS = {  # a failure, its kind, and whether it may have been billed
+    "rate limit": (error(429, "slow down"), 0),
+    "busy": (error(529, "overloaded"), 0),
+    "rejected": (error(400, "no"), 0),
+    "forbidden": (error(403, "no access"), 0),
+    "absent": (error(404, "no such model"), 0),
+    "too long": (error(400, "maximum context length is 8192 tokens"), 0),
+    "cut off": (Play(cut=0, reset=True), 1),
+    "timeout": (Play(hang=True), 1),
+    "broken": (Play(body=b"<html>busy</html>"), 1),
+    "unfinished": (Play(finish="error", text=""), 0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failed_reply_has_a_kind_which_is_stored_counted_and_told(stub, settings, kind):
+    (play, lost), s = KINDS[kind], settings()
+    stub.play(" q1 .", play)
+    got = ask(stub, questions(3), s, retries=0, timeout=0.4 if play.hang else HANG, concurrency=1)
+    assert f"1 of 3 failed (1 {kind})" in got.error and (got.bill.failed, got.bill.lost) == (
+        1,
+        lost,
+    )
+    kinds = [k.reply.kind for k in kept(s) if k.reply.finish == "failed"]
+    assert kinds == ["lost"] * lost + [kind]
+
+
+@pytest.mark.parametrize("kind", ["unreached", "retried", *sorted(KINDS.keys() - {"timeout"})])
+def test_another_sentence_changes_nothing(stub, settings, monkeypatch, kind):
+    "Whether a run goes on, asks again or ends, and what it counts, does not hang on words."
+    play, _ = KINDS.get(kind, (None, 0))
+
+    def outcome(runs: str):
+        stub.seen.clear()
+        stub.plays.clear()
+        stub.always = lambda seen: play
+        if kind == "retried":  # the first question goes without retries, then with them
+            stub.play(" q0 .", *[error(503, "down", **SOON)] * 2)
+        retries = 3 if kind == "retried" else 0
+        url = nobody() if kind == "unreached" else stub
+        got = ask(url, questions(25), s := settings(runs=runs), retries=retries, concurrency=1)
+        bill = [getattr(got.bill, x) for x in ("asked", "failed", "requests", "lost")]
+        kinds = [k.reply.kind for k in kept(s)]
+        return bool(got.error), bill, len(stub.seen), kinds, len(got.answers)
+
+    as_it_is = outcome(f"{settings().runs}/as it is")
+    monkeypatch.setattr("refnb.models.language.servers.hidden", lambda text, m: "Oh!")
+    assert outcome(f"{settings().runs}/reworded") == as_it_is
+    assert as_it_is[0] == (kind != "retried") and as_it_is[2] == {
+        **dict.fromkeys(KINDS, 21), "unreached": 0, "retried": 27, "broken": 1, "absent": 1,
+        "forbidden": 2, "rejected": 2, "too long": 25, "unfinished": 20,
+    }[kind]  # fmt: skip
+
+
 # What all questions would meet
 
 STOPS = {
@@ -188,7 +242,7 @@ def test_what_failed_is_counted_by_kind_stays_open_and_is_asked_again(stub, sett
     stub.always = lambda seen: error(400, "no") if re.search(" q[456] ", seen.prompt) else None
     for tolerate in (0, 2):
         got = ask(stub, questions(29), s, tolerate)
-        assert re.search(r"3 of 29 failed \(3 .*400\).*retries", got.error)
+        assert re.search(r"3 of 29 failed \(3 rejected\).*400.*retries", got.error)
         assert got.answers.keys() == {f"q:{i}" for i in range(29) if i not in (4, 5, 6)}
         assert not list(Path(s.runs).rglob("seal.json")) and not list(Path(s.reports).rglob("*"))
     stub.always, before = lambda seen: None, len(stub.seen)

@@ -127,3 +127,13 @@ def test_a_store_of_an_earlier_refnb_is_read(tmp_path):
         db.execute(names, (*row, crc))
         db.commit()
         assert store.get(KEY) == Reply("Bea", tokens_kept=3)
+
+
+def test_a_failed_reply_of_a_version_without_kinds_is_read(store):
+    row = (OTHER, "failed", b'{"finish":"failed","error":"the server says 500"}', b"null", "2026")
+    crc = zlib.crc32(b"\0".join(x.encode() if isinstance(x, str) else x for x in row))
+    with sqlite3.connect(store.path) as db:
+        names = "insert into replies (key, finish, reply, ask, at, crc) values (?, ?, ?, ?, ?, ?)"
+        db.execute(names, (*row, crc))
+    [kept] = store.all(OTHER)
+    assert kept.reply.finish == "failed" and kept.reply.kind == "" and store.get(OTHER) is None

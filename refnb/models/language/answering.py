@@ -7,7 +7,6 @@ __all__ = ['UNHASHED', 'Sent', 'form_for', 'requests_about', 'failure_of', 'answ
            'run_settings']
 
 # %% ../../../nbs/models/language/09_answering.ipynb #5e47f0cd
-import re
 from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 import msgspec
@@ -92,9 +91,8 @@ def requests_about(
 
 # %% ../../../nbs/models/language/09_answering.ipynb #a896dfa9
 def failure_of(id: str, r: Reply, sample: int = 0) -> Failure:
-    "Say of which kind a failed request is, and why."
-    kind = re.split(r"; | \(|: ", r.error)[0]
-    return Failure(id, kind, r.error, sample=sample)
+    "Pass on of which kind a failed request is, and why."
+    return Failure(id, r.kind or "unknown", r.error, sample=sample)
 
 
 def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer | Failure:

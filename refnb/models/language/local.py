@@ -13,9 +13,9 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-from ...core.types import CallError, DataError, Question, need
+from ...core.types import CallError, Question, need
 from .attention import few_passes
-from .models import Ask, LanguageModel, Reply
+from .models import Ask, FailureKind, LanguageModel, NoReply, Reply
 from ..weights import check_here, device_for, quietly, unloadable
 
 # %% ../../../nbs/models/language/06_local.ipynb #ac23cabf
@@ -129,9 +129,8 @@ def encode(local: Local, ask: Ask, lead: str = "") -> Encoded:
     # a chat template writes special tokens itself
     ids = local.tokenizer(text, add_special_tokens=local.m.message == "raw").input_ids
     if local.m.context and len(ids) > local.m.context:
-        raise DataError(
-            f"{len(ids):,} tokens, more than the {local.m.context:,} that {title} can read"
-        )
+        why = f"{len(ids):,} tokens, more than the {local.m.context:,} that {title} can read"
+        raise NoReply("too long", why)
     if ask.way == "reply":
         return Encoded(ask, ids, held=constraint_of(local, ask) if ask.pattern else None)
     if not local.shares:
@@ -235,7 +234,7 @@ def constraint_of(local: Local, ask: Ask) -> Any:
     tokens = local.vocabulary.llg_tokenizer
     if why := llguidance.LLMatcher.validate_grammar(held.grammar, tokens):
         why = why.rpartition("error: ")[2].splitlines()[0]
-        raise DataError(f"the pattern cannot be kept: {why[:200]}")
+        raise NoReply("impossible pattern", f"the pattern cannot be kept: {why[:200]}")
     return held
 
 # %% ../../../nbs/models/language/06_local.ipynb #e3f76a0e
@@ -315,7 +314,8 @@ def answered(local: Local, group: list[Encoded]) -> Iterator[Reply]:
             if len(part) > 1:
                 local.batch = len(part) // 2
                 continue
-            yield Reply(finish="failed", model=local.m.model, error="out of memory")
+            kind: FailureKind = "out of memory"
+            yield Reply(finish="failed", kind=kind, model=local.m.model, error=kind)
         group = group[len(part) :]
 
 
@@ -328,9 +328,9 @@ def replies_to(
     for ask, lead in asks:
         try:
             item = encode(local, ask, lead)
-        except DataError as e:
+        except NoReply as e:
             yield from answered(local, group)
-            yield Reply(finish="failed", model=local.m.model, error=e.what)
+            yield Reply(finish="failed", kind=e.kind, model=local.m.model, error=e.what)
             group = []
             continue
         first = group[0] if group else item

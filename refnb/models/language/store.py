@@ -45,8 +45,8 @@ class Kept(NamedTuple):
 
 def settled(kept: Iterable[Kept]) -> Reply | None:
     "Return the settled reply of some, a good one first; None: there is none."
-    found = [k.reply for k in kept if k.reply.finish in SETTLED]
-    return min(found, key=lambda r: r.finish != "stop", default=None)
+    replies = [k.reply for k in kept if k.reply.finish in SETTLED]
+    return min(replies, key=lambda r: r.finish != "stop", default=None)
 
 
 def checksum(row: Iterable[Any]) -> int:
@@ -59,7 +59,7 @@ def store_fault(path: Path) -> Iterator[None]:
     "Say in one line that a file cannot be used, and what to do."
     try:
         yield
-    except (sqlite3.Error, msgspec.MsgspecError, TypeError) as e:
+    except (sqlite3.Error, msgspec.MsgspecError) as e:
         do = (
             "see to its disk and rights; if it is damaged, `sqlite3 FILE .recover` reads undamaged "
             "rows, and without it all requests are billed again"
@@ -88,8 +88,9 @@ class Store:
                 with store_fault(self.claims_path):
                     self.claims = sqlite3.connect(self.claims_path, isolation_level=None, **how)
                     self.claims.executescript(CLAIMS)
-                    known = {owner for (owner,) in self.claims.execute("select owner from claims")}
-                for owner in known | {p.name for p in self.owners.iterdir()}:
+                    query = "select coalesce(cast(owner as text), '') from claims"
+                    owners = {owner for (owner,) in self.claims.execute(query)}
+                for owner in owners | {p.name for p in self.owners.iterdir()}:
                     self._end_claims(owner)
                 self.alive.acquire()
 
@@ -138,13 +139,13 @@ class Store:
             rows = self.db.execute(query, values).fetchall()
         good = []
         for *row, crc, raw in rows:
-            with suppress(TypeError, AttributeError):  # a bit has flipped
-                if checksum(row) != crc or key not in ("", row[0]):
-                    continue
-                data = b""
-                with suppress(zlib.error):  # in the bytes alone: the reply is good
-                    data = zlib.decompress(raw) if raw else b""
-                good.append((row[0], row[2], data))
+            typed = all(isinstance(x, str | bytes) for x in row)
+            if not typed or checksum(row) != crc or key not in ("", row[0]):
+                continue  # a bit has flipped
+            data = b""
+            with suppress(zlib.error):  # in the bytes alone: the reply is good
+                data = zlib.decompress(raw) if raw and isinstance(raw, bytes) else b""
+            good.append((row[0], row[2], data))
         try:
             return [Kept(k, msgspec.json.decode(x, type=Reply), raw) for k, x, raw in good]
         except msgspec.MsgspecError as e:
@@ -178,7 +179,7 @@ class Store:
         "Turn the claims of a store into lost replies, if its process has died."
         try:
             with store_fault(self.claims_path), FileLock(self.owners / owner, timeout=0):
-                query = "select key, lost from claims where owner = ?"
+                query = "select key, coalesce(cast(lost as blob), x'') from claims where owner = ?"
                 rows = self.claims.execute(query, [owner]).fetchall()
                 lost = [Kept(key, msgspec.json.decode(x, type=Reply)) for key, x in rows]
                 self.put_many(k for k in lost if not self.get(k.key))

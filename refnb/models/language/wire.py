@@ -55,11 +55,11 @@ def texts(ask: Ask, d: Dialect) -> dict[str, Any]:
             if system:
                 body["instructions"] = system
         case "messages":
-            said: dict[str, Any] = {"role": "user", "content": prompt}
+            message: dict[str, Any] = {"role": "user", "content": prompt}
             if 0 < ask.shared < len(prompt):  # the shared part is marked for the cache
                 first = {"type": "text", "text": prompt[: ask.shared]} | d.cache
-                said["content"] = [first, {"type": "text", "text": prompt[ask.shared :]}]
-            body["messages"] = [said]
+                message["content"] = [first, {"type": "text", "text": prompt[ask.shared :]}]
+            body["messages"] = [message]
             if system:
                 body["system"] = system
         case "gemini":
@@ -167,8 +167,8 @@ def valid_text(x: Any) -> str:
 
 def text_at(body: dict, paths: str) -> str:
     "Join the texts at the first of some paths that has any."
-    said = ("".join(map(valid_text, found(body, path))) for path in paths.split())
-    return next(filter(None, said), "")
+    values = ("".join(map(valid_text, found(body, path))) for path in paths.split())
+    return next(filter(None, values), "")
 
 
 def count_at(body: dict, paths: str, unknown: int = 0) -> int:
@@ -202,22 +202,22 @@ class Split(NamedTuple):
 def split_reasoning(text: str) -> Split:
     "Split a reply into its answer and the reasoning before it, in the marks of any model family."
     if re.match(r"\s*(?:analysis|commentary)(?=[A-Z\"'(])", text):  # channels without their tokens
-        thought, found, answer = text.rpartition("assistantfinal")
-        thought = (thought if found else text).strip().removeprefix("analysis")
-        return Split(answer.lstrip() if found else "", thought, not found)
-    said: list[str] = []
+        thought, mark, final = text.rpartition("assistantfinal")
+        thought = (thought if mark else text).strip().removeprefix("analysis")
+        return Split(final.lstrip() if mark else "", thought, not mark)
+    answer: list[str] = []
     thoughts: list[str] = []
     inside, end = False, 0
     for m in THOUGHTS.finditer(text):
-        (thoughts if inside else said).append(text[end : m.start()])
+        (thoughts if inside else answer).append(text[end : m.start()])
         end = m.end()
         if m["closes"] and not inside:  # the prompt had opened the block
-            thoughts += said
-            said = []
+            thoughts += answer
+            answer = []
         inside = bool(m["opens"]) or (inside and not m["closes"])
-    (thoughts if inside else said).append(text[end:])
+    (thoughts if inside else answer).append(text[end:])
     reasoning = "\n".join(filter(None, map(str.strip, thoughts)))
-    return Split("".join(said).lstrip(), reasoning, inside)
+    return Split("".join(answer).lstrip(), reasoning, inside)
 
 # %% ../../../nbs/models/language/01_wire.ipynb #d47124f0
 def top_logprobs(body: dict) -> list[tuple[str, float]]:
@@ -317,6 +317,7 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
         tokens_cached=min(count_at(body, places["cached"]), read),
         scores=scores,
         error="the server broke off" if finish == "failed" else "",
+        kind="unfinished" if finish == "failed" else "",
         reasoning=thoughts or split.reasoning,
         tokens_reasoning=min(count_at(body, places["thought"]), written),
         tokens_kept=min(count_at(body, places["kept"]), read),
