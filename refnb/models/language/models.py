@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import msgspec
 from ...core.extensions import card_files
 from ...core.files import read_yaml
-from ...core.types import CallError, Record, nearest, DataError
+from ...core.types import CallError, DataError, Record, nearest
 from ...core.settings import Settings, changed_record, packaged, your_folder
-from ..registry import PROVIDERS, Entry, entries_of, record_of, changed_record
+from ..registry import PROVIDERS, Entry, entries_of, record_of
 
 # %% ../../../nbs/models/language/00_models.ipynb #79f3d157
 Message = Literal["chat", "raw"]
