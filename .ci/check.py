@@ -19,7 +19,7 @@ KEYS = {
     "a bearer token": r"[Bb]earer [A-Za-z0-9._-]{30,}",
 }
 # imports go down this list; what a room's own folder holds comes before the rooms inside it
-ROOMS = """core metrics benchmarks benchmarks.identifyme benchmarks.altentities benchmarks.bookcoref benchmarks.kitmus models
+ROOMS = """core metrics benchmarks benchmarks.identifyme benchmarks.altentities benchmarks.bookcoref benchmarks.kitmus benchmarks.given models
 models.rules models.language models.pairs models.coreference models.live models.published models.annotation
 results results.papers results.pages commands""".split()
 # they look things up by name, so they load later modules, inside functions

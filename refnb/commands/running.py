@@ -75,7 +75,8 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     about |= {"failed": done.failures()}
     about["summary"] = str(next(iter(find_summaries(s.reports, name, version)), ""))
     if done.kind is not ClusterAnswer:
-        about |= {"unit": "fraction", "mode": "strict", "groups": scored_groups(done, by)[1]}
+        groups = scored_groups(outcomes(task.questions, answers, str(done.folder)), by)[1]
+        about |= {"unit": "fraction", "mode": "strict", "groups": groups}
         several = sampled_of(done, s)
         return about | ({"samples": several._asdict()} if several else {})
     summary = run_counts(version, name, s)
@@ -214,7 +215,8 @@ def run_(
     json: Annotated[bool, opt(_JSON, "--json")] = False,
 ):
     "Evaluate systems on tasks; interrupted runs resume."
-    from refnb.benchmarks.tasks import as_task, the_card
+    from refnb.benchmarks.given.tasks import as_task
+    from refnb.benchmarks.tasks import the_card
     from refnb.metrics.choice import outcomes
     from refnb.models.registry import find_system, is_system
     from refnb.models.running import planned, run, run_sharded

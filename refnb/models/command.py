@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record, Span
 from ..core.documents import Clusters, Document
-from ..core.extensions import named_object
 from ..core.settings import Settings
 from ..core.runs import ClusterAnswer
 from ..benchmarks.tasks import Shape, Task
@@ -29,11 +28,12 @@ from refnb.models.systems import (
     variant_name,
 )
 from .registry import Entry, changed_record, differing, record_of
+from .environments import the_environment
 
 # %% ../../nbs/models/03_command.ipynb #3452f724
 def input_line(
     item: Question | Document,
-    seeds: bool = False,  # show the known mentions of a document's names, to be completed
+    seeds: Clusters | None = None,  # known mentions of a document's names, to be completed
     canary: bool = False,  # ask for the words, too
 ) -> bytes:
     "Write a question or a document as a program reads it."
@@ -41,7 +41,7 @@ def input_line(
         fields = ("id", "doc_key", "text", "chars", "options", "meta")
         shown: dict[str, Any] = {f: getattr(item, f) for f in fields}
     else:
-        names: Any = dict(zip(item.names, item.clusters)) if seeds else item.names
+        names: Any = item.names if seeds is None else dict(zip(item.names, seeds, strict=True))
         shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
     return msgspec.json.encode(shown | ({"canary": True} if canary else {})) + b"\n"
 
@@ -235,7 +235,7 @@ class CommandSystem(BaseSystem):
     canaries: Sequence[Document] = ()  # test documents that it must pass first
     meaning: bool = True  # check their clusters; False: only words and offsets
     after_canary: str = "nothing was sent"  # remedy if one fails
-    seeds: bool = False  # send the clusters of documents, to be completed
+    seeds: bool = False  # send the task's seeds, to be completed
     # its environment variables; None: those of this process
     env: Mapping[str, str] | None = None
 
@@ -289,7 +289,7 @@ class CommandSystem(BaseSystem):
             for d in self.canaries:
                 if d.size <= longest or not d.meta.get("long"):
                     self._prove(process, d)
-            process.ask(input_line(x, self.seeds) for x in items)
+            process.ask(input_line(x, task.seeds_of(x) if self.seeds else None) for x in items)
             while (line := process.next(self.entry.patience)) is not None:
                 yield read_answer(line, asked, answered, self.name)
             if fault := process.fault(self.entry.patience):
@@ -326,8 +326,7 @@ def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syste
     usual = record_of(entry, CommandEntry)
     e = changed_record(usual, changed, "a program")
     if e.environment and not e.python:
-        place = named_object("refnb.models.live.environments:the_environment")(e.environment, s)
-        e = e.changed(python=str(place.python))
+        e = e.changed(python=str(the_environment(e.environment, s).python))
     other = differing(e, usual, frozenset(["patience", "python"]))
     return CommandSystem(variant_name(entry.name, other), e, entry.path.parent.resolve())
 

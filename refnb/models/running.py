@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DOCUMENTS', 'Progress', 'WITHOUT_SINGLETONS', 'open_system_run', 'keys_wanted', 'fill', 'predicted_documents',
-           'write_run_summary', 'already_complete', 'seal_run', 'run', 'system_to_ask', 'planned', 'shards_of',
-           'run_sharded']
+           'gold_of_score', 'write_run_summary', 'is_complete', 'renew_summary', 'seal_run', 'run', 'system_to_ask',
+           'planned', 'shards_of', 'run_sharded']
 
 # %% ../../nbs/models/02_running.ipynb #3cb841a9
 import math
@@ -21,8 +21,9 @@ from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
 from ..core.reading import write_documents
 from ..core.ray_cluster import as_ended, ray_cluster
-from ..core.runs import Run, load_run, open_run, record_key
+from ..core.runs import Run, clusters_id, load_run, open_run, record_key
 from refnb.core.summaries import (
+    SUMMARY,
     card_of,
     card_of_documents,
     find_summaries,
@@ -30,9 +31,9 @@ from refnb.core.summaries import (
     write_card,
     write_summary,
 )
-from ..core.extensions import named_object
 from ..metrics.choice import credit
-from ..benchmarks.tasks import Task, as_task, find_task
+from ..benchmarks.tasks import Task, find_task, without_gold
+from ..benchmarks.given.tasks import as_task
 from .systems import BaseSystem, Failure, Plan, System, info_of
 from .registry import find_system
 
@@ -47,11 +48,11 @@ def open_system_run(task: Task, system: System) -> Run:
     run = open_run(info_of(system, task), task.settings.runs)
     asks = task.shape == "choice"
     path = run.questions_path if asks else run.folder / DOCUMENTS
-    if not task.known and not path.exists():  # refnb cannot find these items again
+    if not task.known and not path.exists():  # refnb cannot find these items again, nor their gold
         if asks:
             write_jsonl(path, task.questions, canary=True)
         else:
-            write_documents(task.documents, path)
+            write_documents((task.gold.get(d.doc_key, d) for d in task.documents), path)
     return run
 
 # %% ../../nbs/models/02_running.ipynb #e9ee0e23
@@ -85,7 +86,7 @@ def fill(
         if isinstance(system, BaseSystem):
             system.resume(task, w.done.values())
         n, flushed = len(expected & w.done.keys()), time.monotonic()
-        for answer in system.answer(task, todo):
+        for answer in system.answer(task, list(map(without_gold, todo))):
             if isinstance(answer, Failure):
                 failures.append(answer)
                 continue
@@ -113,54 +114,61 @@ def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
 WITHOUT_SINGLETONS = {"clusters of one mention": "left out"}
 
 
+def gold_of_score(task: Task) -> dict[str, str]:
+    "List the ids of the gold by which a task's clusters are scored, and what is left out of the score."
+    if not task.card.score:
+        return {}
+    ids = {k: clusters_id(d) for k, d in task.gold.items()}
+    return ids | ({} if task.card.singletons else WITHOUT_SINGLETONS)
+
+
 def write_run_summary(
     run: Run, task: Task, system: System | None = None, cost: dict[str, float | str] | None = None
 ) -> Path | None:
     """Write the summary of a complete run and its task's card below reports/runs/ (of the sample:
-    reports/sample/runs/) and return the file.
-    Return None if the task has no scorer. Systems with their own `write_summary` use it; `cost` is the run's cost."""
+    reports/sample/runs/) and return the file; of documents of yours into the run's folder.
+    Return None if there is nothing to score by, or questions of yours, which are beside the run.
+    Systems with their own `write_summary` use it; `cost` is the run's cost."""
     if own := getattr(system, "write_summary", None):
         return own(run, task)
-    credits, counts, gold = {}, None, None
-    make: Any = card_of
-    if task.shape == "choice":
-        by_id = {q.id: q for q in task.questions}
-        credits = {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
-    elif task.card.score:
-        docs, make = predicted_documents(run, task.documents), card_of_documents
+    reports, counts, credits = task.settings.reports, None, dict[str, float]()
+    if task.shape == "clusters" and task.card.score:
+        docs = predicted_documents(run, task.documents)
         if not task.card.singletons:
             several = [tuple(c for c in d.clusters if len(c) > 1) for d in docs]
             docs = [d.changed(clusters=c, names=()) for d, c in zip(docs, several)]
-        counts, gold = named_object(task.card.score)(task.name, docs, task.settings)
-        gold = gold | ({} if task.card.singletons else WITHOUT_SINGLETONS)
+        counts = task.hook(task.card.score)(task, docs)
+        if not task.known:
+            return write_summary(run, {}, None, counts, gold_of_score(task), cost)
+        write_card(card_of_documents(task.name, task.items, task.blobs), reports)
+    elif task.shape == "choice" and task.known:
+        by_id, like = {q.id: q for q in task.questions}, task.card.like
+        credits = {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
+        if like:
+            other = find_task(like, task.settings)
+            write_card(card_of(like, other.questions, other.blobs), reports)
+        write_card(card_of(task.name, task.questions, task.blobs), reports, like)
     else:
         return None
-    reports, like = task.settings.reports, task.card.like
-    if like:
-        other = find_task(like, task.settings)
-        write_card(card_of(like, other.questions, other.blobs), reports)
-    write_card(make(task.name, task.items, task.blobs), reports, like)
-    return write_summary(run, credits, reports, counts, gold, cost)
+    return write_summary(run, credits, reports, counts, gold_of_score(task), cost)
 
 # %% ../../nbs/models/02_running.ipynb #1fbd8cc8
-def already_complete(run: Run, task: Task, system: System, failures: int = 0) -> bool:
-    "Tell whether a run misses nothing but at most so many answers; its summary is made if it lacks one."
-    if not run.whole or not (system.partial or run.failures() <= failures):
-        return False
-    if not task.known:
-        return True
-    gold = {}
-    if task.shape == "clusters" and task.card.score and task.card.gold:
-        gold = named_object(task.card.gold)(task.name, task.settings)
-        gold = gold | ({} if task.card.singletons else WITHOUT_SINGLETONS)
-    old = find_summaries(task.settings.reports, task.name, f"{system.name}@{run.info.hash}")
+def is_complete(run: Run, system: System, failures: int = 0) -> bool:
+    "Tell whether a run misses nothing but at most so many answers."
+    return run.whole and (system.partial or run.failures() <= failures)
+
+
+def renew_summary(run: Run, task: Task, system: System) -> None:
+    "Write the summary of a complete run if there is none, or one that other gold was scored by."
+    name, old = f"{system.name}@{run.info.hash}", [run.folder / SUMMARY]
+    if task.known:
+        old = find_summaries(task.settings.reports, task.name, name)
     try:
-        fresh = old and (not gold or gold.items() <= read_summary(old[0]).gold.items())
+        fresh = old and gold_of_score(task).items() <= read_summary(old[0]).gold.items()
     except (DataError, FormatError):
         fresh = False
     if not fresh:
         write_run_summary(run, task, system)
-    return True
 
 
 def seal_run(run: Run, task: Task, system: System, failures: int = 0) -> Run:
@@ -168,8 +176,7 @@ def seal_run(run: Run, task: Task, system: System, failures: int = 0) -> Run:
     keys = keys_wanted(system, task.items)
     if system.partial or run.records_so_far().keys() >= set(chain.from_iterable(keys.values())):
         run.seal(task.ids, system.partial, failures, lambda i: len(keys[i]))
-        if task.known:
-            write_run_summary(run, task, system)
+        write_run_summary(run, task, system)
     return run
 
 # %% ../../nbs/models/02_running.ipynb #8baf709d
@@ -206,7 +213,8 @@ def run(
         do = "say how many, or a share below 1"
         raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", do)
     allowed = int(tolerate * len(items)) if tolerate < 1 else int(tolerate)
-    if already_complete(r, t, who, allowed):
+    if is_complete(r, who, allowed):
+        renew_summary(r, t, who)
         return r
     try:
         failures = fill(r, t, who, items, progress)
@@ -278,7 +286,8 @@ def run_sharded(
         raise CallError(f"{who.name} cannot answer in shards", do=why)
     t = as_task(task, s, who.shapes)
     r = open_system_run(t, who)
-    if already_complete(r, t, who):
+    if is_complete(r, who):
+        renew_summary(r, t, who)
         return r
     with r.writing() as w:
         todo = [x for i, x in zip(t.ids, t.items, strict=True) if i not in w.done]

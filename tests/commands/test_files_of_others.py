@@ -3,7 +3,7 @@
 import json
 import pandas, pytest
 import tools
-from refnb.benchmarks.tasks import as_task
+from refnb.benchmarks.given.tasks import as_task
 from refnb.core.corpora import load
 from refnb.core.files import CANARY, read_jsonl, write_jsonl
 from refnb.core.reading import write_documents
