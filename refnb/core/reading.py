@@ -27,8 +27,8 @@ TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}]')
 
 def keys_of(head: bytes) -> set[bytes]:
     "List the keys of the first object of JSON, as far as the beginning of a file shows them."
-    depth, keys = 0, set()
-    for m in TOKEN.finditer(head):
+    depth, keys = 0, set[bytes]()
+    for m in TOKEN.finditer(head if head.lstrip()[:1] in (b"{", b"[") else b""):
         depth += {b"{": 1, b"}": -1}.get(m[0], 0)
         if m[2] and depth == 1:
             keys.add(m[1])
@@ -84,7 +84,7 @@ FORMATS = [
 def format_of(data: bytes, formats: Sequence[Format] = FORMATS) -> Format | None:
     "Find the format of a file by how it begins; comments alone are CoNLL."
     head = data[:HEAD].removeprefix(b"\xef\xbb\xbf").lstrip()
-    keys = keys_of(head) if head[:1] in (b"{", b"[") else set()
+    keys = keys_of(head)
     for line in head.split(b"\n"):
         for f in formats:
             if re.match(f.line, line.rstrip(b"\r")) and (not f.keys or f.keys & keys):
@@ -100,6 +100,7 @@ class FileItems(NamedTuple):
     path: Path
     format: str  # of FORMATS
     items: list  # questions, or documents with their clusters, in the file's order
+    keys: set[bytes] = set()  # of JSON: those of its first object
 
 
 def read_file(
@@ -120,7 +121,7 @@ def read_file(
         raise FormatError("does not look like any format of documents", str(path), do)
     how = {k: v for k, v in how.items() if k in f.takes or k not in PIECES | HEADS}
     if not f.beside:
-        return FileItems(path, f.name, f.parse(data, str(path), **how))
+        return FileItems(path, f.name, f.parse(data, str(path), **how), keys_of(data[:HEAD]))
     name, files = path.name.removesuffix(".gz").rpartition(".")[0], list[Path]()
     for end in f.beside:  # beside each other, packed or not
         beside = [path.with_name(f"{name}.{end}{packed}") for packed in ("", ".gz")]
