@@ -43,7 +43,7 @@ class TaskCard(Record):
     # the predicted documents
     score: str = ""
     # of documents: module:function that returns those with gold that is here, by key; called with
-    # the task
+    # the task's name and the settings
     gold: str = ""
     # of questions: module:function that returns the texts behind them, as Linked; called with the task
     links: str = ""
@@ -261,7 +261,8 @@ class Task:
     @cached_property
     def gold(self) -> dict[str, Document]:
         "Return its documents with gold clusters, by key, as far as they are here; no system gets them."
-        return self.hook(self.card.gold)(self) if self.card.gold else {}
+        f = self.hook(self.card.gold) if self.card.gold else None
+        return f(self.name, self.settings) if f else {}
 
     def seeds_of(self, d: Document) -> Clusters:
         "Return the known mentions of each name of a document."

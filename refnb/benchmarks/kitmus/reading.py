@@ -179,12 +179,12 @@ def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predi
     "Read what predictions join for every text of `gold_texts`; `where` is the file's name, for errors."
     with in_file(where):
         f = format_of(data)
+        conll, lines = f and f.parse is parse_conll, data.lstrip()[:1] in (b"{", b"[")
         if data.startswith(b"ID\t"):
             found = from_table(data, gold)
-        elif f and f.parse in (parse_conll, parse_jsonlines):
-            # the clusters of the release's word pieces count words
-            whole_words = {"pieces": False} if f.parse is parse_jsonlines else {}
-            texts = {text_id(d): d for d in f.parse(data, **whole_words)}
+        elif conll or lines:  # the clusters of the release's word pieces count words
+            docs = parse_conll(data) if conll else parse_jsonlines(data, pieces=False)
+            texts = {text_id(d): d for d in docs}
             known = {k: joined(gold[k], t) for k, t in texts.items() if k in gold}
             found = Predictions(known, len(texts) - len(known), 0)
         else:
