@@ -57,6 +57,7 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     from refnb.core.runs import ClusterAnswer
     from refnb.core.summaries import find_summaries
     from refnb.metrics.choice import outcomes
+    from refnb.models.running import write_run_summary
     from refnb.results.cluster_scores import pooled, run_counts
     from refnb.results.scores import sampled_of
 
@@ -80,6 +81,11 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
         several = sampled_of(done, s)
         return about | ({"samples": several._asdict()} if several else {})
     summary = run_counts(version, name, s)
+    if not summary and task.gold:
+        try:
+            write_run_summary(done, task)
+        except DataError as e:
+            about["unscored"] = str(e)
     counts = summary.counts if summary else {}
     settings = dict.fromkeys(x for c in counts.values() for x in c)
     scores = {x: coref_json(pooled(counts, x)) for x in settings}
@@ -148,7 +154,9 @@ def show(r: dict[str, Any]):
     elif r["failed"]:
         do = "the same command without --tolerate asks them again"
         echo(f"{r['failed']} questions failed and count as wrong; {do}")
-    if r.get("scored") == []:
+    if "unscored" in r:
+        echo(f"{r['documents']} documents are not scored: {r['unscored']}")
+    elif r.get("scored") == []:
         do = f"refnb export {r['run']} --to documents --out FILE, then refnb score coref GOLD FILE"
         echo(f"{r['documents']} documents are not scored: no gold clusters are known; {do}")
     if r.get("doubled"):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DOCUMENTS', 'Progress', 'WITHOUT_SINGLETONS', 'open_system_run', 'keys_wanted', 'fill', 'predicted_documents',
-           'gold_of_score', 'write_run_summary', 'is_complete', 'renew_summary', 'seal_run', 'run', 'system_to_ask',
-           'planned', 'shards_of', 'run_sharded']
+           'gold_of_score', 'write_run_summary', 'is_complete', 'summarize', 'renew_summary', 'seal_run', 'run',
+           'system_to_ask', 'planned', 'shards_of', 'run_sharded']
 
 # %% ../../nbs/models/02_running.ipynb #3cb841a9
 import math
@@ -158,6 +158,15 @@ def is_complete(run: Run, system: System, failures: int = 0) -> bool:
     return run.whole and (system.partial or run.failures() <= failures)
 
 
+def summarize(run: Run, task: Task, system: System) -> None:
+    "Write the summary of a complete run; clusters that gold of yours cannot score leave it complete."
+    try:
+        write_run_summary(run, task, system)
+    except DataError:
+        if task.known:
+            raise
+
+
 def renew_summary(run: Run, task: Task, system: System) -> None:
     "Write the summary of a complete run if there is none, or one that other gold was scored by."
     name, old = f"{system.name}@{run.info.hash}", [run.folder / SUMMARY]
@@ -168,7 +177,7 @@ def renew_summary(run: Run, task: Task, system: System) -> None:
     except (DataError, FormatError):
         fresh = False
     if not fresh:
-        write_run_summary(run, task, system)
+        summarize(run, task, system)
 
 
 def seal_run(run: Run, task: Task, system: System, failures: int = 0) -> Run:
@@ -176,7 +185,7 @@ def seal_run(run: Run, task: Task, system: System, failures: int = 0) -> Run:
     keys = keys_wanted(system, task.items)
     if system.partial or run.records_so_far().keys() >= set(chain.from_iterable(keys.values())):
         run.seal(task.ids, system.partial, failures, lambda i: len(keys[i]))
-        write_run_summary(run, task, system)
+        summarize(run, task, system)
     return run
 
 # %% ../../nbs/models/02_running.ipynb #8baf709d
