@@ -66,7 +66,7 @@ _NAMES = {
     "read_documents": "core.reading",
     "write_documents": "core.reading",
     "score_coref": "metrics.coref_scores",
-    "build": "benchmarks.identifyme.building",
+    "build": "benchmarks.given.building",
     "run": "models.running",
     "train": "models.coreference.systems",
     "resolve": "models.coreference.systems",

@@ -48,7 +48,7 @@ def build_identifyme_(
 ):
     "Build IdentifyMe's questions from documents with clusters, and report what became of each document."
     from refnb.benchmarks.identifyme.builder import Rules
-    from refnb.benchmarks.identifyme.building import build_benchmark
+    from refnb.benchmarks.given.building import build_benchmark
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
 
     changed = as_fields(set_, "rule", Rules)
@@ -83,7 +83,7 @@ def build_filter_(
 ):
     "Build Yes/No questions in the form of BookCoref's filter: does this mention refer to this character?"
     from refnb.benchmarks.bookcoref.questions import FilterRules
-    from refnb.benchmarks.identifyme.building import build
+    from refnb.benchmarks.given.building import build
 
     with busy(json, "building"):
         questions = build("filter", corpus, **as_fields(set_, "rule", FilterRules))

@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from refnb.benchmarks.identifyme.building import build, build_benchmark
+from refnb.benchmarks.given.building import build, build_benchmark
 from refnb.benchmarks.identifyme.builder import (
     KINDS,
     NONE,
