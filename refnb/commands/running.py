@@ -57,8 +57,6 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     from refnb.core.runs import ClusterAnswer
     from refnb.core.summaries import find_summaries
     from refnb.metrics.choice import outcomes
-    from refnb.models.running import write_run_summary
-    from refnb.results.cluster_scores import pooled, run_counts
     from refnb.results.scores import sampled_of
 
     name, version = done.info.task, f"{done.info.system}@{done.info.hash}"
@@ -80,6 +78,9 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
         about |= {"unit": "fraction", "mode": "strict", "groups": groups}
         several = sampled_of(done, s)
         return about | ({"samples": several._asdict()} if several else {})
+    from refnb.benchmarks.run_summaries import write_run_summary
+    from refnb.results.cluster_scores import pooled, run_counts
+
     summary = run_counts(version, name, s)
     if not summary and task.gold:
         try:

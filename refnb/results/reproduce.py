@@ -31,7 +31,7 @@ from .tables import sha256, values_id
 from .board import Board, board, made_otherwise, read_provenance
 from .board import stale, write_board
 from ..models.registry import find_system, is_system, system_names
-from ..models.running import run, write_run_summary
+from ..models.running import run, summarize
 from ..models.systems import info_of
 from .execution import Executed, Kernels, cannot_write, execute, put, verdict
 
@@ -239,7 +239,7 @@ def run_checked(system: Any, task: Task) -> None:
         if before:
             aside = find_task(task.name, s.changed(reports=folder))
             aside.items = task.items
-            write_run_summary(done, aside, system)
+            summarize(done, aside, system)
         written = find_summaries(folder if before else s.reports, task.name, name)
         made = list(map(read_summary, written))
     for path, x in old.items():

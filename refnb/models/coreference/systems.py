@@ -44,7 +44,7 @@ from refnb.models.coreference.recipes import (
 )
 from ..weights import check_here, is_here
 from ..registry import Entry, changed_record, find_system, record_of
-from ..running import write_run_summary
+from ...benchmarks.run_summaries import write_run_summary
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Said, variant_name
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
@@ -245,7 +245,7 @@ class CorefSystem(BaseSystem):
         cost = None
         if self.summary and self.answered >= len(task.items):
             cost = msgspec.structs.asdict(self.summary) | {"processor": processor()}
-        return write_run_summary(run, task, cost=cost)
+        return write_run_summary(run, task, cost)
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #1e7bae1e
 def _by_training(task: Task, items: Sequence[Any], folder: Path) -> dict[Path | None, list[Any]]:

@@ -22,7 +22,8 @@ from ...metrics.differences import Matched, matched
 from ...metrics.windows import pair
 from ...benchmarks.tasks import find_task, is_task, the_card
 from ...benchmarks.given.tasks import given_task
-from ...models.running import DOCUMENTS, predicted_documents
+from ...benchmarks.run_summaries import predicted_documents
+from ...models.running import DOCUMENTS
 from .viewer import View, named_run, view
 
 # %% ../../../nbs/results/pages/01_book_view.ipynb #874e0e0a
