@@ -315,7 +315,8 @@ bench("commands", "refnb compare identifyme/test, two systems, in 110 MB", 1.5)(
 
 @bench("commands", "200 MB of questions, read from a file", 6.0)
 def questions_of_200_mb() -> float:
-    from refnb.benchmarks.tasks import FERRYMAN, as_task, task_questions
+    from refnb.benchmarks.given.tasks import as_task
+    from refnb.benchmarks.tasks import FERRYMAN, task_questions
     from refnb.core.files import write_jsonl
 
     qs = task_questions(FERRYMAN)

@@ -20,12 +20,13 @@ KEYS = {
     "a bearer token": r"[Bb]earer [A-Za-z0-9._-]{30,}",
 }
 # imports go down this list; what a room's own folder holds comes before the rooms inside it
-ROOMS = """core metrics benchmarks benchmarks.bookcoref benchmarks.identifyme benchmarks.altentities benchmarks.kitmus models
+ROOMS = """core metrics benchmarks benchmarks.bookcoref benchmarks.identifyme benchmarks.altentities benchmarks.kitmus benchmarks.given models
 models.rules models.language models.pairs models.coreference models.live models.published models.annotation
 results results.papers results.pages commands""".split()
-# they look things up by name, so they load later modules, inside functions
-LATE = """benchmarks.tasks models.registry models.running results.reproduce results.execution""".split()
-
+# arrows that go up, as an import inside a function or as "module:name" in a string, each with its reason
+UP = {
+    "models.registry": "the kind of a system's entry names who makes it: all of them would load torch"
+}
 # public names that two modules may define, each with its reason
 SHARED: dict[str, str] = {}
 
@@ -80,7 +81,7 @@ def exported() -> list[str]:
 
 
 def modules() -> list[str]:
-    "Every module has a notebook, at the path that its name says, and imports only what comes before it."
+    "Every module has a notebook, at the path that its name says, and reaches only what comes before it."
     bad, made = [], {m: (n, cells) for n, (cells, m) in notebooks().items() if m}
     for p in (ROOT / "refnb").rglob("*.py"):
         name = ".".join(p.relative_to(ROOT / "refnb").with_suffix("").parts)
@@ -101,9 +102,16 @@ def modules() -> list[str]:
         if room not in ROOMS:
             bad.append(f"{at}: its folder is not among the rooms of .ci/check.py")
         code = "\n".join(c["source"] for c in cells if c["source"].startswith("#| export"))
-        for indent, used in re.findall(r"^([ \t]*)from refnb\.([\w.]+) import", code, re.M):
-            if used in place and place[used] >= place[m] and not (indent and m in LATE):
-                bad.append(f"{at}: imports refnb.{used}, which does not come before it")
+        arrows = []
+        for room, names in re.findall(r"^[ \t]*from refnb\.([\w.]+) import ([\w, ]+)", code, re.M):
+            arrows += [room, *(f"{room}.{x.split()[0]}" for x in names.split(",") if x.strip())]
+        arrows += re.findall(r"\bimport refnb\.([\w.]+)", code)
+        arrows += re.findall(r"[\"']refnb\.([\w.]+)(?::\w+)?[\"']", code)
+        for used in dict.fromkeys(arrows):
+            if used in place and place[used] >= place[m] and used != m and m not in UP:
+                bad.append(f"{at}: reaches up to refnb.{used}, which does not come before it")
+        if m in UP and not any(x in place and place[x] > place[m] for x in arrows):
+            bad.append(f"{at}: reaches up to nothing; take it out of the exceptions")
     return bad
 
 

@@ -73,7 +73,7 @@ _NAMES = {
     "view": "results.pages.book_view:view_any",
     "report": "results.pages.report",
     "view_book": "results.pages.book_view",
-    "task": "benchmarks.tasks:as_task",
+    "task": "benchmarks.given.tasks:as_task",
     "tasks": "benchmarks.tasks",
     "find_system": "models.registry",
     "System": "models.systems",

@@ -4,23 +4,22 @@
 
 # %% auto #0
 __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'family', 'read_card', 'benchmarks', 'tasks', 'sample_of',
-           'drawn_ids', 'is_task', 'the_card', 'are_here', 'Task', 'find_task', 'task_is_here', 'task_questions',
-           'ferryman_questions', 'given_task', 'as_task']
+           'drawn_ids', 'is_task', 'the_card', 'Linked', 'without_gold', 'Task', 'find_task', 'task_is_here',
+           'task_questions', 'ferryman_questions']
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1a1e8f3e
 import hashlib, inspect, itertools, re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 import msgspec
-from ..core.types import CallError, DataError, Lack, Question, Record, nearest, repeated
-from ..core.documents import Document
+from ..core.types import CallError, Lack, Question, Record, nearest
+from ..core.documents import Clusters, Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
-from ..core.files import read_bytes, read_jsonl, read_yaml
-from ..core.reading import format_of, read_documents
-from ..core.upstream import UpstreamFile, files_of, local_path, set_of
-from ..core.runs import documents_id, questions_id
+from ..core.files import read_jsonl, read_yaml
+from ..core.upstream import UpstreamFile, are_here, files_of, local_path, set_of
+from ..core.runs import Run, documents_id, questions_id
 from ..core.extensions import named_cards, named_object
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #618a74de
@@ -40,20 +39,27 @@ class TaskCard(Record):
     # a task with the same questions, whose options are described differently
     like: str = ""
     prompts: str = ""  # the benchmark whose prompts fit; "": its own
-    # of documents: module:function that counts a run's clusters against the gold
+    # of documents: module:function that counts clusters against gold; called with the task and
+    # the predicted documents
     score: str = ""
-    gold: str = ""  # of documents: module:function that lists the gold that is here
-    # of documents: module:function that returns those with gold that is here, by key
-    annotated: str = ""
+    # of documents: module:function that returns those with gold that is here, by key; called with
+    # the task's name and the settings
+    gold: str = ""
+    # of questions: module:function that returns the texts behind them, as Linked; called with the task
+    links: str = ""
+    mentions: bool = True  # of questions: what is asked about is a mention in a text
+    # coreference systems are trained on its own other splits; False: those for LitBank fit
+    trained: bool = False
     # of documents: what systems that can choose are to report, such as kinds: persons
     asked: dict[str, str | bool] = {}
     # of documents: False leaves out predicted clusters of one mention, whoever predicts them
     singletons: bool = True
     # of a family: each field's values
     fields: dict[str, list[str | int] | dict[str, str]] = {}
-    # of one task of a family: its fields; set when the card is read
-    values: dict[str, str] = {}
     without: list[str] = []  # of a family: names that it does not have
+    # of one task of a family: its fields; set when the card is read, as is the file
+    values: dict[str, str] = {}
+    file: str = ""
 
 
 class Benchmark(Record):
@@ -64,12 +70,15 @@ class Benchmark(Record):
     licence: str  # of its data
     tasks: dict[str, TaskCard]  # by name or by pattern
     board: list[str] = []  # the tasks that `refnb run all` asks
+    # module:function that lists the runs which a table of its paper reads, as systems by task;
+    # called with the table's task and systems; "": these
+    runs: str = ""
     wish: str = ""  # of its authors
     defects: list[str] = []  # known ones
 
 
 def family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
-    "List the tasks of a pattern: each field takes each of its values, in the name and in every text of the card."
+    "List the tasks of a pattern: each field takes each value, in the name and in every text."
     if not card.fields:
         return {pattern: card}
 
@@ -102,18 +111,14 @@ def read_card(path: Path) -> tuple[str, Benchmark]:
     card = read_yaml(path, Benchmark)
     tasks: dict[str, TaskCard] = {}
     for pattern, task in card.tasks.items():
-        tasks |= family(pattern, task)
+        tasks |= family(pattern, task.changed(file=str(path)))
     return card.benchmark, card.changed(tasks=tasks)
-
-
-def _all_cards(s: Settings | None) -> dict[str, tuple[Benchmark, Path]]:
-    "Return all cards with their files."
-    return named_cards("benchmark", "data/cards", read_card, your_folder("benchmarks", s))
 
 
 def benchmarks(s: Settings | None = None) -> dict[str, Benchmark]:
     "List all benchmarks by short name, the package's and yours."
-    return {name: card for name, (card, _) in _all_cards(s).items()}
+    cards = named_cards("benchmark", "data/cards", read_card, your_folder("benchmarks", s))
+    return {name: card for name, (card, _) in cards.items()}
 
 
 def tasks(
@@ -153,13 +158,28 @@ def the_card(name: str, s: Settings | None = None) -> TaskCard:
     return card.changed(about=f"{n} questions of {whole}", pieces=[], like="")
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #aa225086
-def are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
-    "Tell whether all files are in the cache or the local copy."
-    return all(local_path(f, s) for f in files)
+class Linked(Protocol):
+    "The texts behind a task's questions, for systems that link a mention with the candidates."
+
+    id: str  # their hash, in place of that of the questions
+
+    def documents(self) -> list[Document]: ...
+    def chosen(self, key: str, clusters: Clusters) -> tuple[int, ...]: ...
+    def write_summary(self, run: Run) -> Path: ...
+
+
+def without_gold(item: Question | Document) -> Question | Document:
+    "Leave out what is asked for: the right option of a question, or the clusters of a document."
+    if isinstance(item, Question):
+        return item.changed(right=())
+    return item.changed(clusters=((),) * len(item.names), labels={}) if item.clusters else item
 
 
 class Task:
     "A unit of running and scoring: its name, its card, its questions or documents."
+
+    # of documents: mentions that a system gets, to complete their clusters; by document
+    seeds: dict[str, Clusters] = {}
 
     def __init__(
         self,
@@ -175,8 +195,8 @@ class Task:
         return f"Task({self.name!r}: {self.card.about})"
 
     def __getstate__(self) -> dict:
-        "Drop items that can be made again before pickling."
-        return {k: v for k, v in self.__dict__.items() if k != "items"}
+        "Drop items that can be made again, and gold, which stays in this process."
+        return {k: v for k, v in self.__dict__.items() if k not in ("items", "gold")}
 
     @property
     def shape(self) -> Shape:
@@ -203,18 +223,16 @@ class Task:
         "Return the fields in its name, for a family of tasks."
         return self.card.values
 
-    def _function(self, name: str) -> Any:
-        "Load a function that its card names, as a Python file of yours beside the card or from a module."
-        cards = _all_cards(self.settings).values()
-        beside = next((path for card, path in cards if self.whole in card.tasks), None)
-        return named_object(name, beside)
+    def hook(self, name: str) -> Callable[..., Any]:
+        "Load a function that its card names: of a Python file beside the card, or of a module."
+        return named_object(name, Path(self.card.file) if self.card.file else None)
 
     @cached_property
     def items(self) -> list[Any]:
         "Return its questions or documents, in order."
         if self.given is not None:
             return self.given
-        make = self._function(self.card.make)
+        make = self.hook(self.card.make)
         known = {"task": self.whole} | self.card.values
         takes = inspect.signature(make).parameters
         made = make(self.settings, **{k: v for k, v in known.items() if k in takes})
@@ -240,13 +258,20 @@ class Task:
             raise CallError(f"{self.name} has questions, not documents", do=do)
         return self.items
 
+    @cached_property
+    def gold(self) -> dict[str, Document]:
+        "Return its documents with gold clusters, by key, as far as they are here; no system gets them."
+        f = self.hook(self.card.gold) if self.card.gold else None
+        return f(self.name, self.settings) if f else {}
+
+    def seeds_of(self, d: Document) -> Clusters:
+        "Return the known mentions of each name of a document."
+        return self.seeds.get(d.doc_key, ((),) * len(d.names))
+
     @property
-    def annotated(self) -> dict[str, Document]:
-        """Return its documents with gold clusters, by key, as far as they are here; systems never see
-        these unless they ask."""
-        if not self.card.annotated:
-            raise DataError("its gold clusters are not known as documents", self.name)
-        return self._function(self.card.annotated)(self.name, self.settings)
+    def links(self) -> Linked | None:
+        "Return the texts behind its questions, if it has some that coreference systems answer."
+        return self.hook(self.card.links)(self) if self.card.links else None
 
     @property
     def ids(self) -> list[str]:
@@ -321,68 +346,3 @@ SAMPLE, FERRYMAN = "sample/identifyme", "sample/ferryman"
 def ferryman_questions(s: Settings | None = None) -> list[Question]:
     "Read the questions about one short story that refnb carries in a file."
     return list(read_jsonl(packaged("data/sample/ferryman.jsonl"), Question))
-
-# %% ../../nbs/benchmarks/00_tasks.ipynb #5953ce1a
-def given_task(items: Iterable[Question | Document], s: Settings | None = None) -> Task:
-    "Make a task of questions or documents at hand; its name is their hash."
-    found = list(items)
-    if not found:
-        raise DataError("there are no questions")
-    documents = isinstance(found[0], Document)
-    shape: Shape = "clusters" if documents else "choice"
-    card = TaskCard("questions or documents of your own", "given", shape)
-    task = Task("given", card, s or load_settings(), found)
-    if twice := repeated(task.ids):
-        what = "document" if documents else "question"
-        raise DataError(f"a {what} appears twice", twice[0])
-    hash_, names = task.id, [d.names for d in found if isinstance(d, Document)]
-    if any(names):
-        both = msgspec.json.encode((hash_, names))
-        hash_ = hashlib.sha256(both).hexdigest()[:16]
-    task.name = task.whole = f"given/{hash_}"
-    return task
-
-
-def _read_items(path: Path, shapes: Iterable[str]) -> list:
-    "Read questions (JSONL, or AltEntities' form), or documents in any format that refnb reads."
-    from refnb.benchmarks.question_files import as_questions, is_altentities
-
-    data = read_bytes(path)
-    head = data[:100_000]
-    questions = is_altentities(data) or b'"options"' in head or format_of(data) == "gap"
-    if questions or (head.lstrip().startswith(b"{") and b'"sentences"' not in head):
-        return as_questions(path)
-    if "clusters" in shapes:
-        return read_documents(path)
-    try:
-        return as_questions(path)
-    except DataError:
-        return read_documents(path)  # documents that hold no question
-
-
-def as_task(
-    what: "Task|str|Path|Iterable[Question|Document]",  # a task or its name, a file,
-    # questions or documents
-    s: Settings | None = None,  # where to look
-    shapes: Iterable[str] = ("choice", "clusters"),  # what is wanted of a file that can
-    # be read as both
-) -> Task:  # .questions or .documents, and where they are from
-    """Resolve whatever names a task.
-
-    >>> refnb.task("sample/identifyme").questions[0]
-    """
-    if isinstance(what, Task):
-        return what
-    s = s or load_settings()
-    if not isinstance(what, (str, Path)):
-        return given_task(what, s)
-    if is_task(str(what), s):
-        task = find_task(str(what), s)
-        if s.offline and task.shape == "choice" and (lack := task.lack):
-            raise lack._replace(do=f"{lack.do}, with a network").error(task.name)
-        return task
-    if not Path(what).exists():
-        wrong = f"{str(what)!r} is neither a task nor a file"
-        is_path = Path(what).suffix != ""
-        raise CallError(wrong, do="look at its path" if is_path else nearest(str(what), tasks(s)))
-    return given_task(_read_items(Path(what), shapes), s)

@@ -59,7 +59,7 @@ def report_(
     echo("", f"{made} in {out}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #3dd6fcfc
-_WHAT = "a task, or a file of questions, and the systems or files of answers to it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
+_WHAT = "a task, or a file of questions or documents, and the systems or files of answers to it, yours first; or two or more runs (folder, task:system, file of answers, log of inspect_ai or lm-evaluation-harness)"
 _VALUES = "a field of the questions: a column for each of its values"
 _FOLDER = "write the table there, as CSV, Markdown, LaTeX and a picture"
 
@@ -73,24 +73,31 @@ def compare_(
     json: Json = False,
 ):
     "Put systems side by side on what all of them answered, and test whether they differ from the first: paired, over documents."
+    from refnb.benchmarks.given.tasks import as_task
     from refnb.benchmarks.tasks import is_task
     from refnb.models.published.logs import asked_otherwise
-    from refnb.models.registry import is_system
+    from refnb.models.registry import find_system, is_system
     from refnb.results.leaderboard import leaderboard, leaderboard_figure, side_by_side
     from refnb.results.scores import compare
     from refnb.results.writers import cell_text
 
     s, choice = load_settings(), cast(Any, mode)
-    if Path(what[0]).is_file() and what[1:] and all(is_system(x, s) for x in what[1:]):
-        what = [f"{what[0]}:{system}" for system in what[1:]]
+    asked: dict[str, str] = {}  # what is shown as a name -> the run that is meant
+    of_file, systems = None, what[1:]
+    if Path(what[0]).is_file() and systems and all(is_system(x, s) for x in systems):
+        of_file = as_task(what[0], s, find_system(systems[0], s).shapes)
+        asked = {f"{what[0]}:{x}": f"{of_file.name}:{x}" for x in systems}
+        what = list(asked)
     if is_task(what[0], s) and any(Path(x).is_file() for x in what[1:]):
         gold, *names = what
         what = [x if Path(x).is_file() else f"{gold}:{x}" for x in names]
     named = not Path(what[0]).exists() and ":" not in what[0] and len(what) > 1
-    if is_task(what[0], s) or named and all(is_system(x, s) for x in what[1:]):
+    if of_file and of_file.shape == "clusters":
+        r = leaderboard(of_file, systems, by, choice, s)
+    elif is_task(what[0], s) or named and all(is_system(x, s) for x in what[1:]):
         r = leaderboard(what[0], what[1:], by, choice, s)
     else:
-        found = {name: outcomes_of(name, gold, s) for name in what}
+        found = {name: outcomes_of(asked.get(name, name), gold, s) for name in what}
         logs = [o for o in found.values() if "asked" in o]
         if logs and (n := asked_otherwise(logs)):
             why = f"{n} ids stand for different questions in these logs"

@@ -41,7 +41,8 @@ def export_(
     from refnb.core.corpora import load
     from refnb.core.reading import read_documents, write_documents
     from refnb.models.language.inspect_task import export_inspect
-    from refnb.models.running import DOCUMENTS, predicted_documents
+    from refnb.benchmarks.run_summaries import predicted_documents
+    from refnb.models.running import DOCUMENTS
 
     if to in FORMATS and (system or set_):
         do = "leave out --system and -p"

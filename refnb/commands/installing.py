@@ -94,7 +94,7 @@ def setup(
     json: Json = False,
 ):
     "Create environments for other coreference packages, from pinned and hashed requirements."
-    from refnb.models.live.environments import listed_environments, set_up
+    from refnb.models.environments import listed_environments, set_up
 
     s, say = load_settings(), messages(json)
     for n in names:

@@ -57,7 +57,6 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     from refnb.core.runs import ClusterAnswer
     from refnb.core.summaries import find_summaries
     from refnb.metrics.choice import outcomes
-    from refnb.results.cluster_scores import pooled, run_counts
     from refnb.results.scores import sampled_of
 
     name, version = done.info.task, f"{done.info.system}@{done.info.hash}"
@@ -75,10 +74,19 @@ def result_of(done: Any, task: Any, by: str, s: Settings) -> dict[str, Any]:
     about |= {"failed": done.failures()}
     about["summary"] = str(next(iter(find_summaries(s.reports, name, version)), ""))
     if done.kind is not ClusterAnswer:
-        about |= {"unit": "fraction", "mode": "strict", "groups": scored_groups(done, by)[1]}
+        groups = scored_groups(outcomes(task.questions, answers, str(done.folder)), by)[1]
+        about |= {"unit": "fraction", "mode": "strict", "groups": groups}
         several = sampled_of(done, s)
         return about | ({"samples": several._asdict()} if several else {})
+    from refnb.benchmarks.run_summaries import write_run_summary
+    from refnb.results.cluster_scores import pooled, run_counts
+
     summary = run_counts(version, name, s)
+    if not summary and task.gold:
+        try:
+            write_run_summary(done, task)
+        except DataError as e:
+            about["unscored"] = str(e)
     counts = summary.counts if summary else {}
     settings = dict.fromkeys(x for c in counts.values() for x in c)
     scores = {x: coref_json(pooled(counts, x)) for x in settings}
@@ -147,7 +155,9 @@ def show(r: dict[str, Any]):
     elif r["failed"]:
         do = "the same command without --tolerate asks them again"
         echo(f"{r['failed']} questions failed and count as wrong; {do}")
-    if r.get("scored") == []:
+    if "unscored" in r:
+        echo(f"{r['documents']} documents are not scored: {r['unscored']}")
+    elif r.get("scored") == []:
         do = f"refnb export {r['run']} --to documents --out FILE, then refnb score coref GOLD FILE"
         echo(f"{r['documents']} documents are not scored: no gold clusters are known; {do}")
     if r.get("doubled"):
@@ -214,7 +224,8 @@ def run_(
     json: Annotated[bool, opt(_JSON, "--json")] = False,
 ):
     "Evaluate systems on tasks; interrupted runs resume."
-    from refnb.benchmarks.tasks import as_task, the_card
+    from refnb.benchmarks.given.tasks import as_task
+    from refnb.benchmarks.tasks import the_card
     from refnb.metrics.choice import outcomes
     from refnb.models.registry import find_system, is_system
     from refnb.models.running import planned, run, run_sharded

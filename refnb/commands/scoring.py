@@ -33,8 +33,7 @@ def run_of(what: str, s: Settings) -> Any:
 def answered(what: str, gold: str, s: Settings) -> tuple[list[Question], list[Answer]] | None:
     """Read the answers of a file or of a run that is here, and its questions, or those that `gold`, a task or a file,
     names. None: there is no such run, but its summary may be here."""
-    from refnb.benchmarks.question_files import as_questions
-    from refnb.benchmarks.tasks import as_task, is_task
+    from refnb.benchmarks.given.tasks import as_task
     from refnb.core.answer_files import read_answers
     from refnb.results.scores import questions_of
 
@@ -44,7 +43,7 @@ def answered(what: str, gold: str, s: Settings) -> tuple[list[Question], list[An
     if not run and not gold:
         raise CallError("answers alone cannot be scored", what, do)
     if gold:
-        questions = as_task(gold, s).questions if is_task(gold, s) else as_questions(gold)
+        questions = as_task(gold, s, ["choice"]).questions
     else:
         questions = questions_of(run, s, do)
     return questions, list(run.answers().values()) if run else read_answers(what, questions)
@@ -204,7 +203,7 @@ def score_coref_(
     json: Json = False,
 ):
     "Score clusters: MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1, pooled over documents."
-    from refnb.core.reading import format_of, read_bytes, read_documents
+    from refnb.core.reading import read_documents
     from refnb.metrics.coref_scores import score_coref
     from refnb.metrics.matching import COREFUD, EXTRA
 
@@ -215,9 +214,7 @@ def score_coref_(
     heads = match != "exact" or bool({*asked} & {*EXTRA})
 
     def documents(path: str) -> list:
-        if format_of(read_bytes(path)) == "conllu":  # only CoNLL-U has heads
-            return read_documents(path, heads=heads)
-        docs = read_documents(path)
+        docs = read_documents(path, heads=heads)
         print_notes(path, docs)
         return docs
 
@@ -265,7 +262,7 @@ def score_coref_(
         print_f1("F1 of", each | {"their mean": macro})
 
 # %% ../../nbs/commands/04_scoring.ipynb #823ec9c9
-_TEXTS = "texts with gold clusters: CoNLL-2012, JSON lines or GAP's table; plain or .gz"
+_TEXTS = "texts with gold clusters: CoNLL-2012 or JSON lines; plain or .gz"
 
 
 def score_kitmus(

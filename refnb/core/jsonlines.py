@@ -158,7 +158,7 @@ def parse_jsonlines(
 ) -> list[Document]:
     "Read documents, in words, from JSON lines, in the file's order."
     if data.lstrip().startswith(b"["):  # nothing but clusters
-        only = Line(doc_key="", clusters=decoded(data, Clusters, at_line(where, 1)))
+        only = Line(doc_key="", clusters=decoded(data, Clusters, where, 1))
         return [document_of_line(only, pieces, partial(at_line, where, 1))]
     lines = [(n, x) for n, x in enumerate(data.splitlines(), 1) if x.strip()]
     if len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{"):
@@ -166,7 +166,7 @@ def parse_jsonlines(
     docs: list[Document] = []
     seen: dict[str, int] = {}
     for n, text in lines:
-        line = decoded(text, Line, at_line(where, n))
+        line = decoded(text, Line, where, n)
         d = document_of_line(line, pieces, partial(at_line, where, n))
         if d.doc_key in seen:
             what = f"{d.doc_key!r} is in line {seen[d.doc_key]} too"

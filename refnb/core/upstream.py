@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Progress', 'CHANGED', 'Repo', 'FileSet', 'Sets', 'UpstreamFile', 'known_sets', 'registry', 'files_of', 'set_names',
-           'set_of', 'dates_of', 'blob_id', 'local_path', 'data_ids', 'download', 'get', 'Survey', 'survey',
+           'set_of', 'dates_of', 'blob_id', 'local_path', 'are_here', 'data_ids', 'download', 'get', 'Survey', 'survey',
            'fetch_files', 'reachable']
 
 # %% ../../nbs/core/12_upstream.ipynb #78c87aad
@@ -134,6 +134,11 @@ def local_path(f: UpstreamFile, s: Settings) -> Path | None:
             raise CallError("no such folder", f"setting upstream, {s.upstream}", do)
         places += [f"{s.upstream}/{f.place}", f"{s.upstream}/{f.place}.gz"]
     return next((Path(p) for p in places if os.path.isfile(p)), None)
+
+
+def are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
+    "Tell whether all files are in the cache or the local copy."
+    return all(local_path(f, s) for f in files)
 
 
 def data_ids(names: Iterable[str], s: Settings | None = None) -> dict[str, str]:

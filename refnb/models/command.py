@@ -12,8 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 import msgspec
-from ..core.types import Answer, CallError, DataError, Question, Record, Lack, Span
-from ..core.documents import Document, Clusters
+from ..core.types import Answer, CallError, DataError, Lack, Question, Record, Span
+from ..core.documents import Clusters, Document
 from ..core.extensions import named_object
 from ..core.runs import ClusterAnswer
 from ..benchmarks.tasks import Shape, Task
@@ -28,11 +28,12 @@ from refnb.models.systems import (
 )
 from ..core.settings import Settings, changed_record, differing
 from .registry import Entry, record_of
+from .environments import the_environment
 
 # %% ../../nbs/models/03_command.ipynb #3452f724
 def input_line(
     item: Question | Document,
-    seeds: bool = False,  # show the known mentions of a document's names, to be completed
+    seeds: Clusters | None = None,  # known mentions of a document's names, to be completed
     canary: bool = False,  # ask for the words, too
 ) -> bytes:
     "Write a question or a document as a program reads it."
@@ -40,7 +41,7 @@ def input_line(
         fields = ("id", "doc_key", "text", "chars", "options", "meta")
         shown: dict[str, Any] = {f: getattr(item, f) for f in fields}
     else:
-        names: Any = dict(zip(item.names, item.clusters)) if seeds else item.names
+        names: Any = item.names if seeds is None else dict(zip(item.names, seeds, strict=True))
         shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
     return msgspec.json.encode(shown | ({"canary": True} if canary else {})) + b"\n"
 
@@ -190,7 +191,7 @@ class CommandSystem(BaseSystem):
     "A system made of a program that reads items from stdin and writes answers to stdout."
 
     whole = "it is one program: start it on one machine"
-    seeds: bool = False  # send the clusters of documents, to be completed
+    seeds: bool = False  # send the task's seeds, to be completed
     # its environment variables; None: those of this process
     env: Mapping[str, str] | None = None
 
@@ -245,7 +246,7 @@ class CommandSystem(BaseSystem):
         process = Process(self.words, self.cwd, self.name, self.env)
         try:
             self.begin(process, items)
-            process.ask(input_line(x, self.seeds) for x in items)
+            process.ask(input_line(x, task.seeds_of(x) if self.seeds else None) for x in items)
             while (line := process.next(self.entry.patience)) is not None:
                 yield read_answer(line, asked, answered, self.name)
             if fault := process.fault(self.entry.patience):
@@ -263,8 +264,7 @@ def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syste
     usual = record_of(entry, CommandEntry)
     e = changed_record(usual, changed, "a program")
     if e.environment and not e.python:
-        place = named_object("refnb.models.live.environments:the_environment")(e.environment, s)
-        e = e.changed(python=str(place.python))
+        e = e.changed(python=str(the_environment(e.environment, s).python))
     other = differing(e, usual, frozenset(["patience", "python"]))
     return CommandSystem(variant_name(entry.name, other), e, entry.path.parent.resolve())
 

@@ -37,6 +37,7 @@ class Entry(NamedTuple):
 KINDS = {
     "rule": "refnb.models.registry:make_function",
     "function": "refnb.models.registry:make_function",
+    "answer-key": "refnb.models.rules.kitmus:AnswerKey",
     "command": "refnb.models.command:make_command",
     "language-model": "refnb.models.language.systems:LanguageModelSystem",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Identity', 'Plan', 'Failure', 'System', 'BaseSystem', 'as_answer',
-           'as_clusters', 'function_id', 'without_gold', 'no_names', 'FunctionSystem', 'flat', 'variant_name',
-           'split_name', 'info_of']
+           'as_clusters', 'function_id', 'no_names', 'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #961b5342
 import hashlib, inspect, re
@@ -188,13 +187,6 @@ def function_id(f: Callable) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
-def without_gold(item: Question | Document) -> Question | Document:
-    "Leave out what is asked for: the right option of a question, or the clusters of a document."
-    if isinstance(item, Question):
-        return item.changed(right=())
-    return item.changed(clusters=((),) * len(item.names), labels={})
-
-
 def no_names(task: Task) -> Lack | None:
     "Tell which document has no names of its characters; None: all have."
     unnamed = (d.doc_key for d in task.documents if not d.names)
@@ -246,7 +238,7 @@ class FunctionSystem(BaseSystem):
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
             try:
-                reply = self.f(x if self.packaged else without_gold(x))
+                reply = self.f(x)
             except (DataError, CallError):
                 raise
             except (Exception, SystemExit) as e:

@@ -7,17 +7,21 @@ __all__ = ['run_counts', 'pooled', 'document_scores']
 
 # %% ../../nbs/results/01_cluster_scores.ipynb #9ce0378b
 from collections.abc import Iterable
+from pathlib import Path
 from ..core.types import Prf
 from ..core.settings import Settings, load_settings
-from ..core.summaries import Summary, places_of_summaries, the_summary
+from ..core.summaries import SUMMARY, Summary, places_of_summaries, read_summary, the_summary
 from ..metrics.coref import Counts, LinkCounts, add, as_prf, with_conll
-from .scores import the_usual
+from .scores import runs_here, the_usual
 
 # %% ../../nbs/results/01_cluster_scores.ipynb #803e06e9
 def run_counts(system: str, task: str, s: Settings | None = None) -> Summary | None:
     """Find what a coreference system (its name, or system@hash) scored on a task, with counts per book;
     None: there is no run."""
     s = s or load_settings()
+    of_yours = (r.folder / SUMMARY for r in runs_here(system, task, s))
+    if path := next(filter(Path.exists, of_yours), None):
+        return read_summary(path)
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     return found[1] if found else None
 

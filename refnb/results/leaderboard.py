@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import pandas as pd
-from ..benchmarks.tasks import find_task, tasks, the_card
+from ..benchmarks.tasks import Task, find_task, tasks, the_card
 from ..core.runs import RunInfo
 from ..core.settings import Settings, load_settings
 from ..core.summaries import places_of_summaries, read_card, split_hash
@@ -102,7 +102,7 @@ def outcomes_in_whole(
 
 
 def leaderboard(
-    task: str,  # that all of them answered, or a part of it
+    task: str | Task,  # that all of them answered, or a part of it
     systems: Sequence[str],  # names, yours first: the others are compared with the first
     by: str = "",  # a field of the questions: a column for each of its values
     mode: Mode = "strict",  # how a missing answer counts
@@ -114,10 +114,11 @@ def leaderboard(
     """
     s, found, infos, metric = s or load_settings(), dict[str, Any](), [], "accuracy"
     titles = [system_title(name) for name in systems]
-    shape = find_task(task, s).shape
+    t = task if isinstance(task, Task) else find_task(task, s)
+    task = t.name
     for name, title in zip(systems, titles, strict=True):
         shown = title if titles.count(title) == 1 else name
-        if shape == "clusters":
+        if t.shape == "clusters":
             summary = run_counts(name, task, s)
             if summary and (scored := document_scores(summary))[1]:
                 setting, scores = scored

@@ -17,20 +17,21 @@ import msgspec
 from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, safe_name
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import alone, write_atomic
+from ..core.extensions import named_object
 from ..core.hub import hub_files, hub_path
 from ..core.ray_cluster import as_ended, ray_cluster
 from ..core.runs import read_record
 from ..core.summaries import Summary, find_summaries, places_of_summaries, read_summary
 from ..core.summaries import find_runs, reports_for, split_hash
 from ..core.upstream import fetch_files, files_of, local_path, reachable, survey
-from ..benchmarks.tasks import Task, find_task, is_task, tasks
+from ..benchmarks.tasks import Task, benchmarks, find_task, is_task, tasks
 from .notebooks import YOURS, Notebook, bind, notebook_of, parameters_of, read_notebook
 from .printed import own_names, papers, printed, table_names
 from .tables import sha256, values_id
 from .board import Board, board, made_otherwise, read_provenance
 from .board import stale, write_board
 from ..models.registry import find_system, is_system, system_names
-from ..models.running import run, write_run_summary
+from ..models.running import run, summarize
 from ..models.systems import info_of
 from .execution import Executed, Kernels, cannot_write, execute, put, verdict
 
@@ -150,19 +151,11 @@ def bring(jobs: list[Job], s: Settings, say: Say) -> bool:
 # %% ../../nbs/results/09_reproduce.ipynb #67957e80
 def wanted_runs(job: Job) -> dict[str, list[str]]:
     "List the tasks whose runs a table reads, each with the systems that may be free."
-    systems, paper = job.parameters.get("systems", []), job.name.partition("/")[0]
-    out = {job.task: list(systems)}
-    if paper == "kitmus" and not job.task.startswith("sample/"):
-        from refnb.models.published.kitmus import predicted_files
-
-        for p in predicted_files():
-            if p.split == "test":
-                out.setdefault(p.task, []).append(p.system)
-    if paper == "altentities" and job.task in ("altentities/test", "altentities/dev"):
-        from refnb.results.papers.altentities import columns_of
-
-        out = {task: list(systems) for task, _ in columns_of(job.task).values()}
-    return out
+    systems, paper = list(job.parameters.get("systems", [])), job.name.partition("/")[0]
+    card = benchmarks().get(paper)
+    if card and card.runs:
+        return named_object(card.runs)(job.task, systems)
+    return {job.task: systems}
 
 
 class BatchRuns:
@@ -246,7 +239,7 @@ def run_checked(system: Any, task: Task) -> None:
         if before:
             aside = find_task(task.name, s.changed(reports=folder))
             aside.items = task.items
-            write_run_summary(done, aside, system)
+            summarize(done, aside, system)
         written = find_summaries(folder if before else s.reports, task.name, name)
         made = list(map(read_summary, written))
     for path, x in old.items():

@@ -17,7 +17,7 @@ from ..core.types import CallError, DataError, Lack, Question, RefnbError, neare
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
-from ..core.runs import Run, RunInfo, questions_id
+from ..core.runs import Run, RunInfo
 from refnb.core.summaries import (
     current_runs,
     find_runs,
@@ -40,10 +40,9 @@ from refnb.metrics.uncertainty import (
     written_p,
 )
 from ..metrics.samples import Sampled, score_samples
-from ..benchmarks.kitmus.links import texts_id
-from ..benchmarks.tasks import as_task, find_task, is_task, task_is_here, the_card
+from ..benchmarks.tasks import find_task, is_task, task_is_here, the_card
+from ..benchmarks.given.tasks import as_task
 from ..models.registry import find_system, is_system
-from ..models.language.answering import position_of
 
 # %% ../../nbs/results/00_scores.ipynb #c9fbe8b5
 def the_usual(system: str) -> Callable[[RunInfo], bool]:
@@ -69,8 +68,8 @@ def run_outcomes(
 ) -> tuple[pd.DataFrame, RunInfo] | None:  # None: there is no run
     "Find the outcomes of a system on a task, and the run that they are of."
     s, name = s or load_settings(), split_hash(system)[0]
-    # summaries of KITMUS' released predictions hold counts of links, and no credits by question
-    links = task.startswith("kitmus/") and is_system(name)
+    # a summary of links holds counts, and no credits by question
+    links = is_task(task, s) and the_card(task, s).links and is_system(name)
     if not (links and hasattr(find_system(name), "write_summary")):
         found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
         if found and found[0].ids and not any(found[0].options):
@@ -132,11 +131,11 @@ def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
         return found
     if not is_task(task, s) or not task_is_here(task, s):
         raise DataError(f"the questions of {task} are not here", where, do)
-    questions, answered = find_task(task, s).questions, run.info.data.get("questions")
-    of_release = task.startswith("kitmus/") and answered == texts_id()  # of all its texts together
-    if not of_release and questions_id(questions) != answered:
+    t, answered = find_task(task, s), run.info.data.get("questions")
+    ids = [t.id, *([t.links.id] if t.links else [])]
+    if answered not in ids:
         raise DataError(f"it answered other questions than {task} has now", where, do)
-    return questions
+    return t.questions
 
 
 def as_outcomes(x, s: Settings | None = None) -> pd.DataFrame:
@@ -169,6 +168,8 @@ def sampled_of(run: Run, s: Settings | None = None) -> Sampled | None:
     order: Any = run.info.settings.get("order", "given")
     if order != "rotations" and not run.info.settings.get("samples"):
         return None
+    from refnb.models.language.answering import position_of  # late: most runs have no samples
+
     found = questions_beside(run)
     questions = find_task(run.info.task, s).questions if found is None else found
     return score_samples(questions, run.samples(), lambda q, k: position_of(q, order, k))

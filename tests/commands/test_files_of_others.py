@@ -3,7 +3,7 @@
 import json
 import pandas, pytest
 import tools
-from refnb.benchmarks.tasks import as_task
+from refnb.benchmarks.given.tasks import as_task
 from refnb.core.corpora import load
 from refnb.core.files import CANARY, read_jsonl, write_jsonl
 from refnb.core.reading import write_documents
@@ -93,7 +93,7 @@ def test_published_answers_have_the_published_score(answer):
 
 def test_answers_alone_need_their_questions(refnb, files):
     tools.one_line(refnb("score choice answers.jsonl"), 2, "answers.jsonl", "--gold")
-    tools.one_line(refnb("score choice answers.jsonl --gold gone.jsonl"), 1, "gone.jsonl")
+    tools.one_line(refnb("score choice answers.jsonl --gold gone.jsonl"), 2, "gone.jsonl")
 
 
 LINE_2 = "answers.jsonl, line 2"

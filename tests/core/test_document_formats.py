@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, strategies as st
 from core_documents import (
+    PARSERS,
     GAP_ROW,
     bare,
     bert,
@@ -27,7 +28,6 @@ from core_documents import (
 from core_refused import refused
 from refnb.core.documents import Document
 from refnb.core.gap import GapRow, parse_gap_rows
-from refnb.core.reading import PARSERS
 from refnb.core.standoff import with_labels
 from refnb.core.types import DataError, RefnbError, Span
 from tools import FULL, examples, growth

@@ -124,7 +124,7 @@ def test_a_run_on_gold_mentions_is_another_run_and_keeps_them(toy):
     done, given = (toy.run("sample/bookcoref", given=x) for x in ("", "gold"))
     assert done.sealed and len(done.answers()) == 6
     assert "given=gold" in given.info.system and given.info.system != done.info.system
-    gold = refnb.task("sample/bookcoref", toy.settings).annotated
+    gold = refnb.task("sample/bookcoref", toy.settings).gold
     assert all(
         sorted(s for c in a.clusters for s in c) == gold[k].mentions
         for k, a in given.answers().items()
@@ -221,7 +221,7 @@ def test_committed_numbers_on_litbank_are_those_of_the_carried_weights(minilm, u
     "Two documents again; a processor without bfloat16 rounds otherwise."
     s = load_settings(upstream=str(upstream))
     committed = run_counts("coref-minilm", "litbank/fold0/test", s)
-    docs = list(refnb.task("litbank/fold0/test", s).annotated.values())[:2]
+    docs = list(refnb.task("litbank/fold0/test", s).gold.values())[:2]
     now = refnb.score_coref(docs, refnb.resolve(docs)).pooled()["conll"].f1
     assert abs(now - pooled(committed.counts, "full", [d.doc_key for d in docs])["conll"].f1) < 0.02
     task = refnb.task("litbank/fold0/test", s)

@@ -4,13 +4,16 @@ import json
 from hypothesis import strategies as st
 from refnb.core.documents import Document
 from refnb.core.gap import COLUMNS, GapRow
-from refnb.core.reading import PARSERS, WRITERS
+from refnb.core.reading import FORMATS, WRITERS
 from refnb.core.types import Span
 
 
 def written(docs: list[Document], form: str) -> bytes:
     "Documents in a format: conll, jsonl or conllu."
     return WRITERS[form](docs).encode()
+
+
+PARSERS = {f.name: f.parse for f in FORMATS}
 
 
 def read(data: bytes, form: str, where: str = "", **how) -> list[Document]:

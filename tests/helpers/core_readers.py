@@ -11,10 +11,12 @@ from core_documents import kitmus_text, litbank_text, written
 from refnb import Answer, Option, Question
 from refnb.benchmarks import tasks
 from refnb.benchmarks.altentities import annotation_page, builder, entities, questions, statistics
+from refnb.benchmarks.given.items import read_items
 from refnb.benchmarks.kitmus import reading
 from refnb.benchmarks.kitmus.sampler import Resources
 from refnb.core import answer_files, corpora, files, runs, standoff, summaries
 from refnb.core.gap import parse_gap_rows
+from refnb.core.jsonlines import parse_jsonlines
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import FormatError, RefnbError, Usage
 from refnb.models import command, registry
@@ -113,7 +115,7 @@ TEXTS = (
     b'{"doc_key": "%s", "sentences": [["Ann", "met", "Bea", "."], ["She", "sang", "."]], '
     b'"clusters": [[[0, 0], [4, 4]], [[2, 2]]]}\n' % KITMUS.encode()
 )
-GOLD = reading.gold_texts(TEXTS)
+GOLD = reading.gold_texts(parse_jsonlines(TEXTS))
 KITMUS_ROW = GAP_ROW.changed(
     id=KITMUS,
     text="Ann met Bea. She sang.",
@@ -338,7 +340,7 @@ READERS = {
     "judgements": Reader(SHEET, lambda path: statistics.read_sheet(path, "multi-modality")),
     "labels by hand": Reader(LABELS, lambda path: altentities_sheets.read_labels(path, "right")),
     "denylist": Reader(b"# words\nbad word\nworse\n", entities.read_denied),
-    "kitmus gold": of_bytes(TEXTS, reading.gold_texts),
+    "kitmus gold": Reader(TEXTS, lambda path: read_items(path, ["choice"])),
     "kitmus predictions": of_bytes(TEXTS, of_predictions),
     "kitmus predicted table": of_bytes(TABLE, of_predictions),
     "names": of_resource("names.csv", lambda r: r.names, b"lastname\nReed\nMoss\n"),

@@ -6,7 +6,7 @@ import refnb
 import tools
 from refnb.core.corpora import sample
 from refnb.core.settings import load_settings, packaged
-from refnb.models.live import environments as made
+from refnb.models import environments as made
 
 # A package of one module, and its worker
 

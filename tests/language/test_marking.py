@@ -8,7 +8,8 @@ from refnb import Document, Span, load, run, score_coref
 from refnb.benchmarks.tasks import find_task
 from refnb.core.documents import tidy
 from refnb.core.types import RefnbError
-from refnb.models.running import planned, predicted_documents
+from refnb.benchmarks.run_summaries import predicted_documents
+from refnb.models.running import planned
 from stub_server import Play, error
 
 pytestmark = pytest.mark.usefixtures("no_keys")

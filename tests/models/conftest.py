@@ -5,7 +5,7 @@ import pytest
 import refnb
 import tools
 from models_packages import ENTRY, PACKAGE, WORKER, wheel
-from refnb.models.live.environments import set_up
+from refnb.models.environments import set_up
 
 
 @pytest.fixture(scope="session")

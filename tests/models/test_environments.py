@@ -5,7 +5,7 @@ import pytest
 import refnb
 import tools
 from models_packages import CODE, ENTRY, PACKAGE, git, repository, wheel
-from refnb.models.live.environments import set_up, the_environment
+from refnb.models.environments import set_up, the_environment
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from refnb.core.corpora import sample
 from refnb.core.documents import Document
 from refnb.core.settings import load_settings
 from refnb.core.types import RefnbError, Span
-from refnb.models.live.environments import set_up
+from refnb.models.environments import set_up
 from refnb.models.live.canaries import canaries
 
 

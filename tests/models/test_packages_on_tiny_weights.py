@@ -18,7 +18,7 @@ from refnb.core.documents import Document
 from refnb.core.settings import load_settings
 from refnb.core.types import RefnbError, Span
 from refnb.metrics.windows import split
-from refnb.models.live.environments import environment_state, set_up, the_environment
+from refnb.models.environments import environment_state, set_up, the_environment
 from refnb.models.live.canaries import canaries
 
 

@@ -489,7 +489,7 @@ def load(model): return lambda texts: [[1.0 + t.count(c) for c in 'abcde'] for t
 
 
 def test_use_is_a_program_with_a_python_of_its_own(settings, tmp_path, monkeypatch):
-    from refnb.models.live.environments import the_environment
+    from refnb.models.environments import the_environment
 
     hub, asked = tmp_path / "tensorflow_hub.py", SAMPLE[:20]
     hub.write_text(HUB)

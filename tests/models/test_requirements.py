@@ -3,7 +3,7 @@
 import re, tomllib
 import tools
 from refnb.core.settings import packaged
-from refnb.models.live.environments import environments
+from refnb.models.environments import environments
 
 
 def test_the_lock_has_a_hash_for_every_package_and_the_pinned_versions():

@@ -18,7 +18,7 @@ from refnb.models.pairs.encoders import pair_settings
 from refnb.models.pairs.heads import trained_systems
 from refnb.models.pairs.trained import TrainedSeal, Tried
 from refnb.models.registry import find_system
-from refnb.models.running import write_run_summary
+from refnb.benchmarks.run_summaries import write_run_summary
 from refnb.results.papers.altentities import columns_of
 from refnb.results.papers.altentities_rules import (
     ERROR_RULES,

@@ -4,21 +4,21 @@
 
 # %% auto #0
 __all__ = ['SPLIT', 'BOOKS', 'Counts', 'MODES', 'unsolved', 'windows', 'book_documents', 'gold_books', 'gold_ids', 'listed_books',
-           'score_run', 'gold_here']
+           'score_run']
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #48c89b84
 from collections.abc import Iterable
 from ...core.types import DataError
 from ...core.documents import Document
 from ...core.settings import Settings, load_settings
-from ...core.upstream import files_of, registry
+from ...core.upstream import are_here, files_of, registry
 from ...core.hub import hub_path
 from ...core.reading import read_documents
-from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, stories
 from ...core.runs import clusters_id
+from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, stories
 from ...metrics.coref_scores import CorefScores, score_coref
 from ...metrics.windows import LENGTH, WindowMode, split
-from ..tasks import are_here
+from ..tasks import Task
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #b230da56
 # tasks of whole books -> of their windows
@@ -103,19 +103,17 @@ MODES: dict[str, WindowMode] = {
 }
 
 
-def score_run(
-    task: str, predicted: Iterable[Document], s: Settings
-) -> tuple[Counts, dict[str, str]]:
-    "Count a run's clusters against the gold that is here; return the ids of that gold, too."
+def score_run(task: Task, predicted: Iterable[Document]) -> Counts:
+    "Count predicted clusters against the gold of a task of books that is here."
 
     def summed(scores: CorefScores) -> dict[str, list[float]]:
         return {m: list(map(float, c)) for m, c in scores.sums().items()}
 
-    gold, by_key = gold_books(task, s), {d.doc_key: d for d in predicted}
-    length = stories()["profile"]["window"] if task.startswith("sample/") else LENGTH
+    by_key = {d.doc_key: d for d in predicted}
+    length = stories()["profile"]["window"] if task.name.startswith("sample/") else LENGTH
     out: Counts = {}
-    for key, g in gold.items():
-        if task in SPLIT.values():
+    for key, g in task.gold.items():
+        if task.name in SPLIT.values():
             own = [d for k, d in by_key.items() if k.startswith(f"{key}_split{length}_S")]
             out[key] = {"split": summed(score_coref(g, own, "split", length=length))}
         else:
@@ -123,9 +121,4 @@ def score_run(
             out[key] = {"full": summed(score_coref(g, p))}
             for name, mode in MODES.items():
                 out[key][name] = summed(score_coref(g, p, "window", mode, length=length))
-    return out, gold_ids(gold)
-
-
-def gold_here(task: str, s: Settings) -> dict[str, str]:
-    "Tell which gold is here, without counting."
-    return gold_ids(gold_books(task, s))
+    return out

@@ -20,8 +20,7 @@ from ...core.documents import Document
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import python_list, read_yaml
 from ...core.corpora import load
-from ...core.upstream import files_of, get, registry
-from ..tasks import are_here
+from ...core.upstream import are_here, files_of, get, registry
 from refnb.benchmarks.identifyme.builder import (
     KINDS,
     PRONOUNS,

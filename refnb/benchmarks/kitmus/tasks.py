@@ -4,16 +4,17 @@
 
 # %% auto #0
 __all__ = ['the_resources', 'released_is_here', 'task_name', 'released_subtask', 'task_texts', 'question_of', 'kitmus_questions',
-           'sample_kitmus', 'questions_in']
+           'sample_kitmus', 'kitmus_questions_of']
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9bbc50da
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
 from ...core.types import CallError, Meta, Option, Question
 from ...core.settings import Settings, load_settings, packaged
-from ...core.upstream import files_of, get
-from ..tasks import are_here
+from ...core.documents import Document
+from ...core.upstream import are_here, files_of, get
 from .sampler import Instance, Resources, Sampler, Subtask, Word
 from .files import id_of, pieces, text_of
 from .reading import Text, gold_texts, pronoun_of
@@ -114,10 +115,10 @@ def sample_kitmus(s: Settings | None = None, texts: int = 60) -> list[Question]:
     return list(map(question_of, chain.from_iterable(subtasks)))
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #c9457a14
-def questions_in(data: bytes, where: str = "") -> list[Question]:
-    "Read questions of a built file, CoNLL or JSON lines; `where` is its name, for errors."
+def kitmus_questions_of(docs: Iterable[Document]) -> list[Question]:
+    "Make the questions of documents that are texts of KITMUS, with their gold; another is an error."
     out = []
-    for id, t in gold_texts(data, where).items():
+    for id, t in gold_texts(docs).items():
         shown, at = pieces(Word(token, "") for token in t.tokens), t.gold.pronoun.start
         end = list(accumulate(map(len, shown)))[at]
         options = tuple(Option(" ".join(t.tokens[a : b + 1])) for a, b in t.gold.candidates)

@@ -19,14 +19,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.request import getproxies
 import msgspec
-from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, write_link_summary
-from ...benchmarks.tasks import Task
+from ...benchmarks.tasks import Task, without_gold
 from ...core.documents import Document
 from ...core.plain_text import read_text
 from ...core.runs import ClusterAnswer, Run, documents_id
 from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path, Lack
 from ...core.upstream import reachable
-from ...metrics.antecedents import linked
 from .choices import choices
 from refnb.models.coreference.recipes import (
     CLUSTERING,
@@ -46,7 +44,7 @@ from refnb.models.coreference.recipes import (
 from ..weights import check_here, is_here
 from ...core.settings import Settings, changed_record
 from ..registry import Entry, find_system, record_of
-from ..running import write_run_summary
+from ...benchmarks.run_summaries import write_run_summary
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Said, variant_name
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #fcd8bfa6
@@ -126,7 +124,7 @@ class CorefSystem(BaseSystem):
         places = [here]
         if task:  # a training on LitBank may answer what is not LitBank's
             places = [here / safe_path(task.name.rpartition("/")[0])]
-            places += [here / "litbank"] * (task.benchmark not in ("kitmus", "litbank"))
+            places += [here / "litbank"] * (not task.card.trained)
         found = (newest_training(x, self.usual, self.other) for x in places)
         return next(filter(None, found), self.own)
 
@@ -158,14 +156,13 @@ class CorefSystem(BaseSystem):
     def lack(self, task: Task) -> Lack | None:
         if lack := super().lack(task):
             return lack
-        if task.benchmark == "altentities":
+        if not task.card.mentions:
             what = (
                 "resolves mentions in a text; it cannot choose between two options by an expression"
             )
             return Lack("task", what)
-        own = task.benchmark in ("kitmus", "litbank")
         options = "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items())
-        texts = task.name.rpartition("/")[0] if own else "litbank"
+        texts = task.name.rpartition("/")[0] if task.card.trained else "litbank"
         command = f"refnb train {self.base} {texts}{options}"
         if not (folder := self.folder(task)):
             do = f"{command}, or name a folder with -p checkpoint=FOLDER"
@@ -202,8 +199,8 @@ class CorefSystem(BaseSystem):
             "recipe": msgspec.to_builtins(seals[0].recipe),
             "start": seals[0].start,
         }
-        if _is_kitmus(task):  # answers depend on the texts of its release
-            data = {"weights": weights, "questions": texts_id()}
+        if task.links:  # answers depend on all texts that theirs are drawn with
+            data = {"weights": weights, "questions": task.links.id}
             return Identity(settings, data=data, alone=True)
         return Identity(settings, data={"weights": weights})
 
@@ -225,20 +222,18 @@ class CorefSystem(BaseSystem):
             self.summary = Spent(round(time.process_time() - since, 2), peak)
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        "Answer with one net: pronouns of KITMUS, questions about mentions, or documents."
+        "Answer with one net: links in the texts behind questions, questions about mentions, or documents."
         from refnb.models.coreference.resolvers import clusters_of_many, predicted, text_of
 
-        if _is_kitmus(task):
-            ids, texts = {q.id for q in items}, texts_of(task)
-            variant, n, split = (task.fields[k] for k in ("variant", "entities", "split"))
-            docs = subtask_documents(variant, int(n), split, task.settings)
-            docs = [d for d in docs if d.doc_key in ids]
+        if links := task.links:
+            ids = {q.id for q in items}
+            docs = [without_gold(d) for d in links.documents() if d.doc_key in ids]
             for d, clusters in zip(docs, clusters_of_many(net, docs)):
-                yield Answer(d.doc_key, linked(texts[d.doc_key].gold, clusters))
+                yield Answer(d.doc_key, links.chosen(d.doc_key, clusters))
         elif task.shape == "choice":
             yield from choices(items, lambda d, more: net.resolve(text_of(d), more=more))
         else:
-            gold = task.annotated if self.model.given else {}
+            gold = task.gold if self.model.given else {}
             for d in items:
                 if self.model.given and d.doc_key not in gold:
                     where = f"document {d.doc_key!r}"
@@ -248,12 +243,12 @@ class CorefSystem(BaseSystem):
 
     def write_summary(self, run: Run, task: Task) -> Path | None:
         "Write the summary of a complete run; its cost is kept if one call answered all of it."
-        if _is_kitmus(task):
-            return write_link_summary(run, task)
+        if task.links:
+            return task.links.write_summary(run)
         cost = None
         if self.summary and self.answered >= len(task.items):
             cost = msgspec.structs.asdict(self.summary) | {"processor": processor()}
-        return write_run_summary(run, task, cost=cost)
+        return write_run_summary(run, task, cost)
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #1e7bae1e
 def _by_training(task: Task, items: Sequence[Any], folder: Path) -> dict[Path | None, list[Any]]:
@@ -275,10 +270,6 @@ def _seen(task: Task, folder: Path) -> int:
     "Count the documents of a task that no training of a folder can answer, as all have seen them."
     items = task.items if task.here or not task.known else []
     return len({x.doc_key for x in _by_training(task, items, folder).get(None, ())})
-
-
-def _is_kitmus(task: Task) -> bool:
-    return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
 
 # %% ../../../nbs/models/coreference/08_systems.ipynb #3cac5877
 def resolve(

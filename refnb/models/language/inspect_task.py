@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 import msgspec
-from ...benchmarks.tasks import as_task
+from ...benchmarks.given.tasks import as_task
 from ...core.files import CANARY, write_atomic, write_jsonl
 from ...core.settings import Settings, load_settings, packaged
 from ...core.types import CallError, Meta, Option, Question, Record

@@ -21,7 +21,8 @@ from ...core.types import NONE, Answer, CallError, DataError, Lack, Question, Re
 from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.identifyme.builder import MARKS
-from ...benchmarks.tasks import Task, as_task, is_task
+from ...benchmarks.tasks import Task, is_task
+from ...benchmarks.given.tasks import as_task
 
 # %% ../../../nbs/models/language/07_prompts.ipynb #94e9e1cc
 class Form(Record):

@@ -19,7 +19,7 @@ from ..systems import Identity, Said, no_names, variant_name
 from ...core.settings import Settings, changed_record, differing, packaged
 from ..registry import Entry, record_of
 from ..command import CommandEntry, CommandSystem, Process
-from refnb.models.live.environments import (
+from refnb.models.environments import (
     Environment,
     environment_state,
     shared_versions,
@@ -176,7 +176,7 @@ class LiveSystem(CommandSystem):
         data = {p.name: _short_hash(read_bytes(p)) for p in scripts}
         data |= {k: checkpoint_id(p) for k, p in self._weights().items() if p}
         if self.seeds:
-            known = [dict(zip(d.names, d.clusters)) for d in task.documents]
+            known = [dict(zip(d.names, task.seeds_of(d))) for d in task.documents]
             data["seeds"] = _short_hash(msgspec.json.encode(known))
         return Identity(settings, data=data)
 

@@ -28,7 +28,8 @@ from ...core.files import alone, decoded, read_bytes, write_atomic
 from ...core.runs import questions_id
 from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS
-from ...benchmarks.tasks import Task, as_task, find_task, sample_of
+from ...benchmarks.tasks import Task, find_task, sample_of
+from ...benchmarks.given.tasks import as_task
 from ..weights import Weights, check_here, quietly, weights_id
 from .encoders import PairModel, pair_settings
 from .heads import TrainedSystem, as_scorer, fit, grid_of, text_for, the_trained

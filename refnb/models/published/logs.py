@@ -180,13 +180,15 @@ class LogSystem(BaseSystem):
             what = f"{len(twice)} questions appear twice, one is {twice[0]}"
             raise DataError(what, str(self.path), "run one epoch, with one filter")
         again = "run all questions with the other tool, and name that log"
+        # which options were right, too, must be as the log says
+        whole = {q.id: q for q in task.questions}
         for q in items:
             if (x := known.get(q.id)) is None:
                 yield Failure(q.id, "missing", "is not in the log", again)
             elif x.error:
                 yield Failure(q.id, "without answer", x.error, again)
             else:
-                shown, perm = in_order(q, shown_order(q, x.asked))
+                shown, perm = in_order(q, shown_order(whole[q.id], x.asked))
                 a = read(shown, x.asked.form, x.reply, x.finish, x.asked.reading, x.asked.drop)
                 yield turned_back(a.changed(raw=x.reply, usage=x.usage), perm)
 

@@ -22,7 +22,9 @@ from ...core.runs import ClusterAnswer, Run
 from ...metrics.differences import Matched, matched
 from ...metrics.windows import pair
 from ...benchmarks.tasks import find_task, is_task, the_card
-from ...models.running import DOCUMENTS, predicted_documents
+from ...benchmarks.given.tasks import given_task
+from ...benchmarks.run_summaries import predicted_documents
+from ...models.running import DOCUMENTS
 from .viewer import View, named_run, view
 
 # %% ../../../nbs/results/pages/01_book_view.ipynb #874e0e0a
@@ -306,11 +308,10 @@ def view_any(
             made = view_book(run_documents(r, s), run_documents(rival, s), labels)
         else:
             mine, books, gold = run_documents(r, s), [], dict[str, Document]()
-            if not is_task(task, s):
-                own = read_documents(r.folder / DOCUMENTS)
-                gold = {d.doc_key: d for d in own if any(d.clusters)}
-            elif the_card(task, s).annotated:
-                gold = find_task(task, s).annotated
+            if is_task(task, s):
+                gold = find_task(task, s).gold
+            else:
+                gold = given_task(read_documents(r.folder / DOCUMENTS), s).gold
             for d in mine:
                 if g := gold.get(d.doc_key):
                     books.append(book_data(g.changed(meta=d.meta), d, ("gold", system)))
