@@ -153,7 +153,7 @@ def write_reference() -> None:
     modules = []
     for path in sorted((ROOT / "refnb").rglob("[!_]*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n"
+        text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n   :members:\n   :show-inheritance:\n"
         (PAGES / "modules" / f"{name}.rst").write_text(text + "   :undoc-members:\n")
         modules.append(f"/docs/pages/modules/{name}")
     text = "# Python interface\n\nWhat `import refnb` gives; on the pages below, every module with its functions and classes.\n\n"

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DOCUMENTS', 'Progress', 'WITHOUT_SINGLETONS', 'open_system_run', 'keys_wanted', 'fill', 'predicted_documents',
-           'write_run_summary', 'already_complete', 'seal_run', 'run', 'system_to_ask', 'planned', 'shards_of',
-           'run_sharded']
+           'write_run_summary', 'already_complete', 'bring_summary', 'seal_run', 'run', 'system_to_ask', 'planned',
+           'shards_of', 'run_sharded']
 
 # %% ../../nbs/models/02_running.ipynb #3cb841a9
 import math
@@ -143,24 +143,27 @@ def write_run_summary(
     return write_summary(run, credits, reports, counts, gold, cost)
 
 # %% ../../nbs/models/02_running.ipynb #1fbd8cc8
-def already_complete(run: Run, task: Task, system: System, failures: int = 0) -> bool:
-    "Tell whether a run misses nothing but at most so many answers; its summary is made if it lacks one."
-    if not run.whole or not (system.partial or run.failures() <= failures):
-        return False
+def already_complete(run: Run, system: System, failures: int = 0) -> bool:
+    "Tell whether a run misses nothing but at most so many answers."
+    return run.whole and (system.partial or run.failures() <= failures)
+
+
+def bring_summary(run: Run, task: Task, system: System) -> Run:
+    "Write the summary of a complete run, where its task has one and none that fits is there; return the run."
     if not task.known:
-        return True
+        return run
     gold = {}
     if task.shape == "clusters" and task.card.score and task.card.gold:
         gold = named_object(task.card.gold)(task.name, task.settings)
         gold = gold | ({} if task.card.singletons else WITHOUT_SINGLETONS)
     old = find_summaries(task.settings.reports, task.name, f"{system.name}@{run.info.hash}")
     try:
-        fresh = old and (not gold or gold.items() <= read_summary(old[0]).gold.items())
+        fits = old and (not gold or gold.items() <= read_summary(old[0]).gold.items())
     except (DataError, FormatError):
-        fresh = False
-    if not fresh:
+        fits = False
+    if not fits:
         write_run_summary(run, task, system)
-    return True
+    return run
 
 
 def seal_run(run: Run, task: Task, system: System, failures: int = 0) -> Run:
@@ -206,8 +209,8 @@ def run(
         do = "say how many, or a share below 1"
         raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", do)
     allowed = int(tolerate * len(items)) if tolerate < 1 else int(tolerate)
-    if already_complete(r, t, who, allowed):
-        return r
+    if already_complete(r, who, allowed):
+        return bring_summary(r, t, who)
     try:
         failures = fill(r, t, who, items, progress)
     finally:
@@ -278,8 +281,8 @@ def run_sharded(
         raise CallError(f"{who.name} cannot answer in shards", do=why)
     t = as_task(task, s, who.shapes)
     r = open_system_run(t, who)
-    if already_complete(r, t, who):
-        return r
+    if already_complete(r, who):
+        return bring_summary(r, t, who)
     with r.writing() as w:
         todo = [x for i, x in zip(t.ids, t.items, strict=True) if i not in w.done]
     folder, faults = str(r.folder.resolve()), []

@@ -254,14 +254,15 @@ def execute(
 # %% ../../nbs/results/08_execution.ipynb #b3166048
 # of tables; Linux alone promises that what was imported can be forked
 LINUX = sys.platform.startswith("linux")
-IMPORTED = """ipykernel.kernelapp IPython.core.interactiveshell pandas scipy.special matplotlib.pyplot seaborn
+IMPORTED = """ipykernel.kernelapp ipykernel.kernelspec IPython.core.interactiveshell psutil pandas scipy.special matplotlib.pyplot seaborn
 refnb.results.tables refnb.results.scores refnb.results.plots""".split()
 # until all is imported: no thread that would be lost in a copy
 ALONE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def work(answers: Connection, asked: dict[str, Any]) -> None:
-    "Run a notebook in this process, a fresh copy that ends here."
+def work(requests: Connection, answers: Connection, asked: dict[str, Any]) -> None:
+    "Run a notebook in this process, a fresh copy that ends here; `requests` is not its own."
+    requests.close()
     kernel = Kernel() if LINUX else None
     if kernel:
         kernel.start()
@@ -286,6 +287,11 @@ def run_notebooks(connection: int, at_once: int) -> None:
             import_papermill()
             for name in IMPORTED:
                 import_module(name)
+            from jupyter_client.provisioning import KernelProvisionerFactory
+            from nbformat import v4, validate
+
+            validate(v4.new_notebook())  # what they would do in each copy: compile a schema,
+            KernelProvisionerFactory.instance()  # look through all entry points
             gc.freeze()
             gc.enable()
         os.environ.clear()
@@ -305,7 +311,7 @@ def run_notebooks(connection: int, at_once: int) -> None:
             while waiting and len(running) < at_once:
                 asked = waiting.pop(0)
                 answers, theirs = Pipe(duplex=False)
-                process = ForkProcess(target=work, args=(theirs, asked))
+                process = ForkProcess(target=work, args=(requests, theirs, asked))
                 process.start()
                 theirs.close()
                 running[answers] = asked["name"], process

@@ -7,7 +7,7 @@ __all__ = ['PRINTED_VALUES', 'LEFT_OUT', 'sha256', 'set_id', 'values_id', 'code_
            'Provenance', 'cost_so_far', 'Report']
 
 # %% ../../nbs/results/05_tables.ipynb #e6eb1ed4
-import hashlib, math, platform, re, resource, sys, time
+import hashlib, math, platform, re, time
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..core.settings import packaged
 from ..core.files import write_atomic
 from ..core.inert import to_md
 from ..core.upstream import files_of, set_names
-from ..core.runs import RunInfo
+from ..core.runs import RunInfo, peak_mb
 from ..metrics.uncertainty import Interval
 from .notebooks import YOURS, notebook_of, parameters_of, read_notebook
 from refnb.results.printed import (
@@ -109,9 +109,7 @@ class Provenance(msgspec.Struct):
 
 def cost_so_far() -> Cost:
     "Measure what this process cost so far."
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes, Linux KB
-    mb = round(peak / (1 << 20 if sys.platform == "darwin" else 1 << 10))
-    return Cost(round(time.process_time(), 1), mb)
+    return Cost(round(time.process_time(), 1), round(peak_mb()))
 
 # %% ../../nbs/results/05_tables.ipynb #2e0dbaae
 class Report:

@@ -10,8 +10,6 @@ import hashlib
 import os
 import platform
 import re
-import resource
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -23,7 +21,7 @@ from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, wr
 from ...benchmarks.tasks import Task
 from ...core.documents import Document
 from ...core.plain_text import read_text
-from ...core.runs import ClusterAnswer, Run, documents_id
+from ...core.runs import ClusterAnswer, Run, documents_id, peak_mb
 from ...core.settings import Settings
 from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path
 from ...core.upstream import reachable
@@ -217,9 +215,7 @@ class CorefSystem(BaseSystem):
                 if folder:
                     yield from self._answer(self.net(folder, task), task, some)
         finally:
-            unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-            peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
-            self.summary = Spent(round(time.process_time() - since, 2), peak)
+            self.summary = Spent(round(time.process_time() - since, 2), round(peak_mb()))
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         "Answer with one net: pronouns of KITMUS, questions about mentions, or documents."
