@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['SCHEMA', 'prompt_hash', 'RunInfo', 'hash_lines', 'questions_id', 'documents_id', 'clusters_id', 'OtherVersion',
            'ClusterAnswer', 'record_key', 'journal_line', 'kind_of', 'read_journal', 'Writer', 'total_usage',
-           'majority', 'by_question', 'one_each', 'Seal', 'seal_of', 'read_record', 'write_record', 'Run', 'load_run',
-           'open_run']
+           'majority', 'by_question', 'one_each', 'peak_mb', 'Seal', 'seal_of', 'read_record', 'write_record',
+           'RunAnswers', 'Run', 'load_run', 'open_run']
 
 # %% ../../nbs/core/16_runs.ipynb #52b4aecc
-import hashlib, os, re, zlib
+import hashlib, os, re, resource, sys, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 import msgspec
@@ -240,6 +240,16 @@ def one_each(records: dict) -> dict:
     "Reduce the samples of each question to one record."
     return {i: rs[0] if len(rs) == 1 else majority(rs) for i, rs in by_question(records).items()}
 
+# %% ../../nbs/core/16_runs.ipynb #f3bbbf77
+def peak_mb() -> float:
+    "Measure the most memory that this process held so far, in MB of 2**20 bytes."
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text()
+        if m := re.search(r"^VmHWM:\s*(\d+) kB", status, re.M):
+            return int(m[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)  # bytes, or KB
+
 # %% ../../nbs/core/16_runs.ipynb #77262f63
 class Seal(Record, omit_defaults=False):
     "Written last: the run is complete."
@@ -298,9 +308,9 @@ def write_record(path: Path, record: Any):
     "Write a record as indented JSON."
     write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
-
-class Run:
-    "A run's folder. Its only state is the folder's path and the content of run.json."
+# %% ../../nbs/core/16_runs.ipynb #182337d9
+class RunAnswers:
+    "The answers in a run's folder. Its only state is the folder's path and the content of run.json."
 
     def __init__(self, folder: str | Path, info: RunInfo):
         self.folder, self.info = Path(folder), info
@@ -369,6 +379,10 @@ class Run:
             raise
         except (DataError, FormatError):
             return False
+
+# %% ../../nbs/core/16_runs.ipynb #807abd12
+class Run(RunAnswers):
+    "A run's folder, to which one process writes at a time, until it is complete and sealed."
 
     @contextmanager
     def writing(

@@ -34,10 +34,6 @@ class Settings(Record):
     host: str  # where public files are downloaded from
     offline: bool  # nothing is downloaded
     cache: str  # verified copies of downloaded files
-    # limit in bytes of an unpacked .gz file, and of a file whose size is unknown before its
-    # download
-    largest: int
-    ratio: int  # how many times its own size a .gz file of any size may unpack to
     runs: str  # run folders
     reports: str  # tables, figures, summaries of runs
     jobs: int  # notebooks at a time; 0: one per core
@@ -54,7 +50,7 @@ class Settings(Record):
 
 YOURS = ("systems", "benchmarks", "corpora", "tables")
 FOLDERS = ("upstream", "cache", "runs", "reports", *YOURS)
-LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
+LEAST = {"jobs": 0, "timeout": 1, "patience": 1}
 
 
 def typed(values: Mapping[str, Any], where: str, base: Path) -> dict[str, Any]:

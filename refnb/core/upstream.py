@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from .types import CallError, DataError, Record, nearest, safe_name
 from .settings import Settings, load_settings, packaged
-from .files import disk_fault, make_folder, read_yaml, unpacked, write_atomic
+from .files import LARGEST, disk_fault, make_folder, read_yaml, unpacked, write_atomic
 
 # %% ../../nbs/core/12_upstream.ipynb #af255cb1
 class Repo(Record):
@@ -159,7 +159,7 @@ def download(f: UpstreamFile, s: Settings, progress: Progress | None = None) -> 
     import pooch, requests
 
     path, do = Path(s.cache) / "upstream" / f.place, "name a local copy with REFNB_UPSTREAM"
-    most, headers = s.largest if f.size is None else f.size, {"Accept-Encoding": "identity"}
+    most, headers = LARGEST if f.size is None else f.size, {"Accept-Encoding": "identity"}
 
     def one_try(url: str, out: str, _: Any):  # pooch tries again after a ValueError
         n = 0

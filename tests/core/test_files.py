@@ -170,14 +170,11 @@ def test_a_damaged_packed_file_is_refused_or_whole(tmp_path):
 
 
 def test_a_packed_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
-    "By its size, or by how many times its own size it would become; the caps are settings."
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"0" * 12_000_000))
-    refused(lambda: read_bytes(path), "x.gz", "10,000,000", "REFNB_LARGEST", "REFNB_RATIO")
-    monkeypatch.setenv("REFNB_RATIO", "1100")
     assert len(read_bytes(path)) == 12_000_000
-    monkeypatch.setenv("REFNB_LARGEST", "11999999")
-    refused(lambda: read_bytes(path), "11,999,999")
+    monkeypatch.setattr("refnb.core.files.LARGEST", 11_999_999)
+    refused(lambda: read_bytes(path), "x.gz", "11,999,999")
 
 
 @pytest.mark.parametrize("path", ["none.jsonl", ".", "none/none.gz"])

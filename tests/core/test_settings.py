@@ -8,7 +8,7 @@ from refnb.core.types import RefnbError
 
 OTHER = dict.fromkeys(["upstream", "cache", "runs", "reports", "corefud"], "/elsewhere")
 OTHER |= dict.fromkeys(["systems", "benchmarks", "corpora", "tables"], "/elsewhere")
-OTHER |= dict.fromkeys(["jobs", "timeout", "patience", "largest", "ratio"], "7")
+OTHER |= dict.fromkeys(["jobs", "timeout", "patience"], "7")
 OTHER |= dict(host="https://a.org", offline="true", bookcoref_gold="/elsewhere/gold.jsonl")
 FOLDERS = [k for k, v in OTHER.items() if v == "/elsewhere"]
 FOUND = ["runs", "reports", "systems", "benchmarks", "corpora", "tables"]  # beside the file

@@ -243,9 +243,10 @@ def test_a_test_that_leaves_loopback_fails(strays):
 
 
 @pytest.mark.parametrize("size", [len(BIG), None], ids=["registered", "unknown"])
-def test_a_download_that_is_too_large_stops(tree, settings, size):
-    "At its registered size, or at the setting where none is registered."
-    s = settings(host=tree.host, offline=False, largest=len(BIG))
+def test_a_download_that_is_too_large_stops(tree, settings, size, monkeypatch):
+    "At its registered size, or at one for all files where none is registered."
+    monkeypatch.setattr("refnb.core.upstream.LARGEST", len(BIG))
+    s = settings(host=tree.host, offline=False)
     f, came = put(tree.root, BIG)._replace(size=size), []
     tree.fail(f.place, [Fault(wrong=BIG + bytes(50_000_000))])
     with pytest.raises(DataError, match=f"{f.key}.*{len(BIG):,} bytes"):

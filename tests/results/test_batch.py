@@ -116,15 +116,16 @@ def test_a_batch_of_faults_ends_with_one_line_and_makes_the_good_table(faulty):
 # Killed, stopped, and two at a time
 
 SLOW = """\
-import time
+import subprocess, time
 from pathlib import Path
 home = Path(%r)
+subprocess.Popen(["sleep", "1000"])
 (home/"started").touch()
 while not (home/"go").exists(): time.sleep(0.05)"""
 
 
 def slow(home: Path) -> str:
-    "A cell that says when it has begun, and goes on when it is let."
+    "A cell that starts another process, says when it has begun, and goes on when it is let."
     return SLOW % str(home)
 
 
@@ -145,7 +146,7 @@ def test_two_batches_do_not_mix_and_a_killed_one_goes_on_and_leaves_no_kernel(
     tools.one_line(tools.here(capsys, "reproduce"), 1, str(home / "reports"), "--out")
     begun(home, first)
     family = tools.family(first.pid)
-    assert len(family) > 2  # the batch, the process that forks kernels, and one
+    assert len(family) > 4  # the batch, the process that copies itself, two copies, and one
     first.kill()
     first.communicate()
     tools.gone(family)
@@ -175,6 +176,18 @@ def test_a_stopped_batch_keeps_what_is_done_and_goes_on(home):
     assert report_files(reports, C) == {} and litter(reports) == []
     (home / "go").touch()
     assert reproduce(B, C) == {B: "changed", C: "new"}
+
+
+def test_the_end_of_the_process_that_runs_notebooks_is_told(home):
+    install(home / "tables", A, table(A, slow(home)))
+    batch = tools.start(home, "reproduce", tables=home / "tables")
+    begun(home, batch)
+    family = tools.family(batch.pid)
+    family[1].kill()
+    tools.one_line(tools.ended(batch), 1, "runs notebooks", "start again")
+    tools.gone(family)
+    (home / "go").touch()
+    assert reproduce() == {A: "new"} and litter(home / "reports") == []
 
 
 def test_kills_at_random_instants_leave_whole_reports(home):

@@ -10,8 +10,6 @@ import hashlib
 import os
 import platform
 import re
-import resource
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -22,7 +20,7 @@ import msgspec
 from ...benchmarks.tasks import Task, without_gold
 from ...core.documents import Document
 from ...core.plain_text import read_text
-from ...core.runs import ClusterAnswer, Run, documents_id
+from ...core.runs import ClusterAnswer, Run, documents_id, peak_mb
 from ...core.types import Answer, CallError, DataError, Record, nearest, need, safe_path, Lack
 from ...core.upstream import reachable
 from .choices import choices
@@ -217,9 +215,7 @@ class CorefSystem(BaseSystem):
                 if folder:
                     yield from self._answer(self.net(folder, task), task, some)
         finally:
-            unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-            peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
-            self.summary = Spent(round(time.process_time() - since, 2), peak)
+            self.summary = Spent(round(time.process_time() - since, 2), round(peak_mb()))
 
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         "Answer with one net: links in the texts behind questions, questions about mentions, or documents."
