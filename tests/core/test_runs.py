@@ -4,13 +4,14 @@ import functools, hashlib, json, os, random, resource, zlib
 from pathlib import Path
 import pytest
 import refnb
+import tools
 from core_kills import Hatchery
 from core_mutations import flipped
 from core_refused import refused
 from power import Power
 from refnb import Answer, Document, Option, Question
 from refnb.core.files import write_atomic
-from refnb.core.runs import Run, RunInfo, open_run
+from refnb.core.runs import Run, RunInfo, open_run, peak_mb
 from refnb.core.types import DataError, RefnbError, Usage
 from tools import FULL, HANG
 
@@ -509,3 +510,13 @@ def test_a_folder_without_the_right_to_write_is_told(runner):
         refused(lambda: run.seal(IDS[:3]), run.folder.name)
     finally:
         run.folder.chmod(0o700)
+
+
+PEAK = "from refnb.core.runs import peak_mb; print(peak_mb())"
+
+
+def test_a_peak_of_memory_is_that_of_the_process_alone(tmp_path):
+    "Not of the one that started it."
+    much = bytearray(b"x") * 200_000_000
+    small = tools.ended(tools.start(tmp_path, code=PEAK))
+    assert 10 < float(small.out) < peak_mb() - 100 and much

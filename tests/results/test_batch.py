@@ -4,6 +4,8 @@ import hashlib, json, os, random, shutil, signal, sys, time
 from pathlib import Path
 from types import SimpleNamespace
 import pytest
+from refnb.core.hub import the_hub_file
+from refnb.core.settings import load_settings
 from refnb.core.upstream import files_of
 from refnb.results.printed import table_names
 import tools
@@ -338,6 +340,12 @@ def bring_input(t: Prepared, name: str):
     path.touch()
 
 
+def bring_hub_file(t: Prepared, name: str):
+    path = the_hub_file("bookcoref-gold").place(load_settings())
+    path.parent.mkdir(parents=True)
+    path.touch()
+
+
 def bring_run(t: Prepared, name: str):
     "A run of its task, and one of another."
     for runs in ("sample/runs/sample/identifyme", "runs/other"):
@@ -347,6 +355,7 @@ def bring_run(t: Prepared, name: str):
 
 VALUES = {"a": 1.0, "b": 2.0}
 INPUT_CAME, RUN_CAME = "an input came", "a run of its task came"
+HUB_CAME = "a file of a hub came"
 PICTURED, FAILS = "a picture is deleted", "it failed"
 CHANGES = {  # what happens between two batches -> how, and the state after the second
     "nothing": (lambda t, name: None, "unchanged"),
@@ -364,10 +373,12 @@ CHANGES = {  # what happens between two batches -> how, and the state after the 
     ),
     INPUT_CAME: (bring_input, "same"),
     RUN_CAME: (bring_run, "same"),
+    HUB_CAME: (bring_hub_file, "same"),
     FAILS: (lambda t, name: None, "failed"),
 }
 TABLE_OF = dict(zip(CHANGES, NOTEBOOKS, strict=False))
 TABLE_OF[INPUT_CAME] = "identifyme/table_6_nested_mentions"
+TABLE_OF[HUB_CAME] = "bookcoref/table_8_books"
 
 
 @pytest.fixture(scope="module")
@@ -417,6 +428,15 @@ def test_the_board_shows_what_is_whole_and_what_is_not_made(twice):
     assert twice.board[TABLE_OF["nothing"]] == "regenerated"
     for event in ("the provenance is deleted", FAILS):
         assert twice.board[TABLE_OF[event]] == "to be run"
+
+
+def test_a_changed_summary_and_changed_code_are_looked_at_once(twice, monkeypatch):
+    t, name = twice.t, TABLE_OF[RUN_CAME]
+    [summary] = (t.reports / "sample/runs/sample/identifyme").glob("*.json")
+    summary.write_text('{"changed": true}')
+    assert [t.batch(name)[name] for _ in "ab"] == ["same", "unchanged"]
+    monkeypatch.setattr("refnb.results.reproduce.code_hash", lambda: "another")
+    assert [t.batch(name)[name] for _ in "ab"] == ["same", "unchanged"]
 
 
 def test_a_failure_is_tried_again_until_it_succeeds(twice):

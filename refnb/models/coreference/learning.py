@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LONGEST', 'Taught', 'taught_by_file', 'taught_by', 'trained_weights', 'set_weights', 'save_tensors', 'load_tensors',
            'optimizer_of', 'share_of_peak', 'learn', 'f1', 'judged', 'State', 'another_training', 'save_state',
-           'restored', 'fit', 'tried', 'tuned', 'encoder_id', 'start_folder', 'Beginning', 'beginning', 'LearntCoref',
+           'restored', 'fit', 'tried', 'tuned', 'encoder_id', 'start_folder', 'begun', 'LearntCoref',
            'complete_training', 'train_coref', 'load_resolver', 'pack']
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #61fe83a7
@@ -346,29 +346,19 @@ def start_folder(x: TrainedCoref, what: str, s: Settings) -> Path | None:
     raise DataError("has no initial weights", x.start, do)
 
 
-class Beginning(NamedTuple):
-    "A net with its initial weights, and ids of all that could change how its training ends."
-
-    net: Resolver
-    encoder: str  # id of the frozen part
-    start: str  # id of the initial weights; "": the plain encoder
-    started: str  # the system of the initial weights
-    data: dict[str, str]  # ids of the documents
-    of: str  # id of the training
-
-
-def beginning(
+def begun(
     system: str,  # a name of coreference.yaml
     x: TrainedCoref,  # its settings
     taught: Taught,
     start: Path | None,  # folder of initial weights
     offline: bool = True,  # download nothing
-) -> Beginning:
-    "Make the net of a training, and name the training by all that could change its weights."
-    net, begins, started = Resolver(x.model, x.training.dropout, x.training.seed, offline), "", ""
+) -> tuple[Resolver, CorefSeal]:  # a record that says nothing yet of how the training ends
+    "Make the net of a training, and begin its record, with ids of all that could change the weights."
+    m, r, begins, started = x.model, x.training, "", ""
+    net = Resolver(m, r.dropout, r.seed, offline)
     if start:
         theirs, tensors = coref_seal(start), load_tensors(start / WEIGHTS)[0]
-        if theirs.model.get("encoder", "minilm") != x.model.encoder:
+        if theirs.model.get("encoder", "minilm") != m.encoder:
             do = "start from a system of the same form"
             raise DataError("was trained on another encoder", str(start), do)
         # what was frozen in theirs stays as it is
@@ -378,11 +368,28 @@ def beginning(
     for what, docs in {"documents": taught.teach, "development documents": taught.judge}.items():
         ids = "".join(documents_id([d]) + clusters_id(d) for d in docs)
         data[what] = hashlib.sha256(ids.encode()).hexdigest()[:16]
-    hashed = {k: v for k, v in msgspec.to_builtins(x.model).items() if k not in UNHASHED}
+    hashed = {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED}
     encoder = encoder_id(net)
-    inputs = (system, hashed, x.training, taught.name, data, encoder, begins)
-    of = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
-    return Beginning(net, encoder, begins, started, data, of)
+    inputs = (system, hashed, r, taught.name, data, encoder, begins)
+    return net, CorefSeal(
+        system=system,
+        what=taught.name,
+        told=taught.told,
+        documents={d.doc_key: documents_id([d]) for d in (*taught.teach, *taught.books)},
+        judged={d.doc_key: documents_id([d]) for d in taught.judge},
+        model=msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")),
+        recipe=r,
+        start=begins,
+        started=started,
+        curve=[],
+        losses=[],
+        best_epoch=0,
+        held_out=None,
+        encoder=encoder,
+        weights="",
+        data=data,
+        of=hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12],
+    )
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #dc90d08a
 class LearntCoref(NamedTuple):
@@ -417,67 +424,46 @@ def train_coref(
     **changed: Any,  # settings of the recipe or the model, such as epochs=3
 ) -> LearntCoref:  # weights and final record
     "Train a coreference system; an interrupted training goes on."
-    s, cpu = s or load_settings(), time.process_time()
+    s, since = s or load_settings(), time.process_time()
     if changed.get("checkpoint"):
         raise CallError("training starts from no checkpoint", system, "say -p start=FOLDER")
     x, taught = the_coref(system, **changed), taught_by(what, fold, s)
-    m, r, start = x.model, x.training, start_folder(x, taught.name, s)
-    teach, judge = taught.teach, taught.judge
+    r, teach, judge = x.training, taught.teach, taught.judge
+    start = start_folder(x, taught.name, s)
     if r.casts:
         teach, judge = ([cast_lesson(d) for d in docs if cast_of(d).names] for docs in taught[2:4])
     if not teach:
         raise DataError("has nothing to learn from", taught.told)
-    net, encoder, begins, started, data, of = beginning(system, x, taught, start, s.offline)
-    below = Path(s.runs, "trained", safe_path(system), safe_path(taught.name), of)
-    folder = Path(out) if out else below
+    net, record = begun(system, x, taught, start, s.offline)
+    usual = Path(s.runs, "trained", safe_path(system), safe_path(taught.name), record.of)
+    folder = Path(out) if out else usual
     count = f"{len(taught.teach):,} documents of {taught.told}"
     say(f"{system} learns from {count}, judged by {len(taught.judge)}")
-
-    def learnt(seal: CorefSeal) -> LearntCoref:
-        return LearntCoref(folder, seal, time.process_time() - cpu, peak_mb())
-
     if seal := complete_training(folder):
-        if folder != below and seal.of != of:
+        if folder != usual and seal.of != record.of:
             raise another_training(folder)
-        return learnt(seal)
+        return LearntCoref(folder, seal, time.process_time() - since, peak_mb())
     with alone(folder / ".lock", "another process trains this", str(folder)):
         score = (lambda: judged(net, judge, taught.pronouns)) if judge else None
         try:
             lessons = [lesson_of(d, net.words) for d in teach]
-            state = fit(net, lessons, r, folder, score, say, every, of)
+            state = fit(net, lessons, r, folder, score, say, every, record.of)
         except (MemoryError, RuntimeError) as e:
             if not isinstance(e, MemoryError) and "memory" not in str(e).lower():
                 raise
-            do = f"say a smaller batch or segment, such as -p segment={m.segment // 2}"
+            do = f"say a smaller batch or segment, such as -p segment={x.model.segment // 2}"
             raise DataError("a step needs more memory than available", system, do) from None
-        held_out = state.held_out
+        fields = ("curve", "losses", "best_epoch", "held_out")
+        ended = {field: getattr(state, field) for field in fields}
         if judge and r.tune and not taught.pronouns:
-            threshold, bias, held_out = tuned(net, judge)
-            m = m.changed(threshold=threshold, bias=bias)
+            threshold, bias, ended["held_out"] = tuned(net, judge)
+            ended["model"] = record.model | {"threshold": threshold, "bias": bias}
         weights = save_tensors(folder / WEIGHTS, trained_weights(net), "weights")
-        seal = CorefSeal(
-            system=system,
-            what=taught.name,
-            told=taught.told,
-            documents={d.doc_key: documents_id([d]) for d in (*taught.teach, *taught.books)},
-            judged={d.doc_key: documents_id([d]) for d in taught.judge},
-            model=msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")),
-            recipe=r,
-            start=begins,
-            started=started,
-            curve=state.curve,
-            losses=state.losses,
-            best_epoch=state.best_epoch,
-            held_out=held_out,
-            encoder=encoder,
-            weights=weights[:16],
-            data=data,
-            of=of,
-        )
+        seal = record.changed(weights=weights[:16], **ended)
         write_seal(folder, seal)
         for name in ("state.safetensors", "best.safetensors"):
             (folder / name).unlink(missing_ok=True)
-    return learnt(seal)
+    return LearntCoref(folder, seal, time.process_time() - since, peak_mb())
 
 # %% ../../../nbs/models/coreference/06_learning.ipynb #ca68cd0f
 def load_resolver(folder: str | Path, offline: bool = True, **changed: Any) -> Resolver:
